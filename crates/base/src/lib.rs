@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Ground-level types every crate shares: vxids, clocks, duration and byte-size text. Depends on nothing of ours.
+
+pub mod clock;
+pub mod text;
+mod vxid;
+
+pub use clock::{Clock, Mono, Real};
+pub use vxid::{Vxid, VxidSource};

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Text of durations and byte sizes as Varnish's parameters, VCL and options write them.
+
+/// Seconds in a unit of VCL: `ms s m h d w y`.
+pub fn unit_seconds(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        "w" => 7.0 * 86_400.0,
+        "y" => 365.0 * 86_400.0,
+        _ => return None,
+    })
+}
+
+/// Parses `10s`, `1.5h`, `-3 d`; a number without a unit is `None`. Result in seconds.
+pub fn parse_duration(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let at = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map(|i| i + 1)?;
+    let number: f64 = plain_number(text[..at].trim())?;
+    Some(number * unit_seconds(text[at..].trim())?)
+}
+
+/// Parses a byte size: a number (fraction allowed) and an optional unit of 1024: `k m g t p`, upper or lower case,
+/// optionally followed by `b`; a bare `b` is bytes. `None` when it is none or above 2^63.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let number: f64 = plain_number(&text[..at])?;
+    let unit = text[at..].trim().to_ascii_lowercase();
+    let shift = match unit.strip_suffix('b').unwrap_or(&unit) {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        "p" => 50,
+        _ => return None,
+    };
+    let bytes = number * (1u64 << shift) as f64;
+    (0.0..9.2e18).contains(&bytes).then_some(bytes.round() as u64)
+}
+
+/// A decimal number with an optional sign and fraction, and nothing else (no exponent, no `inf`).
+fn plain_number(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let ok = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') && digits.bytes().any(|b| b.is_ascii_digit());
+    if ok { text.parse().ok() } else { None }
+}
+
+/// A byte size as Varnish shows it: the largest unit that divides it, `k M G T P`, or `b`.
+pub fn show_bytes(bytes: u64) -> String {
+    const UNITS: [char; 5] = ['k', 'M', 'G', 'T', 'P'];
+    let (mut value, mut unit) = (bytes, 'b');
+    for next in UNITS {
+        if value == 0 || value & 1023 != 0 {
+            break;
+        }
+        (value, unit) = (value >> 10, next);
+    }
+    format!("{value}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("10s"), Some(10.0));
+        assert_eq!(parse_duration("1.5 h"), Some(5400.0));
+        assert_eq!(parse_duration("250ms"), Some(0.25));
+        assert_eq!(parse_duration("-3d"), Some(-259_200.0));
+        assert_eq!((parse_duration("10"), parse_duration("s"), parse_duration("infs")), (None, None, None));
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("256m"), Some(256 << 20));
+        assert_eq!(parse_bytes("1.5G"), Some(3 << 29));
+        assert_eq!((parse_bytes("0"), parse_bytes("12kb"), parse_bytes("7b")), (Some(0), Some(12 << 10), Some(7)));
+        assert_eq!((parse_bytes("-1k"), parse_bytes("12q"), parse_bytes("")), (None, None, None));
+    }
+
+    #[test]
+    fn shown_sizes_come_back() {
+        for n in [0, 1, 1024, 1536, 1 << 20, 65 << 20, (1 << 30) + 1] {
+            assert_eq!(parse_bytes(&show_bytes(n)), Some(n));
+        }
+    }
+}
