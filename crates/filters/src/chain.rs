@@ -51,6 +51,11 @@ impl Chain {
         self.links.is_empty()
     }
 
+    /// How many filters there are.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
     /// Runs each filter at most once. `out` must not be empty. `is_last`: nothing follows `input`; after it the caller
     /// goes on calling, with what is left of the input, until [`State::End`].
     ///
@@ -137,3 +142,6 @@ impl Chain {
         self.links.iter_mut().find_map(|link| link.filter.take_esi())
     }
 }
+
+#[cfg(test)]
+mod tests;
