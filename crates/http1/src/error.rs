@@ -19,19 +19,40 @@ pub enum HeadError {
     /// The status isn't three digits from 100 on.
     BadStatus,
     /// A control character in a field line.
-    ControlChar { byte: u8 },
+    ControlChar {
+        /// Which.
+        byte: u8,
+    },
     /// A field line longer than `http_req_hdr_len` or `http_resp_hdr_len`.
-    LineTooLong { at: usize },
+    LineTooLong {
+        /// Where the line begins.
+        at: usize,
+    },
     /// The first line after the start line begins with a blank.
-    LeadingFold { at: usize },
+    LeadingFold {
+        /// Where the line begins.
+        at: usize,
+    },
     /// A line that begins with a colon.
-    NoName { at: usize },
+    NoName {
+        /// Where the line begins.
+        at: usize,
+    },
     /// A character in a field's name that no token has, a blank before the colon included.
-    BadNameChar { byte: u8 },
+    BadNameChar {
+        /// Which.
+        byte: u8,
+    },
     /// A line without a colon.
-    NoColon { at: usize },
+    NoColon {
+        /// Where the line begins.
+        at: usize,
+    },
     /// More lines than `http_max_hdr`.
-    TooManyFields { at: usize },
+    TooManyFields {
+        /// Where the line begins.
+        at: usize,
+    },
     /// The head doesn't fit into its arena.
     NoSpace,
     /// A lone LF ends a line of a request with a body.
