@@ -5,8 +5,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Feeds `input` in pieces of `step` bytes; gives the data, what was left over, or the error (`None`: incomplete).
-fn run(mut decoder: Decoder, input: &[u8], step: usize) -> Result<Option<(Vec<u8>, Vec<u8>)>, BodyError> {
+/// Data and what was left over; `None`: incomplete.
+type Decoded = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Feeds `input` in pieces of `step` bytes.
+fn run(mut decoder: Decoder, input: &[u8], step: usize) -> Result<Decoded, BodyError> {
     let (mut data, mut pending, mut fed) = (Vec::new(), Vec::new(), 0);
     loop {
         match decoder.decode(&pending)? {
