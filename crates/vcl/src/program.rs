@@ -47,6 +47,8 @@ pub struct Program {
     pub ints: Vec<i64>,
     /// REAL, DURATION and TIME constants.
     pub reals: Vec<f64>,
+    /// Words of ENUM arguments, as the signatures have them.
+    pub words: Vec<&'static str>,
     /// BLOB constants, decoded.
     pub blobs: Vec<Box<[u8]>>,
     /// Patterns.
@@ -151,7 +153,7 @@ pub enum Op {
     /// Pushes what stands for an optional argument that was not given.
     PushAbsent,
     /// Pushes a word of an ENUM argument.
-    PushEnum { str: u32 },
+    PushEnum { word: u32 },
     /// Pushes BLOB.
     PushBlob { index: u32 },
     /// Pushes REGEX.
