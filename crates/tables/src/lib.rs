@@ -2,3 +2,4 @@
 //! What is declared once: parameters, counters, log tags, CLI commands, close reasons, VCL variables, vmod signatures.
 
 pub mod vclvars;
+pub mod vmods;
