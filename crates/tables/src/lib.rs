@@ -7,7 +7,5 @@ pub mod counters;
 pub mod json;
 pub mod params;
 pub mod tags;
-
-pub use close::SessClose;
-pub use params::Params;
-pub use tags::Tag;
+pub mod vclvars;
+pub mod vmods;
