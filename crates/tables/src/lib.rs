@@ -7,6 +7,7 @@ pub mod counters;
 pub mod json;
 pub mod params;
 pub mod tags;
+pub mod vclvars;
 
 pub use close::SessClose;
 pub use params::Params;
