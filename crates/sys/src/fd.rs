@@ -160,3 +160,25 @@ pub fn standard(number: RawFd) -> BorrowedFd<'static> {
     // SAFETY: std opens missing standard descriptors before main, and nothing in this program closes them.
     unsafe { BorrowedFd::borrow_raw(number) }
 }
+
+/// Waits until at least one of the descriptors is ready (or hung up, or in error) and says which; all false when
+/// `timeout` passed first.
+pub fn wait_any(wants: &[(BorrowedFd<'_>, Want)], timeout: Option<std::time::Duration>) -> io::Result<Vec<bool>> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds: Vec<PollFd<'_>> = wants
+        .iter()
+        .map(|(fd, want)| PollFd::new(*fd, if *want == Want::Read { PollFlags::POLLIN } else { PollFlags::POLLOUT }))
+        .collect();
+    // Rounded up, so that a timer is due when its time has passed.
+    let timeout = match timeout {
+        None => PollTimeout::NONE,
+        Some(t) => {
+            PollTimeout::try_from(t.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32).unwrap_or(PollTimeout::MAX)
+        }
+    };
+    match poll(&mut fds, timeout) {
+        Ok(_) => Ok(fds.iter().map(|fd| fd.revents().is_some_and(|r| !r.is_empty())).collect()),
+        Err(nix::Error::EINTR) => Ok(vec![false; wants.len()]),
+        Err(e) => Err(e.into()),
+    }
+}

@@ -25,7 +25,7 @@ impl Signals {
     }
 
     /// The next signal's number, if one is waiting.
-    pub fn next(&mut self) -> io::Result<Option<i32>> {
+    pub fn take(&mut self) -> io::Result<Option<i32>> {
         Ok(self.0.read_signal()?.map(|info| info.ssi_signo as i32))
     }
 }

@@ -12,6 +12,12 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
+/// Errno of an address family that this machine doesn't have (EAFNOSUPPORT).
+pub const NO_SUCH_FAMILY: i32 = libc::EAFNOSUPPORT;
+
+/// The longest path of a Unix-domain socket, in bytes.
+pub const LONGEST_UNIX_PATH: usize = 107;
+
 /// A socket's local or remote name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {

@@ -64,3 +64,12 @@ pub fn set_effective(uid: u32, gid: u32) -> io::Result<()> {
 pub fn chown(path: &std::path::Path, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     Ok(nix::unistd::chown(path, uid.map(Uid::from_raw), gid.map(Gid::from_raw))?)
 }
+
+/// Every group that a user belongs to, its primary group included.
+pub fn groups_of(account: &Account) -> Vec<u32> {
+    let Ok(name) = std::ffi::CString::new(account.name.as_str()) else { return vec![account.gid] };
+    match nix::unistd::getgrouplist(&name, Gid::from_raw(account.gid)) {
+        Ok(groups) => groups.into_iter().map(Gid::as_raw).collect(),
+        Err(_) => vec![account.gid],
+    }
+}
