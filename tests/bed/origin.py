@@ -33,8 +33,8 @@ class Origin:
     def _one(self, s):
         try:
             self.serve(s)
-        except OSError:
-            pass
+        except (OSError, ValueError):
+            pass  # the peer went away, or sent what this small origin can't read
         finally:
             s.close()
             with self.lock:
