@@ -9,6 +9,8 @@ mod v2;
 
 use std::net::SocketAddr;
 
+use tables::SessClose;
+
 pub use v1::write as write_v1;
 pub use v2::{tlv, write as write_v2};
 
@@ -80,11 +82,11 @@ pub enum ProxyError {
 }
 
 impl ProxyError {
-    /// The name of the session close reason.
-    pub fn close(&self) -> &'static str {
+    /// Why the session ends.
+    pub fn close(&self) -> SessClose {
         match self {
-            Self::Overflow => "RX_OVERFLOW",
-            Self::NotProxy | Self::Garbage(_) => "RX_JUNK",
+            Self::Overflow => SessClose::RxOverflow,
+            Self::NotProxy | Self::Garbage(_) => SessClose::RxJunk,
         }
     }
 }

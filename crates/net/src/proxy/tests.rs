@@ -61,7 +61,7 @@ fn headers_of_version_2_that_are_refused() {
     assert_eq!(parse(&v2(0x31, 0x11, &[0; 12])), error("PROXY2: bad version (3)"));
     assert_eq!(parse(&v2(0x22, 0x11, &[0; 12])), error("PROXY2: bad command (2)"));
     assert_eq!(parse(&v2(0x21, 0x11, &[0; 1025])), Err(ProxyError::Overflow));
-    assert_eq!(ProxyError::Overflow.close(), "RX_OVERFLOW");
+    assert_eq!(ProxyError::Overflow.close(), SessClose::RxOverflow);
 }
 
 fn any_ends() -> impl Strategy<Value = Ends> {
