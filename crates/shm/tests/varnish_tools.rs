@@ -132,7 +132,7 @@ fn varnishlog_shows_the_log() {
     let Some(raw) = run("varnishlog", &instance.dir, &["-d", "-g", "raw"]) else { return };
     let first: Vec<&str> = raw.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(first, ["0", "CLI", "-", "Rd", "ping"], "{raw}");
-    assert_eq!(raw.lines().count(), 13, "{raw}");
+    assert_eq!(raw.lines().count(), 14, "{raw}");
     let grouped = run("varnishlog", &instance.dir, &["-d", "-g", "request"]).unwrap();
     for line in
         ["*   << Request  >> 1001", "-   ReqURL         /page", "**  << BeReq    >> 1002", "--  BereqURL       /page"]
