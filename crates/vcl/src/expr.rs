@@ -490,12 +490,12 @@ impl Vcc<'_> {
         let e = match what {
             What::Instance(index) => return Ok(Expr { node: Node::Object(index), ty }),
             What::Scalar(var) => {
-                self.add_use(first, self.at - 1, id, Access::Read);
+                self.add_use(first, first, id, Access::Read);
                 text_type(Expr { node: Node::Var(var), ty })
             }
             What::Store(index) => Expr::new(Node::Store(index), Type::Stevedore),
             What::Field(head, field) => {
-                self.add_use(first, self.at - 1, id, Access::Read);
+                self.add_use(first, first, id, Access::Read);
                 if want == Type::Header {
                     return Ok(Expr::new(Node::Header(head, field), Type::Header));
                 }

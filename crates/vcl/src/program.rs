@@ -108,6 +108,7 @@ pub struct Sub {
 
 /// One instruction, 8 bytes. `head`, `field` name a line of a head; `str` is an index into [`Program::strings`].
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(missing_docs)]
 pub enum Op {
     /// Where a block begins or an `if` has ended; logs `VCL_trace` when asked.
     Step { count: u32 },
