@@ -381,9 +381,7 @@ impl Parser<'_> {
             }
         }
         match self.peek() {
-            Some(b'}') | None if self.at == start => {
-                err(self.at, "digits missing in \\x{} or \\o{} or \\N{U+}")
-            }
+            Some(b'}') | None if self.at == start => err(self.at, "digits missing in \\x{} or \\o{} or \\N{U+}"),
             Some(b'}') => {
                 self.at += 1;
                 Ok(value as u8)

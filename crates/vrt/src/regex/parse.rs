@@ -139,9 +139,8 @@ impl Parser<'_> {
             if let Some((min, max)) = self.quantifier()? {
                 if !repeatable {
                     let one = byte == b'{';
-                    return err(self.at - one as usize, "quantifier does not follow a repeatable item").map_err(|e| {
-                        if one { e } else { RegexError { offset: self.at - 1, ..e } }
-                    });
+                    return err(self.at - one as usize, "quantifier does not follow a repeatable item")
+                        .map_err(|e| if one { e } else { RegexError { offset: self.at - 1, ..e } });
                 }
                 let greed = self.greed();
                 let node = Box::new(nodes.pop().expect("repeatable is only set with a node"));

@@ -42,10 +42,21 @@ fn differs(line: &str) -> Option<String> {
     let mut got = vec![if found { spans(&groups) } else { "-".into() }];
     for all in [false, true] {
         let mut out = b"kept".to_vec();
-        let Ok(changed) = regex.sub(&subject, br"<\0|\1|\2>", all, &mut out) else { return Some(format!("{line}: sub")) };
+        let Ok(changed) = regex.sub(&subject, br"<\0|\1|\2>", all, &mut out) else {
+            return Some(format!("{line}: sub"));
+        };
         assert!(out.starts_with(b"kept"));
-        let text: String = out[4..].iter().map(|&b| if b.is_ascii_graphic() && b != b'\\' { (b as char).to_string() } else { format!("\\x{b:02x}") }).collect();
-        got.push(if !changed { "-".into() } else if text.is_empty() { "~".into() } else { text });
+        let text: String = out[4..]
+            .iter()
+            .map(|&b| if b.is_ascii_graphic() && b != b'\\' { (b as char).to_string() } else { format!("\\x{b:02x}") })
+            .collect();
+        got.push(if !changed {
+            "-".into()
+        } else if text.is_empty() {
+            "~".into()
+        } else {
+            text
+        });
     }
     assert_eq!(regex.is_match(&subject), Ok(found), "{line}");
     let whole = groups.first().cloned().flatten().filter(|_| found);
