@@ -9,3 +9,7 @@ pub mod params;
 pub mod tags;
 pub mod vclvars;
 pub mod vmods;
+
+pub use close::SessClose;
+pub use params::Params;
+pub use tags::Tag;

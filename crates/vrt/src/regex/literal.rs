@@ -98,7 +98,9 @@ pub(super) fn for_test(node: &Node) -> Node {
 /// `.*` and the like: matches nothing as well as anything, so that a search may begin or end beside it.
 fn is_any_star(node: &Node) -> bool {
     match node {
-        Node::Repeat { node, min: 0, max: None, greed } => *greed != Greed::Possessive && matches!(**node, Node::Set(_)),
+        Node::Repeat { node, min: 0, max: None, greed } => {
+            *greed != Greed::Possessive && matches!(**node, Node::Set(_))
+        }
         _ => false,
     }
 }
