@@ -134,7 +134,7 @@ impl LogRing {
         let words = &self.words()[at..][..HEAD_WORDS + layout::data_words(bytes)];
         let mut chunks = data.chunks_exact(4);
         let mut to = words[HEAD_WORDS..].iter();
-        for (word, chunk) in to.by_ref().zip(chunks.by_ref()) {
+        for (chunk, word) in chunks.by_ref().zip(to.by_ref()) {
             word.store(u32::from_ne_bytes(chunk.try_into().expect("four bytes")), Ordering::Relaxed);
         }
         // The rest of the data and the NUL, padded.

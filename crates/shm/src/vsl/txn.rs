@@ -228,6 +228,9 @@ impl RecordWriter<'_> {
     /// Appends bytes.
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
+        if self.most == 0 {
+            return;
+        }
         let nul = usize::from(layout::is_text(self.tag));
         let cut = &text[..text.len().min(self.most.saturating_sub(self.at + nul))];
         let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
