@@ -157,7 +157,11 @@ impl Parser<'_> {
         match byte {
             b'[' if !quoting => match posix_end(self.pat, self.at - 1) {
                 Some(end) if self.pat[self.at] == b':' => {
-                    let Some(set) = posix(&self.pat[self.at + 1..end - 2], self.flags.caseless) else {
+                    let name = &self.pat[self.at + 1..end - 2];
+                    if name == b"<" || name == b">" {
+                        return err(self.at, "[[:<:]] and [[:>:]] aren't supported by Lacquer");
+                    }
+                    let Some(set) = posix(name, self.flags.caseless) else {
                         return err(self.at + 1, "unknown POSIX class name");
                     };
                     self.at = end;
@@ -213,6 +217,9 @@ impl Parser<'_> {
             return Ok((Node::At(at), false));
         }
         match letter {
+            b'N' if self.pat[self.at + 1..].starts_with(b"{U+") => {
+                err(self.at + 1, "\\N{U+dddd} is supported only in Unicode (UTF) mode")
+            }
             b'N' if self.pat.get(self.at + 1) == Some(&b'{') && !self.brace_is_count() => {
                 err(self.at + 1, "PCRE2 does not support \\F, \\L, \\l, \\N{name}, \\U, or \\u")
             }
@@ -381,9 +388,7 @@ impl Parser<'_> {
             }
         }
         match self.peek() {
-            Some(b'}') | None if self.at == start => {
-                err(self.at, "digits missing in \\x{} or \\o{} or \\N{U+}")
-            }
+            Some(b'}') | None if self.at == start => err(self.at, "digits missing in \\x{} or \\o{} or \\N{U+}"),
             Some(b'}') => {
                 self.at += 1;
                 Ok(value as u8)

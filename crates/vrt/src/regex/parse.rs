@@ -138,10 +138,7 @@ impl Parser<'_> {
             }
             if let Some((min, max)) = self.quantifier()? {
                 if !repeatable {
-                    let one = byte == b'{';
-                    return err(self.at - one as usize, "quantifier does not follow a repeatable item").map_err(|e| {
-                        if one { e } else { RegexError { offset: self.at - 1, ..e } }
-                    });
+                    return err(self.at - 1, "quantifier does not follow a repeatable item");
                 }
                 let greed = self.greed();
                 let node = Box::new(nodes.pop().expect("repeatable is only set with a node"));
@@ -445,6 +442,9 @@ impl Parser<'_> {
             }
             _ => {
                 let name = self.name(b')')?;
+                if name == b"DEFINE" {
+                    return err(at, NOT_BUILT);
+                }
                 self.group_of(&name, at)?
             }
         };
