@@ -210,8 +210,10 @@ impl Manager {
         self.params_changed();
         let running = self.worker.pid().is_some();
         if running {
-            let value = applied.spec.value(&self.params).exact();
-            let answer = self.worker.command(cli::client::encode(&["param.set", applied.spec.name, &value]));
+            // The worker applies the same command to the same values.
+            let mut words = vec![if value.is_some() { "param.set" } else { "param.reset" }, name];
+            words.extend(value);
+            let answer = self.worker.command(cli::client::encode(&words));
             if !answer.is_ok() {
                 return answer;
             }

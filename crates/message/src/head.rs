@@ -18,11 +18,12 @@ pub use stored::{BadStored, StoredHead};
 
 use crate::chars::{is_token, trim_start};
 use line::Line;
+pub(crate) use line::NOMINATED;
 
 /// What a head may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Most field lines (`http_max_hdr` counts the start line's five slots too; this is without them).
+    /// Most field lines; [`HeadLimits::new`] takes the start line's slots off `http_max_hdr`.
     pub fields: u16,
     /// Most bytes of all lines together: the analogue of a workspace.
     pub bytes: u32,
@@ -31,14 +32,16 @@ pub struct HeadLimits {
 impl Default for HeadLimits {
     /// Varnish's defaults: `http_max_hdr` 64 and a 64 KB workspace.
     fn default() -> Self {
-        HeadLimits { fields: 64, bytes: 64 * 1024 }
+        HeadLimits::new(64, 64 * 1024)
     }
 }
 
 impl HeadLimits {
-    /// The limits for a value of the parameter `http_max_hdr` and a workspace of so many bytes.
-    pub fn new(http_max_hdr: u32, bytes: u32) -> Self {
-        HeadLimits { fields: http_max_hdr.min(u32::from(u16::MAX)) as u16, bytes }
+    /// The limits for a value of the parameter `http_max_hdr`, of which the start line takes five, and a workspace of so
+    /// many bytes.
+    pub const fn new(http_max_hdr: u32, bytes: u32) -> Self {
+        let fields = http_max_hdr.saturating_sub(5);
+        HeadLimits { fields: if fields > u16::MAX as u32 { u16::MAX } else { fields as u16 }, bytes }
     }
 }
 
@@ -320,7 +323,9 @@ impl Head {
             let line = self.lines[i];
             if line.is(key, name, &self.arena) {
                 self.arena.extend_from_slice(separator);
-                self.arena.extend_from_within(line.value_range());
+                let value = line.value_range();
+                let len = line.value(&self.arena).len();
+                self.arena.extend_from_within(value.start..value.start + len);
             }
         }
         let Some(joined) = Line::new(&self.arena, at, name.len()) else {

@@ -8,6 +8,7 @@ pub mod json;
 pub mod params;
 pub mod tags;
 pub mod vclvars;
+pub mod vmods;
 
 pub use close::SessClose;
 pub use params::Params;

@@ -92,7 +92,7 @@ pub struct SourceInfo {
     /// Its name; `<vcl.inline>` for text given on the CLI, `<builtin>` for the built-in VCL.
     pub name: String,
     /// Its text.
-    pub text: String,
+    pub text: Vec<u8>,
 }
 
 /// A subroutine.
@@ -108,9 +108,10 @@ pub struct Sub {
 
 /// One instruction, 8 bytes. `head`, `field` name a line of a head; `str` is an index into [`Program::strings`].
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[allow(missing_docs)]
 pub enum Op {
-    /// Where a `sub` statement begins; counts against the budget, logs `VCL_trace` when asked.
-    Step,
+    /// Where a block begins or an `if` has ended; logs `VCL_trace` when asked.
+    Step { count: u32 },
     /// Goes on at `to`.
     Jump { to: u32 },
     /// Goes on at `to` when the flag is set.
@@ -158,20 +159,20 @@ pub enum Op {
     PushBlob { index: u32 },
     /// Pushes REGEX.
     PushRegex { index: RegexId },
-    /// Pushes BACKEND; `u32::MAX` is `none`.
+    /// Pushes BACKEND.
     PushBackend { index: BackendId },
     /// Pushes the default backend.
     PushDefaultBackend,
-    /// Pushes PROBE; `u32::MAX` is no probe.
+    /// Pushes PROBE.
     PushProbe { index: ProbeId },
+    /// Pushes the default probe.
+    PushDefaultProbe,
     /// Pushes ACL.
     PushAcl { index: AclId },
     /// Pushes SUB.
     PushSub { sub: SubId },
     /// Pushes IP: an index into [`Program::strings`], the text of an address.
     PushIp { str: u32 },
-    /// Pushes an object itself.
-    PushObject { object: ObjectId },
     /// Pushes a store by name.
     PushStore { index: u32 },
     /// Pushes a HEADER: the name of a field in a head.
@@ -202,10 +203,16 @@ pub enum Op {
     Test,
     /// The flag is whether the field is set.
     TestField { head: HeadId, field: u16 },
+    /// The flag is whether the field is set and equals a constant.
+    TestFieldStr { head: HeadId, field: u16, str: u32 },
+    /// The flag is whether the pattern is found in the field (in no text, when it isn't set).
+    TestFieldRegex { head: HeadId, field: u16, index: RegexId },
+    /// The flag is whether the STRING variable is set and equals a constant.
+    TestVarStr { var: Var, str: u32 },
+    /// The flag is whether the pattern is found in the STRING variable.
+    TestVarRegex { var: Var, index: RegexId },
     /// Pops b, then a; the flag is the comparison.
     Compare { how: Compare },
-    /// Pops a STRING; the flag is whether it equals a constant.
-    TestStr { str: u32 },
     /// Pops a STRING; the flag is whether the pattern is found in it.
     TestRegex { index: RegexId },
     /// Pops a REGEX, then a STRING; the flag is whether the pattern is found in it.
@@ -216,6 +223,8 @@ pub enum Op {
     Not,
     /// Pops b, then a, pushes the result.
     Math { how: Math, result: Type },
+    /// Pops a number, pushes it with the other sign.
+    Negate,
     /// Pops substitute, REGEX and text, pushes a STRING.
     Regsub { all: bool },
     /// Pops a STRING, pushes it in upper or lower case (ASCII).
@@ -227,18 +236,26 @@ pub enum Op {
 
     /// Pops a value into a variable.
     SetVar { var: Var },
-    /// Pops a STRING into a field.
-    SetField { head: HeadId, field: u16 },
+    /// Closes the open buffer and sets a STRING variable to it.
+    SetVarText { var: Var },
+    /// Closes the open buffer and sets a field to it.
+    SetFieldText { head: HeadId, field: u16 },
     /// Unsets all fields of that name.
     UnsetField { head: HeadId, field: u16 },
     /// Unsets a variable.
     UnsetVar { var: Var },
-    /// Pops a STRING or BLOB: the body of `resp` or `beresp`; with `append`, more of it.
+    /// Pops a BLOB: the body of `resp` or `beresp`; with `append`, more of it.
     SetBody { append: bool },
-    /// Pops a STRING and adds it to the hash.
-    HashData,
-    /// Pops a STRING, a ban.
-    Ban,
+    /// The same with the open buffer, which it closes.
+    SetBodyText { append: bool },
+    /// Closes the open buffer and adds it to the hash as one piece.
+    HashText,
+    /// Adds a piece that isn't set when the field isn't, else its value.
+    HashField { head: HeadId, field: u16 },
+    /// Ends what one `hash_data()` adds.
+    HashEnd,
+    /// Closes the open buffer: a ban.
+    BanText,
 
     /// Calls `calls[site]`: pops its arguments, pushes what it gives unless that is VOID.
     Call { site: u32 },

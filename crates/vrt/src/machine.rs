@@ -17,7 +17,10 @@ pub enum Action {
     Abandon,
     Deliver,
     /// Backend side: make a synthetic object. 503 and no reason when VCL gave none.
-    Error { status: u16, reason: Option<Vec<u8>> },
+    Error {
+        status: u16,
+        reason: Option<Vec<u8>>,
+    },
     Fail,
     Fetch,
     Hash,
@@ -32,7 +35,10 @@ pub enum Action {
     Restart,
     Retry,
     /// Client side: a synthetic response.
-    Synth { status: u16, reason: Option<Vec<u8>> },
+    Synth {
+        status: u16,
+        reason: Option<Vec<u8>>,
+    },
     /// Starts over with the VCL of that label.
     Vcl(String),
 }

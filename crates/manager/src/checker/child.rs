@@ -75,7 +75,6 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
     let recorder = Recorder::new(&sources);
     // Into the bundle with it, for who compiles again.
     let _ = recorder.read(MAIN);
-    let text = std::str::from_utf8(&main.1).map_err(|_| format!("File '{}' is not UTF-8 text\n", main.0))?;
     let has = |feature: &str| request.features.iter().any(|f| f == feature);
     let options = Options {
         allow_inline_c: has("allow_inline_c"),
@@ -84,7 +83,7 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         stores: request.stores.clone(),
         ..Options::default()
     };
-    let compiled = vcl::compile(&main.0, text, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
+    let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
     let bundle = recorder.into_bundle();
     let out = match request.listing {
         true => listing(&bundle),
