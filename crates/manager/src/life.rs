@@ -80,6 +80,10 @@ impl Manager {
         let (ours, theirs) = sys::fd::socket_pair()?;
         let (output, printed) = sys::fd::pipe()?;
         let null = std::fs::File::open("/dev/null")?;
+        let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
+        for socket in self.listeners.iter().flat_map(|listener| &listener.sockets) {
+            sys::sock::listen(socket, depth)?;
+        }
         let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd());
         let arguments = handover::arguments(self, theirs.as_raw_fd());
         let mut spawn = Spawn::new(&self.exe, handover::PROGRAM)?
