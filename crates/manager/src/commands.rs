@@ -14,8 +14,8 @@ use crate::reply::{Reply, ReplyExt, Status, json_reply};
 use crate::report::{Loud, say};
 use crate::usage::version_string;
 use crate::vcls::{Checked, State as VclState};
-use crate::worker::State;
 use crate::workdir;
+use crate::worker::State;
 
 /// Before authentication only these are known.
 const OPEN: [&str; 4] = ["auth", "help", "ping", "quit"];
@@ -29,7 +29,9 @@ impl Manager {
             Ok(_) => self.forward(request),
             // Commands that we don't know may be known to the worker.
             Err(reply) => match request.name().bytes().next() {
-                Some(b'a'..=b'z') if authenticated && cli_cmds::lookup(request.name()).is_none() => self.forward(request),
+                Some(b'a'..=b'z') if authenticated && cli_cmds::lookup(request.name()).is_none() => {
+                    self.forward(request)
+                }
                 _ => reply,
             },
         }
@@ -284,7 +286,11 @@ impl Manager {
             Ok(()) => Ok(Checked { file, labels, warnings }),
             Err(e) => {
                 workdir::remove_tree(&dir, &self.jail);
-                Err(format!("Cannot create VCL directory '{}': {}\nVCL compilation failed", dir.display(), errno_text(&e)))
+                Err(format!(
+                    "Cannot create VCL directory '{}': {}\nVCL compilation failed",
+                    dir.display(),
+                    errno_text(&e)
+                ))
             }
         }
     }

@@ -24,8 +24,8 @@ use crate::report::{self, Loud, say};
 use crate::session::{Kind, Session};
 use crate::stores::Stores;
 use crate::vcls::{Quota, Vcls};
-use crate::worker::Worker;
 use crate::workdir;
+use crate::worker::Worker;
 
 /// Seconds until the first look for VCLs that may go cold.
 const FIRST_COOLING: f64 = 3.0;

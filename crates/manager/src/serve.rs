@@ -28,8 +28,8 @@ use crate::session::Kind;
 use crate::stores::Stores;
 use crate::usage::version_string;
 use crate::vcls::Vcls;
-use crate::worker::Worker;
 use crate::workdir;
+use crate::worker::Worker;
 
 /// The default of -a.
 const DEFAULT_LISTEN: &str = ":80";
@@ -86,7 +86,9 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
     check_secret(options.secret.as_deref(), &jail)?;
     let (path, remove_workdir) = match (&options.name, options.mode) {
         (None, Mode::PrintVcl) => (workdir::temporary()?, true),
-        (name, mode) => (workdir::path_of(name.as_deref()), mode == Mode::PrintVcl && !params.debug.has(DebugBit::VclKeep)),
+        (name, mode) => {
+            (workdir::path_of(name.as_deref()), mode == Mode::PrintVcl && !params.debug.has(DebugBit::VclKeep))
+        }
     };
     sys::syslog::open("varnishd");
     workdir::enter(&path, &jail)?;
@@ -140,9 +142,9 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal>
         VclArg::File(name) => {
             todo.f_given = true;
             let read = DiskSources::new(&params.vcl_path).load(name);
-            todo.vcls.push_back(read.or_else(|(name, e)| {
-                argument(format!("Cannot read -f file '{name}' ({})", errno_text(&e)))
-            })?);
+            todo.vcls.push_back(
+                read.or_else(|(name, e)| argument(format!("Cannot read -f file '{name}' ({})", errno_text(&e))))?,
+            );
         }
         VclArg::Backend(address) => {
             let body = match address.as_str() {
@@ -159,8 +161,7 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal>
 }
 
 fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
-    jail.privileged(|| File::open(name))
-        .or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
+    jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
 fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
@@ -256,12 +257,12 @@ fn open_pid_file(manager: &mut Manager, path: PathBuf) -> Result<(), Fatal> {
             manager.pid_files.push(file);
             Ok(())
         }
-        Err(PidFileError::Running(pid)) => argument(format!(
-            "Varnishd is already running (pid={}) (pidfile={})",
-            pid.unwrap_or(-1),
-            path.display()
-        )),
-        Err(PidFileError::Io(e)) => argument(format!("Could not open pid-file ({}): {}", path.display(), errno_text(&e))),
+        Err(PidFileError::Running(pid)) => {
+            argument(format!("Varnishd is already running (pid={}) (pidfile={})", pid.unwrap_or(-1), path.display()))
+        }
+        Err(PidFileError::Io(e)) => {
+            argument(format!("Could not open pid-file ({}): {}", path.display(), errno_text(&e)))
+        }
     }
 }
 

@@ -147,7 +147,8 @@ impl Manager {
             self.log_reply(at, &reply);
             let session = &mut self.sessions[at];
             // Who isn't authenticated yet may make no mistake.
-            session.closing = reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
+            session.closing =
+                reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
             session.send(&reply.encode());
         }
     }

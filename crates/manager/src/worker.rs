@@ -85,7 +85,14 @@ impl Worker {
     pub fn adopt(&mut self, child: Child, cli: OwnedFd, output: OwnedFd) {
         assert!(self.process.is_none(), "one worker at a time");
         let _ = sys::fd::set_nonblocking(&output, true);
-        self.process = Some(Process { child, cli, replies: cli::ReplyDecoder::new(), output, output_open: true, lines: Lines::default() });
+        self.process = Some(Process {
+            child,
+            cli,
+            replies: cli::ReplyDecoder::new(),
+            output,
+            output_open: true,
+            lines: Lines::default(),
+        });
     }
 
     /// Its process id.

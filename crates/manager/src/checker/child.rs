@@ -17,6 +17,10 @@ const LONGEST_REQUEST: u64 = 64 << 20;
 
 /// Reads a request on stdin and answers it; the value is the exit status.
 pub fn run() -> i32 {
+    // A panic here is a bug of ours, told in one line; the manager adds that the check failed.
+    std::panic::set_hook(Box::new(|info| {
+        report::stderr(&format!("The VCL compiler panicked: {}", info.to_string().replace('\n', " ")));
+    }));
     let mut bytes = Vec::new();
     if let Err(e) = io::stdin().take(LONGEST_REQUEST).read_to_end(&mut bytes) {
         report::stderr(&format!("cannot read the request: {}", errno_text(&e)));
