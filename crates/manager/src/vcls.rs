@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::checker::glob;
 use crate::named;
-use crate::reply::{Reply, Status};
+use crate::reply::{Reply, ReplyExt, Status};
 
 mod list;
 
@@ -201,7 +201,7 @@ impl Vcls {
             idle_since: None,
         });
         if self.count() > quota.most && quota.handling == 1 {
-            reply.text.push_str(&format!(
+            reply.push_str(&format!(
                 "{} VCLs loaded\nRemember to vcl.discard the old/unused VCLs.\n(See max_vcl and max_vcl_handling parameters)",
                 self.count()
             ));
@@ -369,7 +369,7 @@ impl Vcls {
         for at in 0..self.progs.len() {
             let due = self.progs[at].idle_since.is_some_and(|since| since + cooldown < now);
             if due && let Err(answer) = self.set_warm(at, false, now, worker) {
-                worker.complain(&format!("VCL {} could not go cold: {}", self.progs[at].name, answer.text));
+                worker.complain(&format!("VCL {} could not go cold: {}", self.progs[at].name, answer.text()));
             }
         }
     }
@@ -511,7 +511,7 @@ impl Vcls {
         if worker.is_running() {
             let answer = worker.ask(&format!("vcl.discard {name}"));
             if !answer.is_ok() && answer.status != Status::Comms {
-                worker.complain(&format!("VCL {name} could not be discarded: {}", answer.text));
+                worker.complain(&format!("VCL {name} could not be discarded: {}", answer.text()));
             }
         }
         let prog = self.progs.remove(at);

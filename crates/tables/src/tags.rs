@@ -15,12 +15,12 @@ pub enum TagKind {
 }
 
 macro_rules! tags {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal $name:literal $kind:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $number:literal $name:literal $kind:ident;)*) => {
         /// Kind of a log record.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Tag {
-            $($(#[$doc])* $variant = $number,)*
+            $($(#[doc = $doc])* $variant = $number,)*
         }
 
         impl Tag {
@@ -30,6 +30,11 @@ macro_rules! tags {
             /// The name tools show and filter by.
             pub const fn name(self) -> &'static str {
                 match self { $(Tag::$variant => $name,)* }
+            }
+
+            /// What it says, in a line or two.
+            pub const fn text(self) -> &'static str {
+                match self { $(Tag::$variant => concat!($($doc, "\n"),*),)* }
             }
 
             /// How its data looks.
