@@ -18,6 +18,7 @@ pub use stored::{BadStored, StoredHead};
 
 use crate::chars::{is_token, trim_start};
 use line::Line;
+pub(crate) use line::NOMINATED;
 
 /// What a head may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +323,9 @@ impl Head {
             let line = self.lines[i];
             if line.is(key, name, &self.arena) {
                 self.arena.extend_from_slice(separator);
-                self.arena.extend_from_within(line.value_range());
+                let value = line.value_range();
+                let len = line.value(&self.arena).len();
+                self.arena.extend_from_within(value.start..value.start + len);
             }
         }
         let Some(joined) = Line::new(&self.arena, at, name.len()) else {

@@ -9,6 +9,7 @@ pub mod chars;
 pub mod conditional;
 pub mod date;
 pub mod encoding;
+pub mod forwarded;
 pub mod freshness;
 pub mod head;
 pub mod hop;
