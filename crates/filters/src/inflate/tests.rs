@@ -55,7 +55,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(any::<u8>(), 0..300),
         proptest::collection::vec(97u8..123, 0..2000),
         (any::<u8>(), 0usize..70_000).prop_map(|(byte, n)| vec![byte; n]),
-        (0usize..40_000).prop_map(|n| (0..n).map(|i| (i * i >> 7) as u8).collect()),
+        (0usize..40_000).prop_map(|n| (0..n).map(|i| ((i * i) >> 7) as u8).collect()),
     ];
     proptest::collection::vec(part, 0..5).prop_map(|parts| parts.concat())
 }
