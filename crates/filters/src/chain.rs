@@ -46,6 +46,11 @@ impl Chain {
         self.links.push(Link { filter, calls: 0, bytes_out: 0, ended: false, buf: Vec::new(), from: 0, to: 0 });
     }
 
+    /// Number of filters.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
     /// Whether bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()

@@ -47,6 +47,11 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
     tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
 }
 
+/// Both results, once both futures are ready; they run in turn on this task.
+pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    tokio::join!(a, b)
+}
+
 /// Lets other tasks of this thread run once.
 pub async fn yield_now() {
     tokio::task::yield_now().await;
