@@ -51,14 +51,14 @@ impl Chain {
         self.links.len()
     }
 
+    /// Number of filters.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
     /// Whether bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
-    }
-
-    /// How many filters there are.
-    pub fn len(&self) -> usize {
-        self.links.len()
     }
 
     /// Runs each filter at most once. `out` must not be empty. `is_last`: nothing follows `input`; after it the caller
