@@ -31,6 +31,8 @@ use crate::vcls::Vcls;
 use crate::workdir;
 use crate::worker::Worker;
 
+/// Descriptors that a worker may have, if we may allow it.
+const OPEN_FILES: u64 = 1 << 20;
 /// The default of -a.
 const DEFAULT_LISTEN: &str = ":80";
 /// Hash methods that varnishd knows.
@@ -65,6 +67,8 @@ struct Todo {
 
 /// Jail, parameters, sockets, stores, workdir.
 fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result<(Manager, Todo), Fatal> {
+    // While we may: the worker inherits it.
+    let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
     let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
