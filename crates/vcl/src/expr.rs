@@ -383,6 +383,9 @@ impl Vcc<'_> {
                 }
                 let e = self.any(want)?;
                 let ty = e.ty;
+                if !matches!(ty, Ty::T(Type::Int | Type::Real | Type::Duration | Type::Bytes)) {
+                    return self.fail(&format!("Operator - not possible on {}\n", ty.user_name()));
+                }
                 Ok(Expr { node: Node::Negate(Box::new(e)), ty })
             }
             Tok::Int | Tok::Real => self.number(want, 1.0),

@@ -4,6 +4,9 @@
 pub mod acl;
 pub mod convert;
 pub mod ctx;
+mod exec;
+mod fields;
+mod init;
 pub mod loaded;
 pub mod machine;
 pub mod regex;
@@ -11,7 +14,7 @@ pub mod value;
 pub mod vmod;
 
 pub use ctx::{Ctx, Failure, Privates};
-pub use loaded::{Env, LoadError, LoadedVcl, load};
+pub use loaded::{Env, LoadError, LoadedVcl, finish, load, load_waiting};
 pub use machine::{Action, Machine, Outcome};
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};
