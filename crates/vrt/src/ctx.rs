@@ -98,6 +98,38 @@ pub trait Ctx {
     /// `std.rollback(req | bereq)`: the head as it was at the task's start.
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure>;
 
+    /// A random number in `[0, 1)`; where `debug.srandom` matters, from the generator that it seeds.
+    fn random(&mut self) -> f64 {
+        dice::roll()
+    }
+
+    /// `std.late_100_continue(late)`; only called in `vcl_recv`.
+    fn late_100_continue(&mut self, late: bool) {
+        let _ = late;
+    }
+
+    /// `std.set_ip_tos(tos)`: silently nothing on a connection that isn't IP.
+    ///
+    /// # Errors
+    /// VCL fails with that text.
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+        let _ = tos;
+        Err("std.set_ip_tos() isn't supported by Lacquer".into())
+    }
+
+    /// Number of the user and group at the other end of the client's unix socket.
+    ///
+    /// # Errors
+    /// What the `VCL_Error` record says after `vmod unix error: `.
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        Err("not listening on a Unix domain socket".into())
+    }
+
+    /// The TLVs of the client's PROXY v2 header, as they came.
+    fn proxy_tlvs(&mut self) -> Option<&[u8]> {
+        None
+    }
+
     /// `std.cache_req_body(limit)`: whether the whole body fits. The future must not borrow from the transaction.
     ///
     /// # Errors
@@ -123,6 +155,26 @@ pub trait Ctx {
     /// The transaction itself, for modules that know its kind. `None` unless the engine offers it.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
+    }
+}
+
+/// Random numbers where nobody needs to foresee or repeat them.
+mod dice {
+    use std::cell::Cell;
+    use std::hash::{BuildHasher, RandomState};
+
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0u8) | 1);
+    }
+
+    /// A step of xorshift64*: spreads load, protects nothing.
+    pub(super) fn roll() -> f64 {
+        let mut x = STATE.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        STATE.set(x);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
