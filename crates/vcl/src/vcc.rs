@@ -42,7 +42,6 @@ pub(crate) struct Use {
 #[derive(Debug, Default)]
 pub(crate) struct Proc {
     pub name: String,
-    pub sym: SymId,
     pub method: Option<Method>,
     /// The token of its first definition's name.
     pub def: Option<u32>,
@@ -134,9 +133,9 @@ impl<'a> Vcc<'a> {
     fn predefine(&mut self) {
         for method in Method::ALL {
             let index = self.procs.len() as u32;
-            let sym = self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
+            self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
             let name = method.sub_name().to_owned();
-            self.procs.push(Proc { name, sym, method: Some(method), ..Proc::default() });
+            self.procs.push(Proc { name, method: Some(method), ..Proc::default() });
         }
         for store in &self.options.stores {
             let index = self.program.stores.len() as u32;
