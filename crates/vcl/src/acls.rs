@@ -138,8 +138,7 @@ impl Vcc<'_> {
         };
         let both = found.iter().any(|ip| ip.is_ipv4()) && found.iter().any(|ip| ip.is_ipv6());
         if let (Some((bits, token)), true) = (entry.mask, both) {
-            let text =
-                format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
+            let text = format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
             return self.fail_at(&text, &token);
         }
         for ip in &found {

@@ -417,7 +417,8 @@ impl<'a> Vcc<'a> {
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
         self.say(&format!("Symbol not found: '{written}'"));
         let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
-        if let Some(sym) = other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
+        if let Some(sym) =
+            other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
         {
             let (lo, hi) = sym.versions;
             let lo = if lo >= 40 { format!(" {}.{} <=", lo / 10, lo % 10) } else { String::new() };

@@ -24,7 +24,7 @@ impl Machine {
         let text = |str: u32| &*program.strings[str as usize];
         match op {
             Op::Step { count } => {
-                if vcl.traces() {
+                if self.traces {
                     self.trace(vcl, count, ctx);
                 }
             }
@@ -275,8 +275,7 @@ impl Machine {
         self.open_text();
         let done = regex.sub(bytes(&subject), bytes(&with), all, &mut self.text);
         let result = self.take_text();
-        let replaced =
-            done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))?;
+        let replaced = done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))?;
         match subject {
             _ if replaced => self.push(Value::String(Some(result))),
             Value::String(None) => self.push(Value::String(Some(Text::EMPTY))),

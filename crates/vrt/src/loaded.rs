@@ -2,7 +2,6 @@
 //! A program made ready to run in a worker: regexes and ACLs compiled, backends made, modules bound, `vcl_init` run.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use backend::Director;
@@ -57,7 +56,6 @@ pub struct LoadedVcl {
     pub(crate) modules: Vec<PrivCell>,
     pub(crate) objects: Vec<OnceLock<Object>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
-    trace: AtomicBool,
 }
 
 /// A call, bound to code.
@@ -79,16 +77,6 @@ impl LoadedVcl {
     /// What `req.backend_hint` is at first. `None` when it is declared as `none`, or there is none.
     pub fn default_backend(&self) -> Option<&Arc<dyn Director>> {
         self.program.default_backend.and_then(|id| self.backends.get(id as usize)?.as_ref())
-    }
-
-    /// Whether `VCL_trace` records are written (`feature=+trace`).
-    pub fn set_trace(&self, on: bool) {
-        self.trace.store(on, Ordering::Relaxed);
-    }
-
-    /// Whether `VCL_trace` records are written.
-    pub fn traces(&self) -> bool {
-        self.trace.load(Ordering::Relaxed)
     }
 
     /// Makes a module's director known to `backend.list` and to temperature events.
@@ -202,9 +190,16 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
         modules: program.imports.iter().map(|_| PrivCell::default()).collect(),
         objects: program.objects.iter().map(|_| OnceLock::new()).collect(),
         directors: Mutex::default(),
-        trace: AtomicBool::new(false),
         program,
     })
+}
+
+/// What is wrong with a pattern, in PCRE2's words: for `vcl::Options::check_regex`.
+///
+/// # Errors
+/// The text.
+pub fn check_regex(pattern: &[u8]) -> Result<(), String> {
+    Regex::new(pattern).map(drop).map_err(|e| e.text.to_owned())
 }
 
 fn build_acl(decl: &AclDecl) -> Result<Acl, String> {

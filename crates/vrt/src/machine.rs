@@ -101,6 +101,8 @@ pub struct Machine {
     pub(crate) now: f64,
     pub(crate) method: Option<Method>,
     pub(crate) pc: u32,
+    /// Whether `vsl_mask` lets `VCL_trace` through.
+    pub(crate) traces: bool,
     calls: Vec<u32>,
     state: State,
     ops: u64,
@@ -113,8 +115,13 @@ enum State {
     Started,
     Running,
     /// A module waits; its call site says whether the result is pushed.
-    Waiting { void: bool },
-    Resumed { void: bool, result: Result<Value, Failure> },
+    Waiting {
+        void: bool,
+    },
+    Resumed {
+        void: bool,
+        result: Result<Value, Failure>,
+    },
 }
 
 /// What an op does to the run.
@@ -176,6 +183,7 @@ impl Machine {
     pub fn run(&mut self, ctx: &mut dyn Ctx) -> Outcome {
         let vcl = self.vcl.clone().expect("a machine is started before it runs");
         let method = self.method.expect("a machine is started before it runs");
+        self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
             State::Running => {}
@@ -283,10 +291,8 @@ impl Machine {
     pub(crate) fn trace(&self, vcl: &LoadedVcl, count: u32, ctx: &mut dyn Ctx) {
         let program = &vcl.program;
         let place = program.places[program.op_places[self.pc as usize] as usize];
-        ctx.log().putf(
-            Tag::VclTrace,
-            format_args!("{} {count} {}.{}.{}", vcl.name, place.source, place.line, place.pos),
-        );
+        ctx.log()
+            .putf(Tag::VclTrace, format_args!("{} {count} {}.{}.{}", vcl.name, place.source, place.line, place.pos));
     }
 }
 
