@@ -51,6 +51,11 @@ impl Chain {
         self.links.len()
     }
 
+    /// Number of filters.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
     /// Whether bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
@@ -142,3 +147,6 @@ impl Chain {
         self.links.iter_mut().find_map(|link| link.filter.take_esi())
     }
 }
+
+#[cfg(test)]
+mod tests;
