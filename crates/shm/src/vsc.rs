@@ -74,7 +74,7 @@ impl Stats {
         if let Some((id, _)) = docs.get(T::NAME) {
             return Ok(*id);
         }
-        let id = doc_id(&self.0.set, docs.len() as u64 + 1);
+        let id = doc_id(&self.0.set);
         let mut text = json_doc::<T>().into_bytes();
         text.push(0);
         let mut segment = self.0.set.prepare("StatDoc", &format!("{id:x}"), BODY + text.len())?;
@@ -87,12 +87,12 @@ impl Stats {
 }
 
 /// Unique over manager and worker and over a worker's lives: readers match a document by this alone.
-fn doc_id(set: &SegmentSet, number: u64) -> u64 {
+fn doc_id(set: &SegmentSet) -> u64 {
     let home = match set.home() {
         Home::Manager => 1,
         Home::Worker => 2,
     };
-    home << 56 | (set.birth() & 0xffff_ffff) << 16 | number
+    home << 60 | (set.birth() & 0xffff_ffff) << 28 | (set.next_number() & 0xfff_ffff)
 }
 
 fn write_head(segment: &Segment, doc: u64, ready: Ready) {

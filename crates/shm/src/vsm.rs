@@ -129,6 +129,11 @@ impl SegmentSet {
         Cluster::create(&self.0, name, len)
     }
 
+    /// A number no file or document of this set has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.0.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Takes the index away: readers see that this process is gone. Segments still held are no longer published.
     /// The files stay; [`remove`] takes them away.
     pub fn close(&self) {

@@ -38,6 +38,7 @@ macro_rules! tags {
             }
 
             /// How its data looks.
+            #[inline]
             pub const fn kind(self) -> TagKind {
                 match self { $(Tag::$variant => TagKind::$kind,)* }
             }
@@ -307,6 +308,7 @@ pub struct TagMask(pub [u64; 2]);
 
 impl TagMask {
     /// Whether `tag` is in the set.
+    #[inline]
     pub const fn has(self, tag: Tag) -> bool {
         let n = tag as usize;
         self.0[n / 64] & (1 << (n % 64)) != 0

@@ -96,7 +96,7 @@ fn append_real(out: &mut Vec<u8>, value: f64) -> Result<(), Failure> {
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`; parts of a second are cut towards zero.
 fn append_time(out: &mut Vec<u8>, value: f64) -> Result<(), Failure> {
-    if !(value.abs() < 9.2e18) {
+    if value.is_nan() || value.abs() >= 9.2e18 {
         return Err("Unformatable VCL_TIME".into());
     }
     out.extend_from_slice(&message::date::format(Real(value.trunc())));

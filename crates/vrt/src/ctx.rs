@@ -12,7 +12,7 @@ use message::Head;
 use shm::vsl::TxnLog;
 use tables::vclvars::{HeadId, Var};
 
-use crate::value::Value;
+use crate::value::{BackendRef, Value};
 
 /// Why VCL failed: the text of the `VCL_Error` record. The transaction then goes on as after `return (fail)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,8 @@ pub trait Ctx {
     /// The transaction's log.
     fn log(&mut self) -> &mut TxnLog;
 
-    /// `hash_data()`: adds these bytes, then a NUL (`None`, an unset string, adds the NUL alone).
+    /// `hash_data()`: a piece is added to the hash as it is and logged as `Hash`; `None` adds a single NUL and logs
+    /// nothing (an unset piece, and the end of each `hash_data`).
     fn hash_data(&mut self, data: Option<&[u8]>);
 
     /// Adds a ban to the list.
@@ -97,6 +98,38 @@ pub trait Ctx {
     /// `std.rollback(req | bereq)`: the head as it was at the task's start.
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure>;
 
+    /// A random number in `[0, 1)`; where `debug.srandom` matters, from the generator that it seeds.
+    fn random(&mut self) -> f64 {
+        dice::roll()
+    }
+
+    /// `std.late_100_continue(late)`; only called in `vcl_recv`.
+    fn late_100_continue(&mut self, late: bool) {
+        let _ = late;
+    }
+
+    /// `std.set_ip_tos(tos)`: silently nothing on a connection that isn't IP.
+    ///
+    /// # Errors
+    /// VCL fails with that text.
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+        let _ = tos;
+        Err("std.set_ip_tos() isn't supported by Lacquer".into())
+    }
+
+    /// Number of the user and group at the other end of the client's unix socket.
+    ///
+    /// # Errors
+    /// What the `VCL_Error` record says after `vmod unix error: `.
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        Err("not listening on a Unix domain socket".into())
+    }
+
+    /// The TLVs of the client's PROXY v2 header, as they came.
+    fn proxy_tlvs(&mut self) -> Option<&[u8]> {
+        None
+    }
+
     /// `std.cache_req_body(limit)`: whether the whole body fits. The future must not borrow from the transaction.
     ///
     /// # Errors
@@ -113,12 +146,35 @@ pub trait Ctx {
     /// A property of a store: `free_space` and `used_space` as BYTES, `happy` as BOOL; what `std` and VCL ask.
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value;
 
+    /// What a director chooses for this transaction now (`.resolve()`).
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef>;
+
     /// Whether a store of that name exists (`storage.name`, `set beresp.storage_hint`).
     fn has_store(&mut self, name: &[u8]) -> bool;
 
     /// The transaction itself, for modules that know its kind. `None` unless the engine offers it.
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
+    }
+}
+
+/// Random numbers where nobody needs to foresee or repeat them.
+mod dice {
+    use std::cell::Cell;
+    use std::hash::{BuildHasher, RandomState};
+
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0u8) | 1);
+    }
+
+    /// A step of xorshift64*: spreads load, protects nothing.
+    pub(super) fn roll() -> f64 {
+        let mut x = STATE.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        STATE.set(x);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

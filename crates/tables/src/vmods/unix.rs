@@ -11,9 +11,13 @@ pub(super) const MODULE: Module = Module {
     text: "Who is at the other end of a unix domain socket",
     objects: &[],
     functions: &[
-        Func::new(String, "user", &[], "Name of the peer's user").only(Methods::CLIENT),
-        Func::new(String, "group", &[], "Name of the peer's group").only(Methods::CLIENT),
-        Func::new(Int, "uid", &[], "Number of the peer's user; -1 on an error").only(Methods::CLIENT),
-        Func::new(Int, "gid", &[], "Number of the peer's group; -1 on an error").only(Methods::CLIENT),
+        Func::new(String, "user", &[], "Name of the peer's user").blocks().only(Methods::CLIENT.with(Methods::BACKEND)),
+        Func::new(String, "group", &[], "Name of the peer's group")
+            .blocks()
+            .only(Methods::CLIENT.with(Methods::BACKEND)),
+        Func::new(Int, "uid", &[], "Number of the peer's user; -1 on an error")
+            .only(Methods::CLIENT.with(Methods::BACKEND)),
+        Func::new(Int, "gid", &[], "Number of the peer's group; -1 on an error")
+            .only(Methods::CLIENT.with(Methods::BACKEND)),
     ],
 };

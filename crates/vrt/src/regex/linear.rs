@@ -95,8 +95,11 @@ impl Linear {
     }
 }
 
+/// A cache and the birth of its pattern.
+type Kept = Box<(u64, Cache)>;
+
 thread_local! {
-    static CACHES: RefCell<Vec<Option<Box<(u64, Cache)>>>> = const { RefCell::new(Vec::new()) };
+    static CACHES: RefCell<Vec<Option<Kept>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Slots of patterns that are gone, for the next ones; and how many were ever in use at once.

@@ -9,7 +9,7 @@ use super::node::{At, Greed, Node};
 #[derive(Debug)]
 pub(super) enum Literal {
     /// `abc`
-    Contains(Finder<'static>),
+    Contains(Box<Finder<'static>>),
     /// `^abc`
     Prefix(Box<[u8]>),
     /// `abc$`: also before a newline at the end.
@@ -38,7 +38,7 @@ impl Literal {
         };
         let text: Vec<u8> = nodes.iter().map(byte).collect::<Option<_>>()?;
         Some(match (start, end) {
-            (false, false) => Literal::Contains(Finder::new(&text).into_owned()),
+            (false, false) => Literal::Contains(Box::new(Finder::new(&text).into_owned())),
             (true, false) => Literal::Prefix(text.into()),
             (false, true) => Literal::Suffix(text.into()),
             (true, true) => Literal::Equal(text.into()),

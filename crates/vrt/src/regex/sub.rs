@@ -24,8 +24,7 @@ pub(super) fn sub(
         return Ok(false);
     }
     let mut done = 0;
-    loop {
-        let Some(Some(whole)) = groups.first().cloned() else { break };
+    while let Some(Some(whole)) = groups.first().cloned() {
         out.extend_from_slice(&subject[done..whole.start.max(done)]);
         for piece in pieces(with) {
             match piece {
