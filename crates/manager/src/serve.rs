@@ -12,7 +12,7 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use tables::Params;
-use tables::params::DebugBit;
+use tables::params::{DebugBit, FeatureBit};
 
 use crate::checker::{DiskSources, Outcome, Source};
 use crate::clitcp::{self, Masters};
@@ -128,6 +128,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         restarts: 0,
         arguments,
         remove_workdir,
+        ending: false,
         clock,
     };
     manager.params_changed();
@@ -337,6 +338,9 @@ fn begin(
 ) -> Result<i32, Fatal> {
     say(Loud::Debug, &format!("Version: {}", version_string()));
     say(Loud::Debug, &format!("Platform: {}", manager.vident));
+    if manager.params.feature.has(FeatureBit::Http2) {
+        say(Loud::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
+    }
     if options.mode == Mode::Debug {
         let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));
         match (input, output) {

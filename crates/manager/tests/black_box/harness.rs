@@ -4,7 +4,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,20 +13,18 @@ use cli::ReplyDecoder;
 use cli::auth::Challenge;
 
 /// The stub program under the name varnishd.
-fn program() -> PathBuf {
+fn program() -> Command {
     let mut dir = std::env::current_exe().expect("tests know where they are");
     dir.pop();
     dir.pop();
-    let stub = dir.join("examples/stubbed");
-    let link = std::env::temp_dir().join(format!("lacquer-test-{}", std::process::id())).join("varnishd");
-    let _ = std::fs::create_dir_all(link.parent().expect("it has one"));
-    let _ = std::os::unix::fs::symlink(stub, &link);
-    link
+    let mut command = Command::new(dir.join("examples/stubbed"));
+    command.arg0("varnishd");
+    command
 }
 
 /// Runs to its end: status, stdout, stderr.
 pub fn run(args: &[&str]) -> (i32, String, String) {
-    let out = Command::new(program()).args(args).stdin(Stdio::null()).output().expect("the program starts");
+    let out = program().args(args).stdin(Stdio::null()).output().expect("the program starts");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (out.status.code().unwrap_or(-1), text(out.stdout), text(out.stderr))
 }
@@ -102,18 +101,19 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 impl Instance {
     /// The directory's name only.
     pub fn reserve() -> Instance {
+        // Each in its own: others come and go beside it.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let base = std::env::temp_dir().join(format!("lacquer-test-{}", std::process::id()));
+        let base = std::env::temp_dir().join(format!("lacquer-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&base).unwrap();
         // A jailed worker must be able to enter.
         std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Instance { dir: base.join(format!("i{number}")).to_str().unwrap().into(), process: None, cli: None }
+        Instance { dir: base.join("i").to_str().unwrap().into(), process: None, cli: None }
     }
 
     /// With -d, and a small log.
     pub fn debug(args: &[&str]) -> Instance {
         let mut instance = Instance::reserve();
-        let mut process = Command::new(program())
+        let mut process = program()
             .args(["-d", "-n", &instance.dir, "-a", "127.0.0.1:0", "-l", "2m"])
             .args(args)
             .stdin(Stdio::piped())
@@ -222,5 +222,6 @@ impl Drop for Instance {
             let _ = process.wait();
         }
         let _ = std::fs::remove_dir_all(&self.dir);
+        let _ = Path::new(&self.dir).parent().map(std::fs::remove_dir);
     }
 }

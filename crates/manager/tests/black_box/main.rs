@@ -59,7 +59,10 @@ fn a_debug_session_runs_a_worker_and_tidies_up() {
     assert_eq!(i.ask("status"), (200, "Child in state running".into()));
     assert_eq!(i.deletions(), 0);
     assert!(i.ask("debug.listen_address").1.starts_with("a0 127.0.0.1 "));
+    let port: u16 = i.ask("debug.listen_address").1.trim().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     assert_eq!(i.ask("stop").0, 200);
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "nobody would answer");
     assert_eq!(i.deletions(), 2);
     assert!(!i.exists("_.vsm_child"));
     assert_eq!(i.ask("start").0, 200);
