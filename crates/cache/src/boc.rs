@@ -59,11 +59,14 @@ impl BocState {
     }
 }
 
+/// Field names, and the values a request must have for them.
+pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
+
 /// See the module.
 pub(crate) struct Boc {
     front: OnceLock<Front>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.
-    pub vary_guess: Option<(Box<[u8]>, Box<[u8]>)>,
+    pub vary_guess: Option<VaryGuess>,
     inner: Mutex<Inner>,
 }
 
@@ -92,7 +95,7 @@ pub(crate) enum Found {
 }
 
 impl Boc {
-    pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<(Box<[u8]>, Box<[u8]>)>) -> Self {
+    pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
             state: BocState::ReqDone,
             body: Body::default(),

@@ -211,7 +211,7 @@ impl Cache {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        let is_stale = times.fresh_until(None).0 < ask.now.0;
+        let is_stale = times.fresh_until(None).0 <= ask.now.0;
         if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
             scan.stale = Some(oc.clone());
         }

@@ -120,9 +120,6 @@ pub trait Transport {
     /// The next piece of the request's body, `None` at its end.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>>;
 
-    /// Ready when the client is known to have gone, for requests that wait.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
-
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;
 

@@ -41,7 +41,7 @@ fn main() {
 fn run(name: &str, args: &[String]) -> i32 {
     match name {
         manager::checker::PROGRAM => manager::checker::run_child(),
-        manager::handover::PROGRAM => run_worker(args),
+        manager::handover::PROGRAM => worker::main(args),
         "varnishd" => manager::main("varnishd", args),
         _ if LATER.iter().any(|(program, _)| *program == name) => refuse(name),
         _ => lacquer(args),
@@ -74,11 +74,4 @@ fn lacquer(args: &[String]) -> i32 {
 fn refuse(what: &str) -> i32 {
     eprintln!("{what} isn't built yet; Varnish's own tools work with this server");
     2
-}
-
-/// The worker: started by the manager only, with the number of its CLI descriptor.
-fn run_worker(args: &[String]) -> i32 {
-    let _ = args;
-    eprintln!("the worker isn't built yet");
-    1
 }

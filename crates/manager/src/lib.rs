@@ -8,7 +8,6 @@ pub mod checker;
 mod clitcp;
 mod commands;
 mod core;
-mod date;
 mod docs;
 mod fatal;
 pub mod handover;

@@ -12,7 +12,7 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use tables::Params;
-use tables::params::DebugBit;
+use tables::params::{DebugBit, FeatureBit};
 
 use crate::checker::{DiskSources, Outcome, Source};
 use crate::clitcp::{self, Masters};
@@ -31,6 +31,8 @@ use crate::vcls::Vcls;
 use crate::workdir;
 use crate::worker::Worker;
 
+/// Descriptors that a worker may have, if we may allow it.
+const OPEN_FILES: u64 = 1 << 20;
 /// The default of -a.
 const DEFAULT_LISTEN: &str = ":80";
 /// Hash methods that varnishd knows.
@@ -65,6 +67,8 @@ struct Todo {
 
 /// Jail, parameters, sockets, stores, workdir.
 fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result<(Manager, Todo), Fatal> {
+    // While we may: the worker inherits it.
+    let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
     let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
@@ -124,6 +128,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         restarts: 0,
         arguments,
         remove_workdir,
+        ending: false,
         clock,
     };
     manager.params_changed();
@@ -333,6 +338,9 @@ fn begin(
 ) -> Result<i32, Fatal> {
     say(Loud::Debug, &format!("Version: {}", version_string()));
     say(Loud::Debug, &format!("Platform: {}", manager.vident));
+    if manager.params.feature.has(FeatureBit::Http2) {
+        say(Loud::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
+    }
     if options.mode == Mode::Debug {
         let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));
         match (input, output) {

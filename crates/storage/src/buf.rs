@@ -78,3 +78,12 @@ impl fmt::Debug for Buf {
         write!(f, "Buf({} bytes)", self.len)
     }
 }
+
+/// Handles are equal when their bytes are.
+impl PartialEq for Buf {
+    fn eq(&self, other: &Buf) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Buf {}

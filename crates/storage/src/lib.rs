@@ -21,3 +21,6 @@ pub use seal::{SMALL_BODY, Sealed};
 pub use spec::{Kind, SpecError, StoreSpec};
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;
+
+#[cfg(test)]
+mod tests;

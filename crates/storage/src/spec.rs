@@ -37,6 +37,8 @@ pub enum SpecError {
     NoKind,
     /// A `name=` that isn't a name.
     BadName(String),
+    /// A `name=` and nothing behind it.
+    Empty(String),
     /// A kind that doesn't exist.
     UnknownKind(String),
     /// A kind of Varnish's that isn't built here yet.
@@ -66,6 +68,9 @@ impl StoreSpec {
         };
         if let Some(name) = name.filter(|name| !is_name(name)) {
             return Err(SpecError::BadName(name.to_owned()));
+        }
+        if name.is_some() && rest.is_empty() {
+            return Err(SpecError::Empty(option.to_owned()));
         }
         let mut args = rest.split(',').map(str::trim);
         let kind = match args.next().unwrap_or("") {
@@ -141,11 +146,14 @@ impl std::fmt::Display for SpecError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoKind => write!(f, "-s argument lacks strategy {{malloc, file, ...}}"),
-            Self::BadName(name) => write!(f, "invalid -s name \"{name}\""),
+            Self::BadName(name) => write!(f, "invalid -s name \"{name}\"=[...]"),
+            Self::Empty(option) => write!(f, "Empty named -s argument \"{option}\""),
             Self::UnknownKind(word) => write!(f, "Unknown storage method \"{word}\""),
             Self::NotBuilt(word) => write!(f, "-s {word}: this kind of storage is not built yet; use malloc"),
             Self::TooManyArguments(kind) => write!(f, "(-s{kind}) too many arguments"),
-            Self::BadSize(kind, text) => write!(f, "(-s{kind}) size \"{text}\": Could not process as number of bytes"),
+            Self::BadSize(kind, text) => {
+                write!(f, "(-s{kind}) size \"{text}\": Unknown BYTES unit of measurement ([KMGTP][B])")
+            }
             Self::TooSmall(kind, text) => {
                 write!(f, "(-s{kind}) size \"{text}\": too small, did you forget to specify M or G?")
             }

@@ -23,6 +23,9 @@ mod vcc;
 pub use program::Program;
 pub use source::{Answer, Recorder, SourceBundle, Sources};
 
+/// Says what is wrong with a pattern.
+pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
+
 /// How to compile.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -39,7 +42,7 @@ pub struct Options {
     /// Names of the labels that `return (vcl(label))` may name.
     pub labels: Vec<String>,
     /// Says what is wrong with a pattern; `None` accepts all, and loading finds out.
-    pub check_regex: Option<fn(&[u8]) -> Result<(), String>>,
+    pub check_regex: Option<RegexCheck>,
     /// The built-in VCL to append; `None` = ours ([`builtin`]).
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).

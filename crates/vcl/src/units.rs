@@ -21,9 +21,7 @@ impl Vcc<'_> {
             return Ok(seconds);
         }
         let shown = self.token_name(&self.token());
-        self.fail(&format!(
-            "Unknown duration unit {shown}\nLegal units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"
-        ))
+        self.fail(&format!("Unknown duration unit {shown}\nLegal units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"))
     }
 
     /// `10s`, where nothing else may stand.
@@ -115,7 +113,7 @@ impl Vcc<'_> {
         if let Some(ip) = short_ipv4(host) {
             return Ok(vec![IpAddr::V4(ip)]);
         }
-        if host.len() > 255 || host.is_empty() {
+        if host.len() > 255 {
             return Err("Name or service not known".to_owned());
         }
         self.outside.resolve(host)
