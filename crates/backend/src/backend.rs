@@ -10,7 +10,6 @@ use base::Real;
 use net::proxy::{self, Ends};
 use net::{IoError, Stream};
 use rt::Instant;
-use shm::vsc::CounterSet;
 use tables::counters::Vbe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -18,7 +17,9 @@ use crate::error::{ETIMEDOUT, holddown_of};
 use crate::pool::Pool;
 use crate::probe::Probe;
 use crate::registry::Prober;
-use crate::{BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary};
+use crate::{
+    BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary, VbeHome,
+};
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
 pub struct Backend {
@@ -30,7 +31,7 @@ pub struct Backend {
     pool: Arc<Pool>,
     slots: Option<Arc<Semaphore>>,
     waiting: AtomicU32,
-    counters: CounterSet<Vbe>,
+    counters: Box<dyn VbeHome>,
     prober: Arc<Prober>,
     pub(crate) probe: Option<Probe>,
 }
@@ -90,7 +91,7 @@ impl Backend {
             max => Some(Arc::new(Semaphore::new(max as usize))),
         };
         let counters = env.services.publish(vcl, &spec.name);
-        counters.set_hidden(true);
+        counters.reveal(false);
         env.services.main().n_backend.inc();
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -119,7 +120,7 @@ impl Backend {
 
     /// The backend's counters; the engine adds bytes of a finished fetch here.
     pub fn vbe(&self) -> &Vbe {
-        &self.counters
+        self.counters.vbe()
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -198,11 +199,7 @@ impl Backend {
         if let Ok(slot) = slots.clone().try_acquire_owned() {
             return Ok(Some(slot));
         }
-        let params = self.env.services.params();
-        let (limit, wait) = match self.spec.wait_limit {
-            0 => (params.queue_limit, params.queue_timeout),
-            limit => (limit, self.spec.wait_timeout),
-        };
+        let (limit, wait) = (self.spec.wait_limit, self.spec.wait_timeout);
         let _waiter = Waiter::enter(&self.waiting, if wait.is_zero() { 0 } else { limit }).ok_or(())?;
         let slot = rt::timeout(wait, slots.clone().acquire_owned()).await;
         slot.map_err(|_| ())?.map(Some).map_err(|_| ())
@@ -337,8 +334,8 @@ impl Director for Backend {
 
     fn event(&self, event: Event) {
         match event {
-            Event::Warm => self.counters.set_hidden(false),
-            Event::Cold | Event::Discard => self.counters.set_hidden(true),
+            Event::Warm => self.counters.reveal(true),
+            Event::Cold | Event::Discard => self.counters.reveal(false),
         }
         if let Some(probe) = &self.probe {
             probe.event(self, event);
