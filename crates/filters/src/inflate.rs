@@ -20,6 +20,8 @@ const WINDOW: usize = 32 * 1024;
 /// The order in which the lengths of the code length code come.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const END_OF_BLOCK: u16 = 256;
+/// Blocks that one call begins at most: their tables cost more than their few bytes.
+const BLOCKS: u32 = 64;
 
 /// Why decoding stopped.
 enum Stop {
@@ -27,6 +29,8 @@ enum Stop {
     Input,
     /// The output is full.
     Output,
+    /// Enough for one call.
+    Budget,
     /// Not deflate.
     Bad(&'static str),
 }
@@ -55,6 +59,8 @@ pub(crate) struct Unzip {
     counts: (usize, usize, usize),
     codes: Box<Table>,
     dists: Box<Table>,
+    /// The block uses RFC 1951's own codes, not those two.
+    is_fixed: bool,
     is_last: bool,
     /// The last bytes of the output, as a ring.
     window: Box<[u8]>,
@@ -80,6 +86,7 @@ impl Unzip {
             counts: (0, 0, 0),
             codes: Box::new(Table::empty()),
             dists: Box::new(Table::empty()),
+            is_fixed: false,
             is_last: false,
             window: vec![0; WINDOW].into_boxed_slice(),
             total_out: 0,
@@ -94,7 +101,7 @@ impl Unzip {
     /// # Errors
     /// Not gzip, or damaged.
     pub(crate) fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Unzipped, FilterError> {
-        let mut run = Run { rest: input, out, made: 0 };
+        let mut run = Run { rest: input, out, made: 0, blocks: BLOCKS };
         let stop = loop {
             if let Mode::Ended = self.mode {
                 break Stop::Output;
@@ -110,7 +117,7 @@ impl Unzip {
                 debug_assert!(run.rest.is_empty(), "all input is looked at before more is asked for");
                 0
             }
-            Stop::Output | Stop::Bad(_) => self.bits.give_back(consumed),
+            Stop::Output | Stop::Budget | Stop::Bad(_) => self.bits.give_back(consumed),
         };
         if let Stop::Bad(why) = stop {
             self.note = Some(format!("Gunzip error: -3 ({why})"));
@@ -207,6 +214,7 @@ impl Unzip {
     }
 
     fn block(&mut self, run: &mut Run<'_, '_>) -> Result<(), Stop> {
+        run.blocks = run.blocks.checked_sub(1).ok_or(Stop::Budget)?;
         let at = self.bits.position();
         let head = self.bits.take(3, &mut run.rest)?;
         self.is_last = head & 1 == 1;
@@ -216,10 +224,13 @@ impl Unzip {
         self.mode = match head >> 1 {
             0 => Mode::StoredLen,
             1 => {
-                (*self.codes, *self.dists) = fixed();
+                self.is_fixed = true;
                 Mode::Symbols
             }
-            2 => Mode::Counts,
+            2 => {
+                self.is_fixed = false;
+                Mode::Counts
+            }
             _ => return Err(Stop::Bad("invalid block type")),
         };
         Ok(())
@@ -307,9 +318,10 @@ impl Unzip {
 
     /// Literals and matches until something is missing or the block ends.
     fn symbols(&mut self, run: &mut Run<'_, '_>) -> Result<(), Stop> {
+        let (codes, dists) = if self.is_fixed { fixed() } else { (&*self.codes, &*self.dists) };
         loop {
             self.bits.fill(&mut run.rest);
-            let (symbol, used) = match self.codes.find(self.bits.peek(), self.bits.len()) {
+            let (symbol, used) = match codes.find(self.bits.peek(), self.bits.len()) {
                 Found::Symbol(symbol, used) => (symbol, used),
                 Found::Short => return Err(Stop::Input),
                 Found::Bad => return Err(Stop::Bad("invalid literal/length code")),
@@ -326,7 +338,7 @@ impl Unzip {
                 self.end_block();
                 return Ok(());
             }
-            let (len, distance, used) = self.one_match(symbol, used)?;
+            let (len, distance, used) = one_match(&self.bits, dists, symbol, used)?;
             if distance as u64 > self.total_out + run.made as u64 || distance > WINDOW {
                 return Err(Stop::Bad("invalid distance too far back"));
             }
@@ -337,29 +349,6 @@ impl Unzip {
                 return Err(Stop::Output);
             }
         }
-    }
-
-    /// The rest of a match whose length symbol took `used` bits: length, distance, bits in all. Nothing is dropped yet.
-    fn one_match(&self, symbol: u16, used: u32) -> Result<(usize, usize, u32), Stop> {
-        let (bits, have) = (self.bits.peek(), self.bits.len());
-        let index = usize::from(symbol) - 257;
-        let extra = *LEN_EXTRA.get(index).ok_or(Stop::Bad("invalid literal/length code"))?;
-        let mask = |n: u8| (1u64 << n) - 1;
-        let len = usize::from(LEN_BASE[index]) + (bits >> used & mask(extra)) as usize;
-        let used = used + u32::from(extra);
-        if used > have {
-            return Err(Stop::Input);
-        }
-        let (symbol, more) = match self.dists.find(bits >> used, have - used) {
-            Found::Symbol(symbol, more) => (usize::from(symbol), more),
-            Found::Short => return Err(Stop::Input),
-            Found::Bad => return Err(Stop::Bad("invalid distance code")),
-        };
-        let used = used + more;
-        let extra = *DIST_EXTRA.get(symbol).ok_or(Stop::Bad("invalid distance code"))?;
-        let distance = usize::from(DIST_BASE[symbol]) + (bits >> used & mask(extra)) as usize;
-        let used = used + u32::from(extra);
-        if used > have { Err(Stop::Input) } else { Ok((len, distance, used)) }
     }
 
     /// Copies of a match what there is room for; how much.
@@ -419,11 +408,36 @@ impl Unzip {
     }
 }
 
+/// The rest of a match whose length symbol took `used` bits: length, distance, bits in all. Nothing is dropped yet.
+fn one_match(bits: &Bits, dists: &Table, symbol: u16, used: u32) -> Result<(usize, usize, u32), Stop> {
+    let (bits, have) = (bits.peek(), bits.len());
+    let index = usize::from(symbol) - 257;
+    let extra = *LEN_EXTRA.get(index).ok_or(Stop::Bad("invalid literal/length code"))?;
+    let mask = |n: u8| (1u64 << n) - 1;
+    let len = usize::from(LEN_BASE[index]) + (bits >> used & mask(extra)) as usize;
+    let used = used + u32::from(extra);
+    if used > have {
+        return Err(Stop::Input);
+    }
+    let (symbol, more) = match dists.find(bits >> used, have - used) {
+        Found::Symbol(symbol, more) => (usize::from(symbol), more),
+        Found::Short => return Err(Stop::Input),
+        Found::Bad => return Err(Stop::Bad("invalid distance code")),
+    };
+    let used = used + more;
+    let extra = *DIST_EXTRA.get(symbol).ok_or(Stop::Bad("invalid distance code"))?;
+    let distance = usize::from(DIST_BASE[symbol]) + (bits >> used & mask(extra)) as usize;
+    let used = used + u32::from(extra);
+    if used > have { Err(Stop::Input) } else { Ok((len, distance, used)) }
+}
+
 /// Input and output of one call.
 struct Run<'i, 'o> {
     rest: &'i [u8],
     out: &'o mut [u8],
     made: usize,
+    /// Blocks that may still begin.
+    blocks: u32,
 }
 
 #[cfg(test)]

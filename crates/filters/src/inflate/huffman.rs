@@ -2,6 +2,8 @@
 //! Canonical Huffman codes (RFC 1951, section 3.2.2): a table for codes up to [`FAST`] bits, and a walk by length for
 //! the few that are longer.
 
+use std::sync::OnceLock;
+
 const FAST: u32 = 10;
 const MAX_LEN: usize = 15;
 
@@ -120,12 +122,16 @@ impl Table {
     }
 }
 
-/// The codes of fixed blocks.
-pub(super) fn fixed() -> (Table, Table) {
-    let mut lens = [8u8; 288];
-    lens[144..256].fill(9);
-    lens[256..280].fill(7);
-    let (mut codes, mut dists) = (Table::empty(), Table::empty());
-    assert!(codes.build(&lens, false) && dists.build(&[5; 32], false), "RFC 1951's own codes are codes");
+/// The codes of fixed blocks: literals and lengths, distances.
+pub(super) fn fixed() -> (&'static Table, &'static Table) {
+    static TABLES: OnceLock<(Table, Table)> = OnceLock::new();
+    let (codes, dists) = TABLES.get_or_init(|| {
+        let mut lens = [8u8; 288];
+        lens[144..256].fill(9);
+        lens[256..280].fill(7);
+        let (mut codes, mut dists) = (Table::empty(), Table::empty());
+        assert!(codes.build(&lens, false) && dists.build(&[5; 32], false), "RFC 1951's own codes are codes");
+        (codes, dists)
+    });
     (codes, dists)
 }
