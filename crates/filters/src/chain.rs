@@ -51,11 +51,6 @@ impl Chain {
         self.links.len()
     }
 
-    /// Number of filters.
-    pub fn len(&self) -> usize {
-        self.links.len()
-    }
-
     /// Whether bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
