@@ -58,7 +58,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
 
 fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {
     let begin = reply::json_begin(2, &request.words, worker.engine.clock.real().0);
-    Reply::ok(format!("{}{members}{}", begin.trim_end_matches([',', '\n']), reply::json_end()))
+    Reply::ok(format!("{}{members}{}", begin, reply::json_end()))
 }
 
 fn start(worker: &Arc<Worker>) -> Reply {
