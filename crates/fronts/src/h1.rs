@@ -119,6 +119,7 @@ async fn requests(h1: &mut H1) -> SessClose {
         let mut req = Req::begin(&sess, arrived.t_first, arrived.t_req);
         let ran = run(h1, &mut req, &arrived).await;
         req.finish(h1);
+        h1.end_request();
         engine::current::enter(base::Vxid::NONE, "");
         if let Some(close) = ran.err().or(req.close) {
             let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
@@ -160,7 +161,6 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
         }
         return Err(SessClose::Overload);
     }
-    h1.end_request();
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::{Backend, BackendSpec, Backends, Director, Endpoint, ProbeSpec, VbeHome};
+use backend::{Backend, BackendSpec, Backends, Director, Endpoint, ProbeSpec};
 use base::Clock;
 use engine::Engine;
 use parking_lot::Mutex;
@@ -57,18 +57,6 @@ impl Services {
     }
 }
 
-struct Home(CounterSet<Vbe>);
-
-impl VbeHome for Home {
-    fn vbe(&self) -> &Vbe {
-        &self.0
-    }
-
-    fn reveal(&self, visible: bool) {
-        self.0.set_hidden(!visible);
-    }
-}
-
 impl backend::Services for Services {
     fn params(&self) -> backend::Params {
         let params = self.engine.params.load();
@@ -80,6 +68,8 @@ impl backend::Services for Services {
             local_error_holddown: params.backend_local_error_holddown,
             remote_error_holddown: params.backend_remote_error_holddown,
             prefer_ipv6: params.prefer_ipv6,
+            queue_limit: params.backend_queue_limit,
+            queue_timeout: params.backend_queue_timeout,
         }
     }
 
@@ -87,10 +77,8 @@ impl backend::Services for Services {
         self.engine.main
     }
 
-    fn publish(&self, vcl: &str, backend: &str) -> Box<dyn VbeHome> {
-        let set = self.counters(vcl, backend);
-        set.set_hidden(true);
-        Box::new(Home(set))
+    fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
+        self.counters(vcl, backend)
     }
 
     fn log_health(&self, text: &str) {

@@ -105,7 +105,7 @@ impl Worker {
             cache,
             stores,
             vcl: ArcSwapOption::empty(),
-            labels: Box::new(vcls.clone()),
+            labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             identity: start.identity.clone(),
             hostname,
             sessions: AtomicI64::new(0),

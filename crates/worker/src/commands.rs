@@ -16,7 +16,7 @@ use crate::birth::Worker;
 use crate::conf;
 
 /// Under this name a bundle holds the text that was compiled.
-const MAIN: &str = "<main>";
+const MAIN: &str = "";
 
 /// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
@@ -57,9 +57,8 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
 }
 
 fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {
-    let words: Vec<&str> = request.words.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
-    let begin = reply::json_begin(2, &words, worker.engine.clock.real());
-    Reply::ok(format!("{}{members}{}", begin.trim_end_matches([',', '\n']), reply::json_end()))
+    let begin = reply::json_begin(2, &request.words, worker.engine.clock.real().0);
+    Reply::ok(format!("{}{members}{}", begin, reply::json_end()))
 }
 
 fn start(worker: &Arc<Worker>) -> Reply {
@@ -120,16 +119,9 @@ fn split_state(state: &str) -> Option<(bool, &str)> {
 }
 
 fn tell(vcl: &LoadedVcl, event: Event) {
-    for director in directors_of(vcl) {
+    for director in vcl.directors() {
         director.event(event);
     }
-}
-
-/// A VCL's backends, then what its modules made.
-fn directors_of(vcl: &LoadedVcl) -> Vec<Arc<dyn Director>> {
-    let mut all = vcl.directors();
-    all.extend(vmods::made_directors(&vcl.name));
-    all
 }
 
 fn vcl_use(worker: &Worker, name: &str) -> Reply {
@@ -206,7 +198,7 @@ fn ban_list(worker: &Worker, request: &Request) -> Reply {
 }
 
 fn all_directors(worker: &Worker) -> Vec<Arc<dyn Director>> {
-    worker.vcls.all().iter().flat_map(|vcl| directors_of(vcl)).collect()
+    worker.vcls.all().iter().flat_map(|vcl| vcl.directors()).collect()
 }
 
 fn backend_list(worker: &Worker, request: &Request) -> Reply {

@@ -75,7 +75,7 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
 
 fn send(socket: &std::os::fd::OwnedFd, worker: &Worker, reply: &Reply) -> bool {
     let reply = reply.clone();
-    log_cli(worker, format_args!("Wr {} {} {}", reply.status as u16, reply.text.len(), reply.text));
+    log_cli(worker, format_args!("Wr {} {} {}", reply.status as u16, reply.text().len(), reply.text()));
     sys::fd::write_all(socket, &reply.encode()).is_ok()
 }
 

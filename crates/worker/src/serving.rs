@@ -145,7 +145,7 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
     if params.max_sessions > 0 && open > i64::from(params.max_sessions) {
         engine.sessions.fetch_sub(1, Ordering::Relaxed);
         main.sess_limited.inc();
-        main.sess_drop.inc();
+        main.sess_dropped.inc();
         return;
     }
     let network = match accepted.peer {
@@ -161,7 +161,7 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
             drop(crowd);
             engine.sessions.fetch_sub(1, Ordering::Relaxed);
             main.sess_limited.inc();
-            main.sess_drop.inc();
+            main.sess_dropped.inc();
             return;
         }
         *count += 1;

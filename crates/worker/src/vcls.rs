@@ -202,8 +202,11 @@ struct Row {
     users: usize,
 }
 
-impl Labels for Arc<Vcls> {
+/// A handle for the engine.
+pub struct ByLabel(pub Arc<Vcls>);
+
+impl Labels for ByLabel {
     fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>> {
-        self.find(label)
+        self.0.find(label)
     }
 }

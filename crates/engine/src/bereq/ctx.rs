@@ -14,7 +14,7 @@ use shm::vsl::TxnLog;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
-use vrt::value::{Blob, Text};
+use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Failure, Privates, Value};
 
 use super::{Bereq, BereqBody};
@@ -201,6 +201,10 @@ impl Ctx for Bereq {
         self.engine.store_property(name, property)
     }
 
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        self.choose(director).map(|backend| backend as BackendRef)
+    }
+
     fn has_store(&mut self, name: &[u8]) -> bool {
         self.engine.store_named(name).is_some()
     }
@@ -232,21 +236,25 @@ impl Bereq {
         if var == Var::BerespStorage { Value::Stevedore(Some(name)) } else { Value::String(Some(name)) }
     }
 
-    /// Asks the director for a backend; says in the log when there is none.
-    pub(super) fn resolve(&mut self) -> Option<Arc<Backend>> {
-        let Some(director) = self.director.clone() else {
-            self.fetch_error("No backend");
-            return None;
-        };
+    fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
         let identity = vars::identity(&self.sess, self.client_identity.as_ref());
-        let found = director.resolve(&Choice {
+        director.resolve(&Choice {
             engine: &self.engine,
             head: &self.head,
             digest: &self.digest.0,
             identity: &identity,
             is_bereq: true,
             log: RefCell::new(&mut self.log),
-        });
+        })
+    }
+
+    /// Asks the director for a backend; says in the log when there is none.
+    pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
+        let Some(director) = self.director.clone() else {
+            self.fetch_error("No backend");
+            return None;
+        };
+        let found = self.choose(&director);
         if found.is_none() {
             self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
         }

@@ -54,7 +54,7 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     async fn ask_backend(&mut self) -> Result<(), ()> {
-        let Some(backend) = self.resolve() else { return Err(()) };
+        let Some(backend) = self.find_backend() else { return Err(()) };
         if !self.head.has(names::HOST) {
             let host = backend.hosthdr().as_bytes();
             self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::HOST, &[host]));

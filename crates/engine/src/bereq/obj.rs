@@ -56,8 +56,8 @@ impl Bereq {
         }
     }
 
-    fn object_flags(&self) -> Flags {
-        let mut flags = Flags::NONE;
+    fn object_flags(&mut self) -> Flags {
+        let mut flags = if self.busy().is_private() { Flags::PRIVATE } else { Flags::NONE };
         if self.hit_for_pass {
             flags |= Flags::HIT_FOR_PASS;
         } else if self.uncacheable {

@@ -18,6 +18,8 @@ use super::fetch::why;
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
 
+/// Bytes read at once while the head comes in; what follows of the body is taken along.
+const HEAD_READ_BYTES: usize = 16 * 1024;
 /// More interim responses than this before the final one are a fault of the backend.
 const MAX_INTERIM: u32 = 64;
 
@@ -150,6 +152,7 @@ impl Bereq {
                 }
             }
             let nothing_yet = link.input.is_empty();
+            link.input.reserve(HEAD_READ_BYTES);
             match link.conn.stream().read_buf(&mut link.input, deadline(patience)).await {
                 Ok(0) | Err(IoError::Closed) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;

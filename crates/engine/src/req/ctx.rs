@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The client side as VCL sees it.
 
+use std::cell::RefCell;
+
 use base::{Clock, Real};
 use message::Head;
 use shm::vsl::TxnLog;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
+use vrt::value::BackendRef;
 use vrt::{Ctx, Failure, Privates, Value};
 
 use super::Req;
 use crate::bereq::pipe::PipeBereq;
+use crate::choice::Choice;
 use crate::vars;
 
 /// A request, and in `vcl_pipe` what it sends to the backend.
@@ -177,6 +181,20 @@ impl Ctx for ReqCtx<'_> {
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
         self.req.engine().store_property(name, property)
+    }
+
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        let req = &mut *self.req;
+        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
+        let found = director.resolve(&Choice {
+            engine: &req.sess.engine,
+            head: &req.head,
+            digest: &req.digest.0,
+            identity: &identity,
+            is_bereq: false,
+            log: RefCell::new(&mut req.log),
+        });
+        found.map(|backend| backend as BackendRef)
     }
 
     fn has_store(&mut self, name: &[u8]) -> bool {

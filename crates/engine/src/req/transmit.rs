@@ -117,6 +117,7 @@ impl Req {
             Some(names) => names.as_bytes().to_vec(),
             None => self.filter_list().as_bytes().to_vec(),
         };
+        self.log.put(Tag::Filters, &names);
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
         let mut window = None;
         let opened = open_deliver(
@@ -142,7 +143,6 @@ impl Req {
                 Edit::SetGzip | Edit::VaryAcceptEncoding => {}
             }
         }
-        self.log.put(Tag::Filters, &names);
         let only_range = window.is_some() && opened.chain.len() == 1 && !opened.do_esi;
         let chain = if only_range { Chain::new() } else { opened.chain };
         Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window: window.filter(|_| only_range) })
