@@ -27,6 +27,10 @@ pub struct Params {
     pub remote_error_holddown: Duration,
     /// `prefer_ipv6`.
     pub prefer_ipv6: bool,
+    /// `backend_queue_limit`.
+    pub queue_limit: u32,
+    /// `backend_queue_timeout`.
+    pub queue_timeout: Duration,
 }
 
 impl From<&tables::params::Params> for Params {
@@ -39,6 +43,8 @@ impl From<&tables::params::Params> for Params {
             local_error_holddown: params.backend_local_error_holddown,
             remote_error_holddown: params.backend_remote_error_holddown,
             prefer_ipv6: params.prefer_ipv6,
+            queue_limit: params.backend_queue_limit,
+            queue_timeout: params.backend_queue_timeout,
         }
     }
 }
@@ -49,33 +55,15 @@ impl Default for Params {
     }
 }
 
-/// One backend's counters, published under its name until dropped.
-pub trait VbeHome: Send + Sync {
-    /// The counters `VBE.<vcl>.<backend>.*`.
-    fn vbe(&self) -> &Vbe;
-    /// Shows (a warm VCL) or hides the set in the list of counters.
-    fn reveal(&self, visible: bool);
-}
-
-impl VbeHome for CounterSet<Vbe> {
-    fn vbe(&self) -> &Vbe {
-        self
-    }
-
-    fn reveal(&self, visible: bool) {
-        self.set_hidden(!visible);
-    }
-}
-
 /// The worker's services for backends.
 pub trait Services: Send + Sync {
     /// The parameters as they are now.
     fn params(&self) -> Params;
     /// The counters of `MAIN`.
     fn main(&self) -> &Main;
-    /// Publishes the counters `VBE.<vcl>.<backend>`, hidden until [`VbeHome::reveal`], in the VCL's cluster. When shared
-    /// memory is full, [`CounterSet::private`] will do.
-    fn publish(&self, vcl: &str, backend: &str) -> Box<dyn VbeHome>;
+    /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
+    /// them. When shared memory is full, [`CounterSet::private`] will do.
+    fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe>;
     /// Writes a `Backend_health` record outside of any transaction.
     fn log_health(&self, text: &str);
 }
@@ -109,8 +97,8 @@ impl Services for HeapServices {
         &self.main
     }
 
-    fn publish(&self, _vcl: &str, _backend: &str) -> Box<dyn VbeHome> {
-        Box::new(CounterSet::<Vbe>::private())
+    fn publish(&self, _vcl: &str, _backend: &str) -> CounterSet<Vbe> {
+        CounterSet::private()
     }
 
     fn log_health(&self, text: &str) {
