@@ -25,6 +25,8 @@ pub(crate) enum State {
     Dying,
 }
 
+/// No head was stored yet: `n_object` doesn't count it.
+const NO_STORE: StoreId = StoreId::MAX;
 /// Not in the expiry heap, not in an eviction list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 /// Not attached to the ban list.
@@ -52,8 +54,6 @@ pub(crate) struct Objcore {
     main: &'static Main,
     pub heap_slot: AtomicU32,
     pub evict_slot: AtomicU32,
-    /// Whether `n_object` counts it.
-    is_object: AtomicU8,
 }
 
 /// A stored head with its vary key, in one block; a small body may follow them.
@@ -68,8 +68,8 @@ pub(crate) struct Front {
 /// All bytes of a finished object.
 pub(crate) struct Content {
     pub front: Front,
-    pub more: Box<[Piece]>,
-    pub body_len: u64,
+    /// A body that isn't in the front block; thin, because most are.
+    more: Option<Box<Box<[Piece]>>>,
 }
 
 impl Objcore {
@@ -88,8 +88,7 @@ impl Objcore {
             state: AtomicU8::new(State::Busy as u8),
             flags: AtomicU8::new(0),
             freq: AtomicU8::new(0),
-            store: AtomicU8::new(0),
-            is_object: AtomicU8::new(0),
+            store: AtomicU8::new(NO_STORE),
             content: OnceLock::new(),
             boc: Mutex::new(Some(boc)),
         })
@@ -136,8 +135,7 @@ impl Objcore {
         self.set_times(attrs.times);
         self.xid.store(attrs.xid.0, Relaxed);
         self.flags.store(attrs.flags.0, Relaxed);
-        self.store.store(store, Relaxed);
-        if self.is_object.swap(1, Relaxed) == 0 {
+        if self.store.swap(store, Relaxed) == NO_STORE {
             self.main.n_object.inc();
         }
     }
@@ -209,7 +207,8 @@ impl Objcore {
     /// Bytes its store is charged with.
     pub fn weight(&self) -> u64 {
         self.content.get().map_or(0, |content| {
-            content.front.buf.charged_bytes() + content.more.iter().map(|piece| piece.buf.charged_bytes()).sum::<u64>()
+            let more = content.more.iter().flat_map(|more| more.iter()).map(|piece| piece.buf.charged_bytes());
+            content.front.buf.charged_bytes() + more.sum::<u64>()
         })
     }
 }
@@ -235,13 +234,24 @@ impl Front {
 }
 
 impl Content {
+    pub fn new(front: Front, more: Box<[Piece]>) -> Self {
+        Self { front, more: (!more.is_empty()).then(|| Box::new(more)) }
+    }
+
+    pub fn body_len(&self) -> u64 {
+        match &self.more {
+            Some(more) => more.last().map_or(0, Piece::end),
+            None => (self.front.buf.len() - self.front.len()) as u64,
+        }
+    }
+
     /// Body bytes from `offset` on, up to the end of their block; `None` at the end.
     pub fn at(&self, offset: u64) -> Option<Buf> {
-        if offset >= self.body_len {
+        if offset >= self.body_len() {
             return None;
         }
-        if !self.more.is_empty() {
-            return piece_at(&self.more, offset);
+        if let Some(more) = &self.more {
+            return piece_at(more, offset);
         }
         let buf = &self.front.buf;
         Some(buf.slice(self.front.len() + offset as usize..buf.len()))
@@ -251,7 +261,7 @@ impl Content {
 impl Drop for Objcore {
     fn drop(&mut self) {
         self.main.n_objectcore.dec();
-        if self.is_object.load(Relaxed) != 0 {
+        if self.store() != NO_STORE {
             self.main.n_object.dec();
         }
     }
@@ -260,5 +270,16 @@ impl Drop for Objcore {
 impl std::fmt::Debug for Objcore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Objcore({:?} x={} {:?})", self.digest, self.xid(), self.state())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objcore_is_small() {
+        // With the two counts of its Arc: a class of the allocator's.
+        assert!(size_of::<Objcore>() + 16 <= 192, "{}", size_of::<Objcore>());
     }
 }
