@@ -185,6 +185,13 @@ impl Boc {
         woken.into_values().for_each(Waker::wake);
     }
 
+    /// Drops the body so far; nobody reads it yet.
+    pub fn clear_body(&self) {
+        let mut inner = self.inner.lock();
+        inner.body = Body::default();
+        inner.consumed = 0;
+    }
+
     /// The last `count` blocks of a body that is kept.
     pub fn tail(&self, count: usize) -> Vec<Buf> {
         self.inner.lock().body.tail(count)

@@ -66,6 +66,18 @@ impl Busy {
         ObjRef::with(self.oc.clone(), Some(self.boc.clone()))
     }
 
+    /// Whether requests are parked until this fetch has a head.
+    pub fn has_waiters(&self) -> bool {
+        !self.is_private && self.cache.shared().shard(&self.oc.digest).lock().heads.has_waiters(&self.oc.digest)
+    }
+
+    /// Forgets the body so far, to fill the object anew. Only before it is published.
+    pub fn reset(&mut self) {
+        assert!(!self.is_published(), "what others may read stays");
+        self.boc.clear_body();
+        self.crumbs = 0;
+    }
+
     /// Whether it is a pass.
     pub fn is_private(&self) -> bool {
         self.is_private

@@ -7,6 +7,8 @@ pub mod counters;
 pub mod json;
 pub mod params;
 pub mod tags;
+pub mod vclvars;
+pub mod vmods;
 
 pub use close::SessClose;
 pub use params::Params;

@@ -29,7 +29,7 @@ fn the_table_is_sorted_and_its_defaults_are_as_shown() {
         assert!(!spec.text.ends_with(char::is_whitespace) && spec.name.len() < 30, "{}", spec.name);
         assert_eq!(Params::default().reset(spec.name).is_err(), spec.has(Flag::NotAvailable));
     }
-    assert_eq!(SPECS.iter().filter(|s| !s.has(Flag::Own)).count(), 108);
+    assert_eq!(SPECS.iter().filter(|s| !s.has(Flag::Own)).count(), 109);
 }
 
 #[test]

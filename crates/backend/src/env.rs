@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What backends need from the worker: clock, parameters, counters, the log. Implemented once over shared memory by
+//! the worker; tests use [`HeapServices`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Clock;
+use parking_lot::Mutex;
+use shm::vsc::CounterSet;
+use tables::counters::{Main, Vbe};
+
+/// The parameters that backends read, each time they are needed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// `connect_timeout`.
+    pub connect_timeout: Duration,
+    /// `first_byte_timeout`.
+    pub first_byte_timeout: Duration,
+    /// `between_bytes_timeout`.
+    pub between_bytes_timeout: Duration,
+    /// `backend_idle_timeout`.
+    pub idle_timeout: Duration,
+    /// `backend_local_error_holddown`.
+    pub local_error_holddown: Duration,
+    /// `backend_remote_error_holddown`.
+    pub remote_error_holddown: Duration,
+    /// `prefer_ipv6`.
+    pub prefer_ipv6: bool,
+    /// `backend_queue_limit`.
+    pub queue_limit: u32,
+    /// `backend_queue_timeout`.
+    pub queue_timeout: Duration,
+}
+
+impl From<&tables::params::Params> for Params {
+    fn from(params: &tables::params::Params) -> Self {
+        Self {
+            connect_timeout: params.connect_timeout,
+            first_byte_timeout: params.first_byte_timeout,
+            between_bytes_timeout: params.between_bytes_timeout,
+            idle_timeout: params.backend_idle_timeout,
+            local_error_holddown: params.backend_local_error_holddown,
+            remote_error_holddown: params.backend_remote_error_holddown,
+            prefer_ipv6: params.prefer_ipv6,
+            queue_limit: params.backend_queue_limit,
+            queue_timeout: params.backend_queue_timeout,
+        }
+    }
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self::from(&tables::params::Params::default())
+    }
+}
+
+/// The worker's services for backends.
+pub trait Services: Send + Sync {
+    /// The parameters as they are now.
+    fn params(&self) -> Params;
+    /// The counters of `MAIN`.
+    fn main(&self) -> &Main;
+    /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
+    /// them. When shared memory is full, [`CounterSet::private`] will do.
+    fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe>;
+    /// Writes a `Backend_health` record outside of any transaction.
+    fn log_health(&self, text: &str);
+}
+
+/// Clock and services; cheap to clone.
+#[derive(Clone)]
+pub struct Env {
+    /// Time of health changes (wall) and of holddown and idleness (monotonic).
+    pub clock: Clock,
+    /// What the worker provides.
+    pub services: Arc<dyn Services>,
+}
+
+/// Services on the heap, for tests and for a checker that publishes nothing.
+#[derive(Default)]
+pub struct HeapServices {
+    /// What [`Services::params`] answers.
+    pub params: Params,
+    /// `MAIN`.
+    pub main: Main,
+    /// The records written.
+    pub health_log: Mutex<Vec<String>>,
+}
+
+impl Services for HeapServices {
+    fn params(&self) -> Params {
+        self.params
+    }
+
+    fn main(&self) -> &Main {
+        &self.main
+    }
+
+    fn publish(&self, _vcl: &str, _backend: &str) -> CounterSet<Vbe> {
+        CounterSet::private()
+    }
+
+    fn log_health(&self, text: &str) {
+        self.health_log.lock().push(text.to_string());
+    }
+}
