@@ -173,7 +173,7 @@ impl Busy {
             return Err(ShortBody { declared, fetched });
         }
         self.publish();
-        self.seal(fetched);
+        self.seal();
         self.is_over = true;
         self.boc.advance(BocState::Finished { length: fetched });
         self.oc.drop_boc();
@@ -249,17 +249,17 @@ impl Busy {
     }
 
     /// Moves the bytes from the boc into the objcore.
-    fn seal(&mut self, fetched: u64) {
+    fn seal(&mut self) {
         let filling = self.filling.take().expect("only what has a head is finished");
-        let (mut front, mut more, mut body_len) = (filling.front, Box::default(), 0);
+        let (mut front, mut more) = (filling.front, Box::default());
         if !self.boc.is_transit() {
             let sealed = filling.store.seal(front.buf, &self.boc.copy_body());
-            (front.buf, more, body_len) = (sealed.front, sealed.more, fetched);
+            (front.buf, more) = (sealed.front, sealed.more);
         } else if self.is_private {
             // Its one reader finds head and body in the boc.
             return;
         }
-        self.oc.set_content(Content { front, more, body_len });
+        self.oc.set_content(Content::new(front, more));
     }
 
     fn end_failed(&mut self, why: FetchFailed) {

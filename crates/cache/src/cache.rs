@@ -257,7 +257,8 @@ impl Shared {
         dead.is_some()
     }
 
-    /// An invalidation of this number hit the object: it goes at once, or, while requests wait that are older, soon.
+    /// An invalidation of this number hit the object: it goes at once, or, while requests wait that may be older, soon.
+    /// Answers whether it was the first.
     pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
         let dead = {
             let mut shard = self.shard(&oc.digest).lock();
@@ -265,11 +266,9 @@ impl Shared {
                 return false;
             }
             if shard.heads.has_waiters(&oc.digest) {
-                oc.overtaken.store(seq, Relaxed);
-                let when = self.now().plus(OVERTAKEN_LIFE);
+                let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
-                self.bans.detach(oc);
-                return true;
+                return oc.overtake(seq);
             }
             self.unlink(&mut shard, oc)
         };

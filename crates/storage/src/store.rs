@@ -50,10 +50,11 @@ struct Account {
     counters: &'static Sma,
 }
 
-/// The right to hold some bytes of a store; gives them back when dropped.
-pub(crate) struct Charge {
-    account: Arc<Account>,
-    bytes: u64,
+/// The bytes of one block and the right to hold them; gives both back when dropped.
+pub(crate) struct Charged {
+    bytes: Box<[u8]>,
+    /// `None`: no store accounts for them.
+    account: Option<Arc<Account>>,
 }
 
 impl Store {
@@ -106,16 +107,21 @@ impl Store {
         if len > MAX_BLOCK {
             return Err(full);
         }
-        let charge = self.account.charge(needed).ok_or(full)?;
+        if !self.account.charge(needed) {
+            return Err(full);
+        }
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len).map_err(|_| full)?;
+        if bytes.try_reserve_exact(len).is_err() {
+            self.account.release(needed);
+            return Err(full);
+        }
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
-        Ok(Buf::charged(bytes.into_boxed_slice(), charge))
+        Ok(Buf::over(Charged { bytes: bytes.into_boxed_slice(), account: Some(self.account.clone()) }))
     }
 }
 
 impl Account {
-    fn charge(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
+    fn charge(&self, bytes: u64) -> bool {
         let counters = &self.counters;
         counters.c_req.inc();
         let fits = |held: u64| match self.limit {
@@ -124,7 +130,7 @@ impl Account {
         };
         if self.held.try_update(Relaxed, Relaxed, fits).is_err() {
             counters.c_fail.inc();
-            return None;
+            return false;
         }
         counters.c_bytes.add(bytes);
         counters.g_alloc.inc();
@@ -132,26 +138,40 @@ impl Account {
         if self.limit.is_some() {
             counters.g_space.sub(bytes);
         }
-        Some(Charge { account: self.clone(), bytes })
+        true
     }
-}
 
-impl Charge {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        let (account, bytes) = (&self.account, self.bytes);
-        let held = account.held.fetch_sub(bytes, Relaxed);
+    fn release(&self, bytes: u64) {
+        let held = self.held.fetch_sub(bytes, Relaxed);
         assert!(held >= bytes, "more bytes given back than were held");
-        account.counters.g_alloc.sub(1);
-        account.counters.g_bytes.sub(bytes);
-        account.counters.c_freed.add(bytes);
-        if account.limit.is_some() {
-            account.counters.g_space.add(bytes);
+        self.counters.g_alloc.dec();
+        self.counters.g_bytes.sub(bytes);
+        self.counters.c_freed.add(bytes);
+        if self.limit.is_some() {
+            self.counters.g_space.add(bytes);
+        }
+    }
+}
+
+impl Charged {
+    pub fn unaccounted(bytes: Box<[u8]>) -> Self {
+        Self { bytes, account: None }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What a store is charged with for them.
+    pub fn charged_bytes(&self) -> u64 {
+        self.account.as_ref().map_or(0, |_| self.bytes.len() as u64)
+    }
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        if let Some(account) = &self.account {
+            account.release(self.bytes.len() as u64);
         }
     }
 }
