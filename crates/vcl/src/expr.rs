@@ -341,10 +341,6 @@ impl Vcc<'_> {
             }
             e = self.property(e)?;
         }
-        if let Node::Object(_) = e.node {
-            // An object is no value of its own.
-            return self.expect(Tok::C(b'.')).map(|()| e);
-        }
         Ok(e)
     }
 
@@ -539,11 +535,21 @@ impl Vcc<'_> {
                 Kind::Sub => Expr::new(Node::Sub(id), Type::Sub),
                 _ => return self.not_in_expression(id, first),
             },
+            What::Class(_, _, object) if self.names_method(object) => {
+                self.say("Syntax error.\n");
+                let e = self.stop_here();
+                return self.in_call(e, first);
+            }
             What::Nothing | What::Action(_) | What::Fields(_) | What::Class(..) | What::Label(_) | What::Module(..) => {
                 return self.not_in_expression(id, first);
             }
         };
         Ok(e)
+    }
+
+    /// Whether `.method` follows a class's name.
+    pub fn names_method(&self, object: &tables::vmods::Object) -> bool {
+        self.is_c(b'.') && object.method(&self.text_of(&self.peek(1))).is_some()
     }
 
     fn name_as_text(&mut self, id: u32) -> Expr {

@@ -11,6 +11,7 @@ mod expr;
 mod input;
 mod ir;
 mod link;
+pub mod listing;
 pub mod program;
 mod source;
 mod stmt;
@@ -122,3 +123,6 @@ impl Diagnostics {
 pub fn builtin() -> &'static str {
     include_str!("builtin.vcl")
 }
+
+#[cfg(test)]
+mod tests;
