@@ -77,7 +77,7 @@ fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         return fail("lookup() may only be called from vcl_init / vcl_fini");
     }
     let name = Args(args).bytes_of(0);
-    let all = call.vcl.backends.iter().cloned().chain(made(&call.vcl.name));
+    let all = call.vcl.backends.iter().flatten().cloned().chain(made(&call.vcl.name));
     let found = all.into_iter().find(|director| director.name().as_bytes() == name);
     give(Value::Backend(found))
 }
