@@ -2,6 +2,7 @@
 //! The Varnish configuration language, from source text down to bytecode. No IO besides what [`Sources`] gives.
 
 mod acls;
+mod atom;
 mod backends;
 mod call;
 mod check;
