@@ -1,2 +1,123 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_directors(3).
+
+mod members;
+mod shard;
+mod simple;
+
+use std::sync::{Arc, Weak};
+
+use backend::{Director, DirectorBase};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use simple::{Kind, Simple};
+use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
+use vrt::{Failure, Method, Value};
+
+use crate::args::{Args, fail, give};
+
+/// vmod_directors(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "directors",
+    functions: &[("lookup", lookup)],
+    classes: &[
+        Class {
+            name: "round_robin",
+            new: |call, name, _| simple(call, name, Kind::RoundRobin),
+            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", itself)],
+        },
+        Class {
+            name: "fallback",
+            new: |call, name, args| simple(call, name, Kind::Fallback { sticky: Args(args).bool(0) }),
+            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", itself)],
+        },
+        Class {
+            name: "random",
+            new: |call, name, _| simple(call, name, Kind::Random),
+            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", itself)],
+        },
+        Class {
+            name: "hash",
+            new: |call, name, _| simple(call, name, Kind::Hash),
+            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", hash_backend)],
+        },
+        shard::CLASS,
+        shard::PARAM_CLASS,
+    ],
+};
+
+/// Directors by the name of their VCL; those that are gone stay until the next is made.
+static MADE: Mutex<Vec<(String, Weak<dyn Director>)>> = Mutex::new(Vec::new());
+
+fn register(call: &Call<'_>, director: Arc<dyn Director>) {
+    let mut made = MADE.lock();
+    made.retain(|(_, director)| director.strong_count() > 0);
+    made.push((call.vcl.name.clone(), Arc::downgrade(&director)));
+}
+
+/// The directors made for a VCL, in order.
+pub(crate) fn made(vcl: &str) -> Vec<Arc<dyn Director>> {
+    MADE.lock().iter().filter(|(owner, _)| owner == vcl).filter_map(|(_, director)| director.upgrade()).collect()
+}
+
+fn base(call: &mut Call<'_>, name: &str) -> DirectorBase {
+    DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real())
+}
+
+/// The first 32 bits of SHA-256: what `hash` and `shard` place texts by.
+fn hash32(parts: &[&[u8]]) -> u32 {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part));
+    let digest = hash.finalize();
+    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+}
+
+fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    if !matches!(call.method, Method::Init | Method::Fini) {
+        return fail("lookup() may only be called from vcl_init / vcl_fini");
+    }
+    let name = Args(args).bytes_of(0);
+    let all = call.vcl.backends.iter().flatten().cloned().chain(made(&call.vcl.name));
+    let found = all.into_iter().find(|director| director.name().as_bytes() == name);
+    give(Value::Backend(found))
+}
+
+fn simple(call: &mut Call<'_>, name: &str, kind: Kind) -> Result<Object, Failure> {
+    let director = Arc::new(Simple::new(base(call, name), kind));
+    register(call, director.clone());
+    Ok(director)
+}
+
+fn this(object: &Object) -> Arc<Simple> {
+    object.clone().downcast().expect("made by this class")
+}
+
+fn add(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let director = this(object);
+    let Some(backend) = Args(args).backend(0) else {
+        return fail(format!("{}: None backend cannot be added", director.name()));
+    };
+    let weight = if args.len() > 1 { Args(args).real(1) } else { 0.0 };
+    director.add(backend.clone(), weight);
+    give(Value::Void)
+}
+
+fn remove(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let director = this(object);
+    let Some(backend) = Args(args).backend(0) else {
+        return fail(format!("{}: None backend cannot be removed", director.name()));
+    };
+    director.remove(backend);
+    give(Value::Void)
+}
+
+fn itself(_: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
+    give(Value::Backend(Some(this(object))))
+}
+
+/// Chosen at once, by the text.
+fn hash_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let place = f64::from(hash32(&[Args(args).bytes_of(0)])) / 4_294_967_296.0;
+    let now = call.ctx.clock().real();
+    give(Value::Backend(this(object).by_weight(place, now)))
+}

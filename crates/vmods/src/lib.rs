@@ -5,17 +5,35 @@
 mod args;
 mod blob;
 mod cookie;
+mod directors;
 mod proxy;
 mod purge;
 mod standard;
 mod unix;
 mod vtc;
 
+use std::sync::Arc;
+
+use backend::Director;
 use vrt::vmod::Vmod;
 
 /// All modules, for `vrt::Env::vmods`.
-pub static ALL: &[&Vmod] =
-    &[&blob::VMOD, &cookie::VMOD, &proxy::VMOD, &purge::VMOD, &standard::VMOD, &unix::VMOD, &vtc::VMOD];
+pub static ALL: &[&Vmod] = &[
+    &blob::VMOD,
+    &cookie::VMOD,
+    &directors::VMOD,
+    &proxy::VMOD,
+    &purge::VMOD,
+    &standard::VMOD,
+    &unix::VMOD,
+    &vtc::VMOD,
+];
+
+/// The directors that modules made for the VCL loaded under this name, in the order they were made: they belong to
+/// `backend.list`, after the VCL's own backends.
+pub fn made_directors(vcl: &str) -> Vec<Arc<dyn Director>> {
+    directors::made(vcl)
+}
 
 #[cfg(test)]
 mod tests {

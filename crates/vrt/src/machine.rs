@@ -181,7 +181,14 @@ impl Machine {
     /// Runs until the subroutine ends, waits or has used its budget. Logs `VCL_call` first and `VCL_return` last.
     /// Panics when nothing was started, or when it waits and was not resumed.
     pub fn run(&mut self, ctx: &mut dyn Ctx) -> Outcome {
-        let vcl = self.vcl.clone().expect("a machine is started before it runs");
+        // Taken and put back: no reference count that all threads share is touched on the way.
+        let vcl = self.vcl.take().expect("a machine is started before it runs");
+        let outcome = self.run_in(&vcl, ctx);
+        self.vcl = Some(vcl);
+        outcome
+    }
+
+    fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
         match std::mem::replace(&mut self.state, State::Running) {
@@ -197,7 +204,7 @@ impl Machine {
         }
         for _ in 0..BUDGET {
             let op = vcl.program.code[self.pc as usize];
-            match self.step(op, &vcl, ctx) {
+            match self.step(op, vcl, ctx) {
                 Ok(Next::Op) => self.pc += 1,
                 Ok(Next::Goto(to)) => self.pc = to,
                 Ok(Next::Call(entry)) => {
