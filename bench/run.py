@@ -17,12 +17,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from bed.daemon import Varnishd, die_with_parent, pss
+from bed.daemon import Varnishd, cpu, die_with_parent, pss
 from bed.http import Client
 from bed.origin import Origin, simple
 
 CLIENTS = 4
-TICK = os.sysconf("SC_CLK_TCK")
 # kind: (path, requests on a connection (0: all), pipelined at once, share of --requests)
 KINDS = {
     "hit, keep-alive, 1 KB": ("/1k", 0, 1, 1.0),
@@ -64,18 +63,6 @@ def drive(address, path, per_connection, pipelined, count, first, out):
             bad += not c.response().whole()
         n, left = n + some, left - some
     out.send(bad)
-
-
-def cpu(pids):
-    """Seconds of CPU used so far by these processes."""
-    total = 0
-    for p in pids:
-        try:
-            w = pathlib.Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()
-            total += int(w[11]) + int(w[12])
-        except OSError:
-            continue
-    return total / TICK
 
 
 def measure(v, kind, requests, round_no):
