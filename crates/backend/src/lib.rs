@@ -1,2 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends: endpoints, pools, probes, directors, health.
+//! Backends: endpoints, connection pools, probes, the director interface and `backend.list`.
+//!
+//! A fetch asks a [`Director`] for a [`Backend`] and the backend for a [`Conn`]; everything here is shared by all
+//! threads of the worker. Knows nothing of VCL source, transactions or the cache.
+
+mod backend;
+mod conn;
+mod director;
+mod endpoint;
+mod env;
+mod error;
+mod health;
+mod list;
+mod pool;
+mod probe;
+mod registry;
+mod spec;
+
+pub use backend::{Backend, ConnectOpts, Timeouts};
+pub use conn::{Closed, Conn, Opened};
+pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
+pub use endpoint::{Endpoint, ResolveError};
+pub use env::{Env, HeapServices, Params, Services, VbeHome};
+pub use error::ConnectError;
+pub use list::{
+    AdminHealth, ListFlags, columns, fnmatch, list_json, list_text, matching, parse_list_flags, set_health,
+};
+pub use registry::Backends;
+pub use spec::{BackendSpec, ProbeSpec};

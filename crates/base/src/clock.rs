@@ -82,9 +82,9 @@ impl Clock {
     /// Wall-clock now.
     pub fn real(&self) -> Real {
         match &self.0 {
-            Source::System { .. } => Real(
-                SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64(),
-            ),
+            Source::System { .. } => {
+                Real(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64())
+            }
             Source::Manual(_) => Real(MANUAL_EPOCH + self.mono().0),
         }
     }

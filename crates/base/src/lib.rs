@@ -2,6 +2,7 @@
 //! Ground-level types every crate shares: vxids, clocks, duration and byte-size text. Depends on nothing of ours.
 
 pub mod clock;
+pub mod critical;
 pub mod text;
 mod vxid;
 

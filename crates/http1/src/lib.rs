@@ -1,2 +1,65 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The HTTP/1 codec: heads and body framing, both directions. Bytes and events in, values out.
+//! The HTTP/1 codec: heads and body framing, both directions. Bytes and events in, values out (RFC 9112).
+//!
+//! Knows no socket and no clock. Heads parse into a [`message::Head`]; bodies are never copied: a decoder says which bytes
+//! of its input are data.
+
+pub mod body;
+mod check;
+pub mod error;
+mod fields;
+pub mod framing;
+pub mod request;
+pub mod response;
+pub mod scan;
+
+pub use body::{BodyError, ChunkHeader, Cut, Decoder, LAST_CHUNK, Step};
+pub use error::{HeadError, Reaction};
+pub use framing::{Expect, Framing, FramingError, expect, request_framing, response_framing};
+pub use request::parse_request;
+pub use response::parse_response;
+pub use scan::Scan;
+
+/// What a head may be. The number of lines is bounded by the [`message::HeadLimits`] of the head that is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of a head, start line and empty line included: `http_req_size`, `http_resp_size`.
+    pub head_bytes: usize,
+    /// Most bytes of a field line: `http_req_hdr_len`, `http_resp_hdr_len`.
+    pub line_bytes: usize,
+    /// `http_lenient`: take what varnishd takes. Off, what no cache should forward is refused before VCL sees it.
+    pub lenient: bool,
+    /// `feature=+https_scheme`: `https://` in a request target is taken apart like `http://`.
+    pub https_scheme: bool,
+}
+
+impl Default for Limits {
+    /// The defaults of `http_req_size` and `http_req_hdr_len`; those of responses are the same.
+    fn default() -> Self {
+        Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: false }
+    }
+}
+
+/// How far a head has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing but empty lines so far: a connection in this state is idle.
+    Idle,
+    /// The head has begun and more bytes are needed.
+    Incomplete,
+    /// The head is whole.
+    Complete(Parsed),
+    /// The peer speaks HTTP/2 with prior knowledge (RFC 9113 3.4); nothing was consumed.
+    Http2Preface,
+}
+
+/// A whole head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Bytes of the input that the head took, empty lines before it included.
+    pub consumed: usize,
+    /// Where in the input the head begins (after empty lines).
+    pub begin: usize,
+    /// How the request's body is framed. For a response ask [`response_framing`], which needs the request's method.
+    pub framing: Framing,
+}

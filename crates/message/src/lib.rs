@@ -1,2 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! HTTP messages as data: ordered, case-keeping header lists; dates, Cache-Control, ranges, conditionals, Vary, freshness.
+//!
+//! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
+
+pub mod authority;
+pub mod cache_control;
+pub mod chars;
+pub mod conditional;
+pub mod date;
+pub mod encoding;
+pub mod forwarded;
+pub mod freshness;
+pub mod head;
+pub mod hop;
+pub mod list;
+pub mod names;
+pub mod range;
+pub mod status;
+pub mod vary;
+
+pub use head::{Field, Head, HeadLimits, Lost, Version};

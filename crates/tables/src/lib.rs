@@ -1,2 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is declared once: parameters, counters, log tags, CLI commands, close reasons, VCL variables, vmod signatures.
+
+pub mod cli_cmds;
+pub mod close;
+pub mod counters;
+pub mod json;
+pub mod params;
+pub mod tags;
+pub mod vclvars;
+pub mod vmods;
+
+pub use close::SessClose;
+pub use params::Params;
+pub use tags::Tag;

@@ -1,2 +1,124 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The VCL language: source, lexer, parser, types, lowering to bytecode, diagnostics. Knows no socket, clock or thread.
+//! The Varnish configuration language, from source text down to bytecode. No IO besides what [`Sources`] gives.
+
+mod acls;
+mod backends;
+mod call;
+mod check;
+mod diag;
+mod emit;
+mod expr;
+mod input;
+mod ir;
+mod link;
+pub mod program;
+mod source;
+mod stmt;
+mod symbols;
+mod token;
+mod top;
+mod units;
+mod vcc;
+
+pub use program::Program;
+pub use source::{Answer, Recorder, SourceBundle, Sources};
+
+/// Says what is wrong with a pattern.
+pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
+
+/// How to compile.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether `C{ ... }C` would be allowed (`vcc_feature=+allow_inline_c`); it is refused either way, with another text.
+    pub allow_inline_c: bool,
+    /// `vcc_feature=+err_unref`: an unused symbol is an error, else a warning.
+    pub err_unref: bool,
+    /// `vcc_feature=+unsafe_path`: `include` and `import ... from` may name absolute paths.
+    pub unsafe_path: bool,
+    /// The version of the language for which files are, when they don't say (`-b` uses it): 40 or 41.
+    pub syntax: u8,
+    /// Names of the stores (`-s`).
+    pub stores: Vec<String>,
+    /// Names of the labels that `return (vcl(label))` may name.
+    pub labels: Vec<String>,
+    /// Says what is wrong with a pattern; `None` accepts all, and loading finds out.
+    pub check_regex: Option<RegexCheck>,
+    /// The built-in VCL to append; `None` = ours ([`builtin`]).
+    pub builtin: Option<String>,
+    /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
+    pub keep_sources: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            allow_inline_c: false,
+            err_unref: true,
+            unsafe_path: true,
+            syntax: 41,
+            stores: Vec::new(),
+            labels: Vec::new(),
+            check_regex: None,
+            builtin: None,
+            keep_sources: true,
+        }
+    }
+}
+
+/// A VCL that compiled.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The program.
+    pub program: Program,
+    /// Warnings as the CLI shows them; empty when there are none.
+    pub warnings: String,
+}
+
+/// Why a VCL didn't compile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// The compiler's messages: reason, place, the line and its marks.
+    pub text: String,
+}
+
+/// Compiles `text`, called `name` in messages (`<vcl.inline>` for text from the CLI).
+///
+/// # Errors
+/// What is wrong and where.
+pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options) -> Result<Compiled, Diagnostics> {
+    let mut vcc = vcc::Vcc::new(sources, options);
+    match run(&mut vcc, name, text) {
+        Ok(()) => vcc.link().map_err(|_| Diagnostics { text: "VCL compiler internal error\n".to_owned() }),
+        Err(vcc::Stop) => Err(Diagnostics { text: vcc.text }),
+    }
+}
+
+fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
+    let builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin().to_owned());
+    vcc.note_builtin_subs(builtin.as_bytes());
+    let kind = if name.starts_with('<') { "vcl.inline" } else { "file" };
+    vcc.read(name, kind, text.to_vec(), None, false)?;
+    vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
+    vcc.program()?;
+    vcc.check()?;
+    if vcc.program.default_backend.is_none() {
+        vcc.say("No backends or directors found in VCL program, at least one is necessary.\n");
+        return Err(vcc::Stop);
+    }
+    Ok(())
+}
+
+impl Diagnostics {
+    /// The text as the CLI answers it, with status 106.
+    pub fn for_cli(&self) -> String {
+        format!(
+            "Message from VCC-compiler:\n{}\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed",
+            self.text.trim_end_matches('\n').to_owned() + "\n"
+        )
+    }
+}
+
+/// Our built-in VCL, same behaviour as 7.1's.
+pub fn builtin() -> &'static str {
+    include_str!("builtin.vcl")
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A backend: one server of one VCL, with its counters, its health and its share of a connection pool.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base::Real;
+use net::proxy::{self, Ends};
+use net::{IoError, Stream};
+use rt::Instant;
+use tables::counters::Vbe;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{ETIMEDOUT, holddown_of};
+use crate::pool::Pool;
+use crate::probe::Probe;
+use crate::registry::Prober;
+use crate::{
+    BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary, VbeHome,
+};
+
+/// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
+pub struct Backend {
+    me: Weak<Backend>,
+    base: DirectorBase,
+    spec: BackendSpec,
+    hosthdr: String,
+    env: Env,
+    pool: Arc<Pool>,
+    slots: Option<Arc<Semaphore>>,
+    waiting: AtomicU32,
+    counters: Box<dyn VbeHome>,
+    prober: Arc<Prober>,
+    pub(crate) probe: Option<Probe>,
+}
+
+/// What a fetch wants of a connection.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOpts<'a> {
+    /// `bereq.connect_timeout`; zero = the backend's or the parameter.
+    pub connect_timeout: Duration,
+    /// Not from the pool: the second try after a stale connection.
+    pub fresh: bool,
+    /// The client's address and the one it connected to, for a PROXY header; `None` writes one that says nothing.
+    pub ends: Option<Ends>,
+    /// The TLS name for a version 2 header.
+    pub authority: Option<&'a str>,
+}
+
+/// How long a fetch waits; zero = no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the response's first byte.
+    pub first_byte: Duration,
+    /// Between two reads.
+    pub between_bytes: Duration,
+}
+
+/// How long the first bytes of a new connection (preamble, PROXY header) may take: they fit any send buffer.
+const WRITE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The first that isn't zero.
+fn first_set(times: [Duration; 3]) -> Duration {
+    times.into_iter().find(|time| !time.is_zero()).unwrap_or(Duration::ZERO)
+}
+
+/// A version 2 header without addresses.
+const PROXY_V2_LOCAL: [u8; 16] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10, 0x20, 0, 0, 0];
+
+/// The PROXY header of `version`; without ends one that says nothing.
+pub(crate) fn proxy_header(version: u8, ends: Option<&Ends>, authority: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match (version, ends) {
+        (0, _) => {}
+        (1, Some(ends)) => proxy::write_v1(ends, &mut out),
+        (1, None) => out.extend_from_slice(b"PROXY UNKNOWN\r\n"),
+        (_, Some(ends)) => proxy::write_v2(ends, authority, &mut out),
+        (_, None) => out.extend_from_slice(&PROXY_V2_LOCAL),
+    }
+    out
+}
+
+impl Backend {
+    pub(crate) fn new(vcl: &str, spec: BackendSpec, env: Env, pool: Arc<Pool>, prober: Arc<Prober>) -> Arc<Self> {
+        let params = env.services.params();
+        let hosthdr = spec.hosthdr.clone().unwrap_or_else(|| spec.endpoint.default_host(params.prefer_ipv6));
+        let slots = match spec.max_connections {
+            0 => None,
+            max => Some(Arc::new(Semaphore::new(max as usize))),
+        };
+        env.services.main().n_backend.inc();
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            base: DirectorBase::new(vcl, &spec.name, env.clock.real()),
+            probe: spec.probe.as_ref().map(|probe| Probe::new(probe, &hosthdr)),
+            counters: env.services.publish(vcl, &spec.name),
+            hosthdr,
+            pool,
+            prober,
+            slots,
+            waiting: AtomicU32::new(0),
+            env,
+            spec,
+        })
+    }
+
+    /// What VCL said.
+    pub fn spec(&self) -> &BackendSpec {
+        &self.spec
+    }
+
+    /// The Host that a bereq without one gets: just the value.
+    pub fn hosthdr(&self) -> &str {
+        &self.hosthdr
+    }
+
+    /// The backend's counters; the engine adds bytes of a finished fetch here.
+    pub fn vbe(&self) -> &Vbe {
+        self.counters.vbe()
+    }
+
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(crate) fn prober(&self) -> &Prober {
+        &self.prober
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Backend> {
+        self.me.clone()
+    }
+
+    /// `first_byte` and `between_bytes` are bereq's, zero when VCL didn't set them.
+    pub fn timeouts(&self, first_byte: Duration, between_bytes: Duration) -> Timeouts {
+        let params = self.env.services.params();
+        Timeouts {
+            first_byte: first_set([first_byte, self.spec.first_byte_timeout, params.first_byte_timeout]),
+            between_bytes: first_set([between_bytes, self.spec.between_bytes_timeout, params.between_bytes_timeout]),
+        }
+    }
+
+    /// A connection, from the pool or new; every failure is counted.
+    ///
+    /// # Errors
+    /// Sick, busy, or connecting failed: the error's text is the FetchError record's.
+    pub async fn connect(&self, opts: &ConnectOpts<'_>) -> Result<Conn, ConnectError> {
+        let main = self.env.services.main();
+        let backend = || self.base.name().to_string();
+        if !self.healthy(self.env.clock.real()).ok {
+            self.vbe().unhealthy.inc();
+            main.backend_unhealthy.inc();
+            return Err(ConnectError::Unhealthy { backend: backend() });
+        }
+        let Ok(slot) = self.slot().await else {
+            self.vbe().busy.inc();
+            main.backend_busy.inc();
+            return Err(ConnectError::Busy { backend: backend() });
+        };
+        let (stream, reused) = match self.pooled(opts.fresh) {
+            Some(stream) => {
+                main.backend_reuse.inc();
+                (stream, true)
+            }
+            None => {
+                let params = self.env.services.params();
+                let limit = first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout]);
+                let opened = self.open(limit, &params).await;
+                let stream = opened.map_err(|errno| {
+                    self.count_failure(errno);
+                    main.backend_fail.inc();
+                    ConnectError::Failed { backend: backend(), errno }
+                })?;
+                main.backend_conn.inc();
+                (stream, false)
+            }
+        };
+        let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
+        if !header.is_empty() {
+            stream.write_all(&header, deadline(WRITE_LIMIT)).await.map_err(|error| {
+                main.backend_fail.inc();
+                ConnectError::ProxyWrite { backend: backend(), errno: errno_of(&error) }
+            })?;
+        }
+        Ok(Conn::new(stream, self.arc(), reused, header.len(), slot))
+    }
+
+    fn arc(&self) -> Arc<Backend> {
+        self.me.upgrade().expect("whoever calls holds an Arc: there is no other way to have a backend")
+    }
+
+    /// A place among `.max_connections`; waits for one if the backend has a queue. `Err`: busy.
+    async fn slot(&self) -> Result<Option<OwnedSemaphorePermit>, ()> {
+        let Some(slots) = &self.slots else { return Ok(None) };
+        if let Ok(slot) = slots.clone().try_acquire_owned() {
+            return Ok(Some(slot));
+        }
+        let _waiter = Waiter::enter(&self.waiting, self.spec.wait_limit).ok_or(())?;
+        let slot = rt::timeout(self.spec.wait_timeout, slots.clone().acquire_owned()).await;
+        slot.map_err(|_| ())?.map(Some).map_err(|_| ())
+    }
+
+    /// A connection from the pool, registered with this thread's runtime.
+    fn pooled(&self, fresh: bool) -> Option<Stream> {
+        if fresh {
+            return None;
+        }
+        // A descriptor that can't be registered is closed, and the next one tried.
+        std::iter::from_fn(|| self.pool.take()).find_map(|bare| Stream::from_bare(bare).ok())
+    }
+
+    /// A new connection; `limit` is for each address. The error is an errno, 0 when held down.
+    pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, i32> {
+        if self.pool.held_down(self.env.clock.mono()).is_some() {
+            return Err(0);
+        }
+        let mut last = ETIMEDOUT;
+        for target in self.spec.endpoint.targets(params.prefer_ipv6) {
+            match net::connect(&target, limit).await {
+                Ok(stream) => return self.preamble(stream).await,
+                Err(net::ConnectError::Timeout) => last = ETIMEDOUT,
+                Err(net::ConnectError::Os(error)) => last = error.raw_os_error().unwrap_or(ETIMEDOUT),
+            }
+        }
+        if let Some(hold) = holddown_of(last, params) {
+            self.pool.hold_down(self.env.clock.mono(), hold, last);
+        }
+        Err(last)
+    }
+
+    async fn preamble(&self, stream: Stream) -> Result<Stream, i32> {
+        let preamble = &self.pool.endpoint.preamble;
+        if !preamble.is_empty() {
+            stream.write_all(preamble, deadline(WRITE_LIMIT)).await.map_err(|error| errno_of(&error))?;
+        }
+        Ok(stream)
+    }
+
+    pub(crate) fn count_failure(&self, errno: i32) {
+        let vbe = self.vbe();
+        if errno == 0 {
+            vbe.helddown.inc();
+            return;
+        }
+        vbe.fail.inc();
+        match io::Error::from_raw_os_error(errno).kind() {
+            io::ErrorKind::PermissionDenied => vbe.fail_eacces.inc(),
+            io::ErrorKind::AddrNotAvailable => vbe.fail_eaddrnotavail.inc(),
+            io::ErrorKind::ConnectionRefused => vbe.fail_econnrefused.inc(),
+            io::ErrorKind::NetworkUnreachable => vbe.fail_enetunreach.inc(),
+            io::ErrorKind::TimedOut => vbe.fail_etimedout.inc(),
+            _ => vbe.fail_other.inc(),
+        }
+    }
+
+    pub(crate) fn recycle(&self, stream: Stream) {
+        self.env.services.main().backend_recycle.inc();
+        if let Ok(bare) = stream.into_bare() {
+            self.pool.put(bare, self.env.clock.mono());
+        }
+    }
+}
+
+/// Time is up or the peer is gone: what the operating system would have said.
+fn errno_of(error: &IoError) -> i32 {
+    const EPIPE: i32 = 32;
+    match error {
+        IoError::Timeout => ETIMEDOUT,
+        IoError::Closed => EPIPE,
+        IoError::Os(error) => error.raw_os_error().unwrap_or(EPIPE),
+    }
+}
+
+/// One of the fetches that wait for a busy backend.
+struct Waiter<'a>(&'a AtomicU32);
+
+impl<'a> Waiter<'a> {
+    fn enter(waiting: &'a AtomicU32, limit: u32) -> Option<Self> {
+        let more = |now: u32| (now < limit).then_some(now + 1);
+        waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Waiter(waiting))
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.env.services.main().n_backend.dec();
+    }
+}
+
+impl Director for Backend {
+    fn base(&self) -> &DirectorBase {
+        &self.base
+    }
+
+    fn kind(&self) -> &'static str {
+        "backend"
+    }
+
+    fn choose(&self, _ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
+        Some(self.arc())
+    }
+
+    fn own_health(&self, _now: Real) -> Option<Health> {
+        self.probe.as_ref().map(Probe::health)
+    }
+
+    fn summary(&self, _now: Real) -> Summary {
+        self.probe.as_ref().map_or(Summary::UNWATCHED, Probe::summary)
+    }
+
+    fn details(&self, _now: Real, out: &mut String) {
+        if let Some(probe) = &self.probe {
+            probe.details(out);
+        }
+    }
+
+    fn details_json(&self, _now: Real, out: &mut String) {
+        match &self.probe {
+            Some(probe) => probe.details_json(out),
+            None => out.push_str("{},\n"),
+        }
+    }
+
+    fn event(&self, event: Event) {
+        match event {
+            Event::Warm => self.counters.reveal(true),
+            Event::Cold | Event::Discard => self.counters.reveal(false),
+        }
+        if let Some(probe) = &self.probe {
+            probe.event(self, event);
+        }
+    }
+}
+
+/// A deadline that far away; `None` for zero.
+pub(crate) fn deadline(limit: Duration) -> Option<Instant> {
+    (!limit.is_zero()).then(|| Instant::now() + limit)
+}

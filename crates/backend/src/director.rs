@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The director interface: who chooses a backend, and what `backend.list` shows of it.
+//!
+//! A [`Backend`] is itself a director that chooses itself; vmods implement [`Director`] for theirs. The part common
+//! to all (name, the administrator's verdict) is a [`DirectorBase`] that each embeds.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use base::{Real, Vxid};
+
+use crate::{AdminHealth, Backend};
+
+/// Directors may nest; a chain longer than this is a loop and chooses nobody.
+const MAX_DEPTH: u32 = 64;
+
+/// What a director may look at while it chooses. The engine implements it.
+pub trait ResolveCtx {
+    /// Wall-clock time of the transaction.
+    fn now(&self) -> Real;
+    /// Id of the transaction.
+    fn vxid(&self) -> Vxid;
+    /// Whether this is a fetch (bereq is there) and not a client's request.
+    fn is_bereq(&self) -> bool;
+    /// URL of bereq, on the client side of req.
+    fn url(&self) -> &[u8];
+    /// First field of that name in bereq (client side: req).
+    fn header(&self, name: &str) -> Option<&[u8]>;
+    /// The hash of vcl_hash; zeros before it ran.
+    fn digest(&self) -> &[u8; 32];
+    /// `client.identity`, else the client's address as text.
+    fn client_identity(&self) -> &[u8];
+    /// A random number in `[0, 1)`, from the generator that `debug.srandom` seeds.
+    fn random(&self) -> f64;
+    /// Writes a VCL_Error record of this transaction.
+    fn log_error(&self, text: &str);
+}
+
+/// Health and when it last changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Health {
+    /// Whether it may be used.
+    pub ok: bool,
+    /// When that changed.
+    pub changed: Real,
+}
+
+/// The columns Probe and Health of `backend.list`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Good probes, or healthy members.
+    pub good: u32,
+    /// Probes that count, or members.
+    pub of: u32,
+    /// Health without the administrator's verdict.
+    pub healthy: bool,
+}
+
+impl Summary {
+    /// `0/0 healthy`: nothing watches it.
+    pub const UNWATCHED: Summary = Summary { good: 0, of: 0, healthy: true };
+}
+
+/// What happens to the VCL a director belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It may get requests from now on: counters are shown, probes run.
+    Warm,
+    /// It gets none: counters are hidden, probes stop.
+    Cold,
+    /// It is being discarded.
+    Discard,
+}
+
+/// The part common to all directors.
+#[derive(Debug)]
+pub struct DirectorBase {
+    cli_name: String,
+    vcl_len: usize,
+    admin: AtomicU8,
+    changed: AtomicU64,
+}
+
+impl DirectorBase {
+    /// `vcl` is the name VCL was loaded under; `now` starts the last change.
+    pub fn new(vcl: &str, name: &str, now: Real) -> Self {
+        Self {
+            cli_name: format!("{vcl}.{name}"),
+            vcl_len: vcl.len(),
+            admin: AtomicU8::new(AdminHealth::Auto as u8),
+            changed: AtomicU64::new(now.0.to_bits()),
+        }
+    }
+
+    /// `<vcl>.<name>`, as the CLI shows it.
+    pub fn cli_name(&self) -> &str {
+        &self.cli_name
+    }
+
+    /// The name without the VCL's, as the log shows it.
+    pub fn name(&self) -> &str {
+        &self.cli_name[self.vcl_len + 1..]
+    }
+
+    /// The administrator's verdict.
+    pub fn admin(&self) -> AdminHealth {
+        AdminHealth::from_u8(self.admin.load(Ordering::Relaxed))
+    }
+
+    /// `backend.set_health`.
+    pub fn set_admin(&self, admin: AdminHealth, now: Real) {
+        if self.admin.swap(admin as u8, Ordering::Relaxed) != admin as u8 {
+            self.changed.store(now.0.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// When health last changed, by the administrator or as told with [`DirectorBase::set_changed`].
+    pub fn changed(&self) -> Real {
+        Real(f64::from_bits(self.changed.load(Ordering::Relaxed)))
+    }
+
+    /// Moves the last change forward, never back.
+    pub fn set_changed(&self, changed: Real) {
+        let newer = |old: u64| (changed.0 > f64::from_bits(old)).then_some(changed.0.to_bits());
+        // Err means that it is already as late as that.
+        let _ = self.changed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, newer);
+    }
+}
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs `call` unless directors nest too deep.
+fn nested<T>(call: impl FnOnce() -> T) -> Option<T> {
+    struct Up;
+    impl Drop for Up {
+        fn drop(&mut self) {
+            DEPTH.with(|depth| depth.set(depth.get() - 1));
+        }
+    }
+    if DEPTH.with(|depth| depth.get() >= MAX_DEPTH) {
+        return None;
+    }
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    let _up = Up;
+    Some(call())
+}
+
+/// Who chooses a backend. Implement [`base`](Director::base), [`kind`](Director::kind), [`choose`](Director::choose)
+/// and, if health depends on something, [`own_health`](Director::own_health); call [`resolve`](Director::resolve) and
+/// [`healthy`](Director::healthy), also for members.
+pub trait Director: Send + Sync {
+    /// Name and administrator's verdict.
+    fn base(&self) -> &DirectorBase;
+
+    /// `backend`, `round-robin`, `fallback`, ...: the `type` of `backend.list -j`.
+    fn kind(&self) -> &'static str;
+
+    /// Chooses a member and resolves it; `None` when there is nobody.
+    fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>>;
+
+    /// Health without the administrator's verdict; `None` if nothing watches it, which counts as healthy.
+    fn own_health(&self, now: Real) -> Option<Health> {
+        let _ = now;
+        None
+    }
+
+    /// What `backend.list` shows in the columns Probe and Health.
+    fn summary(&self, now: Real) -> Summary {
+        match self.own_health(now) {
+            Some(health) => Summary { good: 0, of: 0, healthy: health.ok },
+            None => Summary::UNWATCHED,
+        }
+    }
+
+    /// Text that `backend.list -p` appends to the row.
+    fn details(&self, now: Real, out: &mut String) {
+        let _ = (now, out);
+    }
+
+    /// The value of `probe_details` in `backend.list -j -p`, with a comma and line end; empty leaves the member out.
+    /// The text is indented by the caller.
+    fn details_json(&self, now: Real, out: &mut String) {
+        let _ = (now, out);
+    }
+
+    /// The VCL goes warm, cold or away.
+    fn event(&self, event: Event) {
+        let _ = event;
+    }
+
+    /// The name without the VCL's.
+    fn name(&self) -> &str {
+        self.base().name()
+    }
+
+    /// The backend for this transaction.
+    fn resolve(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
+        nested(|| self.choose(ctx)).flatten()
+    }
+
+    /// Health as fetches see it: the administrator's verdict first. `std.healthy()` and directors use it.
+    fn healthy(&self, now: Real) -> Health {
+        let base = self.base();
+        match base.admin() {
+            AdminHealth::Healthy => Health { ok: true, changed: base.changed() },
+            AdminHealth::Sick => Health { ok: false, changed: base.changed() },
+            AdminHealth::Auto => match nested(|| self.own_health(now)) {
+                Some(Some(health)) => health,
+                Some(None) => Health { ok: true, changed: base.changed() },
+                None => Health { ok: false, changed: base.changed() },
+            },
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where a backend listens: at most one IPv4 and one IPv6 address, or a unix socket; and the bytes that every
+//! connection begins with. Two backends with equal endpoints share a pool.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use net::Target;
+
+/// An endpoint; the key of a connection pool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// IPv4 address.
+    pub ipv4: Option<SocketAddr>,
+    /// IPv6 address.
+    pub ipv6: Option<SocketAddr>,
+    /// Unix socket; excludes addresses.
+    pub path: Option<PathBuf>,
+    /// `.preamble`: sent first on every new connection.
+    pub preamble: Vec<u8>,
+}
+
+/// A name didn't become an endpoint. VCL turns it into the compile error that Varnish writes.
+#[derive(Debug)]
+pub enum ResolveError {
+    /// The name or port can't be looked up.
+    Lookup(std::io::Error),
+    /// No address at all.
+    Nothing,
+    /// More than one address of a family: the two that differ.
+    TooMany(SocketAddr, SocketAddr),
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lookup(error) => write!(f, "{error}"),
+            Self::Nothing => f.write_str("resolves to no address"),
+            Self::TooMany(a, b) => write!(f, "resolves to too many addresses: {a} and {b}"),
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {}
+
+impl Endpoint {
+    /// One address.
+    pub fn addr(addr: SocketAddr) -> Self {
+        let (ipv4, ipv6) = if addr.is_ipv4() { (Some(addr), None) } else { (None, Some(addr)) };
+        Self { ipv4, ipv6, path: None, preamble: Vec::new() }
+    }
+
+    /// A unix socket.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self { ipv4: None, ipv6: None, path: Some(path.into()), preamble: Vec::new() }
+    }
+
+    /// Looks a name up, as `.host` and `.port` are: at most one address per family. Blocks.
+    ///
+    /// # Errors
+    /// Unknown, without an address, or with several of a family.
+    pub fn resolve(host: &str, port: u16) -> Result<Self, ResolveError> {
+        let found = (host, port).to_socket_addrs().map_err(ResolveError::Lookup)?;
+        let mut endpoint = Self { ipv4: None, ipv6: None, path: None, preamble: Vec::new() };
+        for addr in found {
+            let slot = if addr.is_ipv4() { &mut endpoint.ipv4 } else { &mut endpoint.ipv6 };
+            match *slot {
+                Some(old) if old != addr => return Err(ResolveError::TooMany(old, addr)),
+                _ => *slot = Some(addr),
+            }
+        }
+        if endpoint.ipv4.is_none() && endpoint.ipv6.is_none() {
+            return Err(ResolveError::Nothing);
+        }
+        Ok(endpoint)
+    }
+
+    /// The addresses in the order they are tried.
+    pub(crate) fn targets(&self, prefer_ipv6: bool) -> Vec<Target> {
+        if let Some(path) = &self.path {
+            return vec![Target::Unix(path.clone())];
+        }
+        let both = if prefer_ipv6 { [self.ipv6, self.ipv4] } else { [self.ipv4, self.ipv6] };
+        both.into_iter().flatten().map(Target::Inet).collect()
+    }
+
+    /// The Host of a backend that has no `.host_header`.
+    pub(crate) fn default_host(&self, prefer_ipv6: bool) -> String {
+        match self.targets(prefer_ipv6).first() {
+            Some(Target::Inet(addr)) => addr.ip().to_string(),
+            Some(Target::Unix(_)) | None => "0.0.0.0".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_family_comes_first() {
+        let mut endpoint = Endpoint::addr("127.0.0.1:80".parse().unwrap());
+        endpoint.ipv6 = Some("[::1]:80".parse().unwrap());
+        let first = |prefer| endpoint.targets(prefer)[0] == Target::Inet("[::1]:80".parse().unwrap());
+        assert!(first(true) && !first(false));
+    }
+
+    #[test]
+    fn numbers_resolve_to_themselves() {
+        let endpoint = Endpoint::resolve("127.0.0.1", 8080).unwrap();
+        assert_eq!(endpoint, Endpoint::addr("127.0.0.1:8080".parse().unwrap()));
+        assert_eq!(endpoint.default_host(false), "127.0.0.1");
+    }
+}

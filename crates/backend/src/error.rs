@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Why a fetch got no connection. The text of each is what Varnish writes into its FetchError record.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::Params;
+
+/// No connection to a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// The probe or the administrator says it is sick.
+    Unhealthy {
+        /// The backend's name without the VCL's.
+        backend: String,
+    },
+    /// `.max_connections` are in use and no place in the queue came free in time.
+    Busy {
+        /// The backend's name without the VCL's.
+        backend: String,
+    },
+    /// Connecting failed, or the last failure is so recent that it wasn't tried (`errno` 0).
+    Failed {
+        /// The backend's name without the VCL's.
+        backend: String,
+        /// The operating system's error number.
+        errno: i32,
+    },
+    /// The PROXY header or the preamble could not be written.
+    ProxyWrite {
+        /// The backend's name without the VCL's.
+        backend: String,
+        /// The operating system's error number.
+        errno: i32,
+    },
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unhealthy { backend } => write!(f, "backend {backend}: unhealthy"),
+            Self::Busy { backend } => write!(f, "backend {backend}: busy"),
+            Self::Failed { backend, errno } => {
+                write!(f, "backend {backend}: fail errno {errno} ({})", errno_text(*errno))
+            }
+            Self::ProxyWrite { backend, errno } => {
+                write!(f, "backend {backend}: proxy write errno {errno} ({})", errno_text(*errno))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// What a connection attempt that took too long fails with.
+pub(crate) const ETIMEDOUT: i32 = 110;
+
+/// How long nothing is tried after such a failure.
+pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
+    let hold = match io::Error::from_raw_os_error(errno).kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::AddrNotAvailable => params.local_error_holddown,
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NetworkUnreachable => params.remote_error_holddown,
+        _ => Duration::ZERO,
+    };
+    (!hold.is_zero()).then_some(hold)
+}
+
+/// strerror(3)'s text of an error number.
+pub(crate) fn errno_text(errno: i32) -> String {
+    if errno == 0 {
+        return "Success".into();
+    }
+    let mut text = std::io::Error::from_raw_os_error(errno).to_string();
+    if let Some(at) = text.rfind(" (os error") {
+        text.truncate(at);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_those_of_varnish() {
+        let failed = ConnectError::Failed { backend: "s1".into(), errno: 111 };
+        assert_eq!(failed.to_string(), "backend s1: fail errno 111 (Connection refused)");
+        let held = ConnectError::Failed { backend: "s1".into(), errno: 0 };
+        assert_eq!(held.to_string(), "backend s1: fail errno 0 (Success)");
+    }
+}

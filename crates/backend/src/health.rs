@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The shift register of a probe: what each poke said, how many of the last `window` were good, and the texts of the
+//! `Backend_health` record and `backend.list -p`. Pure; the task that pokes is in `probe`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::ProbeSpec;
+
+/// Good probes beyond this many weigh the same in the average response time.
+const AVERAGE_OVER: f64 = 4.0;
+
+/// How far one poke came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Poke {
+    /// Connected over IPv4.
+    pub ipv4: bool,
+    /// Connected over IPv6.
+    pub ipv6: bool,
+    /// Connected to a unix socket.
+    pub unix: bool,
+    /// Writing the request failed.
+    pub err_xmit: bool,
+    /// The request was written.
+    pub good_xmit: bool,
+    /// Reading failed or took too long.
+    pub err_recv: bool,
+    /// Something was received, to the end.
+    pub good_recv: bool,
+    /// It was what is expected.
+    pub happy: bool,
+}
+
+/// One poke and what came of it.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct PokeResult {
+    /// How far it came.
+    pub poke: Poke,
+    /// From its start to the end of the response; zero if that wasn't reached.
+    pub took: Duration,
+    /// The status line, or what went wrong.
+    pub message: String,
+}
+
+/// The bitmaps, in the order and with the letters of `backend.list -p`.
+const MAPS: [(char, &str, bool); 8] = [
+    ('4', "Good IPv4", false),
+    ('6', "Good IPv6", false),
+    ('U', "Good UNIX", false),
+    ('x', "Error Xmit", false),
+    ('X', "Good Xmit", false),
+    ('r', "Error Recv", false),
+    ('R', "Good Recv", false),
+    ('H', "Happy", true),
+];
+const HAPPY: usize = 7;
+
+/// What a probe knows of a backend.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProbeState {
+    maps: [u64; 8],
+    window: u32,
+    threshold: u32,
+    initial: u32,
+    good: u32,
+    last: f64,
+    average: f64,
+    rate: f64,
+    sick: bool,
+    message: String,
+}
+
+impl ProbeState {
+    /// As it is when a VCL is loaded: `initial` good pokes, and not yet judged.
+    pub fn new(spec: &ProbeSpec) -> Self {
+        let spec = spec.resolved();
+        let mut state = Self {
+            maps: [0; 8],
+            window: spec.window,
+            threshold: spec.threshold,
+            initial: spec.initial.unwrap_or(0),
+            good: 0,
+            last: 0.0,
+            average: 0.0,
+            rate: 0.0,
+            sick: false,
+            message: String::new(),
+        };
+        state.reset();
+        state
+    }
+
+    /// Forgets all pokes and fills in the initial ones.
+    pub fn reset(&mut self) {
+        (self.maps, self.average, self.rate) = ([0; 8], 0.0, 0.0);
+        self.good = 0;
+        for _ in 0..self.initial {
+            self.shift();
+            self.maps[HAPPY] |= 1;
+            self.judge();
+        }
+    }
+
+    fn shift(&mut self) {
+        self.maps.iter_mut().for_each(|map| *map <<= 1);
+        self.last = 0.0;
+        self.message.clear();
+    }
+
+    fn judge(&mut self) {
+        if self.maps[HAPPY] & 1 == 1 {
+            if self.rate < AVERAGE_OVER {
+                self.rate += 1.0;
+            }
+            self.average += (self.last - self.average) / self.rate;
+        }
+        let mask = if self.window >= 64 { u64::MAX } else { (1 << self.window) - 1 };
+        self.good = (self.maps[HAPPY] & mask).count_ones();
+    }
+
+    /// Takes in a poke.
+    pub fn poked(&mut self, result: PokeResult) {
+        self.shift();
+        let p = result.poke;
+        let bits = [p.ipv4, p.ipv6, p.unix, p.err_xmit, p.good_xmit, p.err_recv, p.good_recv, p.happy];
+        for (map, bit) in self.maps.iter_mut().zip(bits) {
+            *map |= u64::from(bit);
+        }
+        self.last = result.took.as_secs_f64();
+        self.message = result.message;
+        self.judge();
+    }
+
+    /// Judges anew and writes the `Backend_health` record of it; true when health changed.
+    pub fn update(&mut self, name: &str, record: &mut String) -> bool {
+        let sick = self.good < self.threshold;
+        let changed = sick != self.sick;
+        self.sick = sick;
+        let bits: String =
+            self.maps.iter().zip(MAPS).map(|(map, (letter, ..))| if map & 1 == 1 { letter } else { '-' }).collect();
+        let _ = write!(
+            record,
+            "{name} {} {} {bits} {} {} {} {:.6} {:.6} \"{}\"",
+            if changed { "Went" } else { "Still" },
+            if sick { "sick" } else { "healthy" },
+            self.good,
+            self.threshold,
+            self.window,
+            self.last,
+            self.average,
+            self.message
+        );
+        changed
+    }
+
+    /// Whether fewer than `threshold` of the last `window` pokes were good, when last judged.
+    pub fn is_sick(&self) -> bool {
+        self.sick
+    }
+
+    /// Good pokes in the window.
+    pub fn good(&self) -> u32 {
+        self.good
+    }
+
+    /// Pokes that count.
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// The happy bitmap, newest in bit 0: the counter `happy`.
+    pub fn happy(&self) -> u64 {
+        self.maps[HAPPY]
+    }
+
+    /// Takes over another's history, its judgement included: the same endpoint was probed the same way before.
+    pub fn carry_over(&mut self, old: &ProbeState) {
+        *self = old.clone();
+    }
+
+    /// `backend.list -p`.
+    pub fn details(&self, out: &mut String) {
+        let _ = write!(
+            out,
+            "\n Current states  good: {:2} threshold: {:2} window: {:2}\n  Average response time of good probes: {:.6}\n  \
+             Oldest {} Newest\n",
+            self.good,
+            self.threshold,
+            self.window,
+            self.average,
+            "=".repeat(50)
+        );
+        for (map, (letter, label, always)) in self.maps.iter().zip(MAPS) {
+            if *map != 0 || always {
+                let bits: String = (0..64).rev().map(|i| if map >> i & 1 == 1 { letter } else { '-' }).collect();
+                let _ = writeln!(out, "  {bits} {label}");
+            }
+        }
+    }
+
+    /// `backend.list -j -p`.
+    pub fn details_json(&self, out: &mut String) {
+        out.push_str("{\n");
+        for (map, (letter, ..)) in self.maps.iter().zip(MAPS) {
+            let _ = writeln!(out, "  \"bits_{letter}\": {map},");
+        }
+        let (good, threshold, window) = (self.good, self.threshold, self.window);
+        let _ = write!(out, "  \"good\": {good},\n  \"threshold\": {threshold},\n  \"window\": {window}\n}},\n");
+    }
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `backend.list` and `backend.set_health`: flags, patterns, text and JSON, byte for byte as varnishd 7.1.
+//!
+//! The worker hands in the directors of the VCLs, in the order they were made.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use base::Real;
+
+use crate::Director;
+
+/// The administrator's verdict, `backend.set_health`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AdminHealth {
+    /// The probe decides.
+    Auto = 0,
+    /// In use whatever the probe says.
+    Healthy = 1,
+    /// Out of use.
+    Sick = 2,
+}
+
+impl AdminHealth {
+    /// `auto`, `healthy` or `sick`, in any case; else the CLI answers `Invalid state <word>`.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "auto" => Some(Self::Auto),
+            "healthy" => Some(Self::Healthy),
+            "sick" => Some(Self::Sick),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn from_u8(value: u8) -> Self {
+        match value {
+            1 => Self::Healthy,
+            2 => Self::Sick,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// Flags of `backend.list`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ListFlags {
+    /// `-p`: probe details.
+    pub details: bool,
+    /// `-j`: JSON.
+    pub json: bool,
+}
+
+/// Reads the words after `backend.list`: flags, then at most one pattern.
+///
+/// # Errors
+/// The CLI's answer, with status 106.
+pub fn parse_list_flags<'a>(words: &[&'a str]) -> Result<(ListFlags, Option<&'a str>), String> {
+    let mut flags = ListFlags::default();
+    let mut rest = words;
+    while let Some((word, tail)) = rest.split_first() {
+        let Some(letters) = word.strip_prefix('-') else { break };
+        for letter in letters.chars() {
+            match letter {
+                'j' => flags.json = true,
+                'p' => flags.details = !flags.details,
+                other => return Err(format!("Invalid flag {other}")),
+            }
+        }
+        rest = tail;
+    }
+    match rest {
+        [] => Ok((flags, None)),
+        [pattern] => Ok((flags, Some(pattern))),
+        _ => Err("Too many arguments".into()),
+    }
+}
+
+/// The directors that a pattern names. Without a dot it means the active VCL's; with one, those of all VCLs.
+pub fn matching(pattern: Option<&str>, active: &str, all: &[Arc<dyn Director>]) -> Vec<Arc<dyn Director>> {
+    let (glob, only_active) = match pattern {
+        None | Some("" | "*") => (format!("{active}.*"), true),
+        Some(pattern) if !pattern.contains('.') => (format!("{active}.{pattern}"), true),
+        Some(pattern) => (pattern.to_string(), false),
+    };
+    let ours = |name: &str| name.strip_prefix(active).is_some_and(|rest| rest.starts_with('.'));
+    all.iter()
+        .filter(|director| {
+            let name = director.base().cli_name();
+            fnmatch(glob.as_bytes(), name.as_bytes()) && (!only_active || ours(name))
+        })
+        .cloned()
+        .collect()
+}
+
+/// `backend.set_health` on what a pattern matched; false: none, answer `No Backends matches` with status 106.
+pub fn set_health(directors: &[Arc<dyn Director>], health: AdminHealth, now: Real) -> bool {
+    directors.iter().for_each(|director| director.base().set_admin(health, now));
+    !directors.is_empty()
+}
+
+fn admin_word(director: &dyn Director, now: Real) -> &'static str {
+    match director.base().admin() {
+        AdminHealth::Healthy => "healthy",
+        AdminHealth::Sick => "sick",
+        AdminHealth::Auto if director.own_health(now).is_some() => "probe",
+        AdminHealth::Auto => "healthy",
+    }
+}
+
+/// The later change of the administrator's and the probe's; varnishd 7.1 shows the first alone.
+fn last_change(director: &dyn Director, now: Real) -> Real {
+    let own = director.own_health(now).map_or(0.0, |health| health.changed.0);
+    Real(director.base().changed().0.max(own))
+}
+
+fn health_word(healthy: bool) -> &'static str {
+    if healthy { "healthy" } else { "sick" }
+}
+
+/// The text form. `date` writes a time as an HTTP date.
+pub fn list_text(
+    directors: &[Arc<dyn Director>],
+    flags: ListFlags,
+    now: Real,
+    date: impl Fn(Real) -> String,
+) -> String {
+    let mut rows = String::from("Backend name\tAdmin\tProbe\tHealth\tLast change\n");
+    for director in directors {
+        let (base, summary) = (director.base(), director.summary(now));
+        let _ = write!(
+            rows,
+            "{}\t{}\t{}/{}\t{}\t{}",
+            base.cli_name(),
+            admin_word(&**director, now),
+            summary.good,
+            summary.of,
+            health_word(summary.healthy),
+            date(last_change(&**director, now))
+        );
+        if flags.details {
+            director.details(now, &mut rows);
+        }
+        rows.push('\n');
+    }
+    columns(&rows, 80)
+}
+
+/// The JSON form; `words` are the command's words, with the command.
+pub fn list_json(directors: &[Arc<dyn Director>], words: &[&str], flags: ListFlags, now: Real) -> String {
+    let mut out = String::new();
+    let quoted: Vec<String> = words.iter().map(|word| json_string(word)).collect();
+    let _ = write!(out, "[ 3, [{}], {:.3},\n  {{\n", quoted.join(", "), now.0);
+    for (i, director) in directors.iter().enumerate() {
+        if i > 0 {
+            out.push_str(",\n");
+        }
+        json_entry(&**director, flags, now, &mut out);
+    }
+    out.push_str("\n  }\n]\n");
+    out
+}
+
+fn json_entry(director: &dyn Director, flags: ListFlags, now: Real, out: &mut String) {
+    let (base, summary) = (director.base(), director.summary(now));
+    let _ = write!(
+        out,
+        "    {}: {{\n      \"type\": \"{}\",\n      \"admin_health\": \"{}\",\n      \"probe_message\": [{}, {}, \"{}\"],\n",
+        json_string(base.cli_name()),
+        director.kind(),
+        admin_word(director, now),
+        summary.good,
+        summary.of,
+        health_word(summary.healthy)
+    );
+    let mut details = String::new();
+    if flags.details {
+        director.details_json(now, &mut details);
+    }
+    if !details.is_empty() {
+        let indented = details.trim_end_matches('\n').replace('\n', "\n      ");
+        let _ = writeln!(out, "      \"probe_details\": {indented}");
+    }
+    let _ = write!(out, "      \"last_change\": {:.3}\n    }}", last_change(director, now).0);
+}
+
+fn json_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if (c as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Turns tab-separated rows into columns at most `width` wide: as wide as their widest cell, 1 to 3 spaces between.
+/// Lines that begin with a space are left as they are.
+pub fn columns(rows: &str, width: usize) -> String {
+    let is_row = |line: &&str| !line.starts_with(' ');
+    let (mut widths, mut widest) = (Vec::new(), 0);
+    for line in rows.lines().filter(is_row) {
+        widest = widest.max(line.len());
+        for (i, cell) in line.split('\t').enumerate() {
+            if widths.len() <= i {
+                widths.push(0);
+            }
+            widths[i] = widths[i].max(cell.len());
+        }
+    }
+    let gap = (width.saturating_sub(widest) / widths.len().max(1)).clamp(1, 3);
+    let mut out = String::with_capacity(rows.len() * 2);
+    for line in rows.lines() {
+        if !is_row(&line) {
+            out.push_str(line);
+        } else {
+            let mut cells = line.split('\t').enumerate().peekable();
+            while let Some((i, cell)) = cells.next() {
+                let pad = if cells.peek().is_some() { widths[i] + gap } else { 0 };
+                let _ = write!(out, "{cell:<pad$}");
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// A shell pattern as fnmatch(3) without flags: `*`, `?`, `[...]`, `\`. Bounded: no recursion, no exponential search.
+pub fn fnmatch(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            star = Some((p + 1, t));
+            p += 1;
+            continue;
+        }
+        if let Some(next) = one(pattern, p, text[t]) {
+            (p, t) = (next, t + 1);
+        } else if let Some((after, from)) = star {
+            (p, t) = (after, from + 1);
+            star = Some((after, from + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+/// Matches one character; the index of the pattern's next element.
+fn one(pattern: &[u8], p: usize, c: u8) -> Option<usize> {
+    match *pattern.get(p)? {
+        b'?' => Some(p + 1),
+        b'[' => match set(pattern, p + 1, c) {
+            Some((hit, next)) => hit.then_some(next),
+            None => (c == b'[').then_some(p + 1),
+        },
+        b'\\' if p + 1 < pattern.len() => (pattern[p + 1] == c).then_some(p + 2),
+        literal => (literal == c).then_some(p + 1),
+    }
+}
+
+/// A bracket expression that starts at `p`: whether it holds `c`, and what follows it; `None` without an end.
+fn set(pattern: &[u8], mut p: usize, c: u8) -> Option<(bool, usize)> {
+    let negated = matches!(pattern.get(p), Some(b'!' | b'^'));
+    p += usize::from(negated);
+    let (mut hit, first) = (false, p);
+    loop {
+        let low = *pattern.get(p)?;
+        if low == b']' && p > first {
+            return Some((hit != negated, p + 1));
+        }
+        let ranged = pattern.get(p + 1) == Some(&b'-') && pattern.get(p + 2).is_some_and(|&c| c != b']');
+        let high = if ranged { pattern[p + 2] } else { low };
+        hit |= (low..=high).contains(&c);
+        p += if ranged { 3 } else { 1 };
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Idle connections, one list per endpoint, newest first, shared by all threads.
+//!
+//! An idle connection is a bare descriptor that no runtime watches. Who takes it looks first whether the peer closed
+//! or sent something unasked. A sweep closes those that are too old.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base::Mono;
+use net::{Bare, Pending};
+use parking_lot::Mutex;
+
+use crate::endpoint::Endpoint;
+
+/// All pools of the worker, by endpoint.
+#[derive(Default)]
+pub(crate) struct Pools {
+    by_endpoint: Mutex<HashMap<Endpoint, Weak<Pool>>>,
+}
+
+impl Pools {
+    /// The pool of an endpoint; backends of several VCLs share it. It goes with its last backend.
+    pub(crate) fn of(&self, endpoint: &Endpoint) -> Arc<Pool> {
+        let mut pools = self.by_endpoint.lock();
+        if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
+            return pool;
+        }
+        pools.retain(|_, pool| pool.strong_count() > 0);
+        let pool = Arc::new(Pool { endpoint: endpoint.clone(), inner: Mutex::default() });
+        pools.insert(endpoint.clone(), Arc::downgrade(&pool));
+        pool
+    }
+
+    fn all(&self) -> Vec<Arc<Pool>> {
+        self.by_endpoint.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Closes connections that were idle for `limit` (zero: any time) or that the peer has closed.
+    pub(crate) fn sweep(&self, now: Mono, limit: Duration) -> usize {
+        self.all().iter().map(|pool| pool.sweep(now, limit)).sum()
+    }
+
+    pub(crate) fn idle(&self) -> usize {
+        self.all().iter().map(|pool| pool.inner.lock().idle.len()).sum()
+    }
+}
+
+/// A pool of one endpoint.
+pub(crate) struct Pool {
+    pub(crate) endpoint: Endpoint,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Oldest first: the end is taken.
+    idle: Vec<Idle>,
+    holddown: Option<(Mono, i32)>,
+}
+
+struct Idle {
+    stream: Bare,
+    since: Mono,
+}
+
+impl Pool {
+    /// The newest idle connection whose peer neither closed it nor sent anything.
+    pub(crate) fn take(&self) -> Option<Bare> {
+        loop {
+            let idle = self.inner.lock().idle.pop()?;
+            // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
+            if idle.stream.pending() == Pending::Nothing {
+                return Some(idle.stream);
+            }
+        }
+    }
+
+    pub(crate) fn put(&self, stream: Bare, now: Mono) {
+        self.inner.lock().idle.push(Idle { stream, since: now });
+    }
+
+    fn sweep(&self, now: Mono, limit: Duration) -> usize {
+        let gone: Vec<Idle> = {
+            let usable = |idle: &Idle| {
+                (limit.is_zero() || now.since(idle.since) < limit.as_secs_f64())
+                    && idle.stream.pending() == Pending::Nothing
+            };
+            let mut inner = self.inner.lock();
+            let (keep, gone) = std::mem::take(&mut inner.idle).into_iter().partition(usable);
+            inner.idle = keep;
+            gone
+        };
+        // Closed after the unlock.
+        gone.len()
+    }
+
+    /// The error of a connection attempt so recent that another isn't made.
+    pub(crate) fn held_down(&self, now: Mono) -> Option<i32> {
+        let mut inner = self.inner.lock();
+        let (until, errno) = inner.holddown?;
+        if now.since(until) >= 0.0 {
+            inner.holddown = None;
+            return None;
+        }
+        Some(errno)
+    }
+
+    /// No attempt for `hold` from now on; an earlier end stands.
+    pub(crate) fn hold_down(&self, now: Mono, hold: Duration, errno: i32) {
+        let until = now.plus(hold.as_secs_f64());
+        let mut inner = self.inner.lock();
+        match inner.holddown {
+            Some((old, _)) if old.since(until) <= 0.0 => {}
+            _ => inner.holddown = Some((until, errno)),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A backend's probe: its request, its judgement, and one poke.
+//!
+//! A poke opens a connection of its own, sends the request, and reads until the backend closes. The schedule is in
+//! `registry`, the arithmetic in `health`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use base::Real;
+use net::proxy::Ends;
+use net::{Address, IoError, Stream};
+use parking_lot::Mutex;
+use rt::Instant;
+
+use crate::backend::{deadline, proxy_header};
+use crate::error::{ETIMEDOUT, errno_text};
+use crate::health::{Poke, PokeResult, ProbeState};
+use crate::{Backend, Director, Event, Health, ProbeSpec, Summary};
+
+/// Bytes of a response that are kept: enough for the status line.
+const KEPT: usize = 127;
+
+/// The probe of a backend.
+pub(crate) struct Probe {
+    spec: ProbeSpec,
+    request: Vec<u8>,
+    state: Mutex<ProbeState>,
+    /// The state's judgement, to be read without its lock.
+    sick: AtomicBool,
+    changed: AtomicU64,
+}
+
+impl Probe {
+    pub(crate) fn new(spec: &ProbeSpec, hosthdr: &str) -> Self {
+        let spec = spec.resolved();
+        let request = spec.request.clone().unwrap_or_else(|| {
+            let url = spec.url.as_deref().unwrap_or("/");
+            format!("GET {url} HTTP/1.1\r\nHost: {hosthdr}\r\nConnection: close\r\n\r\n").into_bytes()
+        });
+        Self {
+            state: Mutex::new(ProbeState::new(&spec)),
+            sick: AtomicBool::new(false),
+            changed: AtomicU64::new(0),
+            request,
+            spec,
+        }
+    }
+
+    pub(crate) fn interval(&self) -> Duration {
+        self.spec.interval
+    }
+
+    /// Whether the other asks the same the same way.
+    pub(crate) fn is_same(&self, other: &Probe) -> bool {
+        self.spec == other.spec && self.request == other.request
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        Health {
+            ok: !self.sick.load(Ordering::Relaxed),
+            changed: Real(f64::from_bits(self.changed.load(Ordering::Relaxed))),
+        }
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let state = self.state.lock();
+        Summary { good: state.good(), of: state.window(), healthy: !state.is_sick() }
+    }
+
+    pub(crate) fn details(&self, out: &mut String) {
+        self.state.lock().details(out);
+    }
+
+    pub(crate) fn details_json(&self, out: &mut String) {
+        self.state.lock().details_json(out);
+    }
+
+    /// Warm and cold start the probe's history anew.
+    pub(crate) fn event(&self, backend: &Backend, event: Event) {
+        match event {
+            Event::Warm => {
+                let known = backend.prober().known_health(backend);
+                match known {
+                    Some(old) => self.state.lock().carry_over(&old),
+                    None => self.state.lock().reset(),
+                }
+                self.update(backend);
+                backend.prober().schedule(backend);
+            }
+            Event::Cold => {
+                backend.prober().cancel(backend);
+                self.state.lock().reset();
+                self.update(backend);
+            }
+            Event::Discard => backend.prober().cancel(backend),
+        }
+    }
+
+    /// Judges, publishes and logs.
+    pub(crate) fn update(&self, backend: &Backend) {
+        let mut record = String::new();
+        {
+            let mut state = self.state.lock();
+            if state.update(backend.name(), &mut record) {
+                self.sick.store(state.is_sick(), Ordering::Relaxed);
+                self.changed.store(backend.env().clock.real().0.to_bits(), Ordering::Relaxed);
+            }
+            self.sick.store(state.is_sick(), Ordering::Relaxed);
+            backend.vbe().happy.set(state.happy());
+        }
+        backend.env().services.log_health(&record);
+    }
+
+    /// Takes a poke's result in.
+    pub(crate) fn poked(&self, backend: &Backend, result: PokeResult) {
+        self.state.lock().poked(result);
+        self.update(backend);
+    }
+
+    pub(crate) fn snapshot(&self) -> ProbeState {
+        self.state.lock().clone()
+    }
+
+    /// Asks once.
+    pub(crate) async fn poke(&self, backend: &Backend) -> PokeResult {
+        let start = Instant::now();
+        let mut result = PokeResult::default();
+        let params = backend.env().services.params();
+        let stream = match backend.open(self.spec.timeout, &params).await {
+            Ok(stream) => stream,
+            Err(errno) => {
+                backend.count_failure(errno);
+                result.message = format!("Open error {errno} ({})", errno_text(errno));
+                return result;
+            }
+        };
+        let (ipv4, ipv6) = match stream.peer() {
+            Address::Unix => (false, false),
+            Address::Inet(addr) => (addr.is_ipv4(), addr.is_ipv6()),
+        };
+        result.poke = Poke { ipv4, ipv6, unix: stream.is_unix(), ..Poke::default() };
+        let limit = self.spec.timeout;
+        if start.elapsed() >= limit {
+            let over = start.elapsed() - limit;
+            result.message = format!("Open timeout {:.3}s exceeded by {:.3}s", limit.as_secs_f64(), over.as_secs_f64());
+            return result;
+        }
+        let until = deadline(limit.saturating_sub(start.elapsed()));
+        match self.ask(backend, &stream, until).await {
+            Ok(()) => result.poke.good_xmit = true,
+            Err(error) => {
+                result.poke.err_xmit = true;
+                result.message = io_text("Write error", &error);
+                return result;
+            }
+        }
+        match self.answer(&stream, until).await {
+            Ok(answer) if answer.is_empty() => result.message = "Empty response".into(),
+            Ok(answer) => {
+                result.took = start.elapsed();
+                result.poke.good_recv = true;
+                result.message = status_line(&answer);
+                result.poke.happy = status_of(&result.message) == Some(u32::from(self.spec.expected_response));
+            }
+            Err(error) => {
+                result.poke.err_recv = true;
+                let what = if matches!(error, IoError::Timeout) { "Poll error" } else { "Read error" };
+                result.message = io_text(what, &error);
+            }
+        }
+        result
+    }
+
+    /// PROXY header and request.
+    async fn ask(&self, backend: &Backend, stream: &Stream, until: Option<Instant>) -> Result<(), IoError> {
+        let ends = match (backend.spec().proxy_header, stream.local()) {
+            (1, Address::Inet(local)) => Some(Ends { source: local, destination: local }),
+            _ => None,
+        };
+        let mut bytes = proxy_header(backend.spec().proxy_header, ends.as_ref(), None);
+        bytes.extend_from_slice(&self.request);
+        stream.write_all(&bytes, until).await
+    }
+
+    /// Reads to the end and keeps the beginning.
+    async fn answer(&self, stream: &Stream, until: Option<Instant>) -> Result<Vec<u8>, IoError> {
+        let (mut kept, mut buf) = (Vec::new(), vec![0; 8192]);
+        loop {
+            match stream.read(&mut buf, until).await {
+                Ok(0) => return Ok(kept),
+                Ok(n) => kept.extend_from_slice(&buf[..n.min(KEPT - kept.len())]),
+                Err(IoError::Timeout) if !self.spec.expect_close && !kept.is_empty() => return Ok(kept),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn io_text(what: &str, error: &IoError) -> String {
+    let errno = match error {
+        IoError::Timeout => ETIMEDOUT,
+        IoError::Closed => 32,
+        IoError::Os(error) => error.raw_os_error().unwrap_or(0),
+    };
+    format!("{what} {errno} ({})", errno_text(errno))
+}
+
+/// What comes before the first line end, as text that the log can hold.
+fn status_line(answer: &[u8]) -> String {
+    let end = answer.iter().position(|&c| matches!(c, b'\r' | b'\n' | 0)).unwrap_or(answer.len());
+    String::from_utf8_lossy(&answer[..end]).into_owned()
+}
+
+/// The status of `HTTP/<number> <status>`.
+fn status_of(line: &str) -> Option<u32> {
+    let rest = line.strip_prefix("HTTP/")?;
+    let version = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let rest = rest[version..].trim_start();
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    if version == 0 { None } else { rest[..digits].parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines() {
+        assert_eq!(status_of("HTTP/1.1 200 OK"), Some(200));
+        assert_eq!(status_of("HTTP/1.0 503"), Some(503));
+        assert_eq!((status_of("HTTP/ 200"), status_of("HTTP/1.1"), status_of("FOO")), (None, None, None));
+        assert_eq!(status_line(b"HTTP/1.1 200 OK\r\nFoo: bar"), "HTTP/1.1 200 OK");
+        assert_eq!(status_line(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+    }
+}

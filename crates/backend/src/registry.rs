@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the backends of all VCLs share: connection pools and the schedule of probes.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base::Mono;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::health::ProbeState;
+use crate::pool::Pools;
+use crate::{Backend, BackendSpec, Env};
+
+/// How often idle connections are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// All backends of the worker.
+pub struct Backends {
+    env: Env,
+    pools: Pools,
+    prober: Arc<Prober>,
+}
+
+impl Backends {
+    /// None yet.
+    pub fn new(env: Env) -> Arc<Self> {
+        Arc::new(Self { pools: Pools::default(), prober: Arc::new(Prober::new(env.clone())), env })
+    }
+
+    /// A backend of the VCL loaded as `vcl`. It is cold (counters hidden, not probed) until it gets
+    /// [`crate::Event::Warm`].
+    pub fn create(&self, vcl: &str, spec: BackendSpec) -> Arc<Backend> {
+        let pool = self.pools.of(&spec.endpoint);
+        let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone());
+        if let Some(probe) = &backend.probe {
+            probe.update(&backend);
+        }
+        backend
+    }
+
+    /// Probes and closes idle connections, for ever. Runs on the housekeeping thread's runtime.
+    pub async fn housekeep(self: Arc<Self>) {
+        let mut swept = self.env.clock.mono();
+        loop {
+            let wait = self.prober.start_due();
+            // Whichever comes first is fine; both lead to another look.
+            let _ = rt::timeout(wait.min(SWEEP_EVERY), self.prober.changed.notified()).await;
+            if self.env.clock.mono().since(swept) >= SWEEP_EVERY.as_secs_f64() {
+                self.sweep();
+                swept = self.env.clock.mono();
+            }
+        }
+    }
+
+    /// Closes connections idle for longer than `backend_idle_timeout`, or that the backend has closed.
+    pub fn sweep(&self) -> usize {
+        self.pools.sweep(self.env.clock.mono(), self.env.services.params().idle_timeout)
+    }
+
+    /// Idle connections in all pools.
+    pub fn idle(&self) -> usize {
+        self.pools.idle()
+    }
+}
+
+/// The schedule of probes.
+pub(crate) struct Prober {
+    env: Env,
+    jobs: Mutex<Vec<Job>>,
+    changed: Notify,
+}
+
+struct Job {
+    backend: Weak<Backend>,
+    due: Mono,
+    running: bool,
+    poked: bool,
+}
+
+impl Job {
+    fn is_for(&self, backend: &Backend) -> bool {
+        std::ptr::eq(self.backend.as_ptr(), backend)
+    }
+}
+
+impl Prober {
+    fn new(env: Env) -> Self {
+        Self { env, jobs: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Probes the backend from now on.
+    pub(crate) fn schedule(&self, backend: &Backend) {
+        let job = Job { backend: backend.weak(), due: self.env.clock.mono(), running: false, poked: false };
+        let mut jobs = self.jobs.lock();
+        jobs.retain(|old| !old.is_for(backend) && old.backend.strong_count() > 0);
+        jobs.push(job);
+        drop(jobs);
+        self.changed.notify_one();
+    }
+
+    /// Probes it no more; a poke that is under way comes to nothing.
+    pub(crate) fn cancel(&self, backend: &Backend) {
+        self.jobs.lock().retain(|job| !job.is_for(backend));
+    }
+
+    /// What is known of the same endpoint probed in the same way by another VCL.
+    pub(crate) fn known_health(&self, of: &Backend) -> Option<ProbeState> {
+        let poked: Vec<_> = {
+            let jobs = self.jobs.lock();
+            let others = jobs.iter().rev().filter(|job| job.poked && !job.is_for(of));
+            others.filter_map(|job| job.backend.upgrade()).collect()
+        };
+        let probe = of.probe.as_ref()?;
+        let same = |other: &Arc<Backend>| {
+            other.spec().endpoint == of.spec().endpoint
+                && other.spec().proxy_header == of.spec().proxy_header
+                && other.probe.as_ref().is_some_and(|theirs| theirs.is_same(probe))
+        };
+        poked.into_iter().find(same)?.probe.as_ref().map(|theirs| theirs.snapshot())
+    }
+
+    /// Starts a task for each probe that is due; how long until the next one is.
+    fn start_due(self: &Arc<Self>) -> Duration {
+        let now = self.env.clock.mono();
+        let mut next = Duration::MAX;
+        let mut due = Vec::new();
+        for job in self.jobs.lock().iter_mut().filter(|job| !job.running) {
+            let wait = job.due.since(now);
+            if wait > 0.0 {
+                next = next.min(Duration::from_secs_f64(wait));
+            } else if let Some(backend) = job.backend.upgrade() {
+                job.running = true;
+                due.push(backend);
+            }
+        }
+        for backend in due {
+            let prober = self.clone();
+            rt::spawn(async move { prober.poke(&backend).await });
+        }
+        next
+    }
+
+    async fn poke(&self, backend: &Backend) {
+        let Some(probe) = &backend.probe else { return };
+        let result = probe.poke(backend).await;
+        let is_ours = {
+            let mut jobs = self.jobs.lock();
+            let job = jobs.iter_mut().find(|job| job.is_for(backend));
+            job.map(|job| {
+                (job.running, job.poked) = (false, true);
+                job.due = self.env.clock.mono().plus(probe.interval().as_secs_f64());
+            })
+            .is_some()
+        };
+        if is_ours {
+            probe.poked(backend, result);
+        }
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What VCL says about a backend and its probe (vcl-backend(7), vcl-probe(7)), after names were resolved.
+
+use std::time::Duration;
+
+use crate::Endpoint;
+
+/// One `backend name { ... }`, or a backend that a vmod made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendSpec {
+    /// Name without the VCL's: `s1`.
+    pub name: String,
+    /// Where it listens, and the `.preamble`.
+    pub endpoint: Endpoint,
+    /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` when the author doesn't;
+    /// `None` makes it the endpoint's address.
+    pub hosthdr: Option<String>,
+    /// `.connect_timeout`; zero = the parameter.
+    pub connect_timeout: Duration,
+    /// `.first_byte_timeout`; zero = the parameter.
+    pub first_byte_timeout: Duration,
+    /// `.between_bytes_timeout`; zero = the parameter.
+    pub between_bytes_timeout: Duration,
+    /// `.max_connections`; 0 = no limit.
+    pub max_connections: u32,
+    /// `.proxy_header`: 0 none, 1 or 2 = version of the PROXY header each connection begins with.
+    pub proxy_header: u8,
+    /// How many fetches may wait for a connection when `max_connections` are in use; 0 = none, they fail at once.
+    pub wait_limit: u32,
+    /// How long such a fetch waits.
+    pub wait_timeout: Duration,
+    /// `.probe`, or the VCL's default probe.
+    pub probe: Option<ProbeSpec>,
+}
+
+impl BackendSpec {
+    /// A backend with every attribute at its default.
+    pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
+        Self {
+            name: name.into(),
+            endpoint,
+            hosthdr: None,
+            connect_timeout: Duration::ZERO,
+            first_byte_timeout: Duration::ZERO,
+            between_bytes_timeout: Duration::ZERO,
+            max_connections: 0,
+            proxy_header: 0,
+            wait_limit: 0,
+            wait_timeout: Duration::ZERO,
+            probe: None,
+        }
+    }
+}
+
+/// One `probe`; zero and `None` stand for the default, as Varnish's compiler writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeSpec {
+    /// `.url`; default `/`.
+    pub url: Option<String>,
+    /// `.request`: the whole request, line ends and the empty line included; excludes `url`.
+    pub request: Option<Vec<u8>>,
+    /// `.expected_response`; 0 = 200.
+    pub expected_response: u16,
+    /// `.timeout`; zero = 2 s.
+    pub timeout: Duration,
+    /// `.interval`; zero = 5 s.
+    pub interval: Duration,
+    /// `.window`, at most 64; 0 = 8.
+    pub window: u32,
+    /// `.threshold`, at most 64; 0 = 3.
+    pub threshold: u32,
+    /// `.initial`; `None` = threshold - 1; never above the threshold.
+    pub initial: Option<u32>,
+    /// `.expect_close`: the response must end with the connection; `false` also takes what came until the timeout.
+    pub expect_close: bool,
+}
+
+impl Default for ProbeSpec {
+    fn default() -> Self {
+        Self {
+            url: None,
+            request: None,
+            expected_response: 0,
+            timeout: Duration::ZERO,
+            interval: Duration::ZERO,
+            window: 0,
+            threshold: 0,
+            initial: None,
+            expect_close: true,
+        }
+    }
+}
+
+impl ProbeSpec {
+    /// With the defaults put in.
+    pub(crate) fn resolved(&self) -> ProbeSpec {
+        let or = |value: u32, default| if value == 0 { default } else { value };
+        let or_time = |value: Duration, default| if value.is_zero() { Duration::from_secs(default) } else { value };
+        let window = or(self.window, 8).min(64);
+        let threshold = or(self.threshold, 3).min(64);
+        ProbeSpec {
+            url: self.url.clone(),
+            request: self.request.clone(),
+            expected_response: if self.expected_response == 0 { 200 } else { self.expected_response },
+            timeout: or_time(self.timeout, 2),
+            interval: or_time(self.interval, 5),
+            window,
+            threshold,
+            initial: Some(self.initial.unwrap_or(threshold - 1).min(threshold)),
+            expect_close: self.expect_close,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Says whether this thread is changing shared state. A panic in pure code costs one request; a panic between
+//! [`enter`] and the drop of its guard may have left shared state half changed, so the worker must end with a report.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Shared state is being changed while this lives. Stays on its thread.
+#[derive(Debug)]
+pub struct Critical(PhantomData<*const ()>);
+
+/// Begins a change of shared state.
+pub fn enter() -> Critical {
+    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    Critical(PhantomData)
+}
+
+/// Whether this thread is between [`enter`] and the drop of its guard.
+pub fn is_critical() -> bool {
+    DEPTH.with(Cell::get) > 0
+}
+
+impl Drop for Critical {
+    fn drop(&mut self) {
+        // The panic hook runs before guards are dropped, so it still sees the depth.
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
+    }
+}
+
+/// A lock whose holder is in a critical section: a panic under it ends the worker.
+#[derive(Debug, Default)]
+pub struct Lock<T>(parking_lot::Mutex<T>);
+
+/// Holds a [`Lock`].
+#[derive(Debug)]
+pub struct Guard<'a, T> {
+    inner: parking_lot::MutexGuard<'a, T>,
+    _critical: Critical,
+}
+
+impl<T> Lock<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Lock(parking_lot::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> Guard<'_, T> {
+        Guard { inner: self.0.lock(), _critical: enter() }
+    }
+
+    /// The lock if it is free.
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.0.try_lock().map(|inner| Guard { inner, _critical: enter() })
+    }
+
+    /// The value, when nobody else can reach it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_lock_is_critical() {
+        let lock = Lock::new(1);
+        assert!(!is_critical());
+        {
+            let mut held = lock.lock();
+            *held += 1;
+            assert!(is_critical());
+            assert!(lock.try_lock().is_none());
+        }
+        assert!(!is_critical());
+    }
+}

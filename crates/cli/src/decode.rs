@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The server's end: bytes in, commands out. A command is a line, or a line that ends in `<< TOKEN` and the text up to
+//! TOKEN at the end of a line.
+
+use std::collections::VecDeque;
+
+use tables::cli_cmds::{self, Command};
+
+use crate::reply::{Reply, Status};
+use crate::words::{WordError, is_space, split};
+
+/// The longest line of who has not authenticated.
+const OPEN_LINE: usize = 80;
+/// The longest command: VCL arrives in one.
+const LONGEST: usize = 64 << 20;
+
+/// A command as received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The line, for the log (`Rd ...`); of a text after `<<` only the line.
+    pub line: Vec<u8>,
+    /// Command and arguments; the text after `<< TOKEN` is the last.
+    pub words: Vec<Vec<u8>>,
+    /// The line began with `-`: in a `-I` file its failure does not end the reading.
+    pub tolerant: bool,
+}
+
+impl Request {
+    /// The command's name; empty when it is not UTF-8 (no command is).
+    pub fn name(&self) -> &str {
+        self.words.first().and_then(|w| std::str::from_utf8(w).ok()).unwrap_or_default()
+    }
+
+    /// Whether the first argument is `-j`.
+    pub fn wants_json(&self) -> bool {
+        self.words.get(1).is_some_and(|w| w == b"-j")
+    }
+
+    /// The arguments, without a leading `-j`.
+    pub fn args(&self) -> &[Vec<u8>] {
+        self.words.get(1 + usize::from(self.wants_json())..).unwrap_or_default()
+    }
+
+    /// Argument number `index` (`-j` not counted) as text; `None` when it is missing or not UTF-8.
+    pub fn arg(&self, index: usize) -> Option<&str> {
+        self.args().get(index).and_then(|w| std::str::from_utf8(w).ok())
+    }
+
+    /// The command's entry, after the checks every server makes; what to answer otherwise.
+    pub fn command(&self, authenticated: bool) -> Result<&'static Command, Reply> {
+        let name = self.name();
+        match self.words.first().and_then(|w| w.first()) {
+            Some(b) if b.is_ascii_uppercase() => {
+                let text = "Unknown request.\nType 'help' for more info.\nall commands are in lower-case.\n";
+                return Err(Reply::new(Status::Unknown, text));
+            }
+            _ => {}
+        }
+        let command = cli_cmds::lookup(name).filter(|c| authenticated || c.open).ok_or_else(Reply::unknown)?;
+        self.check_args(command)?;
+        Ok(command)
+    }
+
+    fn check_args(&self, command: &Command) -> Result<(), Reply> {
+        if self.wants_json() && !command.json {
+            return Err(Reply::new(Status::Unimplemented, "JSON unimplemented\n"));
+        }
+        // `help -j` and `help -a` count their flags no more than `-j` is counted.
+        if self.args().len() < command.min_args {
+            return Err(Reply::new(Status::TooFew, "Too few parameters\n"));
+        }
+        if command.max_args.is_some_and(|max| self.args().len() > max) {
+            return Err(Reply::new(Status::TooMany, "Too many parameters\n"));
+        }
+        Ok(())
+    }
+}
+
+/// Why bytes are no command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DecodeError {
+    /// The line can't be split.
+    Words(WordError),
+    /// A line without a word (`""` has one).
+    Empty,
+    /// More than anyone needs to send; close the connection.
+    TooLong,
+}
+
+impl DecodeError {
+    /// What to answer.
+    pub fn reply(&self) -> Reply {
+        let text = match self {
+            Self::Words(error) => format!("Unknown request.\nType 'help' for more info.\nSyntax Error: {error}\n"),
+            Self::Empty => "Unknown request.\nType 'help' for more info.\nEmpty CLI command.\n".to_owned(),
+            Self::TooLong => return Reply::new(Status::Close, "Command too long\n"),
+        };
+        Reply::new(Status::Syntax, text)
+    }
+}
+
+/// Turns bytes into commands. What is not a whole command yet waits.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    authenticated: bool,
+    line: Vec<u8>,
+    /// The command whose text is being read.
+    here: Option<Here>,
+    ready: VecDeque<Result<Request, DecodeError>>,
+    /// Bytes that came after a command while that one was still to be looked at.
+    waiting: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Here {
+    request: Request,
+    token: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl Decoder {
+    /// For a connection that has not authenticated: lines are cut at 80 bytes, there is no `<<`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For a connection that needs no authentication: a pipe, a file, `-S none`.
+    pub fn trusted() -> Self {
+        Self { authenticated: true, ..Self::default() }
+    }
+
+    /// From here on anything goes.
+    pub fn set_authenticated(&mut self) {
+        self.authenticated = true;
+    }
+
+    /// Takes bytes.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.waiting.extend_from_slice(bytes);
+    }
+
+    /// The next command, or what is wrong with it; `None` until more bytes come.
+    ///
+    /// Commands are cut off one at a time, so that [`Decoder::set_authenticated`] counts for all that follow.
+    pub fn next_request(&mut self) -> Option<Result<Request, DecodeError>> {
+        let bytes = std::mem::take(&mut self.waiting);
+        let mut used = 0;
+        while self.ready.is_empty() && used < bytes.len() {
+            self.take_byte(bytes[used]);
+            used += 1;
+        }
+        self.waiting = bytes;
+        self.waiting.drain(..used);
+        self.ready.pop_front()
+    }
+
+    /// The end of a file: what stands in the last line without a newline is a command too.
+    pub fn finish(&mut self) -> Option<Result<Request, DecodeError>> {
+        self.feed(b"\n");
+        self.next_request()
+    }
+
+    fn take_byte(&mut self, byte: u8) {
+        match &mut self.here {
+            Some(here) => {
+                here.text.push(byte);
+                let done = matches!(byte, b'\n' | b'\r') && here.text[..here.text.len() - 1].ends_with(&here.token);
+                if done || here.text.len() > LONGEST {
+                    self.end_here(done);
+                }
+            }
+            None if self.line.is_empty() && is_space(byte) => {}
+            None => {
+                let end = matches!(byte, b'\n' | b'\r');
+                if !end {
+                    self.line.push(byte);
+                }
+                if end || (!self.authenticated && self.line.len() >= OPEN_LINE) || self.line.len() > LONGEST {
+                    self.end_line();
+                }
+            }
+        }
+    }
+
+    fn end_here(&mut self, done: bool) {
+        let Some(Here { mut request, token, mut text }) = self.here.take() else { return };
+        if !done {
+            self.ready.push_back(Err(DecodeError::TooLong));
+            return;
+        }
+        text.truncate(text.len() - 1 - token.len());
+        request.words.push(text);
+        self.ready.push_back(Ok(request));
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if line.len() > LONGEST {
+            self.ready.push_back(Err(DecodeError::TooLong));
+            return;
+        }
+        let tolerant = line.first() == Some(&b'-');
+        let mut words = match split(&line[usize::from(tolerant)..]) {
+            Err(error) => return self.ready.push_back(Err(DecodeError::Words(error))),
+            Ok(words) if words.is_empty() => return self.ready.push_back(Err(DecodeError::Empty)),
+            Ok(words) => words,
+        };
+        match words.as_slice() {
+            [.., mark, token] if self.authenticated && mark == b"<<" && !token.is_empty() => {
+                let token = token.clone();
+                words.truncate(words.len() - 2);
+                self.here = Some(Here { request: Request { line, words, tolerant }, token, text: Vec::new() });
+            }
+            _ => self.ready.push_back(Ok(Request { line, words, tolerant })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Result<Request, DecodeError>> {
+        decoder.feed(bytes);
+        std::iter::from_fn(|| decoder.next_request()).collect()
+    }
+
+    fn check(bytes: &str, want: &str) {
+        let got = all(&mut Decoder::trusted(), bytes.as_bytes());
+        let show = |r: &Result<Request, DecodeError>| match r {
+            Ok(r) => r.words.iter().map(|w| w.escape_ascii().to_string()).collect::<Vec<_>>().join("|"),
+            Err(error) => format!("{error:?}"),
+        };
+        assert_eq!(got.iter().map(show).collect::<Vec<_>>().join(";"), want, "{bytes}");
+    }
+
+    #[test]
+    fn lines() {
+        check("ping\nstatus -j\r\n\n  help\n", "ping;status|-j;help");
+        check("-vcl.load a \"b c\"\n", "vcl.load|a|b c");
+        check("\"\n-\nping\n", "Words(MissingQuote);Empty;ping");
+        check("ping", "");
+    }
+
+    #[test]
+    fn here_documents() {
+        check("vcl.inline a << %X\nvcl 4.1;\n# %X y\n%X\nping\n", "vcl.inline|a|vcl 4.1;\\n# %X y\\n;ping");
+        check("vcl.inline a << %%X\n%%%X\n", "vcl.inline|a|%");
+        check("vcl.inline << \"\"\n", "vcl.inline|<<|");
+        let token = "%XJEIFLH|)Xspa8P";
+        check(&format!("vcl.inline vcl1 << {token}\nvcl 4.1;\n{token}\n"), "vcl.inline|vcl1|vcl 4.1;\\n");
+    }
+
+    #[test]
+    fn before_authentication() {
+        let mut decoder = Decoder::new();
+        let got = all(&mut decoder, format!("auth {}\n", "x".repeat(100)).as_bytes());
+        assert_eq!(got[0].as_ref().unwrap().line.len(), 80);
+        let mut decoder = Decoder::new();
+        decoder.feed(b"auth x\nvcl.inline a << X\nb\nX\n");
+        assert_eq!(decoder.next_request().unwrap().unwrap().name(), "auth");
+        decoder.set_authenticated();
+        assert_eq!(decoder.next_request().unwrap().unwrap().words[2], b"b\n");
+    }
+
+    #[test]
+    fn checks_every_server_makes() {
+        let answer = |line: &str, authenticated| {
+            let request = all(&mut Decoder::trusted(), line.as_bytes()).remove(0).unwrap();
+            match request.command(authenticated) {
+                Ok(command) => command.name.to_owned(),
+                Err(reply) => format!("{} {}", reply.status.number(), reply.text()),
+            }
+        };
+        assert_eq!(answer("ping -j\n", false), "ping");
+        assert!(answer("vcl.list\n", false).starts_with("101 Unknown request."));
+        assert!(answer("PING\n", true).ends_with("all commands are in lower-case.\n"));
+        assert_eq!(answer("param.set a\n", true), "104 Too few parameters\n");
+        assert_eq!(answer("param.set -j a\n", true), "104 Too few parameters\n");
+        assert_eq!(answer("stop now\n", true), "105 Too many parameters\n");
+        assert_eq!(answer("stop -j\n", true), "102 JSON unimplemented\n");
+        assert_eq!(answer("ban.hash x\n", true).split(' ').next(), Some("101"));
+    }
+
+    proptest! {
+        #[test]
+        fn how_bytes_are_cut_does_not_matter(text in "[a-c\"\\\\<X \n]{0,60}", at in 0usize..60) {
+            let whole = all(&mut Decoder::trusted(), text.as_bytes());
+            let (a, b) = text.as_bytes().split_at(at.min(text.len()));
+            let mut decoder = Decoder::trusted();
+            let mut parts = all(&mut decoder, a);
+            parts.extend(all(&mut decoder, b));
+            prop_assert_eq!(parts, whole);
+        }
+
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), trusted: bool) {
+            let mut decoder = if trusted { Decoder::trusted() } else { Decoder::new() };
+            for request in all(&mut decoder, &bytes) {
+                match request {
+                    Ok(request) => drop(request.command(trusted)),
+                    Err(error) => drop(error.reply()),
+                }
+            }
+        }
+    }
+}

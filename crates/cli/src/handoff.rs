@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the manager tells a worker at its birth, in one message on the CLI socket before the first command.
+//!
+//! Descriptors are inherited; the message names them by number. The form is text: a head with version and length, then
+//! `key=value` lines; values are quoted as CLI words are. A worker refuses another version.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tables::params::{ParamError, Params};
+
+use crate::client::quote;
+use crate::words::split;
+
+/// Version of the form; any change counts it up.
+const VERSION: u32 = 1;
+/// What the message begins with.
+const MAGIC: &str = "LACQUER-HANDOFF";
+/// The longest message.
+const LONGEST: usize = 16 << 20;
+
+/// How a listener speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// HTTP/1 (and HTTP/2 by preface, as `feature` allows).
+    Http1,
+    /// A PROXY header, then HTTP.
+    Proxy,
+}
+
+/// A listening socket. Several members of one address (SO_REUSEPORT) follow each other with the same name and address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// Name (`a0`, or as `-a name=` gives it).
+    pub name: String,
+    /// Descriptor, listening already.
+    pub fd: i32,
+    /// What is spoken there.
+    pub transport: Transport,
+    /// Address and port as bound, separated by a space (`127.0.0.1 8080`), or the path of a socket.
+    pub address: String,
+    /// Whether it is a Unix-domain socket.
+    pub is_uds: bool,
+}
+
+/// A store, as `-s` names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Store {
+    /// Name (`s0`, `Transient`, ...).
+    pub name: String,
+    /// Kind (`malloc`, `file`, ...).
+    pub kind: String,
+    /// Size in bytes; `None` is unlimited.
+    pub size: Option<u64>,
+    /// File of a store that has one.
+    pub path: Option<PathBuf>,
+    /// The arguments as written, kind included, for messages.
+    pub spec: String,
+}
+
+/// Everything a worker needs to know before it accepts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkerStart {
+    /// Listening sockets.
+    pub listeners: Vec<Listener>,
+    /// Stores, in the order of `-s`; Transient is among them.
+    pub stores: Vec<Store>,
+    /// Workdir (`-n`), absolute.
+    pub workdir: PathBuf,
+    /// Identity (`-i`).
+    pub identity: String,
+    /// Descriptor of the CLI socket.
+    pub cli_fd: i32,
+    /// Descriptor of the Panic segment's file, if there is one.
+    pub panic_fd: Option<i32>,
+    /// Process id of the manager; a worker whose parent is another drains and exits.
+    pub manager_pid: u32,
+    /// When the manager started, since 1970.
+    pub manager_start: Duration,
+    /// User the worker runs as, if jailed.
+    pub user: Option<String>,
+    /// Group the worker runs as, if jailed.
+    pub group: Option<String>,
+    /// Run under varnishtest (`debug=+vtc_mode`).
+    pub vtc_mode: bool,
+    /// Whether commands are to be authenticated no more on this socket; always so today.
+    pub trusted: bool,
+    /// All parameters.
+    pub params: Params,
+}
+
+impl Default for WorkerStart {
+    fn default() -> Self {
+        Self {
+            listeners: Vec::new(),
+            stores: Vec::new(),
+            workdir: PathBuf::new(),
+            identity: String::new(),
+            cli_fd: -1,
+            panic_fd: None,
+            manager_pid: 0,
+            manager_start: Duration::ZERO,
+            user: None,
+            group: None,
+            vtc_mode: false,
+            trusted: true,
+            params: Params::default(),
+        }
+    }
+}
+
+/// Why a message can't be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HandoffError {
+    /// Not a message of ours.
+    Magic,
+    /// Of another program version.
+    Version(String),
+    /// Longer than any.
+    TooLong,
+    /// A line that can't be read.
+    Line(String),
+    /// A parameter that can't be set.
+    Param(ParamError),
+}
+
+impl std::fmt::Display for HandoffError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Magic => f.write_str("not a hand-over from the manager"),
+            Self::Version(version) => write!(f, "the manager's hand-over has version {version}, not {VERSION}"),
+            Self::TooLong => f.write_str("the manager's hand-over is too long"),
+            Self::Line(line) => write!(f, "the manager's hand-over has a line that can't be read: {line}"),
+            Self::Param(error) => write!(f, "the manager's hand-over has a parameter that can't be set: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for HandoffError {}
+
+impl WorkerStart {
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for l in &self.listeners {
+            let transport = transport_word(l.transport);
+            let (fd, uds) = (l.fd.to_string(), flag(l.is_uds));
+            put(&mut body, "listener", &[l.name.as_bytes(), fd.as_bytes(), transport, l.address.as_bytes(), uds]);
+        }
+        for s in &self.stores {
+            let size = s.size.map_or_else(String::new, |n| n.to_string());
+            let path = s.path.as_deref().map_or(&b""[..], path_bytes);
+            let words = [s.name.as_bytes(), s.kind.as_bytes(), size.as_bytes(), path, s.spec.as_bytes()];
+            put(&mut body, "store", &words);
+        }
+        put(&mut body, "workdir", &[path_bytes(&self.workdir)]);
+        put(&mut body, "identity", &[self.identity.as_bytes()]);
+        put(&mut body, "cli_fd", &[self.cli_fd.to_string().as_bytes()]);
+        put(&mut body, "manager_pid", &[self.manager_pid.to_string().as_bytes()]);
+        put(&mut body, "manager_start", &[self.manager_start.as_nanos().to_string().as_bytes()]);
+        put(&mut body, "vtc_mode", &[flag(self.vtc_mode)]);
+        put(&mut body, "trusted", &[flag(self.trusted)]);
+        if let Some(fd) = self.panic_fd {
+            put(&mut body, "panic_fd", &[fd.to_string().as_bytes()]);
+        }
+        for (key, name) in [("user", &self.user), ("group", &self.group)] {
+            if let Some(name) = name {
+                put(&mut body, key, &[name.as_bytes()]);
+            }
+        }
+        put(&mut body, "params", &[self.params.encode().as_bytes()]);
+        let mut out = format!("{MAGIC} {VERSION} {}\n", body.len()).into_bytes();
+        out.append(&mut body);
+        out
+    }
+
+    /// Reads a message from the beginning of `bytes`: the message and its length, or `None` until more bytes come.
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, HandoffError> {
+        let head_most = MAGIC.len() + 32;
+        let Some(newline) = bytes.iter().take(head_most).position(|b| *b == b'\n') else {
+            let known = bytes.len().min(MAGIC.len());
+            let is_ours = bytes.len() < head_most && bytes[..known] == MAGIC.as_bytes()[..known];
+            return if is_ours { Ok(None) } else { Err(HandoffError::Magic) };
+        };
+        let head = std::str::from_utf8(&bytes[..newline]).map_err(|_| HandoffError::Magic)?;
+        let words: Vec<&str> = head.split(' ').collect();
+        let [MAGIC, version, len] = words[..] else { return Err(HandoffError::Magic) };
+        if version != VERSION.to_string() {
+            return Err(HandoffError::Version(version.to_owned()));
+        }
+        let len: usize = len.parse().map_err(|_| HandoffError::Magic)?;
+        if len > LONGEST {
+            return Err(HandoffError::TooLong);
+        }
+        let start = newline + 1;
+        match bytes.get(start..start + len) {
+            Some(body) => Ok(Some((Self::decode_body(body)?, start + len))),
+            None => Ok(None),
+        }
+    }
+
+    fn decode_body(body: &[u8]) -> Result<Self, HandoffError> {
+        let mut out = Self::default();
+        for line in body.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+            let unreadable = || HandoffError::Line(line.escape_ascii().to_string());
+            let words = split(line).map_err(|_| unreadable())?;
+            let [key, values @ ..] = &words[..] else { return Err(unreadable()) };
+            out.take_line(key, values)?.ok_or_else(unreadable)?;
+        }
+        Ok(out)
+    }
+
+    /// Sets what one line tells; `Ok(None)` when it can't be read.
+    fn take_line(&mut self, key: &[u8], values: &[Vec<u8>]) -> Result<Option<()>, HandoffError> {
+        let one = match values {
+            [one] => Some(one.as_slice()),
+            _ => None,
+        };
+        let done = match key {
+            b"listener" => listener(values).map(|l| self.listeners.push(l)),
+            b"store" => store(values).map(|s| self.stores.push(s)),
+            b"workdir" => one.map(|w| self.workdir = to_path(w)),
+            b"identity" => one.and_then(text).map(|t| self.identity = t),
+            b"cli_fd" => one.and_then(number).map(|n| self.cli_fd = n),
+            b"panic_fd" => one.and_then(number).map(|n| self.panic_fd = Some(n)),
+            b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
+            b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
+            b"user" => one.and_then(text).map(|t| self.user = Some(t)),
+            b"group" => one.and_then(text).map(|t| self.group = Some(t)),
+            b"vtc_mode" => one.and_then(to_flag).map(|b| self.vtc_mode = b),
+            b"trusted" => one.and_then(to_flag).map(|b| self.trusted = b),
+            b"params" => match one.and_then(text) {
+                Some(lines) => {
+                    self.params = Params::decode(&lines).map_err(HandoffError::Param)?;
+                    Some(())
+                }
+                None => None,
+            },
+            _ => None,
+        };
+        Ok(done)
+    }
+}
+
+fn put(out: &mut Vec<u8>, key: &str, words: &[&[u8]]) {
+    out.extend_from_slice(key.as_bytes());
+    for word in words {
+        out.push(b' ');
+        out.extend_from_slice(&quote(word));
+    }
+    out.push(b'\n');
+}
+
+fn listener(words: &[Vec<u8>]) -> Option<Listener> {
+    let [name, fd, transport, address, is_uds] = words else { return None };
+    let transport = [Transport::Http1, Transport::Proxy].into_iter().find(|t| transport_word(*t) == *transport)?;
+    Some(Listener { name: text(name)?, fd: number(fd)?, transport, address: text(address)?, is_uds: to_flag(is_uds)? })
+}
+
+fn store(words: &[Vec<u8>]) -> Option<Store> {
+    let [name, kind, size, path, spec] = words else { return None };
+    let size = if size.is_empty() { None } else { Some(number(size)?) };
+    let path = (!path.is_empty()).then(|| to_path(path));
+    Some(Store { name: text(name)?, kind: text(kind)?, size, path, spec: text(spec)? })
+}
+
+fn transport_word(transport: Transport) -> &'static [u8] {
+    match transport {
+        Transport::Http1 => b"HTTP/1",
+        Transport::Proxy => b"PROXY",
+    }
+}
+
+fn flag(on: bool) -> &'static [u8] {
+    if on { b"1" } else { b"0" }
+}
+
+fn to_flag(word: &[u8]) -> Option<bool> {
+    match word {
+        b"0" => Some(false),
+        b"1" => Some(true),
+        _ => None,
+    }
+}
+
+fn text(word: &[u8]) -> Option<String> {
+    std::str::from_utf8(word).ok().map(str::to_owned)
+}
+
+fn number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {
+    std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+fn path_bytes(path: &std::path::Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
+}
+
+fn to_path(word: &[u8]) -> PathBuf {
+    let os: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(word);
+    PathBuf::from(os)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn example() -> WorkerStart {
+        let mut params = Params::default();
+        params.set("default_ttl", "7").unwrap();
+        params.set("vcl_path", "/a b:\"c\"").unwrap();
+        let address = "127.0.0.1 8080".to_owned();
+        WorkerStart {
+            listeners: vec![
+                Listener { name: "a0".into(), fd: 5, transport: Transport::Http1, address, is_uds: false },
+                Listener {
+                    name: "u".into(),
+                    fd: 6,
+                    transport: Transport::Proxy,
+                    address: "/run/x y".into(),
+                    is_uds: true,
+                },
+            ],
+            stores: vec![
+                Store {
+                    name: "s0".into(),
+                    kind: "malloc".into(),
+                    size: Some(100 << 20),
+                    path: None,
+                    spec: "malloc,100m".into(),
+                },
+                Store {
+                    name: "f".into(),
+                    kind: "file".into(),
+                    size: None,
+                    path: Some("/var/f".into()),
+                    spec: "".into(),
+                },
+            ],
+            workdir: "/tmp/w".into(),
+            identity: "host".into(),
+            cli_fd: 3,
+            panic_fd: Some(4),
+            manager_pid: 77,
+            manager_start: Duration::new(1, 5),
+            user: Some("vcache".into()),
+            group: None,
+            vtc_mode: true,
+            trusted: true,
+            params,
+        }
+    }
+
+    #[test]
+    fn comes_back_and_leaves_what_follows() {
+        let start = example();
+        let mut bytes = start.encode();
+        let len = bytes.len();
+        for cut in 0..len {
+            assert_eq!(WorkerStart::decode(&bytes[..cut]), Ok(None), "{cut}");
+        }
+        bytes.extend_from_slice(b"ping\n");
+        assert_eq!(WorkerStart::decode(&bytes), Ok(Some((start, len))));
+    }
+
+    #[test]
+    fn refusals() {
+        assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
+        assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 2 0\n"), Err(HandoffError::Version("2".into())));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 1 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 1 8\nnew \"1\"\n");
+        assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_is_read_or_refused(at in 0usize..400, byte: u8) {
+            let mut bytes = example().encode();
+            bytes[at] = byte;
+            let _ = WorkerStart::decode(&bytes);
+        }
+
+        #[test]
+        fn any_names_come_back(identity in "\\PC{0,20}", name in "\\PC{0,20}", fd: i32, size: Option<u64>) {
+            let mut start = example();
+            start.identity = identity;
+            start.listeners[0].name = name;
+            start.listeners[0].fd = fd;
+            start.stores[0].size = size;
+            let (back, _) = WorkerStart::decode(&start.encode()).unwrap().unwrap();
+            prop_assert_eq!(back, start);
+        }
+    }
+}

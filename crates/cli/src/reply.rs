@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Replies: a 13-byte head with status and length, the body, a newline.
+
+/// Status of a reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[repr(u16)]
+pub enum Status {
+    /// The line could not be split.
+    Syntax = 100,
+    /// No such command.
+    Unknown = 101,
+    /// Not built.
+    Unimplemented = 102,
+    /// Too few arguments.
+    TooFew = 104,
+    /// Too many arguments.
+    TooMany = 105,
+    /// A wrong argument.
+    Param = 106,
+    /// Authentication is needed.
+    Auth = 107,
+    /// Done.
+    Ok = 200,
+    /// Done, and the text was cut at `cli_limit`.
+    Truncated = 201,
+    /// Can't be done now.
+    Cant = 300,
+    /// The other process could not be reached.
+    Comms = 400,
+    /// Done, and the connection closes.
+    Close = 500,
+}
+
+impl Status {
+    /// The status of this number.
+    pub fn from_number(number: u16) -> Option<Self> {
+        use Status::*;
+        [Syntax, Unknown, Unimplemented, TooFew, TooMany, Param, Auth, Ok, Truncated, Cant, Comms, Close]
+            .into_iter()
+            .find(|s| *s as u16 == number)
+    }
+
+    /// The number.
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+}
+
+/// Bytes of a reply's head.
+pub const HEAD_LEN: usize = 13;
+
+/// A reply. The body is bytes: VCL source need not be UTF-8.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// Status.
+    pub status: Status,
+    /// Text, without the newline that frames it.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// A reply with this status.
+    pub fn new(status: Status, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, body: body.into() }
+    }
+
+    /// 200.
+    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Status::Ok, body)
+    }
+
+    /// 106.
+    pub fn param(body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Status::Param, body)
+    }
+
+    /// 300.
+    pub fn cant(body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Status::Cant, body)
+    }
+
+    /// What a command nobody knows is answered.
+    pub fn unknown() -> Self {
+        Self::new(Status::Unknown, "Unknown request.\nType 'help' for more info.\n")
+    }
+
+    /// The body as text; what is not UTF-8 is replaced.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
+    }
+
+    /// Cuts a body longer than `cli_limit` bytes and makes a 200 a 201.
+    pub fn limited(mut self, cli_limit: u64) -> Self {
+        let limit = usize::try_from(cli_limit).unwrap_or(usize::MAX).max(1);
+        if self.body.len() > limit {
+            self.body.truncate(limit - 1);
+            if self.status == Status::Ok {
+                self.status = Status::Truncated;
+            }
+        }
+        self
+    }
+
+    /// The bytes to send.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = format!("{:<3} {:<8}\n", self.status.number(), self.body.len()).into_bytes();
+        out.extend_from_slice(&self.body);
+        out.push(b'\n');
+        out
+    }
+}
+
+/// What a JSON reply begins with: version, the command with its arguments, the time. `words` without the `-j`-less
+/// rest, as received; `now` in seconds since 1970. Elements follow, each after `,`; then [`json_end`].
+pub fn json_begin(version: u32, words: &[Vec<u8>], now: f64) -> String {
+    let quoted: Vec<String> = words.iter().map(|w| tables::json::quote(&String::from_utf8_lossy(w))).collect();
+    format!("[ {version}, [{}], {now:.3}", quoted.join(", "))
+}
+
+/// What a JSON reply ends with.
+pub const fn json_end() -> &'static str {
+    "\n]\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn framing() {
+        assert_eq!(Reply::ok("PONG").encode(), b"200 4       \nPONG\n");
+        assert_eq!(Reply::new(Status::Auth, "x".repeat(12345)).encode()[..HEAD_LEN], *b"107 12345   \n");
+    }
+
+    #[test]
+    fn limits() {
+        let cut = Reply::ok("0123456789").limited(5);
+        assert_eq!((cut.status, cut.body.as_slice()), (Status::Truncated, &b"0123"[..]));
+        assert_eq!(Reply::ok("01234").limited(5), Reply::ok("01234"));
+        assert_eq!(Reply::cant("0123456789").limited(5).status, Status::Cant);
+    }
+
+    #[test]
+    fn json() {
+        let words = [b"ping".to_vec(), b"-j".to_vec()];
+        let text = format!("{}, \"PONG\"{}", json_begin(2, &words, 1.5), json_end());
+        assert_eq!(text, "[ 2, [\"ping\", \"-j\"], 1.500, \"PONG\"\n]\n");
+    }
+}

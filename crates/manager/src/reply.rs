@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What several commands' replies share.
+
+pub use cli::table::table;
+pub use tables::json::quote as json;
+
+pub use cli::reply::{Reply, Status};
+use cli::reply::{json_begin, json_end};
+
+/// What replies here are asked besides what `cli` knows.
+pub trait ReplyExt {
+    /// Whether the status is 200 or 201.
+    fn is_ok(&self) -> bool;
+    /// Appends text.
+    fn push_str(&mut self, text: &str);
+}
+
+impl ReplyExt for Reply {
+    fn is_ok(&self) -> bool {
+        matches!(self.status, Status::Ok | Status::Truncated)
+    }
+    fn push_str(&mut self, text: &str) {
+        self.body.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A JSON reply to `words`: `members` stand in the array after the head, each after its comma.
+pub fn json_reply(words: &[Vec<u8>], now: f64, members: &str) -> Reply {
+    Reply::ok(format!("{}{members}{}", json_begin(2, words, now), json_end()))
+}

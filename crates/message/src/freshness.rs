@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How long a response lives: Varnish 7.1's rules and outcomes (its "clockless cache"), which VCL then may change.
+//!
+//! ```text
+//! age      Age; t_origin = now - age
+//! ttl      s-maxage, max-age; else Expires against Date or our clock; else default_ttl
+//!          302 and 307: only what the response says; other statuses: -1, not cacheable
+//! grace    stale-while-revalidate, else default_grace
+//! ```
+
+use base::clock::Real;
+
+use crate::cache_control::{first_line_seconds, seconds};
+use crate::{Head, date, names};
+
+/// The parameters that take part. All in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Defaults {
+    /// `default_ttl`
+    pub ttl: f64,
+    /// `default_grace`
+    pub grace: f64,
+    /// `default_keep`
+    pub keep: f64,
+    /// `clock_skew`
+    pub clock_skew: f64,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Defaults { ttl: 120.0, grace: 10.0, keep: 0.0, clock_skew: 10.0 }
+    }
+}
+
+/// What the fields of a response say about its life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Freshness {
+    /// When the response was made, as far as Age tells.
+    pub t_origin: Real,
+    /// Seconds from `t_origin`; negative: not cacheable by itself.
+    pub ttl: f64,
+    /// Seconds after `ttl`.
+    pub grace: f64,
+    /// Seconds after `grace`.
+    pub keep: f64,
+    /// The Date field; 0 when absent or broken.
+    pub date: f64,
+    /// The Expires field; 0 when absent or broken.
+    pub expires: f64,
+    /// The max-age or s-maxage that decided; else 0.
+    pub max_age: u32,
+}
+
+impl Freshness {
+    /// The text of the TTL log record for a response received at `now`:
+    /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`.
+    pub fn log_text(&self, now: Real, uncacheable: bool) -> String {
+        format!(
+            "RFC {:.0} {:.0} {:.0} {:.0} {:.0} {:.0} {:.0} {} {}",
+            self.ttl,
+            self.grace,
+            self.keep,
+            now.0,
+            self.t_origin.0,
+            self.date,
+            self.expires,
+            self.max_age,
+            if uncacheable { "uncacheable" } else { "cacheable" }
+        )
+    }
+}
+
+/// The life of a response that is to be cached.
+pub fn freshness(response: &Head, now: Real, defaults: &Defaults) -> Freshness {
+    let age = response.get(names::AGE).map_or(0, seconds);
+    let time = |name| response.get(name).and_then(date::parse).map_or(0.0, |t| t.0);
+    let mut life = Freshness {
+        t_origin: now.plus(-f64::from(age)),
+        ttl: defaults.ttl,
+        grace: defaults.grace,
+        keep: defaults.keep,
+        date: time(names::DATE),
+        expires: time(names::EXPIRES),
+        max_age: 0,
+    };
+    life.ttl = match response.status() {
+        200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414 => {
+            said(response, &mut life, now, defaults).unwrap_or(life.ttl)
+        }
+        302 | 307 => said(response, &mut life, now, defaults).unwrap_or(-1.0),
+        _ => -1.0,
+    };
+    if life.ttl >= 0.0
+        && let Some(grace) = first_line_seconds(response, b"stale-while-revalidate")
+    {
+        life.grace = f64::from(grace);
+    }
+    life
+}
+
+/// The life of a response that is passed: only `t_origin` counts, for Age at delivery.
+pub fn passed(response: &Head, now: Real) -> Freshness {
+    let age = response.get(names::AGE).map_or(0, seconds);
+    Freshness {
+        t_origin: now.plus(-f64::from(age)),
+        ttl: -1.0,
+        grace: 0.0,
+        keep: 0.0,
+        date: 0.0,
+        expires: 0.0,
+        max_age: 0,
+    }
+}
+
+/// The ttl that the response itself gives.
+fn said(response: &Head, life: &mut Freshness, now: Real, defaults: &Defaults) -> Option<f64> {
+    if let Some(max_age) = explicit(response) {
+        life.max_age = max_age;
+        return Some(f64::from(max_age));
+    }
+    let (date, expires) = (life.date, life.expires);
+    if expires == 0.0 {
+        None
+    } else if expires < date {
+        Some(0.0)
+    } else if date == 0.0 || (date - now.0).abs() < defaults.clock_skew {
+        // Without a Date, or with one close to our clock, Expires counts on our clock.
+        Some((expires - now.0).max(0.0))
+    } else {
+        // The clocks disagree, but the distance between the two fields still tells.
+        Some((expires - date).trunc())
+    }
+}
+
+/// s-maxage before max-age, in the first Cache-Control line. As in varnishd the presence of s-maxage, even without an
+/// argument, hides max-age.
+fn explicit(response: &Head) -> Option<u32> {
+    let value = response.get(names::CACHE_CONTROL)?;
+    let directive: &[u8] = if crate::list::has(value, b"s-maxage") { b"s-maxage" } else { b"max-age" };
+    crate::list::argument(value, directive).map(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Real = Real(784_111_777.0); // Sun, 06 Nov 1994 08:49:37 GMT
+
+    fn life(status: u16, lines: &[&str]) -> Freshness {
+        let mut head = Head::new();
+        head.start_response(b"HTTP/1.1", status).unwrap();
+        lines.iter().for_each(|l| head.append_line(l.as_bytes()).unwrap());
+        freshness(&head, NOW, &Defaults::default())
+    }
+
+    fn check(status: u16, lines: &[&str], ttl: f64) {
+        assert_eq!(life(status, lines).ttl, ttl, "{status} {lines:?}");
+    }
+
+    #[test]
+    fn nothing_said_means_the_default() {
+        check(200, &[], 120.0);
+        check(404, &[], 120.0);
+        check(302, &[], -1.0);
+        check(307, &[], -1.0);
+        check(500, &["Cache-Control: max-age=5"], -1.0);
+        check(206, &["Cache-Control: max-age=5"], -1.0);
+    }
+
+    #[test]
+    fn cache_control_comes_first() {
+        check(200, &["Cache-Control: max-age=5", "Expires: Sun, 06 Nov 1994 08:59:37 GMT"], 5.0);
+        check(200, &["Cache-Control: max-age=5, s-maxage=7"], 7.0);
+        check(302, &["Cache-Control: max-age=5"], 5.0);
+        check(200, &["Cache-Control: max-age"], 120.0);
+        check(200, &["Cache-Control: max-age=-5"], 0.0);
+        check(200, &["Cache-Control: s-maxage, max-age=5"], 120.0);
+    }
+
+    #[test]
+    fn expires_by_our_clock_or_by_theirs() {
+        check(200, &["Expires: Sun, 06 Nov 1994 08:50:37 GMT"], 60.0);
+        check(200, &["Expires: Sun, 06 Nov 1994 08:40:37 GMT"], 0.0);
+        check(200, &["Date: Sun, 06 Nov 1994 08:49:40 GMT", "Expires: Sun, 06 Nov 1994 08:50:37 GMT"], 60.0);
+        check(200, &["Date: Sun, 06 Nov 1994 07:00:00 GMT", "Expires: Sun, 06 Nov 1994 07:00:30 GMT"], 30.0);
+        check(200, &["Date: Sun, 06 Nov 1994 07:00:31 GMT", "Expires: Sun, 06 Nov 1994 07:00:30 GMT"], 0.0);
+        check(200, &["Expires: 0"], 120.0);
+    }
+
+    #[test]
+    fn age_moves_the_origin_and_not_the_ttl() {
+        let life = life(200, &["Age: 30", "Cache-Control: max-age=100, stale-while-revalidate=9"]);
+        assert_eq!((life.t_origin, life.ttl, life.grace), (Real(NOW.0 - 30.0), 100.0, 9.0));
+    }
+
+    #[test]
+    fn the_log_record() {
+        let text = life(200, &["Age: 1", "Cache-Control: max-age=3"]).log_text(NOW, false);
+        assert_eq!(text, "RFC 3 10 0 784111777 784111776 0 0 3 cacheable");
+    }
+}

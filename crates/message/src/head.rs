@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request or response head: one byte arena and a list of lines.
+//!
+//! Names keep their case and lines their order (RFC 9110 5.3). Setting a field appends to the arena; what it replaced stays
+//! there as garbage until the arena is full and is then squeezed out. A [`Head`] is meant to be pooled: `clear` and
+//! `copy_from` keep its capacity, so that a warm one allocates nothing. Both bounds of [`HeadLimits`] are errors
+//! ([`Lost`]), which the engine logs as `LostHeader`; nothing here panics on what a peer or VCL sent.
+
+mod line;
+mod start;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+pub use line::{Field, Fields};
+pub use start::Version;
+pub use stored::{BadStored, StoredHead};
+
+use crate::chars::{is_token, trim_start};
+use line::Line;
+pub(crate) use line::NOMINATED;
+
+/// What a head may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// Most field lines; [`HeadLimits::new`] takes the start line's slots off `http_max_hdr`.
+    pub fields: u16,
+    /// Most bytes of all lines together: the analogue of a workspace.
+    pub bytes: u32,
+}
+
+impl Default for HeadLimits {
+    /// Varnish's defaults: `http_max_hdr` 64 and a 64 KB workspace.
+    fn default() -> Self {
+        HeadLimits::new(64, 64 * 1024)
+    }
+}
+
+impl HeadLimits {
+    /// The limits for a value of the parameter `http_max_hdr`, of which the start line takes five, and a workspace of so
+    /// many bytes.
+    pub const fn new(http_max_hdr: u32, bytes: u32) -> Self {
+        let fields = http_max_hdr.saturating_sub(5);
+        HeadLimits { fields: if fields > u16::MAX as u32 { u16::MAX } else { fields as u16 }, bytes }
+    }
+}
+
+/// A change didn't fit; the head is as it was before. The engine logs it as `LostHeader` and fails the transaction as
+/// Varnish does when a workspace is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// More field lines than `http_max_hdr`.
+    TooManyFields,
+    /// More bytes than the arena may hold.
+    NoSpace,
+    /// Not a field: the name isn't a token, or the line is too long to be indexed.
+    BadField,
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Lost::TooManyFields => "too many header fields",
+            Lost::NoSpace => "out of workspace",
+            Lost::BadField => "not a header field",
+        })
+    }
+}
+
+impl std::error::Error for Lost {}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    at: u32,
+    len: u32,
+}
+
+impl Span {
+    fn of(self, arena: &[u8]) -> &[u8] {
+        &arena[self.at as usize..(self.at + self.len) as usize]
+    }
+}
+
+/// A request head (method, url, proto) or a response head (proto, status, reason) and its fields.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    arena: Vec<u8>,
+    lines: Vec<Line>,
+    method: Span,
+    url: Span,
+    proto: Span,
+    reason: Span,
+    status: u16,
+    version: Version,
+    limits: HeadLimits,
+}
+
+impl Head {
+    /// An empty head with Varnish's default limits; allocates nothing yet.
+    pub fn new() -> Self {
+        Head::default()
+    }
+
+    /// An empty head with these limits.
+    pub fn with_limits(limits: HeadLimits) -> Self {
+        Head { limits, ..Head::default() }
+    }
+
+    /// The limits for later changes.
+    pub fn set_limits(&mut self, limits: HeadLimits) {
+        self.limits = limits;
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> HeadLimits {
+        self.limits
+    }
+
+    /// Empties the head for its next use; capacity and limits stay.
+    pub fn clear(&mut self) {
+        self.arena.clear();
+        self.lines.clear();
+        (self.method, self.url, self.proto, self.reason) = Default::default();
+        self.status = 0;
+        self.version = Version::default();
+    }
+
+    /// Number of field lines.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is no field line.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Bytes of the arena in use, garbage included.
+    pub fn arena_bytes(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// All field lines in order.
+    pub fn iter(&self) -> Fields<'_> {
+        Fields::new(&self.arena, &self.lines)
+    }
+
+    /// The `i`-th field line.
+    pub fn field(&self, i: usize) -> Option<Field<'_>> {
+        self.lines.get(i).map(|line| line.field(&self.arena))
+    }
+
+    /// The value of the first field of that name (any case), without surrounding blanks.
+    #[inline]
+    pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
+        let i = self.find(name.as_ref(), 0)?;
+        Some(self.lines[i].value(&self.arena))
+    }
+
+    /// Whether a field of that name is present.
+    #[inline]
+    pub fn has(&self, name: impl AsRef<[u8]>) -> bool {
+        self.find(name.as_ref(), 0).is_some()
+    }
+
+    /// Number of field lines of that name.
+    pub fn count(&self, name: impl AsRef<[u8]>) -> usize {
+        self.get_all(name.as_ref()).count()
+    }
+
+    /// The values of all fields of that name, in order.
+    pub fn get_all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
+        let key = line::key(name);
+        self.lines.iter().filter(move |l| l.is(key, name, &self.arena)).map(|l| l.value(&self.arena))
+    }
+
+    fn find(&self, name: &[u8], from: usize) -> Option<usize> {
+        let key = line::key(name);
+        (from..self.lines.len()).find(|&i| self.lines[i].is(key, name, &self.arena))
+    }
+
+    /// Adds the field `name: value` at the end. The value is taken as it is: VCL may set what it likes, CR and LF included
+    /// are the caller's to refuse.
+    ///
+    /// # Errors
+    /// See [`Lost`]; nothing is added.
+    pub fn append(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Lost> {
+        self.append_parts(name, &[value.as_ref()])
+    }
+
+    /// As [`Head::append`], the value given in pieces.
+    ///
+    /// # Errors
+    /// See [`Lost`]; nothing is added.
+    pub fn append_parts(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+        let name = name.as_ref();
+        if !is_token(name) {
+            return Err(Lost::BadField);
+        }
+        let value_len: usize = value.iter().map(|part| part.len()).sum();
+        self.room_for_line()?;
+        self.room(name.len() + 2 + value_len)?;
+        let at = self.arena.len();
+        self.arena.extend_from_slice(name);
+        self.arena.extend_from_slice(b": ");
+        value.iter().for_each(|part| self.arena.extend_from_slice(part));
+        self.push_line(at, name.len())
+    }
+
+    /// Adds a whole line as received: `name:value` without its line end. Blanks around the value are kept in the line, and
+    /// are no part of the value.
+    ///
+    /// # Errors
+    /// See [`Lost`]; `BadField` when there is no colon or no token before it.
+    pub fn append_line(&mut self, text: &[u8]) -> Result<(), Lost> {
+        let name_len = memchr::memchr(b':', text).ok_or(Lost::BadField)?;
+        if !is_token(&text[..name_len]) {
+            return Err(Lost::BadField);
+        }
+        self.append_checked_line(text, name_len)
+    }
+
+    /// As [`Head::append_line`] for a codec that has already found the colon at `name_len` and checked the name.
+    ///
+    /// # Errors
+    /// See [`Lost`].
+    pub fn append_checked_line(&mut self, text: &[u8], name_len: usize) -> Result<(), Lost> {
+        debug_assert_eq!(text.get(name_len), Some(&b':'));
+        self.room_for_line()?;
+        self.room(text.len())?;
+        let at = self.arena.len();
+        self.arena.extend_from_slice(text);
+        self.push_line(at, name_len)
+    }
+
+    /// Makes the line of the arena's tail from `at` on.
+    fn push_line(&mut self, at: usize, name_len: usize) -> Result<(), Lost> {
+        match Line::new(&self.arena, at, name_len) {
+            Some(line) => self.lines.push(line),
+            None => {
+                self.arena.truncate(at);
+                return Err(Lost::BadField);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces all fields of that name by one at the end, as Varnish does.
+    ///
+    /// # Errors
+    /// See [`Lost`]; the old fields stay.
+    pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Lost> {
+        self.set_parts(name, &[value.as_ref()])
+    }
+
+    /// As [`Head::set`], the value given in pieces.
+    ///
+    /// # Errors
+    /// See [`Lost`]; the old fields stay.
+    pub fn set_parts(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+        let name = name.as_ref();
+        let Some(first) = self.find(name, 0) else { return self.append_parts(name, value) };
+        // One slot more for a moment: the old line goes when the new one is in.
+        let limits = self.limits;
+        self.limits.fields = limits.fields.saturating_add(1);
+        let added = self.append_parts(name, value);
+        self.limits = limits;
+        added?;
+        let last = self.lines.len() - 1;
+        let (key, arena) = (line::key(name), &self.arena);
+        let mut i = 0;
+        self.lines.retain(|l| {
+            let keep = i < first || i == last || !l.is(key, name, arena);
+            i += 1;
+            keep
+        });
+        Ok(())
+    }
+
+    /// Removes all fields of that name and says how many there were.
+    pub fn unset(&mut self, name: impl AsRef<[u8]>) -> usize {
+        let name = name.as_ref();
+        let (key, before, arena) = (line::key(name), self.lines.len(), &self.arena);
+        self.lines.retain(|l| !l.is(key, name, arena));
+        before - self.lines.len()
+    }
+
+    /// Keeps the fields for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Field<'_>) -> bool) {
+        let arena = &self.arena;
+        self.lines.retain(|l| keep(&l.field(arena)));
+    }
+
+    /// Joins all fields of that name into the first one with `, `. Says whether there was more than one.
+    ///
+    /// # Errors
+    /// [`Lost::NoSpace`]; the fields stay apart.
+    pub fn collect(&mut self, name: impl AsRef<[u8]>) -> Result<bool, Lost> {
+        self.collect_with(name, b", ")
+    }
+
+    /// As [`Head::collect`] with another separator: `; ` for Cookie.
+    ///
+    /// # Errors
+    /// [`Lost::NoSpace`]; the fields stay apart.
+    pub fn collect_with(&mut self, name: impl AsRef<[u8]>, separator: &[u8]) -> Result<bool, Lost> {
+        let name = name.as_ref();
+        let Some(first) = self.find(name, 0) else { return Ok(false) };
+        if self.find(name, first + 1).is_none() {
+            return Ok(false);
+        }
+        let key = line::key(name);
+        let need: usize = self
+            .lines
+            .iter()
+            .filter(|l| l.is(key, name, &self.arena))
+            .map(|l| l.text(&self.arena).len() + separator.len())
+            .sum();
+        self.room(need)?;
+        let at = self.arena.len();
+        self.arena.extend_from_within(self.lines[first].range());
+        for i in first + 1..self.lines.len() {
+            let line = self.lines[i];
+            if line.is(key, name, &self.arena) {
+                self.arena.extend_from_slice(separator);
+                let value = line.value_range();
+                let len = line.value(&self.arena).len();
+                self.arena.extend_from_within(value.start..value.start + len);
+            }
+        }
+        let Some(joined) = Line::new(&self.arena, at, name.len()) else {
+            self.arena.truncate(at);
+            return Err(Lost::NoSpace);
+        };
+        let (mut i, arena) = (0, &self.arena);
+        self.lines.retain(|l| {
+            let keep = i <= first || !l.is(key, name, arena);
+            i += 1;
+            keep
+        });
+        self.lines[first] = joined;
+        Ok(true)
+    }
+
+    /// Makes this head a copy of `other`: two block copies, no allocation when warm. This head's limits stay and don't
+    /// count for what is copied.
+    pub fn copy_from(&mut self, other: &Head) {
+        self.arena.clear();
+        self.arena.extend_from_slice(&other.arena);
+        self.lines.clear();
+        self.lines.extend_from_slice(&other.lines);
+        (self.method, self.url, self.proto, self.reason) = (other.method, other.url, other.proto, other.reason);
+        (self.status, self.version) = (other.status, other.version);
+    }
+
+    /// Adds the fields of `other` for which `keep` says so.
+    ///
+    /// # Errors
+    /// See [`Lost`]; the fields before the one that didn't fit are in.
+    pub fn append_from(&mut self, other: &Head, mut keep: impl FnMut(&Field<'_>) -> bool) -> Result<(), Lost> {
+        for field in other.iter().filter(|f| keep(f)) {
+            self.append_checked_line(field.line(), field.name().len())?;
+        }
+        Ok(())
+    }
+
+    /// Writes the fields and the empty line that ends a head, in wire form.
+    pub fn write_fields(&self, out: &mut Vec<u8>) {
+        for line in &self.lines {
+            out.extend_from_slice(line.text(&self.arena));
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn room_for_line(&self) -> Result<(), Lost> {
+        if self.lines.len() >= usize::from(self.limits.fields) { Err(Lost::TooManyFields) } else { Ok(()) }
+    }
+
+    /// Makes sure that `more` bytes may be added to the arena, squeezing garbage out when that is what it takes.
+    fn room(&mut self, more: usize) -> Result<(), Lost> {
+        let cap = self.limits.bytes as usize;
+        if self.arena.len().saturating_add(more) <= cap {
+            return Ok(());
+        }
+        if self.live_bytes().saturating_add(more) > cap {
+            return Err(Lost::NoSpace);
+        }
+        self.squeeze();
+        Ok(())
+    }
+
+    fn live_bytes(&self) -> usize {
+        let start = self.method.len + self.url.len + self.proto.len + self.reason.len;
+        start as usize + self.lines.iter().map(|l| l.range().len()).sum::<usize>()
+    }
+
+    /// Moves what is live to the front of a new arena. Rare: only VCL that sets fields in great number gets here.
+    fn squeeze(&mut self) {
+        let mut arena = Vec::with_capacity(self.arena.capacity());
+        for span in [&mut self.method, &mut self.url, &mut self.proto, &mut self.reason] {
+            let at = arena.len() as u32;
+            arena.extend_from_slice(span.of(&self.arena));
+            span.at = at;
+        }
+        for line in &mut self.lines {
+            let at = arena.len() as u32;
+            arena.extend_from_slice(line.text(&self.arena));
+            line.move_to(at);
+        }
+        self.arena = arena;
+    }
+
+    pub(crate) fn lines_mut(&mut self) -> (&[u8], &mut [Line]) {
+        (&self.arena, &mut self.lines)
+    }
+}
+
+impl PartialEq for Head {
+    /// Same start line and same lines in the same order.
+    fn eq(&self, other: &Self) -> bool {
+        self.method() == other.method()
+            && self.url() == other.url()
+            && self.proto() == other.proto()
+            && self.reason() == other.reason()
+            && self.status == other.status
+            && self.lines.len() == other.lines.len()
+            && self.iter().zip(other.iter()).all(|(a, b)| a.line() == b.line())
+    }
+}
+
+/// The value of a line's bytes after the colon.
+pub(crate) fn value_start(after_colon: &[u8]) -> usize {
+    after_colon.len() - trim_start(after_colon).len()
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One field line of a [`Head`](super::Head): where it lies in the arena, and the quick key that name lookups compare first.
+
+use crate::chars::trim_end;
+
+/// Set on a line that a Connection field nominates (see [`crate::hop`]).
+pub(crate) const NOMINATED: u16 = 1;
+
+/// A line in the arena: 16 bytes, copied with the list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    at: u32,
+    len: u32,
+    name_len: u16,
+    /// From the line's start to its value.
+    value_at: u16,
+    key: u16,
+    pub(crate) flags: u16,
+}
+
+/// First and last letter in lower case: with the length that tells nearly all names apart without looking at the arena.
+#[inline]
+pub(crate) fn key(name: &[u8]) -> u16 {
+    match name {
+        [] => 0,
+        [first, ..] => {
+            let last = name[name.len() - 1];
+            u16::from(first.to_ascii_lowercase()) << 8 | u16::from(last.to_ascii_lowercase())
+        }
+    }
+}
+
+impl Line {
+    /// The line that fills `arena` from `at` to its end; `None` when it is too long to be indexed.
+    pub(crate) fn new(arena: &[u8], at: usize, name_len: usize) -> Option<Line> {
+        let text = &arena[at..];
+        let blank = super::value_start(&text[name_len + 1..]);
+        Some(Line {
+            at: u32::try_from(at).ok()?,
+            len: u32::try_from(text.len()).ok()?,
+            name_len: u16::try_from(name_len).ok()?,
+            value_at: u16::try_from(name_len + 1 + blank).ok()?,
+            key: key(&text[..name_len]),
+            flags: 0,
+        })
+    }
+
+    /// A line of known shape, for stored heads.
+    pub(crate) fn from_parts(text: &[u8], at: u32, name_len: u16, value_at: u16) -> Line {
+        Line { at, len: text.len() as u32, name_len, value_at, key: key(&text[..usize::from(name_len)]), flags: 0 }
+    }
+
+    pub(crate) fn name_len(&self) -> u16 {
+        self.name_len
+    }
+
+    pub(crate) fn value_at(&self) -> u16 {
+        self.value_at
+    }
+
+    #[inline]
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        self.at as usize..self.at as usize + self.len as usize
+    }
+
+    #[inline]
+    pub(crate) fn value_range(&self) -> std::ops::Range<usize> {
+        self.at as usize + usize::from(self.value_at)..self.at as usize + self.len as usize
+    }
+
+    pub(crate) fn move_to(&mut self, at: u32) {
+        self.at = at;
+    }
+
+    #[inline]
+    pub(crate) fn text<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        &arena[self.range()]
+    }
+
+    #[inline]
+    pub(crate) fn name<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        &self.text(arena)[..usize::from(self.name_len)]
+    }
+
+    #[inline]
+    pub(crate) fn value<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        trim_end(&arena[self.value_range()])
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, key: u16, name: &[u8], arena: &[u8]) -> bool {
+        self.key == key && usize::from(self.name_len) == name.len() && self.name(arena).eq_ignore_ascii_case(name)
+    }
+
+    pub(crate) fn field<'a>(&self, arena: &'a [u8]) -> Field<'a> {
+        Field { text: self.text(arena), name_len: self.name_len, value_at: self.value_at, flags: self.flags }
+    }
+}
+
+/// A field line as seen from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    text: &'a [u8],
+    name_len: u16,
+    value_at: u16,
+    flags: u16,
+}
+
+impl<'a> Field<'a> {
+    /// The name, in the case it came in.
+    #[inline]
+    pub fn name(&self) -> &'a [u8] {
+        &self.text[..usize::from(self.name_len)]
+    }
+
+    /// The value without surrounding blanks.
+    #[inline]
+    pub fn value(&self) -> &'a [u8] {
+        trim_end(&self.text[usize::from(self.value_at)..])
+    }
+
+    /// The whole line without its line end: what Varnish logs and sends.
+    #[inline]
+    pub fn line(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// Whether the name is this one, in any case.
+    #[inline]
+    pub fn is(&self, name: impl AsRef<[u8]>) -> bool {
+        self.name().eq_ignore_ascii_case(name.as_ref())
+    }
+
+    /// Whether a Connection field of the same head nominates it (after [`crate::hop::connection`]).
+    pub fn is_nominated(&self) -> bool {
+        self.flags & NOMINATED != 0
+    }
+}
+
+/// The field lines of a head, in order.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    arena: &'a [u8],
+    lines: std::slice::Iter<'a, Line>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(arena: &'a [u8], lines: &'a [Line]) -> Self {
+        Fields { arena, lines: lines.iter() }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Field<'a>;
+
+    fn next(&mut self) -> Option<Field<'a>> {
+        self.lines.next().map(|l| l.field(self.arena))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.lines.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Fields<'_> {}
+
+impl<'a> IntoIterator for &'a super::Head {
+    type Item = Field<'a>;
+    type IntoIter = Fields<'a>;
+
+    fn into_iter(self) -> Fields<'a> {
+        self.iter()
+    }
+}

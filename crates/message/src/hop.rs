@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Hop-by-hop fields (RFC 9110 7.6.1): which fields go no further in which direction, and what Connection says.
+//!
+//! The table has Varnish's outcomes: what a fetch, a pass, an insert into the cache and a delivery leave out.
+
+use crate::head::{Head, Version};
+use crate::{Field, Lost, list, names};
+
+/// Where a head goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// Request to the backend, for the cache: conditionals and ranges stay behind.
+    Fetch,
+    /// Request to the backend of a pass.
+    Pass,
+    /// Response into the cache.
+    Insert,
+    /// Response of a pass.
+    PassResponse,
+    /// Request to the backend of a pipe: everything but what Connection nominates.
+    Pipe,
+}
+
+const FETCH: u8 = 1;
+const PASS: u8 = 2;
+const INSERT: u8 = 4;
+const PASS_RESPONSE: u8 = 8;
+const ALL: u8 = FETCH | PASS | INSERT | PASS_RESPONSE;
+
+/// The directions in which the field goes no further.
+fn held_back(name: &[u8]) -> u8 {
+    const FIELDS: &[(&str, u8)] = &[
+        (names::ACCEPT_RANGES, PASS | FETCH | INSERT),
+        (names::AGE, INSERT | PASS_RESPONSE),
+        (names::CACHE_CONTROL, FETCH),
+        (names::CONNECTION, ALL),
+        (names::CONTENT_RANGE, FETCH | INSERT),
+        (names::HTTP2_SETTINGS, ALL),
+        (names::IF_MATCH, FETCH),
+        (names::IF_MODIFIED_SINCE, FETCH),
+        (names::IF_NONE_MATCH, FETCH),
+        (names::IF_RANGE, FETCH),
+        (names::IF_UNMODIFIED_SINCE, FETCH),
+        (names::KEEP_ALIVE, ALL),
+        (names::PROXY_AUTHENTICATE, FETCH | INSERT),
+        (names::PROXY_AUTHORIZATION, FETCH | INSERT),
+        (names::RANGE, FETCH | INSERT),
+        (names::TE, ALL),
+        (names::TRAILER, ALL),
+        (names::TRANSFER_ENCODING, ALL),
+        (names::UPGRADE, ALL),
+    ];
+    // First letter and length decide for nearly every field that isn't in the table.
+    let Some(first) = name.first().map(u8::to_ascii_lowercase) else { return 0 };
+    if !matches!(first, b'a' | b'c' | b'h' | b'i' | b'k' | b'p' | b'r' | b't' | b'u') {
+        return 0;
+    }
+    FIELDS
+        .iter()
+        .find(|(known, _)| known.len() == name.len() && known.as_bytes().eq_ignore_ascii_case(name))
+        .map_or(0, |&(_, directions)| directions)
+}
+
+impl Filter {
+    /// Whether the field goes on in this direction: neither held back by the table nor nominated by Connection.
+    pub fn keeps(self, field: &Field<'_>) -> bool {
+        let direction = match self {
+            Filter::Fetch => FETCH,
+            Filter::Pass => PASS,
+            Filter::Insert => INSERT,
+            Filter::PassResponse => PASS_RESPONSE,
+            Filter::Pipe => 0,
+        };
+        !field.is_nominated() && held_back(field.name()) & direction == 0
+    }
+}
+
+/// Makes `to` the request head that goes to the backend: start line and the fields that `filter` keeps.
+///
+/// # Errors
+/// See [`Lost`].
+pub fn filter_request(from: &Head, to: &mut Head, filter: Filter) -> Result<(), Lost> {
+    to.start_request(from.method(), from.url(), from.proto())?;
+    to.append_from(from, |field| filter.keeps(field))
+}
+
+/// Whether a connection can carry another message after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// It stays open.
+    Keep,
+    /// The message says `close` (close reason `REQ_CLOSE` or `RESP_CLOSE`).
+    Close,
+    /// HTTP/1.0 without `keep-alive` (close reason `REQ_HTTP10`).
+    Http10,
+}
+
+/// Connection nominates a field that must go on: Host, Content-Length, or one that steers caching. Close reason `RX_BAD`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadConnection;
+
+/// Reads Connection: joins its lines, marks the fields that it nominates (see [`Filter::keeps`]), and says whether the
+/// connection persists.
+///
+/// # Errors
+/// [`BadConnection`]: refuse the message. Taking such fields away would change what the message means
+/// (VSV00010).
+pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
+    let mut persistence = if head.version() == Version::HTTP10 { Persistence::Http10 } else { Persistence::Keep };
+    if !head.has(names::CONNECTION) {
+        return Ok(persistence);
+    }
+    head.collect(names::CONNECTION).map_err(|_| BadConnection)?;
+    let (arena, lines) = head.lines_mut();
+    let Some(range) = lines.iter().find(|l| l.name(arena).eq_ignore_ascii_case(b"connection")).map(|l| l.value_range())
+    else {
+        return Ok(persistence);
+    };
+    for member in list::members(&arena[range]) {
+        if member.eq_ignore_ascii_case(b"close") {
+            persistence = Persistence::Close;
+        } else if member.eq_ignore_ascii_case(b"keep-alive") {
+            persistence = Persistence::Keep;
+        }
+        if must_go_on(member) {
+            return Err(BadConnection);
+        }
+        let nominated = lines.iter_mut().filter(|l| l.name(arena).eq_ignore_ascii_case(member));
+        nominated.for_each(|line| line.flags |= crate::head::NOMINATED);
+    }
+    Ok(persistence)
+}
+
+/// Fields that a Connection field may not take away: those that the table holds back for some other reason than being
+/// hop-by-hop, and those without which the message means something else.
+fn must_go_on(name: &[u8]) -> bool {
+    let held = held_back(name);
+    (held != 0 && held & PASS == 0)
+        || [names::HOST, names::CONTENT_LENGTH, names::VARY, names::SET_COOKIE]
+            .iter()
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(lines: &[&str]) -> Head {
+        let mut head = Head::new();
+        head.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
+        lines.iter().for_each(|l| head.append_line(l.as_bytes()).unwrap());
+        head
+    }
+
+    fn left(head: &Head, filter: Filter) -> Vec<String> {
+        let kept = head.iter().filter(|f| filter.keeps(f));
+        kept.map(|f| String::from_utf8_lossy(f.name()).into_owned()).collect()
+    }
+
+    #[test]
+    fn each_direction_holds_its_fields_back() {
+        let h =
+            head(&["Host: a", "range: x", "If-None-Match: y", "Upgrade: z", "Age: 1", "Cache-Control: q", "Cookie: c"]);
+        assert_eq!(left(&h, Filter::Fetch), ["Host", "Age", "Cookie"]);
+        assert_eq!(left(&h, Filter::Pass), ["Host", "range", "If-None-Match", "Age", "Cache-Control", "Cookie"]);
+        assert_eq!(left(&h, Filter::Insert), ["Host", "If-None-Match", "Cache-Control", "Cookie"]);
+        assert_eq!(left(&h, Filter::PassResponse), ["Host", "range", "If-None-Match", "Cache-Control", "Cookie"]);
+    }
+
+    #[test]
+    fn nominated_fields_stay_behind() {
+        let mut h = head(&["Host: a", "X-A: b", "Connection: x-a", "Connection: keep-alive, foo"]);
+        assert_eq!(connection(&mut h), Ok(Persistence::Keep));
+        assert_eq!(left(&h, Filter::Pass), ["Host"]);
+        assert_eq!(h.get("connection"), Some(&b"x-a, keep-alive, foo"[..]));
+    }
+
+    #[test]
+    fn what_may_not_be_nominated() {
+        for name in ["Host", "content-length", "Age", "Cache-Control", "Range", "If-Match", "Vary"] {
+            let mut h = head(&["Host: a", &format!("Connection: close, {name}")]);
+            assert_eq!(connection(&mut h), Err(BadConnection), "{name}");
+        }
+        for name in ["TE", "Upgrade", "Keep-Alive", "Transfer-Encoding", "Cookie", "Trailer"] {
+            let mut h = head(&["Host: a", &format!("Connection: {name}")]);
+            assert_eq!(connection(&mut h), Ok(Persistence::Keep), "{name}");
+        }
+    }
+
+    #[test]
+    fn persistence_by_version_and_option() {
+        let check = |proto: &str, option: &str, want| {
+            let mut h = head(&[&format!("Connection: {option}")]);
+            h.set_proto(proto).unwrap();
+            assert_eq!(connection(&mut h), Ok(want), "{proto} {option}");
+        };
+        check("HTTP/1.1", "", Persistence::Keep);
+        check("HTTP/1.1", "Close", Persistence::Close);
+        check("HTTP/1.0", "", Persistence::Http10);
+        check("HTTP/1.0", "Keep-Alive", Persistence::Keep);
+        check("HTTP/1.0", "close", Persistence::Close);
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Range and Content-Range (RFC 9110 14). Varnish serves one range; the general form is read for later.
+
+use crate::chars::{leading_number, trim};
+use crate::{Head, names};
+
+/// One range of bytes as asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteRange {
+    /// `low-` or `low-high`, both inclusive.
+    From {
+        /// First byte.
+        low: u64,
+        /// Last byte; `None`: to the end.
+        high: Option<u64>,
+    },
+    /// `-n`: the last `n` bytes, at least one.
+    Suffix(u64),
+}
+
+/// A range of an existing body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// First byte.
+    pub low: u64,
+    /// Last byte, inclusive.
+    pub high: u64,
+}
+
+impl Slice {
+    /// Number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.high - self.low + 1
+    }
+
+    /// The value of Content-Range, `bytes 0-1/10`; `*` when the length isn't known.
+    pub fn content_range(&self, body_bytes: Option<u64>) -> String {
+        match body_bytes {
+            Some(n) => format!("bytes {}-{}/{n}", self.low, self.high),
+            None => format!("bytes {}-{}/*", self.low, self.high),
+        }
+    }
+}
+
+/// Why a Range field can't be served: the client gets 416. The text is varnishd's, for its Debug record `RANGE_FAIL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeError {
+    /// No `=`.
+    NoEquals,
+    /// A unit other than bytes.
+    NotBytes,
+    /// The first number is too big.
+    LowTooBig,
+    /// No `-`.
+    NoHyphen,
+    /// The second number is too big.
+    HighTooBig,
+    /// A hyphen alone.
+    Neither,
+    /// `-0`.
+    EmptySuffix,
+    /// The end lies before the begin.
+    Reversed,
+    /// Something after the range, for example a second one.
+    Trailing,
+    /// The begin lies beyond the body.
+    Beyond,
+}
+
+impl RangeError {
+    /// varnishd's text.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NoEquals => "Missing '='",
+            Self::NotBytes => "Not Bytes",
+            Self::LowTooBig => "Low number too big",
+            Self::NoHyphen => "Missing hyphen",
+            Self::HighTooBig => "High number too big",
+            Self::Neither => "Neither high nor low",
+            Self::EmptySuffix => "No low, high is zero",
+            Self::Reversed => "high smaller than low",
+            Self::Trailing => "Trailing stuff",
+            Self::Beyond => "low range beyond object",
+        }
+    }
+}
+
+/// Reads the Range field of a request as varnishd does: one range of bytes. `None` without the field.
+///
+/// # Errors
+/// See [`RangeError`].
+pub fn requested(request: &Head) -> Result<Option<ByteRange>, RangeError> {
+    request.get(names::RANGE).map(parse_one).transpose()
+}
+
+/// Reads a Range value of one range.
+///
+/// # Errors
+/// See [`RangeError`].
+pub fn parse_one(value: &[u8]) -> Result<ByteRange, RangeError> {
+    let (range, rest) = parse_spec(ranges_of(value)?)?;
+    if rest.iter().all(|c| matches!(c, b' ' | b'\t' | b'\r' | b'\n')) { Ok(range) } else { Err(RangeError::Trailing) }
+}
+
+/// Reads a Range value of up to `max` ranges.
+///
+/// # Errors
+/// See [`RangeError`]; more than `max` is [`RangeError::Trailing`].
+pub fn parse_many(value: &[u8], max: usize) -> Result<Vec<ByteRange>, RangeError> {
+    let mut ranges = Vec::new();
+    for member in crate::list::members(ranges_of(value)?) {
+        let (range, rest) = parse_spec(member)?;
+        if !rest.is_empty() || ranges.len() == max {
+            return Err(RangeError::Trailing);
+        }
+        ranges.push(range);
+    }
+    if ranges.is_empty() { Err(RangeError::Neither) } else { Ok(ranges) }
+}
+
+/// What follows `bytes=`.
+fn ranges_of(value: &[u8]) -> Result<&[u8], RangeError> {
+    let at = memchr::memchr(b'=', value).ok_or(RangeError::NoEquals)?;
+    if !value[..at].eq_ignore_ascii_case(b"bytes") {
+        return Err(RangeError::NotBytes);
+    }
+    Ok(&value[at + 1..])
+}
+
+fn parse_spec(text: &[u8]) -> Result<(ByteRange, &[u8]), RangeError> {
+    let number = |text| match number(text) {
+        None => Ok((None, text)),
+        Some((Some(n), rest)) => Ok((Some(n), rest)),
+        Some((None, _)) => Err(()),
+    };
+    let (low, rest) = number(text).map_err(|()| RangeError::LowTooBig)?;
+    let rest = rest.strip_prefix(b"-").ok_or(RangeError::NoHyphen)?;
+    let (high, rest) = number(rest).map_err(|()| RangeError::HighTooBig)?;
+    let range = match (low, high) {
+        (None, None) => return Err(RangeError::Neither),
+        (None, Some(0)) => return Err(RangeError::EmptySuffix),
+        (None, Some(n)) => ByteRange::Suffix(n),
+        (Some(low), Some(high)) if high < low => return Err(RangeError::Reversed),
+        (Some(low), high) => ByteRange::From { low, high },
+    };
+    Ok((range, rest))
+}
+
+/// Digits at the start: `Some((None, _))` when they exceed 63 bits.
+fn number(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
+    let (n, rest) = leading_number(text)?;
+    Some(((n <= i64::MAX as u64).then_some(n), rest))
+}
+
+impl ByteRange {
+    /// What the range means for a body of that length (`None`: not known yet). `Ok(None)`: answer with the whole body.
+    ///
+    /// # Errors
+    /// [`RangeError::Beyond`].
+    pub fn resolve(self, body_bytes: Option<u64>) -> Result<Option<Slice>, RangeError> {
+        match (self, body_bytes) {
+            (_, Some(0)) => Err(RangeError::Beyond),
+            (ByteRange::Suffix(n), Some(len)) => Ok(Some(Slice { low: len.saturating_sub(n), high: len - 1 })),
+            (ByteRange::Suffix(_), None) => Ok(None),
+            (ByteRange::From { low, .. }, Some(len)) if low >= len => Err(RangeError::Beyond),
+            (ByteRange::From { low, high }, Some(len)) => {
+                Ok(Some(Slice { low, high: high.map_or(len - 1, |h| h.min(len - 1)) }))
+            }
+            (ByteRange::From { low, high: Some(high) }, None) => Ok(Some(Slice { low, high })),
+            (ByteRange::From { high: None, .. }, None) => Ok(None),
+        }
+    }
+}
+
+/// A Content-Range field of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentRange {
+    /// `None`: `bytes */n`.
+    pub slice: Option<Slice>,
+    /// `None`: `bytes a-b/*`.
+    pub complete: Option<u64>,
+}
+
+/// Content-Range is malformed or contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadContentRange;
+
+/// Reads Content-Range; `None` without the field or with a unit other than bytes.
+///
+/// # Errors
+/// [`BadContentRange`].
+pub fn content_range(response: &Head) -> Result<Option<ContentRange>, BadContentRange> {
+    let Some(value) = response.get(names::CONTENT_RANGE) else { return Ok(None) };
+    let at = memchr::memchr(b' ', value).ok_or(BadContentRange)?;
+    if !value[..at].eq_ignore_ascii_case(b"bytes") {
+        return Ok(None);
+    }
+    let number = |text| match number(text) {
+        Some((Some(n), rest)) => Ok((n, rest)),
+        Some((None, _)) | None => Err(BadContentRange),
+    };
+    let (slice, rest) = match value[at + 1..].strip_prefix(b"*") {
+        Some(rest) => (None, rest),
+        None => {
+            let (low, rest) = number(&value[at + 1..])?;
+            let (high, rest) = number(rest.strip_prefix(b"-").ok_or(BadContentRange)?)?;
+            (Some(Slice { low, high }), rest)
+        }
+    };
+    let rest = rest.strip_prefix(b"/").ok_or(BadContentRange)?;
+    let (complete, rest) = match rest.strip_prefix(b"*") {
+        Some(rest) => (None, rest),
+        None => number(rest).map(|(n, rest)| (Some(n), rest))?,
+    };
+    let sound = match (slice, complete) {
+        (Some(s), Some(n)) => s.low <= s.high && s.high < n,
+        (Some(s), None) => s.low <= s.high,
+        (None, Some(n)) => n > 0,
+        (None, None) => false,
+    };
+    if !sound || !trim(rest).is_empty() {
+        return Err(BadContentRange);
+    }
+    Ok(Some(ContentRange { slice, complete }))
+}
+
+/// Why a response doesn't fit the Range that was asked for; the text is for the Error record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch(pub String);
+
+/// Checks a backend's answer against the client's Range (with `http_range_support`): a Content-Range that nobody asked for,
+/// of other bytes than asked for, or of another length than the body's is a failed fetch.
+///
+/// # Errors
+/// [`Mismatch`].
+pub fn check_response(request: &Head, response: &Head, content_length: Option<u64>) -> Result<(), Mismatch> {
+    let asked = requested(request).map_err(|e| Mismatch(format!("Invalid range header ({})", e.text())))?;
+    let got = content_range(response).map_err(|BadContentRange| Mismatch("Invalid content-range header".into()))?;
+    let Some(got) = got else { return Ok(()) };
+    let Some(asked) = asked else { return Err(Mismatch("Unexpected content-range header".into())) };
+    let slice = match (got.slice, got.complete) {
+        (Some(slice), _) => slice,
+        (None, _) if response.is_status(416) => return Ok(()),
+        (None, complete) => Slice { low: 0, high: complete.unwrap_or(1) - 1 },
+    };
+    let expect = |what: &str, want: u64, got: u64| Err(Mismatch(format!("Expected {what} {got}, got {want}")));
+    if let Some(n) = content_length.filter(|&n| n != slice.bytes()) {
+        return expect("content length", n, slice.bytes());
+    }
+    match asked {
+        ByteRange::From { low, .. } if low != slice.low => expect("low range", low, slice.low),
+        ByteRange::From { high: Some(high), .. } if high < slice.high => expect("minimum high range", high, slice.high),
+        ByteRange::From { .. } | ByteRange::Suffix(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(value: &str, body: Option<u64>, want: Result<Option<(u64, u64)>, RangeError>) {
+        let got = parse_one(value.as_bytes()).and_then(|r| r.resolve(body)).map(|s| s.map(|s| (s.low, s.high)));
+        assert_eq!(got, want, "{value} of {body:?}");
+    }
+
+    #[test]
+    fn one_range_of_a_body() {
+        check("bytes=0-0", Some(10), Ok(Some((0, 0))));
+        check("bytes=5-", Some(10), Ok(Some((5, 9))));
+        check("bytes=5-100", Some(10), Ok(Some((5, 9))));
+        check("bytes=-3", Some(10), Ok(Some((7, 9))));
+        check("bytes=-100", Some(10), Ok(Some((0, 9))));
+        check("bytes=-9223372036854775807", Some(10), Ok(Some((0, 9))));
+        check("BYTES=1-2 ", Some(10), Ok(Some((1, 2))));
+        check("bytes=10-", Some(10), Err(RangeError::Beyond));
+        check("bytes=0-", Some(0), Err(RangeError::Beyond));
+    }
+
+    #[test]
+    fn a_body_still_being_fetched() {
+        check("bytes=5-7", None, Ok(Some((5, 7))));
+        check("bytes=5-", None, Ok(None));
+        check("bytes=-5", None, Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_range() {
+        check("bytes", Some(10), Err(RangeError::NoEquals));
+        check("lines=1-2", Some(10), Err(RangeError::NotBytes));
+        check("bytes=1", Some(10), Err(RangeError::NoHyphen));
+        check("bytes=-", Some(10), Err(RangeError::Neither));
+        check("bytes=-0", Some(10), Err(RangeError::EmptySuffix));
+        check("bytes=2-1", Some(10), Err(RangeError::Reversed));
+        check("bytes=1-2,3-4", Some(10), Err(RangeError::Trailing));
+        check("bytes=9223372036854775808-", Some(10), Err(RangeError::LowTooBig));
+        check("bytes=0-99999999999999999999", Some(10), Err(RangeError::HighTooBig));
+        check("bytes=-99999999999999999999", Some(10), Err(RangeError::HighTooBig));
+    }
+
+    #[test]
+    fn many_ranges_up_to_a_bound() {
+        assert_eq!(parse_many(b"bytes=1-2, -3,,", 2).map(|r| r.len()), Ok(2));
+        assert_eq!(parse_many(b"bytes=1-2,3-4,5-6", 2), Err(RangeError::Trailing));
+        assert_eq!(parse_many(b"bytes=,", 2), Err(RangeError::Neither));
+    }
+
+    fn content(value: &str) -> Result<Option<ContentRange>, BadContentRange> {
+        let mut head = Head::new();
+        head.append(names::CONTENT_RANGE, value).unwrap();
+        content_range(&head)
+    }
+
+    #[test]
+    fn content_range_must_be_sound() {
+        let slice = Some(Slice { low: 1, high: 2 });
+        assert_eq!(content("bytes 1-2/3"), Ok(Some(ContentRange { slice, complete: Some(3) })));
+        assert_eq!(content("bytes 1-2/*"), Ok(Some(ContentRange { slice, complete: None })));
+        assert_eq!(content("bytes */3"), Ok(Some(ContentRange { slice: None, complete: Some(3) })));
+        assert_eq!(content("lines 1-2/3"), Ok(None));
+        for bad in [
+            "bytes",
+            "bytes 1-2",
+            "bytes 2-1/3",
+            "bytes 1-3/3",
+            "bytes */*",
+            "bytes */0",
+            "bytes 1-2/3 x",
+            "bytes -2/3",
+        ] {
+            assert_eq!(content(bad), Err(BadContentRange), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_backend_must_send_what_was_asked_for() {
+        let check = |range: Option<&str>, sent: &str, length, want: Result<(), &str>| {
+            let (mut req, mut resp) = (Head::new(), Head::new());
+            range.iter().for_each(|r| req.append("Range", r).unwrap());
+            resp.start_response(b"HTTP/1.1", 206).unwrap();
+            resp.append("Content-Range", sent).unwrap();
+            let want = want.map_err(|text| Mismatch(text.to_owned()));
+            assert_eq!(check_response(&req, &resp, length), want, "{range:?} {sent}");
+        };
+        check(Some("bytes=1-2"), "bytes 1-2/3", Some(2), Ok(()));
+        check(Some("bytes=1-9"), "bytes 1-2/3", None, Ok(()));
+        check(Some("bytes=-2"), "bytes 1-2/3", Some(2), Ok(()));
+        check(None, "bytes 1-2/3", Some(2), Err("Unexpected content-range header"));
+        check(Some("bytes=0-2"), "bytes 1-2/3", Some(2), Err("Expected low range 1, got 0"));
+        check(Some("bytes=1-1"), "bytes 1-2/3", Some(2), Err("Expected minimum high range 2, got 1"));
+        check(Some("bytes=1-2"), "bytes 1-2/3", Some(3), Err("Expected content length 2, got 3"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_slice_lies_within_its_body(value in "(bytes=)?[0-9]{0,20}-?[0-9]{0,20}", len in proptest::option::of(0u64..1000)) {
+            if let Ok(range) = parse_one(value.as_bytes())
+                && let Ok(Some(slice)) = range.resolve(len) {
+                prop_assert!(slice.low <= slice.high);
+                prop_assert!(len.is_none_or(|len| slice.high < len));
+            }
+        }
+    }
+}

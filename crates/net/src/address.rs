@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Socket addresses and their text in Varnish's form.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// IPv4 or IPv6. A v4-mapped v6 address is kept as IPv4.
+    Inet(SocketAddr),
+    /// A unix socket: no address; Varnish shows `0.0.0.0 0` and VCL sees the IP 0.0.0.0.
+    Unix,
+}
+
+impl Address {
+    /// From an internet address; a v4-mapped v6 address becomes IPv4.
+    pub fn inet(addr: SocketAddr) -> Self {
+        Address::Inet(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
+    }
+
+    /// The IP address as VCL sees it; 0.0.0.0 for a unix socket.
+    pub fn ip(&self) -> IpAddr {
+        match self {
+            Address::Inet(addr) => addr.ip(),
+            Address::Unix => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        }
+    }
+
+    /// The port; 0 for a unix socket.
+    pub fn port(&self) -> u16 {
+        match self {
+            Address::Inet(addr) => addr.port(),
+            Address::Unix => 0,
+        }
+    }
+
+    /// The address as log records show it: IP, blank, port.
+    pub fn log_text(&self) -> String {
+        format!("{} {}", self.ip(), self.port())
+    }
+}
+
+/// Whether `ip` is within `net/prefix_bits`. Addresses of different families never match; v4-mapped v6 counts as IPv4.
+pub fn in_network(ip: IpAddr, net: IpAddr, prefix_bits: u8) -> bool {
+    fn bits_equal(a: &[u8], b: &[u8], bits: u8) -> bool {
+        let whole = usize::from(bits / 8);
+        let rest = bits % 8;
+        a[..whole] == b[..whole] && (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0)
+    }
+    match (ip.to_canonical(), net) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => bits_equal(&a.octets(), &b.octets(), prefix_bits.min(32)),
+        (IpAddr::V6(a), IpAddr::V6(b)) => bits_equal(&a.octets(), &b.octets(), prefix_bits.min(128)),
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_ip_blank_port() {
+        assert_eq!(Address::inet("127.0.0.1:80".parse().unwrap()).log_text(), "127.0.0.1 80");
+        assert_eq!(Address::inet("[::ffff:10.0.0.1]:80".parse().unwrap()).log_text(), "10.0.0.1 80");
+        assert_eq!(Address::inet("[::1]:80".parse().unwrap()).log_text(), "::1 80");
+        assert_eq!(Address::Unix.log_text(), "0.0.0.0 0");
+    }
+
+    #[test]
+    fn networks_compare_by_prefix() {
+        let check = |ip: &str, net: &str, bits, want| {
+            assert_eq!(in_network(ip.parse().unwrap(), net.parse().unwrap(), bits), want, "{ip} {net}/{bits}");
+        };
+        check("10.1.2.3", "10.1.0.0", 16, true);
+        check("10.2.2.3", "10.1.0.0", 16, false);
+        check("10.1.2.3", "10.1.2.2", 31, true);
+        check("10.1.2.4", "10.1.2.2", 31, false);
+        check("192.0.2.1", "0.0.0.0", 0, true);
+        check("::1", "0.0.0.0", 0, false);
+        check("::ffff:10.1.2.3", "10.1.2.3", 32, true);
+        check("2001:db8::1", "2001:db8::", 32, true);
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A file mapped for writing, seen through atomics only: other processes read it, other threads may write it.
+
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A shared mapping of a whole file, page aligned. Unmapped on drop.
+#[derive(Debug)]
+pub struct Map {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to no thread, and every access goes through atomics.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Gives `file` room for `len` bytes (so that no later write can fail for lack of it) and maps them.
+    pub fn create(file: &File, len: usize) -> io::Result<Self> {
+        file.set_len(len as u64)?;
+        // SAFETY: plain numbers; the call keeps none of them.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
+            0 | libc::EOPNOTSUPP | libc::EINVAL => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        Self::of(file, len)
+    }
+
+    /// Maps the `len` bytes that `file` has.
+    pub fn of(file: impl AsFd, len: usize) -> io::Result<Self> {
+        let length = NonZeroUsize::new(len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: no address is asked for, so nothing of ours is replaced.
+        let base = unsafe { mmap(None, length, prot, MapFlags::MAP_SHARED, file, 0) }?;
+        Ok(Self { base: base.cast(), len })
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The byte at `at`, which must be mapped with `size` bytes after it and aligned to `size`.
+    pub fn at(&self, at: usize, size: usize) -> NonNull<u8> {
+        assert!(at.checked_add(size).is_some_and(|end| end <= self.len), "{at}+{size} of {}", self.len);
+        // SAFETY: `at` is within the mapping, as just asserted.
+        unsafe { self.base.add(at) }
+    }
+
+    /// The 32-bit word at byte `at`.
+    pub fn u32(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4));
+        // SAFETY: mapped (`at`), aligned (the base is page aligned), alive as long as `self`.
+        unsafe { AtomicU32::from_ptr(self.at(at, 4).as_ptr().cast()) }
+    }
+
+    /// The 64-bit word at byte `at`.
+    pub fn u64(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8));
+        // SAFETY: mapped (`at`), aligned (the base is page aligned), alive as long as `self`.
+        unsafe { AtomicU64::from_ptr(self.at(at, 8).as_ptr().cast()) }
+    }
+
+    /// The `count` 32-bit words from byte `at`.
+    pub fn words(&self, at: usize, count: usize) -> &[AtomicU32] {
+        assert!(at.is_multiple_of(4));
+        let first = self.at(at, count * 4);
+        // SAFETY: mapped for all `count` words (`at`), aligned, alive as long as `self`; any bits are a valid word.
+        unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<AtomicU32>(), count) }
+    }
+
+    /// The `len` bytes from `at`.
+    pub fn bytes(&self, at: usize, len: usize) -> &[AtomicU8] {
+        let first = self.at(at, len);
+        // SAFETY: mapped for all `len` bytes (`at`), alive as long as `self`; any bits are a valid byte.
+        unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<AtomicU8>(), len) }
+    }
+
+    /// Copies `data` to `at`.
+    pub fn write(&self, at: usize, data: &[u8]) {
+        for (to, from) in self.bytes(at, data.len()).iter().zip(data) {
+            to.store(*from, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `of` with this length; all borrows of it end with `self`.
+        let unmapped = unsafe { munmap(self.base.cast(), self.len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

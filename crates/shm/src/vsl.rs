@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VSL: the log, a ring of records in shared memory. [`LogRing`] is the ring, [`TxnLog`] gathers the records of one
+//! transaction and writes them as a batch.
+
+pub mod layout;
+pub mod num;
+mod ring;
+mod txn;
+
+pub use layout::{Marker, Record, records};
+pub use ring::LogRing;
+pub use txn::{RecordWriter, TxnLog};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The ring and its writer protocol. Space is reserved under a lock, data is copied outside it, and the record's first
+//! word, which readers poll, is written last.
+//!
+//! A writer that sleeps for a whole turn of the ring writes into newer records; that is why every word is an atomic.
+//! Readers notice by the segment number that they were overrun.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use base::Vxid;
+use parking_lot::Mutex;
+use tables::Tag;
+use tables::counters::{Counter, Main};
+use tables::params::{DebugBit, Params};
+use tables::tags::TagMask;
+
+use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
+use crate::vsc::CounterSet;
+use crate::vsm::{Segment, SegmentSet};
+
+/// The log of a worker. Share it as `Arc<LogRing>`.
+#[derive(Debug)]
+pub struct LogRing {
+    segment: Segment,
+    /// Words in a segment of the ring.
+    segsize: usize,
+    position: Mutex<Position>,
+    settings: Settings,
+    main: CounterSet<Main>,
+}
+
+/// Where the next record goes.
+#[derive(Debug)]
+struct Position {
+    word: usize,
+    segment_n: u32,
+}
+
+/// What parameters say, changed while others write.
+#[derive(Debug)]
+struct Settings {
+    mask: [AtomicU64; 2],
+    reclen: AtomicU32,
+    buffer: AtomicU32,
+    sync: AtomicBool,
+}
+
+impl LogRing {
+    /// Makes and publishes the `Log` segment of `params.vsl_space` bytes. `main` gets the `shm_*` counters.
+    pub fn create(set: &SegmentSet, params: &Params, main: CounterSet<Main>) -> io::Result<Self> {
+        let space = usize::try_from(params.vsl_space).map_err(io::Error::other)?.next_multiple_of(8);
+        let segsize = space.saturating_sub(LOG_AT) / 4 / SEGMENTS;
+        if segsize < 1024 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "vsl_space is too small"));
+        }
+        let segment = set.prepare("Log", "Log", space)?;
+        let settings = Settings {
+            mask: Default::default(),
+            reclen: AtomicU32::new(0),
+            buffer: AtomicU32::new(0),
+            sync: AtomicBool::new(false),
+        };
+        let position = Mutex::new(Position { word: 0, segment_n: layout::FIRST_SEGMENT_N });
+        let mut ring = Self { segment, segsize, position, settings, main };
+        ring.apply(params);
+        ring.write_head();
+        ring.segment.publish()?;
+        Ok(ring)
+    }
+
+    fn write_head(&self) {
+        let map = self.segment.map();
+        map.u64(layout::SEGSIZE_AT).store(self.segsize as u64, Ordering::Relaxed);
+        map.u32(layout::SEGMENT_N_AT).store(layout::FIRST_SEGMENT_N, Ordering::Relaxed);
+        (0..SEGMENTS).for_each(|i| self.offset(i).store(if i == 0 { 0 } else { u64::MAX }, Ordering::Relaxed));
+        self.words()[0].store(END, Ordering::Relaxed);
+        map.u64(layout::MAGIC_AT).store(layout::MAGIC, Ordering::Release);
+    }
+
+    /// Takes over `vsl_mask`, `vsl_reclen`, `vsl_buffer` and `debug=+syncvsl`, for records from now on.
+    pub fn apply(&self, params: &Params) {
+        let settings = &self.settings;
+        for (word, bits) in settings.mask.iter().zip(params.vsl_mask.0) {
+            word.store(bits, Ordering::Relaxed);
+        }
+        let clamp = |n: u64, most: usize| n.min(most as u64) as u32;
+        settings.reclen.store(clamp(params.vsl_reclen, layout::MAX_DATA), Ordering::Relaxed);
+        // A batch never takes more than an eighth of the ring, or readers would be overrun by it.
+        settings.buffer.store(clamp(params.vsl_buffer, self.segsize * 4 - 64), Ordering::Relaxed);
+        settings.sync.store(params.debug.has(DebugBit::Syncvsl), Ordering::Relaxed);
+    }
+
+    /// Whether records of this tag are not written.
+    #[inline]
+    pub fn is_masked(&self, tag: Tag) -> bool {
+        let n = tag as usize;
+        self.settings.mask[n / 64].load(Ordering::Relaxed) & (1 << (n % 64)) != 0
+    }
+
+    /// The mask now.
+    pub fn mask(&self) -> TagMask {
+        TagMask([0, 1].map(|i| self.settings.mask[i].load(Ordering::Relaxed)))
+    }
+
+    /// The most data of a record now, the NUL of text included.
+    #[inline]
+    pub(super) fn reclen(&self) -> usize {
+        self.settings.reclen.load(Ordering::Relaxed) as usize
+    }
+
+    /// Size of a transaction's buffer now, in bytes.
+    #[inline]
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.settings.buffer.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether each record is written at once.
+    #[inline]
+    pub(super) fn is_sync(&self) -> bool {
+        self.settings.sync.load(Ordering::Relaxed)
+    }
+
+    /// Writes one record at once: for records of no transaction and for those of a session itself.
+    pub fn write_one(&self, tag: Tag, vxid: Vxid, marker: Marker, data: &[u8]) {
+        if self.is_masked(tag) {
+            return;
+        }
+        let nul = usize::from(layout::is_text(tag));
+        let data = &data[..data.len().min(self.reclen().saturating_sub(nul))];
+        let bytes = data.len() + nul;
+        let at = self.reserve(bytes, 1, 0);
+        let words = &self.words()[at..][..HEAD_WORDS + layout::data_words(bytes)];
+        let mut chunks = data.chunks_exact(4);
+        let mut to = words[HEAD_WORDS..].iter();
+        for (chunk, word) in chunks.by_ref().zip(to.by_ref()) {
+            word.store(u32::from_ne_bytes(chunk.try_into().expect("four bytes")), Ordering::Relaxed);
+        }
+        // The rest of the data and the NUL, padded.
+        if let Some(word) = to.next() {
+            let mut last = [0; 4];
+            last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+            word.store(u32::from_ne_bytes(last), Ordering::Relaxed);
+        }
+        words[1].store(layout::id_word(vxid, marker), Ordering::Relaxed);
+        words[0].store(layout::head(tag, bytes), Ordering::Release);
+    }
+
+    /// As [`LogRing::write_one`], formatted.
+    pub fn write_onef(&self, tag: Tag, vxid: Vxid, marker: Marker, text: fmt::Arguments<'_>) {
+        if !self.is_masked(tag) {
+            match text.as_str() {
+                Some(text) => self.write_one(tag, vxid, marker, text.as_bytes()),
+                None => self.write_one(tag, vxid, marker, text.to_string().as_bytes()),
+            }
+        }
+    }
+
+    /// Writes records of one vxid as a batch.
+    pub(super) fn write_batch(&self, records: &[u32], count: u64, overflow: bool) {
+        let bytes = records.len() * 4;
+        let at = self.reserve(bytes, count, u64::from(overflow));
+        let words = &self.words()[at..][..HEAD_WORDS + records.len()];
+        for (word, record) in words[HEAD_WORDS..].iter().zip(records) {
+            word.store(*record, Ordering::Relaxed);
+        }
+        words[1].store(bytes as u32, Ordering::Relaxed);
+        words[0].store(layout::BATCH, Ordering::Release);
+    }
+
+    /// Room for a record with `bytes` of data; its first word holds the end marker until the caller replaces it.
+    fn reserve(&self, bytes: usize, records: u64, flushes: u64) -> usize {
+        let mut contended = false;
+        let mut position = self.position.try_lock().unwrap_or_else(|| {
+            contended = true;
+            self.position.lock()
+        });
+        let size = HEAD_WORDS + layout::data_words(bytes);
+        if position.word + size >= self.end() {
+            self.wrap(&mut position);
+        }
+        let at = position.word;
+        position.word += size;
+        debug_assert!(position.word < self.end());
+        self.words()[position.word].store(END, Ordering::Relaxed);
+        self.cross_segments(&mut position);
+        self.count(records, flushes, contended);
+        at
+    }
+
+    /// Tells readers of each segment of the ring that now has its first record.
+    fn cross_segments(&self, position: &mut Position) {
+        let now = position.word / self.segsize;
+        if now <= position.segment_n as usize % SEGMENTS {
+            return;
+        }
+        while now > position.segment_n as usize % SEGMENTS {
+            position.segment_n = position.segment_n.wrapping_add(1);
+            self.offset(position.segment_n as usize % SEGMENTS).store(position.word as u64, Ordering::Relaxed);
+        }
+        self.publish_segment(position);
+    }
+
+    fn wrap(&self, position: &mut Position) {
+        let to_next = SEGMENTS as u32 - position.segment_n % SEGMENTS as u32;
+        position.segment_n = position.segment_n.wrapping_add(to_next);
+        self.offset(0).store(0, Ordering::Relaxed);
+        self.words()[0].store(END, Ordering::Relaxed);
+        if position.word != 0 {
+            // Release: who follows the wrap marker finds the end marker there.
+            self.words()[position.word].store(layout::WRAP, Ordering::Release);
+            position.word = 0;
+        }
+        self.publish_segment(position);
+        bump(&self.main.shm_cycles, 1);
+    }
+
+    /// Release: the offsets and the end marker are there before the number that points at them.
+    fn publish_segment(&self, position: &Position) {
+        self.segment.map().u32(layout::SEGMENT_N_AT).store(position.segment_n, Ordering::Release);
+    }
+
+    fn count(&self, records: u64, flushes: u64, contended: bool) {
+        bump(&self.main.shm_writes, 1);
+        bump(&self.main.shm_records, records);
+        bump(&self.main.shm_flushes, flushes);
+        bump(&self.main.shm_cont, u64::from(contended));
+    }
+
+    fn words(&self) -> &[AtomicU32] {
+        self.segment.map().words(self.segment.offset() + LOG_AT, self.end())
+    }
+
+    fn offset(&self, segment: usize) -> &AtomicU64 {
+        self.segment.map().u64(self.segment.offset() + layout::OFFSETS_AT + segment * 8)
+    }
+
+    fn end(&self) -> usize {
+        self.segsize * SEGMENTS
+    }
+
+    /// A copy of the ring's words, for tests of what is logged.
+    pub fn snapshot(&self) -> Vec<u32> {
+        self.words().iter().map(|w| w.load(Ordering::Acquire)).collect()
+    }
+
+    /// Segment number and offsets, for tests.
+    #[cfg(test)]
+    pub(super) fn segments(&self) -> (u32, [u64; SEGMENTS]) {
+        let n = self.segment.map().u32(layout::SEGMENT_N_AT).load(Ordering::Acquire);
+        (n, std::array::from_fn(|i| self.offset(i).load(Ordering::Acquire)))
+    }
+}
+
+/// Only the holder of the lock writes these counters, so a load and a store do what a locked add would.
+fn bump(counter: &Counter, n: u64) {
+    if n > 0 {
+        counter.set(counter.get() + n);
+    }
+}

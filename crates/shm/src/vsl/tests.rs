@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The ring as a reader finds it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use base::{Real, Vxid};
+use proptest::prelude::*;
+use tables::counters::Main;
+use tables::{Params, Tag};
+
+use super::layout::{self, BATCH, END, WRAP, data_words};
+use super::*;
+use crate::vsc::CounterSet;
+use crate::vsm::{Home, SegmentSet};
+
+/// A ring in a directory of its own.
+struct Fixture {
+    dir: PathBuf,
+    params: Params,
+    main: CounterSet<Main>,
+    ring: Arc<LogRing>,
+}
+
+impl Fixture {
+    fn new(settings: &[(&str, &str)]) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("lacquer-vsl-{}-{n}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
+        let mut params = Params::default();
+        params.set("vsl_space", "1M").unwrap();
+        for (name, value) in settings {
+            params.set(name, value).unwrap();
+        }
+        let main = CounterSet::<Main>::private();
+        let ring = Arc::new(LogRing::create(&set, &params, main.clone()).unwrap());
+        Self { dir, params, main, ring }
+    }
+
+    fn log(&self, vxid: u64) -> TxnLog {
+        TxnLog::new(Arc::clone(&self.ring), Vxid(vxid), Marker::Client)
+    }
+
+    /// The records from the beginning of the ring to the end marker.
+    fn read(&self) -> Vec<Record> {
+        let words = self.ring.snapshot();
+        let (mut at, mut out) = (0, Vec::new());
+        while words[at] != END && words[at] != WRAP {
+            if words[at] == BATCH {
+                let len = words[at + 1] as usize / 4;
+                out.extend(records(&words[at + 2..at + 2 + len]));
+                at += 2 + len;
+            } else {
+                let len = 2 + data_words((words[at] & 0xffff) as usize);
+                out.extend(records(&words[at..at + len]));
+                at += len;
+            }
+        }
+        out
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let text = |r: Record| format!("{} {} {}", r.vxid, r.tag.name(), String::from_utf8(r.data).unwrap());
+        self.read().into_iter().map(text).collect()
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[test]
+fn a_transaction_is_one_batch() {
+    let f = Fixture::new(&[]);
+    let mut log = f.log(1001);
+    log.put(Tag::Begin, b"req 1000 rxreq");
+    log.timestamp("Start", Real(1e9));
+    log.timestamp("Resp", Real(1e9 + 0.5));
+    log.record(Tag::ReqAcct).num(1).sp_num(22).text(" ").fixed3(0.25).text(b" ").fixed6(1.5);
+    log.put2(Tag::ReqHeader, b"Host: ", b"example.com");
+    log.putf(Tag::VclLog, format_args!("{}-{}", 1, 2));
+    log.putf(Tag::End, format_args!(""));
+    assert_eq!(f.read(), []);
+    log.flush();
+    let want = [
+        "1001 Begin req 1000 rxreq",
+        "1001 Timestamp Start: 1000000000.000000 0.000000 0.000000",
+        "1001 Timestamp Resp: 1000000000.500000 0.500000 0.500000",
+        "1001 ReqAcct 1 22 0.250 1.500000",
+        "1001 ReqHeader Host: example.com",
+        "1001 VCL_Log 1-2",
+        "1001 End ",
+    ];
+    assert_eq!(f.texts(), want);
+    assert_eq!((f.main.shm_records.get(), f.main.shm_writes.get(), f.main.shm_flushes.get()), (7, 1, 0));
+}
+
+#[test]
+fn single_records() {
+    let f = Fixture::new(&[]);
+    f.ring.write_one(Tag::Cli, Vxid::NONE, Marker::None, b"Rd ping");
+    f.ring.write_onef(Tag::SessClose, Vxid(1000), Marker::Client, format_args!("REM_CLOSE {:.3}", 0.5));
+    f.ring.write_one(Tag::Debug, Vxid(1000), Marker::Client, b"masked by default");
+    f.ring.write_one(Tag::End, Vxid(1000), Marker::Client, b"");
+    let read = f.read();
+    assert_eq!(f.texts(), ["0 CLI Rd ping", "1000 SessClose REM_CLOSE 0.500", "1000 End "]);
+    assert_eq!((read[0].marker, read[1].marker), (Marker::None, Marker::Client));
+    assert_eq!(f.ring.snapshot()[0], 3 << 24 | 8, "the length counts the NUL");
+}
+
+#[test]
+fn parameters_work_at_once() {
+    let mut f = Fixture::new(&[("vsl_reclen", "16")]);
+    let mut log = f.log(1);
+    log.put(Tag::VclLog, b"0123456789abcdefghi");
+    log.put(Tag::Debug, b"masked");
+    f.params.set("vsl_mask", "+Debug").unwrap();
+    f.params.set("debug", "+syncvsl").unwrap();
+    f.ring.apply(&f.params);
+    log.put(Tag::Debug, b"seen");
+    assert_eq!(f.texts(), ["1 VCL_Log 0123456789abcde", "1 Debug seen"]);
+    log.record(Tag::VclLog).text("0123456789").num(u64::MAX);
+    assert_eq!(f.texts()[2], "1 VCL_Log 012345678918446");
+}
+
+#[test]
+fn a_full_buffer_is_written() {
+    let f = Fixture::new(&[("vsl_reclen", "64"), ("vsl_buffer", "256")]);
+    let mut log = f.log(1);
+    (0..10).for_each(|i| log.putf(Tag::VclLog, format_args!("{i:050}")));
+    drop(log);
+    assert_eq!(f.read().len(), 10);
+    assert_eq!((f.main.shm_flushes.get(), f.main.shm_writes.get()), (2, 3));
+}
+
+#[test]
+fn logs_are_reused() {
+    let f = Fixture::new(&[]);
+    let mut log = f.log(1);
+    log.timestamp("Start", Real(10.0));
+    log.put(Tag::End, b"");
+    log.reset(Vxid(2), Marker::Backend);
+    log.timestamp("Start", Real(20.0));
+    drop(log);
+    let want =
+        ["1 Timestamp Start: 10.000000 0.000000 0.000000", "1 End ", "2 Timestamp Start: 20.000000 0.000000 0.000000"];
+    assert_eq!(f.texts(), want);
+    assert_eq!(f.read()[2].marker, Marker::Backend);
+}
+
+#[test]
+fn the_ring_wraps() {
+    let f = Fixture::new(&[]);
+    let segsize = (1048576 - 88) / 4 / 8;
+    assert_eq!(f.ring.segments(), (u32::MAX - 7, [0, !0, !0, !0, !0, !0, !0, !0]));
+    let mut seen = Vec::new();
+    for i in 0..20_000u32 {
+        f.ring.write_onef(Tag::VclLog, Vxid(u64::from(i) + 1), Marker::Client, format_args!("{i:0100}"));
+        seen.push(f.ring.segments().0);
+    }
+    seen.dedup();
+    assert!(seen.is_sorted_by(|a, b| b.wrapping_sub(*a) == 1), "{seen:?}");
+    let (n, offsets) = f.ring.segments();
+    assert_eq!(f.main.shm_cycles.get(), 2);
+    assert_eq!(n / 8, 1, "two turns beyond 2^32 - 8");
+    let words = f.ring.snapshot();
+    for (i, offset) in offsets.iter().enumerate() {
+        assert!((*offset as usize) / segsize == i, "{i}: {offset}");
+        assert!(words[*offset as usize] == END || words[*offset as usize] >> 24 == Tag::VclLog as u32);
+    }
+    let last = f.read().pop().unwrap();
+    assert_eq!(last.data.last(), Some(&b'9'));
+}
+
+#[test]
+fn threads_share_the_ring() {
+    let f = Fixture::new(&[]);
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            let mut log = f.log(t + 1);
+            scope.spawn(move || {
+                for i in 0..1000 {
+                    log.putf(Tag::VclLog, format_args!("{t} {i}"));
+                    log.flush();
+                }
+            });
+        }
+    });
+    assert_eq!(f.main.shm_records.get(), 4000);
+    let texts = f.texts();
+    assert_eq!(texts.len(), 4000, "nothing lost before the first wrap");
+    for t in 0..4 {
+        let mine: Vec<_> = texts.iter().filter(|s| s.starts_with(&format!("{} ", t + 1))).collect();
+        assert!(mine.iter().enumerate().all(|(i, s)| s.ends_with(&format!(" {i}"))), "in order");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_goes_in_comes_out(
+        data in prop::collection::vec((1u8..97, prop::collection::vec(any::<u8>(), 0..80)), 0..40),
+        buffer in 112u32..400,
+    ) {
+        let f = Fixture::new(&[("vsl_reclen", "100"), ("vsl_buffer", &buffer.to_string()), ("vsl_mask", "+Debug")]);
+        let mut log = f.log(7);
+        let mut want = Vec::new();
+        for (i, (number, data)) in data.iter().enumerate() {
+            let tag = Tag::from_number(*number).unwrap();
+            match i % 3 {
+                0 => log.put(tag, data),
+                1 => log.put2(tag, &data[..data.len() / 2], &data[data.len() / 2..]),
+                _ => drop(log.record(tag).text(data)),
+            }
+            if !f.ring.is_masked(tag) {
+                want.push((tag, data.clone()));
+            }
+        }
+        log.flush();
+        let got: Vec<_> = f.read().into_iter().map(|r| (r.tag, r.data)).collect();
+        prop_assert_eq!(got, want);
+    }
+
+    #[test]
+    fn any_words_can_be_read(words in prop::collection::vec(any::<u32>(), 0..64)) {
+        let _ = layout::records(&words);
+    }
+}

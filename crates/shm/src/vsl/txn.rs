@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The records of one transaction, gathered in a buffer of its own and written to the ring as one batch.
+//!
+//! Nothing here allocates after `new`; a record is formatted right into the buffer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base::{Real, Vxid};
+use tables::Tag;
+
+use super::layout::{self, HEAD_WORDS, Marker};
+use super::num;
+use super::ring::LogRing;
+
+/// A transaction's log. Records wait in the buffer until it is full, until [`TxnLog::flush`], or until it is dropped or
+/// reset; with `debug=+syncvsl` each is written at once.
+#[derive(Debug)]
+pub struct TxnLog {
+    ring: Arc<LogRing>,
+    vxid: Vxid,
+    marker: Marker,
+    buffer: Box<[u32]>,
+    /// Words used.
+    used: usize,
+    records: u64,
+    start: Real,
+    last: Real,
+}
+
+/// Heads of the records plus some data; smaller buffers make no sense.
+const MIN_BUFFER_WORDS: usize = 64;
+
+impl TxnLog {
+    /// A log for the transaction `vxid`.
+    pub fn new(ring: Arc<LogRing>, vxid: Vxid, marker: Marker) -> Self {
+        let buffer = vec![0; buffer_words(&ring)].into_boxed_slice();
+        Self { ring, vxid, marker, buffer, used: 0, records: 0, start: Real(0.0), last: Real(0.0) }
+    }
+
+    /// Writes what is left and makes this the log of another transaction. Allocates only if `vsl_buffer` was changed.
+    pub fn reset(&mut self, vxid: Vxid, marker: Marker) {
+        self.flush();
+        let words = buffer_words(&self.ring);
+        if words != self.buffer.len() {
+            self.buffer = vec![0; words].into_boxed_slice();
+        }
+        (self.vxid, self.marker) = (vxid, marker);
+        (self.start, self.last) = (Real(0.0), Real(0.0));
+    }
+
+    /// Whose log it is.
+    pub fn vxid(&self) -> Vxid {
+        self.vxid
+    }
+
+    /// The ring it writes to.
+    pub fn ring(&self) -> &Arc<LogRing> {
+        &self.ring
+    }
+
+    /// Adds a record of this data.
+    #[inline]
+    pub fn put(&mut self, tag: Tag, data: &[u8]) {
+        self.put_parts(tag, &[data]);
+    }
+
+    /// Adds a record of `a` followed by `b`.
+    #[inline]
+    pub fn put2(&mut self, tag: Tag, a: &[u8], b: &[u8]) {
+        self.put_parts(tag, &[a, b]);
+    }
+
+    /// Adds a record of these parts, one after the other.
+    #[inline]
+    pub fn put_parts(&mut self, tag: Tag, parts: &[&[u8]]) {
+        if self.ring.is_masked(tag) {
+            return;
+        }
+        let nul = usize::from(layout::is_text(tag));
+        let wanted = parts.iter().map(|p| p.len()).sum::<usize>() + nul;
+        let room = self.room(wanted);
+        let words = &mut self.buffer[self.used + HEAD_WORDS..][..layout::data_words(room)];
+        // The NUL and the padding are in the last word, as the parts fill all but the NUL.
+        if let Some(last) = words.last_mut() {
+            *last = 0;
+        }
+        let bytes = bytes_mut(words);
+        let mut at = 0;
+        for part in parts {
+            let cut = &part[..part.len().min(room - nul - at)];
+            bytes[at..at + cut.len()].copy_from_slice(cut);
+            at += cut.len();
+        }
+        self.finish(tag, at + nul);
+    }
+
+    /// Adds a formatted record: `log.putf(Tag::VclError, format_args!(...))`.
+    pub fn putf(&mut self, tag: Tag, text: fmt::Arguments<'_>) {
+        match text.as_str() {
+            Some(text) => self.put(tag, text.as_bytes()),
+            None => {
+                // Writing never fails: what does not fit is cut.
+                let _ = fmt::Write::write_fmt(&mut self.record(tag), text);
+            }
+        }
+    }
+
+    /// Adds a record piece by piece: `log.record(Tag::Hit).num(42).text(b" ").fixed6(ttl);` It ends with the value.
+    #[inline]
+    pub fn record(&mut self, tag: Tag) -> RecordWriter<'_> {
+        let most = if self.ring.is_masked(tag) { 0 } else { self.room(usize::MAX) };
+        RecordWriter { log: self, tag, at: 0, most }
+    }
+
+    /// Adds a `Timestamp`: label, time, seconds since the transaction began, seconds since the last one.
+    /// The first one after `new` or `reset` begins the transaction.
+    pub fn timestamp(&mut self, label: &str, now: Real) {
+        if self.start == Real(0.0) {
+            (self.start, self.last) = (now, now);
+        }
+        let (since_start, since_last) = (now.since(self.start), now.since(self.last));
+        self.last = now;
+        let record = self.record(Tag::Timestamp).text(label).text(": ");
+        record.fixed6(now.0).text(" ").fixed6(since_start).text(" ").fixed6(since_last);
+    }
+
+    /// Makes `now` the transaction's beginning without a record, as a restart or a session's next request needs.
+    pub fn set_start(&mut self, now: Real) {
+        (self.start, self.last) = (now, now);
+    }
+
+    /// When the transaction began, by the first timestamp; 0 before it.
+    pub fn start(&self) -> Real {
+        self.start
+    }
+
+    /// The time of the last timestamp; 0 before the first.
+    pub fn last(&self) -> Real {
+        self.last
+    }
+
+    /// Writes the records gathered.
+    #[inline]
+    pub fn flush(&mut self) {
+        self.write_out(false);
+    }
+
+    fn write_out(&mut self, overflow: bool) {
+        if self.used > 0 {
+            self.ring.write_batch(&self.buffer[..self.used], self.records, overflow);
+            (self.used, self.records) = (0, 0);
+        }
+    }
+
+    /// How many bytes of data the next record may have if it wants `wanted`; flushes if they would not fit.
+    #[inline]
+    fn room(&mut self, wanted: usize) -> usize {
+        let most = (self.buffer.len() - HEAD_WORDS) * 4;
+        let bytes = wanted.min(self.ring.reclen()).min(most);
+        if self.used + HEAD_WORDS + layout::data_words(bytes) > self.buffer.len() {
+            self.write_out(true);
+        }
+        bytes
+    }
+
+    /// The data of the next record, `bytes` long, is in place.
+    #[inline]
+    fn finish(&mut self, tag: Tag, bytes: usize) {
+        self.buffer[self.used] = layout::head(tag, bytes);
+        self.buffer[self.used + 1] = layout::id_word(self.vxid, self.marker);
+        self.used += HEAD_WORDS + layout::data_words(bytes);
+        self.records += 1;
+        if self.ring.is_sync() {
+            self.write_out(false);
+        }
+    }
+}
+
+impl Drop for TxnLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// Builds one record; dropping it adds the record. Longer data than `vsl_reclen` is cut.
+#[derive(Debug)]
+pub struct RecordWriter<'a> {
+    log: &'a mut TxnLog,
+    tag: Tag,
+    at: usize,
+    /// Bytes there may be, the NUL included; 0 when the tag is masked.
+    most: usize,
+}
+
+impl RecordWriter<'_> {
+    /// Appends bytes.
+    #[inline]
+    pub fn text(mut self, text: impl AsRef<[u8]>) -> Self {
+        self.push(text.as_ref());
+        self
+    }
+
+    /// Appends a whole number.
+    #[inline]
+    pub fn num(self, n: u64) -> Self {
+        self.put_number(|out| num::put_dec(out, n))
+    }
+
+    /// Appends a space and a whole number.
+    #[inline]
+    pub fn sp_num(self, n: u64) -> Self {
+        self.text(b" ").num(n)
+    }
+
+    /// Appends a number with six decimals.
+    #[inline]
+    pub fn fixed6(self, x: f64) -> Self {
+        self.put_number(|out| num::put_fixed6(out, x))
+    }
+
+    /// Appends a number with three decimals.
+    #[inline]
+    pub fn fixed3(self, x: f64) -> Self {
+        self.put_number(|out| num::put_fixed3(out, x))
+    }
+
+    /// Writes a number right into the buffer where there is room for any, else what fits of it.
+    #[inline]
+    fn put_number(mut self, write: impl FnOnce(&mut [u8; num::ROOM]) -> usize) -> Self {
+        if self.at + num::ROOM < self.most {
+            let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
+            let place = bytes[self.at..].first_chunk_mut().expect("room was checked");
+            self.at += write(place);
+        } else if self.most > 0 {
+            let mut number = [0; num::ROOM];
+            let len = write(&mut number);
+            self.push(&number[..len]);
+        }
+        self
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn push(&mut self, text: &[u8]) {
+        if self.most == 0 {
+            return;
+        }
+        let nul = usize::from(layout::is_text(self.tag));
+        let cut = &text[..text.len().min(self.most.saturating_sub(self.at + nul))];
+        let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
+        bytes[self.at..self.at + cut.len()].copy_from_slice(cut);
+        self.at += cut.len();
+    }
+}
+
+impl fmt::Write for RecordWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+impl Drop for RecordWriter<'_> {
+    fn drop(&mut self) {
+        if self.most == 0 {
+            return;
+        }
+        let total = self.at + usize::from(layout::is_text(self.tag));
+        let padded = layout::data_words(total) * 4;
+        bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..])[self.at..padded].fill(0);
+        self.log.finish(self.tag, total);
+    }
+}
+
+fn buffer_words(ring: &LogRing) -> usize {
+    (ring.buffer_bytes() / 4).max(MIN_BUFFER_WORDS)
+}
+
+/// The same memory as bytes.
+#[inline]
+fn bytes_mut(words: &mut [u32]) -> &mut [u8] {
+    let len = size_of_val(words);
+    // SAFETY: the same memory, exclusively borrowed for the same time; bytes need no alignment and any are valid.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), len) }
+}

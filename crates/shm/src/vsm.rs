@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VSM: a directory of segment files and the index that tells readers of them.
+//!
+//! A segment is filled first and published then, and unpublished before its file goes; a line is one `write`.
+//! The manager and the worker have a set each.
+
+mod cluster;
+mod index;
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+pub use self::cluster::Cluster;
+use self::index::Index;
+use crate::map::Map;
+
+/// Whose set it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// `_.vsm_mgt`
+    Manager,
+    /// `_.vsm_child`
+    Worker,
+}
+
+impl Home {
+    /// Name of the directory within the workdir.
+    pub const fn dir_name(self) -> &'static str {
+        match self {
+            Home::Manager => "_.vsm_mgt",
+            Home::Worker => "_.vsm_child",
+        }
+    }
+}
+
+/// Who owns the directory and the files: user and group, for a jailed process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+const DIR_MODE: u32 = 0o750;
+const FILE_MODE: u32 = 0o640;
+/// Payloads end on this boundary.
+const ALIGN: usize = 8;
+const PAGE: usize = 4096;
+
+/// A set of segments in a directory of its own. Clones share it.
+#[derive(Clone, Debug)]
+pub struct SegmentSet(Arc<Set>);
+
+#[derive(Debug)]
+struct Set {
+    dir: PathBuf,
+    home: Home,
+    owner: Option<Owner>,
+    birth: u64,
+    next_file: AtomicU64,
+    index: Mutex<Index>,
+}
+
+impl SegmentSet {
+    /// Makes the directory anew (what was there of this name is removed) with an index that holds no segment.
+    /// `pid` and the time now are what readers tell one life from another by.
+    pub fn create(workdir: &Path, home: Home, pid: u32, owner: Option<Owner>) -> io::Result<Self> {
+        remove(workdir, home)?;
+        let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let dir = workdir.join(home.dir_name());
+        // Readers look the directory up again when its mode changes, so it gets its name when it is complete.
+        let fresh = workdir.join(format!("{}.{pid}.new", home.dir_name()));
+        DirBuilder::new().mode(DIR_MODE).create(&fresh)?;
+        fs::set_permissions(&fresh, Permissions::from_mode(DIR_MODE))?;
+        give(&fresh, owner)?;
+        let index = Index::create(&fresh, pid, birth, owner)?;
+        fs::rename(&fresh, &dir)?;
+        let set = Set { dir: dir.clone(), home, owner, birth, next_file: AtomicU64::new(0), index: Mutex::new(index) };
+        set.index.lock().moved_to(&dir);
+        Ok(Self(Arc::new(set)))
+    }
+
+    /// Takes the directory as it is, empty and ours: a jailed worker may not make it, the manager does that.
+    pub fn adopt(workdir: &Path, home: Home, pid: u32) -> io::Result<Self> {
+        let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let dir = workdir.join(home.dir_name());
+        let index = Index::create(&dir, pid, birth, None)?;
+        let set = Set { dir, home, owner: None, birth, next_file: AtomicU64::new(0), index: Mutex::new(index) };
+        Ok(Self(Arc::new(set)))
+    }
+
+    /// Whose set it is.
+    pub fn home(&self) -> Home {
+        self.0.home
+    }
+
+    /// When it was made, in seconds since 1970.
+    pub fn birth(&self) -> u64 {
+        self.0.birth
+    }
+
+    /// Makes a segment of `len` zero bytes that readers don't know of yet: fill it, then [`Segment::publish`] it.
+    /// `class` and `ident` must have no white space; `ident` may be empty.
+    pub fn prepare(&self, class: &str, ident: &str, len: usize) -> io::Result<Segment> {
+        let len = len.max(1).next_multiple_of(ALIGN);
+        let backing = Backing::create(&self.0, class, len)?;
+        Ok(Segment::new(backing, 0, len, class, ident))
+    }
+
+    /// Makes a segment that holds `data` and publishes it.
+    pub fn put(&self, class: &str, ident: &str, data: &[u8]) -> io::Result<Segment> {
+        let mut segment = self.prepare(class, ident, data.len())?;
+        segment.write(0, data);
+        segment.publish()?;
+        Ok(segment)
+    }
+
+    /// Makes a file for several segments of at most `len` bytes together, headers and rounding included.
+    pub fn cluster(&self, name: &str, len: usize) -> io::Result<Cluster> {
+        Cluster::create(&self.0, name, len)
+    }
+
+    /// A number no file or document of this set has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.0.next_file.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes the index away: readers see that this process is gone. Segments still held are no longer published.
+    /// The files stay; [`remove`] takes them away.
+    pub fn close(&self) {
+        self.0.index.lock().close();
+    }
+}
+
+/// Removes the directory of `home` and all in it; nothing there is no error.
+pub fn remove(workdir: &Path, home: Home) -> io::Result<()> {
+    match fs::remove_dir_all(workdir.join(home.dir_name())) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the index of `home`, for a process that is gone and left it.
+pub fn remove_index(workdir: &Path, home: Home) -> io::Result<()> {
+    match fs::remove_file(workdir.join(home.dir_name()).join(index::FILE_NAME)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn give(path: &Path, owner: Option<Owner>) -> io::Result<()> {
+    match owner {
+        Some(Owner { uid, gid }) => chown(path, Some(uid), Some(gid)),
+        None => Ok(()),
+    }
+}
+
+/// Creates a file that must not exist, with the mode and owner of all files here.
+fn new_file(path: &Path, owner: Option<Owner>) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    give(path, owner)?;
+    Ok(file)
+}
+
+/// A mapped file; it goes when the last segment in it goes.
+#[derive(Debug)]
+struct Backing {
+    set: Arc<Set>,
+    name: String,
+    map: Map,
+    /// Line of the file itself, for a cluster.
+    line: Option<u64>,
+}
+
+impl Backing {
+    fn create(set: &Arc<Set>, class: &str, len: usize) -> io::Result<Backing> {
+        let number = set.next_file.fetch_add(1, Ordering::Relaxed);
+        // Unique within the directory, and unlike any name an earlier life used there.
+        let unique = (set.birth << 32) ^ (u64::from(std::process::id()) << 24) ^ number;
+        let name = format!("_.{class}.{unique:016x}");
+        let path = set.dir.join(&name);
+        let file = new_file(&path, set.owner)?;
+        let map = Map::create(&file, len.next_multiple_of(PAGE)).inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })?;
+        Ok(Backing { set: Arc::clone(set), name, map, line: None })
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        if let Some(line) = self.line {
+            self.set.index.lock().remove(line);
+        }
+        let _ = fs::remove_file(self.set.dir.join(&self.name));
+    }
+}
+
+/// A piece of shared memory. Dropping it unpublishes it and removes its file.
+#[derive(Debug)]
+pub struct Segment {
+    backing: Arc<Backing>,
+    offset: usize,
+    len: usize,
+    class: String,
+    ident: String,
+    line: Option<u64>,
+}
+
+impl Segment {
+    fn new(backing: impl Into<Arc<Backing>>, offset: usize, len: usize, class: &str, ident: &str) -> Self {
+        debug_assert!(!class.contains(char::is_whitespace) && !ident.contains(char::is_whitespace));
+        let (class, ident) = (class.to_owned(), ident.to_owned());
+        Self { backing: backing.into(), offset, len, class, ident, line: None }
+    }
+
+    /// Tells readers of it. Once is enough.
+    pub fn publish(&mut self) -> io::Result<()> {
+        if self.line.is_none() {
+            let file = &self.backing.name;
+            let text = format!("{file} {} {} {} {}", self.offset, self.len, self.class, self.ident);
+            self.line = Some(self.backing.set.index.lock().add(text)?);
+        }
+        Ok(())
+    }
+
+    /// Usable bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a segment has at least 8 bytes.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Copies `data` to byte `at`; panics when it does not fit.
+    pub fn write(&self, at: usize, data: &[u8]) {
+        assert!(at + data.len() <= self.len, "{} bytes at {at} of a segment of {}", data.len(), self.len);
+        self.backing.map.write(self.offset + at, data);
+    }
+
+    /// Replaces the content by text and a final NUL; what does not fit is cut.
+    pub fn write_text(&self, text: &[u8]) {
+        write_text(&self.backing.map, self.offset, self.len, text);
+    }
+
+    /// The text up to the first NUL.
+    pub fn read_text(&self) -> Vec<u8> {
+        read_text(&self.backing.map, self.offset, self.len)
+    }
+
+    /// Its file, opened again for reading and writing, to be passed to another process (see [`Shared`]).
+    pub fn open_file(&self) -> io::Result<OwnedFd> {
+        let path = self.backing.set.dir.join(&self.backing.name);
+        Ok(OpenOptions::new().read(true).write(true).open(path)?.into())
+    }
+
+    pub(crate) fn map(&self) -> &Map {
+        &self.backing.map
+    }
+
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Some(line) = self.line {
+            self.backing.set.index.lock().remove(line);
+        }
+    }
+}
+
+/// A segment of another process, by a descriptor that process passed on: the worker writes its panic report so.
+#[derive(Debug)]
+pub struct Shared(Map);
+
+impl Shared {
+    /// Maps the whole file.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        let file = File::from(fd);
+        let len = file.metadata()?.size() as usize;
+        Ok(Self(Map::of(&file, len)?))
+    }
+
+    /// Replaces the content by text and a final NUL; what does not fit is cut.
+    pub fn write_text(&self, text: &[u8]) {
+        write_text(&self.0, 0, self.0.len(), text);
+    }
+
+    /// The text up to the first NUL.
+    pub fn read_text(&self) -> Vec<u8> {
+        read_text(&self.0, 0, self.0.len())
+    }
+}
+
+fn write_text(map: &Map, offset: usize, len: usize, text: &[u8]) {
+    let cut = &text[..text.len().min(len - 1)];
+    map.write(offset, cut);
+    map.write(offset + cut.len(), &[0]);
+}
+
+fn read_text(map: &Map, offset: usize, len: usize) -> Vec<u8> {
+    map.bytes(offset, len).iter().map(|b| b.load(Ordering::Relaxed)).take_while(|b| *b != 0).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! CLI commands: name, syntax, number of arguments, help, who serves them.
+
+/// Which process answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Served {
+    /// The manager.
+    Manager,
+    /// The worker; the manager passes it on.
+    Worker,
+}
+
+/// What is known of a command.
+#[derive(Debug)]
+pub struct Command {
+    /// Name.
+    pub name: &'static str,
+    /// Short help: name and arguments.
+    pub syntax: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// More about it, or empty.
+    pub doc: &'static str,
+    /// Fewest arguments, `-j` not counted.
+    pub min_args: usize,
+    /// Most arguments, `-j` not counted; `None` is any number.
+    pub max_args: Option<usize>,
+    /// Who answers.
+    pub served: Served,
+    /// Whether plain `help` leaves it out (`help -d` shows these, `help -a` all).
+    pub debug: bool,
+    /// Whether it is known before authentication.
+    pub open: bool,
+    /// Whether it has a `-j` form.
+    pub json: bool,
+}
+
+macro_rules! flag {
+    (debug $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"debug"))* };
+    (open $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"open"))* };
+    (json $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"json"))* };
+}
+
+macro_rules! commands {
+    ($($name:literal $syntax:literal $help:literal $doc:literal $min:literal $max:expr, $served:ident [$($flag:ident)*];)*) => {
+        /// Every command, sorted by name.
+        pub static COMMANDS: &[Command] = &[$(Command {
+            name: $name,
+            syntax: $syntax,
+            help: $help,
+            doc: $doc,
+            min_args: $min,
+            max_args: $max,
+            served: Served::$served,
+            debug: flag!(debug $($flag)*),
+            open: flag!(open $($flag)*),
+            json: flag!(json $($flag)*),
+        }),*];
+    };
+}
+
+commands! {
+    "auth" "auth <response>" "Authenticate." "" 1 Some(1), Manager [open];
+    "backend.list" "backend.list [-j] [-p] [<backend_pattern>]" "List backends." "-p adds the state of probes." 0 Some(2), Worker [json];
+    "backend.set_health" "backend.set_health <backend_pattern> [auto|healthy|sick]" "Set the health of matching backends." "auto leaves it to the probe." 2 Some(2), Worker [];
+    "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [];
+    "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
+    "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
+    "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
+    "debug.listen_address" "debug.listen_address" "Show the addresses listened on." "" 0 Some(0), Worker [debug];
+    "debug.panic.master" "debug.panic.master" "Make the manager panic." "" 0 Some(0), Manager [debug];
+    "debug.panic.worker" "debug.panic.worker" "Make the worker panic." "" 0 Some(0), Worker [debug];
+    "debug.persistent" "debug.persistent [<stevedore> [<cmd>]]" "Stores that outlive the worker; none here." "" 0 Some(2), Worker [debug];
+    "debug.reqpool.fail" "debug.reqpool.fail" "Make requests find no memory, as told by a string of F and _." "" 1 Some(1), Worker [debug];
+    "debug.shutdown.delay" "debug.shutdown.delay" "Delay the end of the worker by some seconds." "" 1 Some(1), Worker [debug];
+    "debug.srandom" "debug.srandom" "Seed the random numbers." "" 0 Some(1), Worker [debug];
+    "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
+    "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
+    "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
+    "panic.clear" "panic.clear [-z]" "Forget the last panic; -z also clears the counters of it." "" 0 Some(1), Manager [];
+    "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
+    "param.reset" "param.reset <param>" "Set a parameter to its default." "" 1 Some(1), Manager [];
+    "param.set" "param.set [-j] <param> <value>" "Set a parameter." "" 2 Some(2), Manager [json];
+    "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
+    "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
+    "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
+    "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
+    "start" "start" "Start the worker." "" 0 Some(0), Manager [];
+    "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
+    "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
+    "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
+    "vcl.deps" "vcl.deps [-j]" "List VCLs and what they depend on." "" 0 Some(0), Manager [json];
+    "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "All that match go, or none when something else depends on one." 1 None, Manager [];
+    "vcl.inline" "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]" "Compile and load VCL given here." "" 2 Some(3), Manager [];
+    "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Manager [];
+    "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Manager [json];
+    "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Manager [];
+    "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also what it includes." "" 0 Some(2), Worker [];
+    "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Manager [];
+    "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];
+    "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Manager [];
+}
+
+/// The command of this name.
+pub fn lookup(name: &str) -> Option<&'static Command> {
+    COMMANDS.binary_search_by(|c| c.name.cmp(name)).ok().map(|i| &COMMANDS[i])
+}
+
+/// Which commands `help` shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filter {
+    /// Those for operators.
+    Plain,
+    /// Those for debugging (`-d`).
+    Debug,
+    /// All (`-a`).
+    All,
+}
+
+/// The text of `help`: one line for each command.
+/// `authenticated`: whether the caller may use more than the few open ones; `served`: only that side's, or all.
+pub fn help(filter: Filter, authenticated: bool, served: Option<Served>) -> String {
+    let shown = |c: &&Command| filter == Filter::All || c.debug == (filter == Filter::Debug);
+    chosen(authenticated, served).filter(shown).map(|c| format!("{}\n", c.syntax)).collect()
+}
+
+/// The text of `help NAME`.
+pub fn help_one(command: &Command) -> String {
+    format!("{}\n{}\n", command.syntax, command.help)
+}
+
+/// The objects of `help -j`, as they follow the JSON head: each begins with `,\n`.
+pub fn help_json(authenticated: bool, served: Option<Served>) -> String {
+    use crate::json::quote;
+    let object = |c: &Command| {
+        format!(
+            ",\n  {{\n    \"request\": {},\n    \"syntax\": {},\n    \"help\": {},\n    \"minarg\": {},\n    \
+             \"maxarg\": {},\n    \"flags\": {},\n    \"json\": {}\n  }}",
+            quote(c.name),
+            quote(c.syntax),
+            quote(c.help),
+            c.min_args,
+            c.max_args.map_or(-1, |n| n as i64),
+            quote(if c.debug { "d" } else { "" }),
+            c.json
+        )
+    };
+    chosen(authenticated, served).map(object).collect()
+}
+
+fn chosen(authenticated: bool, served: Option<Served>) -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(move |c| (authenticated || c.open) && served.is_none_or(|s| s == c.served))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorted_by_name() {
+        assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(COMMANDS.iter().all(|c| c.syntax.starts_with(c.name)));
+        assert!(lookup("vcl.list").is_some_and(|c| c.json && !c.open && !c.debug));
+        assert!(lookup("nonsense").is_none());
+    }
+
+    #[test]
+    fn before_authentication() {
+        let open = "auth <response>\nbanner\nhelp [-j|<command>]\nping [-j] [<timestamp>]\nquit\n";
+        assert_eq!(help(Filter::Plain, false, None), open);
+        assert!(help(Filter::Debug, true, None).contains("debug.xid"));
+        assert!(help_json(true, None).starts_with(",\n  {\n    \"request\": \"auth\""));
+    }
+}

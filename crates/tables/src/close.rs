@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Why a session or backend connection ended: the second words of SessClose, BackendClose and of the `sc_*` counters.
+
+use crate::counters::{Counter, Main};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident $text:literal $counter:ident $is_err:literal;)*) => {
+        /// Why a connection was closed.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum SessClose {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl SessClose {
+            /// Every reason, in the order of the counters.
+            pub const ALL: &'static [SessClose] = &[$(SessClose::$variant),*];
+
+            /// The word the log shows (`REM_CLOSE`, ...).
+            pub const fn text(self) -> &'static str {
+                match self { $(SessClose::$variant => $text,)* }
+            }
+
+            /// Whether this also counts as `MAIN.sess_closed_err`.
+            pub const fn is_err(self) -> bool {
+                match self { $(SessClose::$variant => $is_err,)* }
+            }
+
+            /// The counter of this reason.
+            pub fn counter(self, main: &Main) -> &Counter {
+                match self { $(SessClose::$variant => &main.$counter,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The peer closed.
+    RemClose "REM_CLOSE" sc_rem_close false;
+    /// The client asked for it (`Connection: close`).
+    ReqClose "REQ_CLOSE" sc_req_close false;
+    /// The client speaks HTTP/1.0 and did not ask to keep the connection.
+    ReqHttp10 "REQ_HTTP10" sc_req_http10 true;
+    /// A request or response that breaks the protocol.
+    RxBad "RX_BAD" sc_rx_bad true;
+    /// The request body could not be read.
+    RxBody "RX_BODY" sc_rx_body true;
+    /// Bytes that are no request at all.
+    RxJunk "RX_JUNK" sc_rx_junk true;
+    /// A head larger than allowed.
+    RxOverflow "RX_OVERFLOW" sc_rx_overflow true;
+    /// Too slow in sending a head.
+    RxTimeout "RX_TIMEOUT" sc_rx_timeout true;
+    /// Nothing for `timeout_idle`.
+    RxCloseIdle "RX_CLOSE_IDLE" sc_rx_close_idle false;
+    /// The end of a piped transaction.
+    TxPipe "TX_PIPE" sc_tx_pipe false;
+    /// Writing failed.
+    TxError "TX_ERROR" sc_tx_error true;
+    /// The end of a body without framing.
+    TxEof "TX_EOF" sc_tx_eof false;
+    /// The backend or VCL asked for it.
+    RespClose "RESP_CLOSE" sc_resp_close false;
+    /// Some resource ran out.
+    Overload "OVERLOAD" sc_overload true;
+    /// More pipes than `pipe_sess_max`.
+    PipeOverflow "PIPE_OVERFLOW" sc_pipe_overflow true;
+    /// The object ended before the range that was announced.
+    RangeShort "RANGE_SHORT" sc_range_short true;
+    /// HTTP/2 is not accepted here.
+    ReqHttp20 "REQ_HTTP20" sc_req_http20 true;
+    /// VCL failed.
+    VclFailure "VCL_FAILURE" sc_vcl_failure true;
+}
+
+impl std::fmt::Display for SessClose {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.text())
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Counters: sets of 64-bit numbers in shared memory, and the JSON document that tells tools what each number is.
+//!
+//! A set is a `#[repr(C)]` struct of nothing but [`Counter`]s; `shm::vsc` places it in shared memory.
+
+mod doc;
+mod sets;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use doc::json_doc;
+pub use sets::*;
+
+/// One number that other processes may read at any time. Relaxed: a counter orders nothing.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    #[inline]
+    pub fn inc(&self) {
+        self.add(1);
+    }
+
+    /// Takes `n` off; a gauge may wrap below 0 for a moment.
+    #[inline]
+    pub fn sub(&self, n: u64) {
+        self.0.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    /// Takes one off.
+    #[inline]
+    pub fn dec(&self) {
+        self.sub(1);
+    }
+
+    /// Stores `n`.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a number means over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Each bit has a meaning.
+    Bitmap,
+}
+
+/// Who wants to see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Everybody.
+    Info,
+    /// Who looks for the cause of something.
+    Diag,
+    /// Developers.
+    Debug,
+}
+
+/// How to show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// A plain number.
+    Integer,
+    /// A number of bytes.
+    Bytes,
+    /// Bits, in hex.
+    Bitmap,
+    /// Seconds.
+    Duration,
+}
+
+/// What is known of one counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Elem {
+    /// Name within the set.
+    pub name: &'static str,
+    /// Type.
+    pub kind: Kind,
+    /// Level.
+    pub level: Level,
+    /// Format.
+    pub format: Format,
+    /// Group (`wrk`, `ban_mtx`) or empty.
+    pub group: &'static str,
+    /// Short text.
+    pub oneliner: &'static str,
+    /// Long text, often empty.
+    pub docs: &'static str,
+}
+
+mod sealed {
+    /// Only structs of nothing but `Counter`s, declared in `sets`, are sets: `shm` relies on it.
+    pub trait Sealed {}
+}
+
+/// A set of counters: a `repr(C)` struct whose fields are all [`Counter`]s, one for each of `ELEMS`, in that order.
+/// Any bytes are a valid value of it, which is what lets `shm` lay it over shared memory.
+pub trait Set: sealed::Sealed + Default + Send + Sync + 'static {
+    /// Name of the set (`MAIN`), the first part of a counter's full name.
+    const NAME: &'static str;
+    /// Where tools show the set.
+    const ORDER: u32;
+    /// Short text.
+    const ONELINER: &'static str;
+    /// The counters.
+    const ELEMS: &'static [Elem];
+
+    /// The counter at `index` of `ELEMS`.
+    fn counter(&self, index: usize) -> Option<&Counter>;
+
+    /// The counter of this name.
+    fn by_name(&self, name: &str) -> Option<&Counter> {
+        self.counter(Self::ELEMS.iter().position(|e| e.name == name)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

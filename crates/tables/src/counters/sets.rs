@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The counters themselves, each set in the order of varnish-7.1's shared memory; our own come last.
+//!
+//! A row: name, type, level, format, group, short text, and a long text where the short one is not enough.
+
+use super::{Counter, Elem, Format, Kind, Level, Set};
+
+macro_rules! set {
+    ($(#[$doc:meta])* $ty:ident $name:literal $order:literal $oneliner:literal;
+     $($(#[$_m:meta])* $field:ident: $kind:ident $level:ident $format:ident $group:literal $text:literal $(=> $docs:literal)?;)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        pub struct $ty {
+            $(#[doc = $text] pub $field: Counter,)*
+        }
+
+        impl super::sealed::Sealed for $ty {}
+
+        impl Set for $ty {
+            const NAME: &'static str = $name;
+            const ORDER: u32 = $order;
+            const ONELINER: &'static str = $oneliner;
+            const ELEMS: &'static [Elem] = &[$(Elem {
+                name: stringify!($field),
+                kind: Kind::$kind,
+                level: Level::$level,
+                format: Format::$format,
+                group: $group,
+                oneliner: $text,
+                docs: concat!("" $(, $docs)?),
+            }),*];
+
+            fn counter(&self, index: usize) -> Option<&Counter> {
+                [$(&self.$field),*].get(index).copied()
+            }
+        }
+    };
+}
+
+set! {
+    /// The worker as a whole.
+    Main "MAIN" 10 "Main counters";
+    summs: Counter Debug Integer "wrk" "Times a thread's counts were added to these";
+    uptime: Counter Info Duration "" "How long the worker has been running";
+    sess_conn: Counter Info Integer "wrk" "Client connections accepted";
+    sess_fail: Counter Info Integer "wrk" "Client connections that could not be accepted";
+    sess_fail_econnaborted: Counter Info Integer "wrk" "Accept failed: the connection was aborted";
+    sess_fail_eintr: Counter Info Integer "wrk" "Accept failed: interrupted";
+    sess_fail_emfile: Counter Info Integer "wrk" "Accept failed: no descriptor left";
+    sess_fail_ebadf: Counter Info Integer "wrk" "Accept failed: bad descriptor";
+    sess_fail_enomem: Counter Info Integer "wrk" "Accept failed: no memory left";
+    sess_fail_other: Counter Info Integer "wrk" "Accept failed: any other reason";
+    client_req_400: Counter Info Integer "wrk" "Requests refused as malformed (400)";
+    client_req_417: Counter Info Integer "wrk" "Requests with an expectation nobody meets (417)";
+    client_req: Counter Info Integer "wrk" "Good client requests";
+    esi_req: Counter Info Integer "wrk" "ESI includes requested";
+    cache_hit: Counter Info Integer "wrk" "Lookups that hit";
+    cache_hit_grace: Counter Info Integer "wrk" "Hits on an object past its ttl";
+    cache_hitpass: Counter Info Integer "wrk" "Lookups that found hit-for-pass";
+    cache_hitmiss: Counter Info Integer "wrk" "Lookups that found hit-for-miss";
+    cache_miss: Counter Info Integer "wrk" "Lookups that missed";
+    beresp_uncacheable: Counter Info Integer "wrk" "Backend responses that may not be cached";
+    beresp_shortlived: Counter Info Integer "wrk" "Backend responses with a life below shortlived";
+    backend_conn: Counter Info Integer "" "Backend connections made";
+    backend_unhealthy: Counter Info Integer "" "Backend connections not tried: unhealthy";
+    backend_busy: Counter Info Integer "" "Backend connections not tried: at the maximum";
+    backend_fail: Counter Info Integer "" "Backend connections that failed";
+    backend_reuse: Counter Info Integer "" "Backend connections used again";
+    backend_recycle: Counter Info Integer "" "Backend connections put back for use";
+    backend_retry: Counter Info Integer "" "Backend requests sent again on a fresh connection";
+    fetch_head: Counter Info Integer "wrk" "Fetches without a body: HEAD";
+    fetch_length: Counter Info Integer "wrk" "Fetches with Content-Length";
+    fetch_chunked: Counter Info Integer "wrk" "Fetches with chunked framing";
+    fetch_eof: Counter Info Integer "wrk" "Fetches that end with the connection";
+    fetch_bad: Counter Info Integer "wrk" "Fetches whose framing is unknown";
+    fetch_none: Counter Info Integer "wrk" "Fetches without a body";
+    fetch_1xx: Counter Info Integer "wrk" "Fetches without a body: status 1xx";
+    fetch_204: Counter Info Integer "wrk" "Fetches without a body: status 204";
+    fetch_304: Counter Info Integer "wrk" "Fetches answered by 304";
+    fetch_failed: Counter Info Integer "wrk" "Fetches that failed";
+    fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction";
+    pools: Gauge Info Integer "" "Thread pools";
+    threads: Gauge Info Integer "" "Transactions in progress" => "Each request or fetch in progress counts as one thread, as it would occupy one in Varnish.";
+    threads_limited: Counter Info Integer "" "Times thread_pool_max was reached";
+    threads_created: Counter Info Integer "" "Threads started";
+    threads_destroyed: Counter Info Integer "" "Threads ended";
+    threads_failed: Counter Info Integer "" "Threads that could not be started";
+    thread_queue_len: Gauge Info Integer "" "Requests waiting for their turn";
+    busy_sleep: Counter Info Integer "wrk" "Requests parked on a busy object";
+    busy_wakeup: Counter Info Integer "wrk" "Parked requests that went on";
+    busy_killed: Counter Info Integer "" "Parked requests that were given up";
+    sess_queued: Counter Info Integer "" "Sessions that waited for their turn";
+    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full";
+    req_dropped: Counter Info Integer "" "Requests refused, the queue being full";
+    n_object: Gauge Info Integer "wrk" "Objects in the cache";
+    n_vampireobject: Gauge Diag Integer "wrk" "Objects known but not yet raised";
+    n_objectcore: Gauge Info Integer "wrk" "Objcores";
+    n_objecthead: Gauge Info Integer "wrk" "Objheads";
+    n_backend: Gauge Info Integer "" "Backends";
+    n_expired: Counter Info Integer "" "Objects that expired";
+    n_lru_nuked: Counter Info Integer "" "Objects evicted for room";
+    n_lru_moved: Counter Diag Integer "" "Objects moved in the order of eviction";
+    n_lru_limited: Counter Info Integer "" "Times nuke_limit was reached";
+    losthdr: Counter Info Integer "" "Heads with more lines than http_max_hdr";
+    s_sess: Counter Info Integer "wrk" "Sessions seen";
+    n_pipe: Gauge Info Integer "" "Pipes in progress";
+    pipe_limited: Counter Info Integer "wrk" "Times pipe_sess_max was reached";
+    s_pipe: Counter Info Integer "wrk" "Pipes seen";
+    s_pass: Counter Info Integer "wrk" "Passes seen";
+    s_fetch: Counter Info Integer "wrk" "Fetches started";
+    s_bgfetch: Counter Info Integer "wrk" "Background fetches started";
+    s_synth: Counter Info Integer "wrk" "Synthetic responses";
+    s_req_hdrbytes: Counter Info Bytes "wrk" "Request head bytes";
+    s_req_bodybytes: Counter Info Bytes "wrk" "Request body bytes";
+    s_resp_hdrbytes: Counter Info Bytes "wrk" "Response head bytes";
+    s_resp_bodybytes: Counter Info Bytes "wrk" "Response body bytes";
+    s_pipe_hdrbytes: Counter Info Bytes "wrk" "Head bytes of piped requests";
+    s_pipe_in: Counter Info Bytes "wrk" "Bytes piped from clients";
+    s_pipe_out: Counter Info Bytes "wrk" "Bytes piped to clients";
+    sess_closed: Counter Info Integer "wrk" "Sessions closed";
+    sess_closed_err: Counter Info Integer "" "Sessions closed with an error";
+    sess_readahead: Counter Info Integer "wrk" "Requests already read with the one before";
+    sess_herd: Counter Diag Integer "wrk" "Sessions put to wait between requests";
+    sc_rem_close: Counter Diag Integer "" "Connections closed: the client closed";
+    sc_req_close: Counter Diag Integer "" "Connections closed: the client asked for it";
+    sc_req_http10: Counter Diag Integer "" "Connections closed: HTTP/1.0";
+    sc_rx_bad: Counter Diag Integer "" "Connections closed: broken protocol";
+    sc_rx_body: Counter Diag Integer "" "Connections closed: request body failed";
+    sc_rx_junk: Counter Diag Integer "" "Connections closed: junk received";
+    sc_rx_overflow: Counter Diag Integer "" "Connections closed: head too large";
+    sc_rx_timeout: Counter Diag Integer "" "Connections closed: too slow";
+    sc_rx_close_idle: Counter Diag Integer "" "Connections closed: idle";
+    sc_tx_pipe: Counter Diag Integer "" "Connections closed: piped";
+    sc_tx_error: Counter Diag Integer "" "Connections closed: write failed";
+    sc_tx_eof: Counter Diag Integer "" "Connections closed: body ended with the connection";
+    sc_resp_close: Counter Diag Integer "" "Connections closed: backend or VCL asked for it";
+    sc_overload: Counter Diag Integer "" "Connections closed: out of some resource";
+    sc_pipe_overflow: Counter Diag Integer "" "Connections closed: too many pipes";
+    sc_range_short: Counter Diag Integer "" "Connections closed: range cut short";
+    sc_req_http20: Counter Diag Integer "" "Connections closed: HTTP/2 not accepted";
+    sc_vcl_failure: Counter Diag Integer "" "Connections closed: VCL failed";
+    client_resp_500: Counter Diag Integer "wrk" "Requests answered 500 for lack of room";
+    ws_backend_overflow: Counter Diag Integer "wrk" "Backend workspaces that ran full";
+    ws_client_overflow: Counter Diag Integer "wrk" "Client workspaces that ran full";
+    ws_thread_overflow: Counter Diag Integer "wrk" "Thread workspaces that ran full";
+    ws_session_overflow: Counter Diag Integer "" "Session workspaces that ran full";
+    shm_records: Counter Diag Integer "" "Log records";
+    shm_writes: Counter Diag Integer "" "Writes to the log";
+    shm_flushes: Counter Diag Integer "" "Writes because a transaction's buffer was full";
+    shm_cont: Counter Diag Integer "" "Times the log's lock was found taken";
+    shm_cycles: Counter Diag Integer "" "Times the log began again at its start";
+    backend_req: Counter Info Integer "" "Requests sent to backends";
+    n_vcl: Gauge Info Integer "" "VCLs loaded";
+    n_vcl_avail: Gauge Diag Integer "" "VCLs available";
+    n_vcl_discard: Gauge Diag Integer "" "VCLs discarded and still in use";
+    vcl_fail: Counter Info Integer "wrk" "VCL failures";
+    bans: Gauge Info Integer "ban_mtx" "Bans";
+    bans_completed: Gauge Diag Integer "ban_mtx" "Bans nothing needs to be tested against";
+    bans_obj: Gauge Diag Integer "ban_mtx" "Bans that test obj alone";
+    bans_req: Gauge Diag Integer "ban_mtx" "Bans that test req";
+    bans_added: Counter Diag Integer "ban_mtx" "Bans added";
+    bans_deleted: Counter Diag Integer "ban_mtx" "Bans deleted";
+    bans_tested: Counter Diag Integer "ban_mtx" "Objects tested at lookup";
+    bans_obj_killed: Counter Diag Integer "ban_mtx" "Objects killed at lookup";
+    bans_lurker_tested: Counter Diag Integer "ban_mtx" "Objects tested by the lurker";
+    bans_tests_tested: Counter Diag Integer "ban_mtx" "Tests made at lookup";
+    bans_lurker_tests_tested: Counter Diag Integer "ban_mtx" "Tests made by the lurker";
+    bans_lurker_obj_killed: Counter Diag Integer "ban_mtx" "Objects killed by the lurker";
+    bans_lurker_obj_killed_cutoff: Counter Diag Integer "ban_mtx" "Objects killed by the lurker beyond ban_cutoff";
+    bans_dups: Counter Diag Integer "ban_mtx" "Bans made superfluous by a later equal one";
+    bans_lurker_contention: Counter Diag Integer "ban_mtx" "Times the lurker gave way to lookup";
+    bans_persisted_bytes: Gauge Diag Bytes "ban_mtx" "Bytes of bans that outlive the worker";
+    bans_persisted_fragmentation: Gauge Diag Bytes "ban_mtx" "Bytes of those that are dead";
+    n_purges: Counter Info Integer "" "Purges executed";
+    n_obj_purged: Counter Info Integer "" "Objects purged";
+    exp_mailed: Counter Diag Integer "" "Objects handed to expiry";
+    exp_received: Counter Diag Integer "" "Objects expiry took up";
+    hcb_nolock: Counter Debug Integer "wrk" "Lookups without a lock";
+    hcb_lock: Counter Debug Integer "" "Lookups with a lock";
+    hcb_insert: Counter Debug Integer "" "Objheads inserted";
+    esi_errors: Counter Diag Integer "" "ESI markup that was wrong";
+    esi_warnings: Counter Diag Integer "" "ESI markup that was doubtful";
+    vmods: Gauge Info Integer "" "Vmods loaded";
+    n_gzip: Counter Info Integer "" "Bodies compressed";
+    n_gunzip: Counter Info Integer "" "Bodies uncompressed";
+    n_test_gunzip: Counter Info Integer "" "Bodies whose compression was only checked";
+    // From here on our own: 7.1 has none of these.
+    sess_limited: Counter Info Integer "" "Connections refused: max_sessions";
+    sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
+    accept_paused: Counter Info Integer "" "Times accepting paused for lack of descriptors";
+    head_timeout: Counter Info Integer "" "Connections closed: head slower than timeout_head";
+    recv_rate_low: Counter Info Integer "" "Connections closed: body slower than min_recv_rate";
+    send_rate_low: Counter Info Integer "" "Connections closed: client slower than min_send_rate";
+    req_panic: Counter Info Integer "" "Transactions ended by a fault of our own";
+    vcl_panic: Counter Info Integer "" "... of which while running VCL";
+    regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
+    vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
+    waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
+    backend_queued: Counter Info Integer "" "Fetches that waited for a backend connection";
+    backend_queue_full: Counter Info Integer "" "Fetches refused: backend_queue_limit";
+    backend_queue_timeout: Counter Info Integer "" "Fetches refused: backend_queue_timeout";
+    mem_used: Gauge Info Bytes "" "Memory counted against memory_limit";
+    mem_trim: Counter Info Integer "" "Memory steps: pools trimmed";
+    mem_evict: Counter Info Integer "" "Memory steps: objects evicted";
+    mem_bgfetch: Counter Info Integer "" "Memory steps: background fetches refused";
+    mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
+    stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
+}
+
+set! {
+    /// The manager; survives workers.
+    Mgt "MGT" 20 "Management process";
+    uptime: Counter Info Duration "" "How long the manager has been running";
+    child_start: Counter Diag Integer "" "Workers started";
+    child_exit: Counter Diag Integer "" "Workers that ended by themselves, cleanly";
+    child_stop: Counter Diag Integer "" "Workers stopped";
+    child_died: Counter Diag Integer "" "Workers that died of a signal";
+    child_dump: Counter Diag Integer "" "Workers that left a core";
+    child_panic: Counter Diag Integer "" "Workers that panicked";
+}
+
+set! {
+    /// One store of kind malloc.
+    Sma "SMA" 40 "Storage in memory";
+    c_req: Counter Info Integer "" "Allocations asked for";
+    c_fail: Counter Info Integer "" "Allocations that failed";
+    c_bytes: Counter Info Bytes "" "Bytes ever allocated";
+    c_freed: Counter Info Bytes "" "Bytes ever freed";
+    g_alloc: Gauge Info Integer "" "Allocations outstanding";
+    g_bytes: Gauge Info Bytes "" "Bytes outstanding";
+    g_space: Gauge Info Bytes "" "Bytes free";
+}
+
+set! {
+    /// One store of kind file.
+    Smf "SMF" 50 "Storage in a file";
+    c_req: Counter Info Integer "" "Allocations asked for";
+    c_fail: Counter Info Integer "" "Allocations that failed";
+    c_bytes: Counter Info Bytes "" "Bytes ever allocated";
+    c_freed: Counter Info Bytes "" "Bytes ever freed";
+    g_alloc: Gauge Info Integer "" "Allocations outstanding";
+    g_bytes: Gauge Info Bytes "" "Bytes outstanding";
+    g_space: Gauge Info Bytes "" "Bytes free";
+    g_smf: Gauge Info Integer "" "Extents";
+    g_smf_frag: Gauge Info Integer "" "Small free extents";
+    g_smf_large: Gauge Info Integer "" "Large free extents";
+}
+
+set! {
+    /// One store of kind umem; none here.
+    Smu "SMU" 40 "Storage in umem";
+    c_req: Counter Info Integer "" "Allocations asked for";
+    c_fail: Counter Info Integer "" "Allocations that failed";
+    c_bytes: Counter Info Bytes "" "Bytes ever allocated";
+    c_freed: Counter Info Bytes "" "Bytes ever freed";
+    g_alloc: Gauge Info Integer "" "Allocations outstanding";
+    g_bytes: Gauge Info Bytes "" "Bytes outstanding";
+    g_space: Gauge Info Bytes "" "Bytes free";
+}
+
+set! {
+    /// One backend of one VCL.
+    Vbe "VBE" 60 "Backend";
+    happy: Bitmap Info Bitmap "" "Probe results, newest in bit 0" => "Bit 0 is the newest probe; a set bit is a good one.";
+    bereq_hdrbytes: Counter Info Bytes "" "Request head bytes";
+    bereq_bodybytes: Counter Info Bytes "" "Request body bytes";
+    beresp_hdrbytes: Counter Info Bytes "" "Response head bytes";
+    beresp_bodybytes: Counter Info Bytes "" "Response body bytes";
+    pipe_hdrbytes: Counter Info Bytes "" "Head bytes of piped requests";
+    pipe_out: Counter Info Bytes "" "Bytes piped to the backend";
+    pipe_in: Counter Info Bytes "" "Bytes piped from the backend";
+    conn: Gauge Info Integer "" "Concurrent connections used" => "Concurrent connections used: those that carry a request now, pipes included.";
+    req: Counter Info Integer "" "Requests sent";
+    unhealthy: Counter Info Integer "" "Fetches not tried: unhealthy";
+    busy: Counter Info Integer "" "Fetches not tried: at the maximum";
+    fail: Counter Info Integer "" "Connections that failed";
+    fail_eacces: Counter Diag Integer "" "Connections failed: not permitted";
+    fail_eaddrnotavail: Counter Diag Integer "" "Connections failed: no local address";
+    fail_econnrefused: Counter Diag Integer "" "Connections failed: refused";
+    fail_enetunreach: Counter Diag Integer "" "Connections failed: unreachable";
+    fail_etimedout: Counter Diag Integer "" "Connections failed: timed out";
+    fail_other: Counter Diag Integer "" "Connections failed: any other reason";
+    helddown: Counter Diag Integer "" "Connections not tried soon after a failure";
+}
+
+set! {
+    /// A pool of reusable structures.
+    Mempool "MEMPOOL" 30 "Memory pool";
+    live: Gauge Debug Integer "" "In use";
+    pool: Gauge Debug Integer "" "In reserve";
+    sz_wanted: Gauge Debug Bytes "" "Bytes asked for";
+    sz_actual: Gauge Debug Bytes "" "Bytes given";
+    allocs: Counter Debug Integer "" "Taken";
+    frees: Counter Debug Integer "" "Given back";
+    recycle: Counter Debug Integer "" "Taken from the reserve";
+    timeout: Counter Debug Integer "" "Reserve dropped for age";
+    toosmall: Counter Debug Integer "" "Reserve dropped for size";
+    surplus: Counter Debug Integer "" "Reserve dropped for number";
+    randry: Counter Debug Integer "" "Times the reserve was empty";
+}
+
+set! {
+    /// A class of locks.
+    Lck "LCK" 70 "Lock";
+    creat: Counter Debug Integer "" "Locks made";
+    destroy: Counter Debug Integer "" "Locks destroyed";
+    locks: Counter Debug Integer "" "Times the lock was taken";
+    dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)";
+    dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)";
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Parameters: their values ([`Params`]), what is known of each ([`Spec`]), setting and showing them as `param.set` and
+//! `param.show` do, and the lines in which the manager hands all values to the worker.
+//!
+//! [`Params`] is plain data: share it as `Arc<Params>` and replace it whole when something changes.
+
+mod bits;
+mod limits;
+mod old;
+mod show;
+mod table;
+mod value;
+
+pub use bits::{DebugBit, DebugBits, ExperimentalBit, ExperimentalBits, FeatureBit, FeatureBits};
+pub use show::{Show, rst};
+pub use table::{Params, SPECS};
+pub use value::{Kind, PoolParam, Value, show_bytes};
+
+/// What has to be known before a parameter is changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flag {
+    /// Looked at when an object is made.
+    ObjSticky,
+    /// Takes full effect only after a while.
+    DelayedEffect,
+    /// Nobody knows yet whether changing it helps.
+    Experimental,
+    /// Takes effect when VCL is loaded again.
+    MustReload,
+    /// Takes effect when the worker is started again.
+    MustRestart,
+    /// For developers.
+    Wizard,
+    /// The default hangs on how the program was built.
+    BuildOptions,
+    /// There is no such thing on this platform.
+    NotAvailable,
+    /// Lacquer's own: Varnish 7.1 has none of this name.
+    Own,
+}
+
+/// What is known of one parameter.
+#[derive(Debug)]
+pub struct Spec {
+    /// Name.
+    pub name: &'static str,
+    /// Type of the value.
+    pub kind: Kind,
+    /// Default, as `param.show` shows it.
+    pub default: &'static str,
+    /// Unit or empty.
+    pub unit: &'static str,
+    /// Least value allowed; see [`Spec::limits`].
+    pub min: Option<&'static str>,
+    /// Greatest value allowed; see [`Spec::limits`].
+    pub max: Option<&'static str>,
+    /// Flags.
+    pub flags: &'static [Flag],
+    /// Text; paragraphs end in a newline.
+    pub text: &'static str,
+    pub(crate) get: fn(&Params) -> Value,
+    pub(crate) put: fn(&mut Params, Value),
+}
+
+/// Why a parameter was not set. `Display` is the whole text of the CLI's reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ParamError {
+    /// No parameter of this name.
+    Unknown {
+        /// As given.
+        name: String,
+    },
+    /// A name older or newer releases have; says what to do instead.
+    Gone {
+        /// As given.
+        name: String,
+        /// What takes its place.
+        instead: &'static str,
+    },
+    /// The value cannot be.
+    Invalid {
+        /// Name.
+        name: &'static str,
+        /// As given.
+        value: String,
+        /// Ends in a newline mostly, as Varnish writes it.
+        why: String,
+    },
+    /// Not on this platform.
+    NotAvailable {
+        /// Name.
+        name: &'static str,
+    },
+    /// `-r` forbids it.
+    Protected {
+        /// Name.
+        name: &'static str,
+    },
+}
+
+impl ParamError {
+    /// The CLI's status: 106, 107 or 300.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } => 106,
+            Self::Protected { .. } => 107,
+            Self::NotAvailable { .. } => 300,
+        }
+    }
+}
+
+impl std::fmt::Display for ParamError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown { name } => write!(f, "Unknown parameter \"{name}\"."),
+            Self::Gone { name, instead } => write!(f, "Unknown parameter \"{name}\".\n{instead}"),
+            Self::Invalid { name, value, why } => {
+                write!(f, "{why}\n(attempting to set param '{name}' to '{value}')")
+            }
+            Self::NotAvailable { name } => write!(f, "parameter \"{name}\" is not available on this platform."),
+            Self::Protected { name } => write!(f, "parameter \"{name}\" is protected."),
+        }
+    }
+}
+
+impl std::error::Error for ParamError {}
+
+/// What setting a parameter did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Applied {
+    /// The parameter; not always the name given (old names are mapped).
+    pub spec: &'static Spec,
+    /// Something worth telling: the name is old, the unit has changed, it has no effect here.
+    pub note: Option<&'static str>,
+}
+
+impl Applied {
+    /// What `param.set` answers: empty, or when the change takes effect. `running`: whether there is a worker.
+    pub fn reply(&self, running: bool) -> &'static str {
+        if running && self.spec.has(Flag::MustRestart) {
+            "\nChange will take effect when child is restarted"
+        } else if self.spec.has(Flag::MustReload) {
+            "\nChange will take effect when VCL script is reloaded"
+        } else {
+            ""
+        }
+    }
+}
+
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Spec {}
+
+impl Spec {
+    /// Whether it has this flag.
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// Its value in `params`.
+    pub fn value(&self, params: &Params) -> Value {
+        (self.get)(params)
+    }
+
+    /// Whether its text says that it has no effect here.
+    pub fn no_effect(&self) -> bool {
+        self.text.starts_with("No effect here")
+    }
+}
+
+/// The parameter of this name, or of the name that `name` is an alias of.
+pub fn lookup(name: &str) -> Option<&'static Spec> {
+    let name = old::alias(name).unwrap_or(name);
+    SPECS.binary_search_by(|s| s.name.cmp(name)).ok().map(|i| &SPECS[i])
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        let mut params = Self::blank();
+        for spec in SPECS {
+            let value = value::parse(spec, &spec.value(&params), spec.default, (None, None));
+            (spec.put)(&mut params, value.expect("a default is valid (tested)"));
+        }
+        params
+    }
+}
+
+impl Params {
+    /// `param.set NAME TEXT`. Nothing changes on an error.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<Applied, ParamError> {
+        let spec = self.settable(name)?;
+        let value = value::parse(spec, &spec.value(self), text, limits::of(spec, self)).and_then(|value| {
+            limits::check(spec, self, &value)?;
+            Ok(value)
+        });
+        let value = value.map_err(|why| ParamError::Invalid { name: spec.name, value: text.to_owned(), why })?;
+        let (value, note) = old::convert(name, spec, value);
+        (spec.put)(self, value);
+        Ok(Applied { spec, note })
+    }
+
+    /// `param.reset NAME`.
+    pub fn reset(&mut self, name: &str) -> Result<Applied, ParamError> {
+        let spec = self.settable(name)?;
+        self.set(spec.name, spec.default)
+    }
+
+    /// `-r LIST`: these can't be changed any more. Names are separated by commas.
+    pub fn protect(&mut self, list: &str) -> Result<(), ParamError> {
+        for name in list.split(',').map(str::trim) {
+            let spec = lookup(name).ok_or_else(|| ParamError::Unknown { name: name.to_owned() })?;
+            if !self.protected.contains(&spec.name) {
+                self.protected.push(spec.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `-r` named it.
+    pub fn is_protected(&self, spec: &Spec) -> bool {
+        self.protected.contains(&spec.name)
+    }
+
+    /// All values as `name=value` lines, for the worker. Newlines and backslashes in values are escaped.
+    pub fn encode(&self) -> String {
+        let mut out = String::with_capacity(8 << 10);
+        for spec in SPECS {
+            let value = spec.value(self).exact().replace('\\', "\\\\").replace('\n', "\\n");
+            out.push_str(&format!("{}={value}\n", spec.name));
+        }
+        out
+    }
+
+    /// Reads what [`Params::encode`] wrote; a parameter that is not named keeps its default.
+    pub fn decode(text: &str) -> Result<Self, ParamError> {
+        let mut params = Self::default();
+        for line in text.lines() {
+            let (name, value) = line.split_once('=').ok_or_else(|| ParamError::Unknown { name: line.to_owned() })?;
+            let spec = lookup(name).ok_or_else(|| ParamError::Unknown { name: name.to_owned() })?;
+            let text = value::unescape(value);
+            let value = value::parse_exact(spec, &text).map_err(|why| ParamError::Invalid {
+                name: spec.name,
+                value: text,
+                why,
+            })?;
+            (spec.put)(&mut params, value);
+        }
+        Ok(params)
+    }
+
+    fn settable(&self, name: &str) -> Result<&'static Spec, ParamError> {
+        let spec = lookup(name).ok_or_else(|| match old::gone(name) {
+            Some(instead) => ParamError::Gone { name: name.to_owned(), instead },
+            None => ParamError::Unknown { name: name.to_owned() },
+        })?;
+        if spec.has(Flag::NotAvailable) {
+            return Err(ParamError::NotAvailable { name: spec.name });
+        }
+        if self.is_protected(spec) {
+            return Err(ParamError::Protected { name: spec.name });
+        }
+        Ok(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests;

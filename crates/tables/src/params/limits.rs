@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Limits, some of which hang on another parameter's value.
+
+use super::{Params, Spec, Value};
+
+/// Least and greatest value now, as `param.show` shows them.
+pub type Limits = (Option<String>, Option<String>);
+
+/// What a log record needs beside its data: two words and room to round up.
+const RECORD_OVERHEAD: u64 = 12;
+
+/// The limits of `spec`, given the other values.
+pub fn of(spec: &Spec, p: &Params) -> Limits {
+    let (min, max) = (spec.min.map(str::to_owned), spec.max.map(str::to_owned));
+    match spec.name {
+        "thread_pool_min" => (min, Some(p.thread_pool_max.to_string())),
+        "thread_pool_max" => (Some(p.thread_pool_min.to_string()), max),
+        "thread_pool_reserve" => (min, Some((u64::from(p.thread_pool_min) * 95 / 100).to_string())),
+        "vsl_buffer" => (Some((p.vsl_reclen + RECORD_OVERHEAD).to_string()), max),
+        "vsl_reclen" => (min, Some((p.vsl_buffer - RECORD_OVERHEAD).to_string())),
+        _ => (min, max),
+    }
+}
+
+/// Why a limit is what it is, where another parameter makes it: for the least and the greatest value.
+pub fn reasons(spec: &Spec) -> (Option<&'static str>, Option<&'static str>) {
+    match spec.name {
+        "thread_pool_min" => (None, Some("thread_pool_max")),
+        "thread_pool_max" => (Some("thread_pool_min"), None),
+        "thread_pool_reserve" => (None, Some("95% of thread_pool_min")),
+        "vsl_buffer" => (Some("vsl_reclen + 12 bytes"), None),
+        "vsl_reclen" => (None, Some("vsl_buffer - 12 bytes")),
+        _ => (None, None),
+    }
+}
+
+/// What can't be told by a least and a greatest value.
+pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
+    match (spec.name, value) {
+        // A smaller minimum must not leave the reserve above its limit.
+        ("thread_pool_min", Value::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
+            Err("thread_pool_reserve would exceed 95% of it\n".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The parameters, sorted by name: kind and default, unit and limits, flags, text. Everything else follows from a row.
+//!
+//! Limits that hang on another parameter (`thread_pool_min`, `vsl_buffer`, ...) are in `limits`.
+
+use std::time::Duration;
+
+use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
+use super::value::{Field, Kind, PoolParam, Value};
+use super::{Flag, Spec};
+use crate::tags::TagMask;
+
+macro_rules! ty {
+    (Seconds) => {
+        Duration
+    };
+    (Real) => {
+        f64
+    };
+    (Count) => {
+        u32
+    };
+    (Bytes) => {
+        u64
+    };
+    (Switch) => {
+        bool
+    };
+    (Text) => {
+        String
+    };
+    (Pool) => {
+        PoolParam
+    };
+    (Debug) => {
+        DebugBits
+    };
+    (Feature) => {
+        FeatureBits
+    };
+    (Experimental) => {
+        ExperimentalBits
+    };
+    (Tags) => {
+        TagMask
+    };
+}
+
+macro_rules! limit {
+    () => {
+        None
+    };
+    ($text:literal) => {
+        Some($text)
+    };
+}
+
+macro_rules! params {
+    ($($name:ident: $kind:ident = $default:literal [$unit:literal $(min $min:literal)? $(max $max:literal)?]
+       { $($flag:ident)* } $text:literal;)*) => {
+        /// The values of all parameters. A field has its parameter's name; `Duration` for seconds, `u64` for bytes,
+        /// `u32` for counts (`u32::MAX` is "unlimited").
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Params {
+            $(#[doc = $text] pub $name: ty!($kind),)*
+            pub(super) protected: Vec<&'static str>,
+        }
+
+        impl Params {
+            /// Placeholder values; `Params::default` puts the real defaults in.
+            pub(super) fn blank() -> Self {
+                Self { $($name: Default::default(),)* protected: Vec::new() }
+            }
+        }
+
+        /// Every parameter, sorted by name.
+        pub static SPECS: &[Spec] = &[$(Spec {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            default: $default,
+            unit: $unit,
+            min: limit!($($min)?),
+            max: limit!($($max)?),
+            flags: &[$(Flag::$flag),*],
+            text: $text,
+            get: |p: &Params| -> Value { Field::value(&p.$name) },
+            put: |p: &mut Params, v: Value| Field::put(&mut p.$name, v),
+        }),*];
+    };
+}
+
+params! {
+    accept_filter: Switch = "off" [""] { NotAvailable }
+        "Kernel filters on listen sockets, which Linux does not have.";
+    acceptor_sleep_decay: Real = "0.9" ["" min "0" max "1"] { Experimental }
+        "After a connection was accepted the pause is multiplied by this.";
+    acceptor_sleep_incr: Seconds = "0.000" ["seconds" min "0.000" max "1.000"] { Experimental }
+        "How much longer accepting pauses after each failure for lack of descriptors or memory.";
+    acceptor_sleep_max: Seconds = "0.050" ["seconds" min "0.000" max "10.000"] { Experimental }
+        "The longest pause between attempts to accept.";
+    auto_restart: Switch = "on" ["bool"] {}
+        "Start a new worker when one dies.";
+    backend_idle_timeout: Seconds = "60.000" ["seconds" min "1.000"] {}
+        "How long an unused backend connection is kept.";
+    backend_local_error_holddown: Seconds = "10.000" ["seconds" min "0.000"] { Experimental }
+        "No connection to a backend is tried for this long after one failed for a local reason: no local address or port left, not permitted.";
+    backend_queue_limit: Count = "0" ["fetches" min "0"] { Own }
+        "How many fetches may wait for a connection to a backend that is at its .max_connections. 0 answers at once that it is busy.";
+    backend_queue_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a fetch waits for a connection to a backend that is at its .max_connections.";
+    backend_remote_error_holddown: Seconds = "0.250" ["seconds" min "0.000"] { Experimental }
+        "No connection to a backend is tried for this long after one failed for a remote reason: refused, unreachable.";
+    ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
+        "The lurker treats objects that reach this many bans down the list as banned, which bounds the list. 0 is off.\nRarely used objects go first, as objects in use are tested at each lookup and stand near the top.";
+    ban_dups: Switch = "on" ["bool"] {}
+        "Drop an older ban when an equal one is added.";
+    ban_lurker_age: Seconds = "60.000" ["seconds" min "0.000"] {}
+        "How old a ban must be before the lurker works on it. Bans tend to come in bursts, and traffic settles part of the work.";
+    ban_lurker_batch: Count = "1000" ["" min "1"] {}
+        "Objects the lurker examines before it sleeps for ban_lurker_sleep.";
+    ban_lurker_holdoff: Seconds = "0.010" ["seconds" min "0.000"] { Experimental }
+        "How long the lurker sleeps when a lookup wants what it holds.";
+    ban_lurker_sleep: Seconds = "0.010" ["seconds" min "0.000"] {}
+        "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
+    between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+        "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
+    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
+        "No effect here: VCL is not compiled through C.";
+    cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
+        "No effect here: VCL is not compiled through C.";
+    cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
+        "The largest CLI reply. A longer one is cut and has status 201 instead of 200.";
+    cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+        "How long the manager waits for the worker's answer on the CLI before it takes it for dead.";
+    clock_skew: Count = "10" ["seconds" min "0"] {}
+        "How far a backend's clock may be from ours before its Date is not believed.";
+    clock_step: Seconds = "1.000" ["seconds" min "0.000"] {}
+        "How far the clock may jump. Here a larger jump is logged; lifetimes run on the monotonic clock.";
+    connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
+        "How long connecting to a backend may take. VCL can set it for a backend or a fetch.";
+    critbit_cooloff: Seconds = "180.000" ["seconds" min "60.000" max "254.000"] { Wizard }
+        "No effect here: the index has no critbit tree.";
+    debug: Debug = "none" [""] {}
+        "Switches for those who debug or test.";
+    default_grace: Seconds = "10.000" ["seconds" min "0.000"] { ObjSticky }
+        "How long past its ttl an object may be served while a fresh copy is fetched, unless the backend or VCL says otherwise.";
+    default_keep: Seconds = "0.000" ["seconds" min "0.000"] { ObjSticky }
+        "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
+    default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
+        "Lifetime of an object when neither the backend nor VCL gives one.";
+    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
+        "How many includes of one page are fetched at the same time.";
+    experimental: Experimental = "none" [""] {}
+        "Switches of features not yet settled.";
+    feature: Feature = "+validate_headers" [""] {}
+        "Switches of optional features.";
+    fetch_chunksize: Bytes = "16k" ["bytes" min "4k"] { Experimental }
+        "Size of the pieces in which a body of unknown length is stored.";
+    fetch_maxchunksize: Bytes = "0.25G" ["bytes" min "64k"] { Experimental }
+        "The largest piece of storage a fetch asks for.";
+    first_byte_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+        "How long a backend may take from the request to the first byte of its response. VCL can set it for a backend or a fetch. Not for pipes.";
+    gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental }
+        "Size of the buffer for compressing and uncompressing on the way.";
+    gzip_level: Count = "6" ["" min "0" max "9"] {}
+        "Effort of compression: 0 none, 1 fast, 9 best.";
+    gzip_memlevel: Count = "8" ["" min "1" max "9"] {}
+        "Memory for compression: 1 little and slow, 9 much and fast.";
+    h2_header_table_size: Bytes = "4k" ["bytes" min "0b"] {}
+        "Size of the HPACK table for decoding requests.";
+    h2_initial_window_size: Bytes = "65535b" ["bytes" min "65535b" max "2147483647b"] {}
+        "Initial flow-control window of a stream.";
+    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] {}
+        "How many streams a client may have open on a connection.";
+    h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
+        "The largest frame payload accepted.";
+    h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] {}
+        "The largest uncompressed header list accepted.";
+    h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard }
+        "How much credit a WINDOW_UPDATE gives for request bodies.";
+    h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard }
+        "The window for request bodies is kept at least this large.";
+    h2_rxbuf_storage: Text = "Transient" [""] { MustRestart }
+        "The store request bodies over HTTP/2 are buffered in.";
+    http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard }
+        "No effect here: gathered writes size themselves.";
+    http_gzip_support: Switch = "on" ["bool"] {}
+        "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
+    http_lenient: Switch = "off" ["bool"] { Own }
+        "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a fragment in the URL.";
+    http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}
+        "How many header lines a head may have; the first line counts as five of them.";
+    http_range_support: Switch = "on" ["bool"] {}
+        "Answer Range requests with 206.";
+    http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
+        "The longest header line of a request, continuation lines included.";
+    http_req_size: Bytes = "32k" ["bytes" min "0.25k"] {}
+        "The largest head of a request.";
+    http_resp_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
+        "The longest header line of a backend response, continuation lines included.";
+    http_resp_size: Bytes = "32k" ["bytes" min "0.25k"] {}
+        "The largest head of a backend response.";
+    idle_send_timeout: Seconds = "60.000" ["seconds" min "0.000"] { DelayedEffect }
+        "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
+    listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
+        "Length of the kernel's queue of connections not yet accepted.";
+    lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental }
+        "A hit moves an object in the order of eviction at most this often.";
+    max_esi_depth: Count = "5" ["levels" min "0"] {}
+        "How deep includes may nest.";
+    max_restarts: Count = "4" ["restarts" min "0"] {}
+        "How often a request may be restarted.";
+    max_retries: Count = "4" ["retries" min "0"] {}
+        "How often a fetch may be retried.";
+    max_sessions: Count = "0" ["connections" min "0"] { Own }
+        "The most client connections at once; 0 leaves it to the limit of descriptors.";
+    max_sessions_ipv4_prefix: Count = "32" ["bits" min "1" max "32"] { Own }
+        "Clients whose IPv4 addresses agree in this many bits count as one for max_sessions_per_ip.";
+    max_sessions_ipv6_prefix: Count = "64" ["bits" min "1" max "128"] { Own }
+        "Clients whose IPv6 addresses agree in this many bits count as one for max_sessions_per_ip.";
+    max_sessions_per_ip: Count = "0" ["connections" min "0"] { Own }
+        "The most connections at once from one client address; 0 is no limit.";
+    max_vcl: Count = "100" ["" min "0"] {}
+        "How many VCLs may be loaded before max_vcl_handling applies. Labels do not count.";
+    max_vcl_handling: Count = "1" ["" min "0" max "2"] {}
+        "What happens at max_vcl: 0 nothing, 1 a warning, 2 the load is refused.";
+    memory_limit: Bytes = "0b" ["bytes" min "0b"] { Own }
+        "Upper limit of what stores, index, buffers, log and connections may hold together; 0 is none. Near it pools are trimmed, objects evicted, background fetches refused, requests answered 503, in that order.";
+    min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
+        "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
+    min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
+        "A client that takes a response slower than this for a while is disconnected; 0 is off.";
+    nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
+        "How many objects may be evicted to make room for one.";
+    pcre2_depth_limit: Count = "20" ["" min "1"] {}
+        "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
+    pcre2_jit_compilation: Switch = "on" ["bool"] {}
+        "No effect here: regular expressions are compiled to automata.";
+    pcre2_match_limit: Count = "10000" ["" min "1"] {}
+        "Bounds the steps of regular expressions that need backtracking; most run in linear time here.";
+    ping_interval: Count = "3" ["seconds" min "0"] { MustRestart }
+        "How often the manager asks the worker whether it is alive; 0 is never.";
+    pipe_sess_max: Count = "0" ["connections" min "0"] {}
+        "How many pipes there may be; 0 is no limit.";
+    pipe_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
+        "How long a pipe may be silent both ways.";
+    pool_req: Pool = "10,100,10" [""] {}
+        "Reuse of request structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
+    pool_sess: Pool = "10,100,10" [""] {}
+        "Reuse of session structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
+    pool_vbo: Pool = "10,100,10" [""] {}
+        "Reuse of fetch structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
+    prefer_ipv6: Switch = "off" ["bool"] {}
+        "Connect by IPv6 first to backends that have both kinds of address.";
+    rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
+        "How many parked requests each request that is done wakes up.";
+    send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
+        "How long sending a response may take in all before the session is closed.";
+    shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}
+        "Objects with less life than this are kept in Transient.";
+    shutdown_grace: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a worker that is told to stop finishes requests in progress; 0 stops at once.";
+    sigsegv_handler: Switch = "on" ["bool"] { MustRestart }
+        "Report where the worker crashed before it dies.";
+    syslog_cli_traffic: Switch = "on" ["bool"] {}
+        "Write CLI commands and replies to syslog.";
+    tcp_fastopen: Switch = "off" ["bool"] { MustRestart }
+        "Accept TCP Fast Open.";
+    tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
+        "Seconds between keepalive probes on client connections.";
+    tcp_keepalive_probes: Count = "9" ["probes" min "1" max "100"] { Experimental }
+        "Unanswered keepalive probes after which a client connection is dropped.";
+    tcp_keepalive_time: Seconds = "7200.000" ["seconds" min "1.000" max "7200.000"] { Experimental }
+        "Silence on a client connection before the first keepalive probe.";
+    thread_pool_add_delay: Seconds = "0.000" ["seconds" min "0.000"] { Experimental }
+        "No effect here: transactions are tasks, no thread is started for one. In seconds; releases before 4 took milliseconds.";
+    thread_pool_destroy_delay: Seconds = "1.000" ["seconds" min "0.010"] { DelayedEffect Experimental }
+        "No effect here: transactions are tasks, no thread ends with one.";
+    thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental }
+        "No effect here: transactions are tasks, no thread is started for one.";
+    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
+        "With thread_pools, bounds the transactions in progress: thread_pools times this.";
+    thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect }
+        "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
+    thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect }
+        "Transactions kept free for work that unblocks others, for each pool. 0 is 5 % of thread_pool_min.";
+    thread_pool_stack: Bytes = "80k" ["bytes" min "16k"] { DelayedEffect }
+        "No effect here: transactions are tasks and have no stack of their own.";
+    thread_pool_timeout: Seconds = "300.000" ["seconds" min "10.000"] { DelayedEffect Experimental }
+        "No effect here: transactions are tasks, no idle thread waits to end.";
+    thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental }
+        "The worker is ended with a report when a queue has not moved for this long.";
+    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
+        "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
+    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
+        "How many requests may wait for their turn in each pool; more are answered 503.";
+    thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental }
+        "No effect here: counters are exact at all times.";
+    timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
+        "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
+    timeout_idle: Seconds = "5.000" ["seconds" min "0.000"] {}
+        "How long a client connection may be silent between requests.";
+    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental }
+        "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
+    vary_limit: Count = "1000" ["variants" min "0"] { Own }
+        "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
+    vary_notice: Count = "10" ["variants" min "1"] {}
+        "A lookup that passes more variants than this is logged as a Notice.";
+    vcc_allow_inline_c: Switch = "off" ["bool"] {}
+        "Inline C in VCL. It is refused here whatever this says; the message names the replacement.";
+    vcc_err_unref: Switch = "on" ["bool"] {}
+        "A definition that VCL never uses is an error; off, a warning.";
+    vcc_unsafe_path: Switch = "on" ["bool"] {}
+        "Allow \"/\" and \"..\" in the names that import and include take.";
+    vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}
+        "How long an unused VCL in state auto stays warm.";
+    vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
+        "Directories, separated by colons, where VCL files are looked for.";
+    vmod_path: Text = "" [""] {}
+        "No effect here: vmods are part of the program.";
+    vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
+        "Size of the buffer in which a transaction gathers its log records; vsl_reclen and 12 bytes at least.";
+    vsl_mask: Tags = "-Debug,-ObjProtocol,-ObjStatus,-ObjReason,-ObjHeader,-VCL_trace,-ExpKill,-WorkThread,-Hash,-VfpAcct,-H2RxHdr,-H2RxBody,-H2TxHdr,-H2TxBody,-VdpAcct" [""] {}
+        "Log tags that are not written. \"-Tag\" adds one, \"+Tag\" removes it, \"default\" sets the default.";
+    vsl_reclen: Bytes = "255b" ["bytes" min "16b" max "16372"] {}
+        "The longest log record; longer data is cut. vsl_buffer less 12 bytes at most.";
+    vsl_space: Bytes = "80M" ["bytes" min "1M" max "4G"] { MustRestart }
+        "Size of the log in shared memory.";
+    vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] {}
+        "How long shared memory stays after its last use, so that readers notice.";
+    workspace_backend: Bytes = "96k" ["bytes" min "1k"] { DelayedEffect }
+        "Bytes of working memory for a fetch. Only its limit is kept here; memory is taken as needed.";
+    workspace_client: Bytes = "96k" ["bytes" min "9k"] { DelayedEffect }
+        "Bytes of working memory for a request. Only its limit is kept here; memory is taken as needed.";
+    workspace_session: Bytes = "0.75k" ["bytes" min "384b"] { DelayedEffect }
+        "Bytes of working memory for a session. Only its limit is kept here; memory is taken as needed.";
+    workspace_thread: Bytes = "2k" ["bytes" min "0.25k" max "8k"] { DelayedEffect }
+        "No effect here: threads have no workspace.";
+}

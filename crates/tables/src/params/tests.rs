@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about parameters, most of them what varnishd 7.1.1 answers.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn refused(name: &str, text: &str) -> String {
+    let mut params = Params::default();
+    let error = params.set(name, text).unwrap_err().to_string();
+    assert_eq!(params, Params::default(), "a refused value changes nothing");
+    error.lines().next().unwrap().to_owned()
+}
+
+fn shown(name: &str, text: &str) -> String {
+    let mut params = Params::default();
+    let spec = params.set(name, text).unwrap().spec;
+    spec.value(&params).show()
+}
+
+#[test]
+fn the_table_is_sorted_and_its_defaults_are_as_shown() {
+    let params = Params::default();
+    assert!(SPECS.is_sorted_by(|a, b| a.name < b.name));
+    for spec in SPECS {
+        assert_eq!(spec.value(&params).show(), spec.default, "{}", spec.name);
+        assert!(!spec.text.ends_with(char::is_whitespace) && spec.name.len() < 30, "{}", spec.name);
+        assert_eq!(Params::default().reset(spec.name).is_err(), spec.has(Flag::NotAvailable));
+    }
+    assert_eq!(SPECS.iter().filter(|s| !s.has(Flag::Own)).count(), 109);
+}
+
+#[test]
+fn values() {
+    assert_eq!(shown("default_ttl", "1.23456"), "1.235");
+    assert_eq!(shown("default_ttl", "10s"), "10.000");
+    assert_eq!(shown("max_restarts", "0x10"), "16");
+    assert_eq!(shown("max_restarts", "unlimited"), "unlimited");
+    assert_eq!(shown("cli_limit", "1.5k"), "1.50k");
+    assert_eq!(shown("workspace_client", "9k"), "9k");
+    assert_eq!(shown("acceptor_sleep_decay", "0.12345"), "0.123");
+    assert_eq!(shown("feature", "+http2,-validate_headers"), "+http2");
+    assert_eq!(shown("feature", "none"), "none");
+    assert_eq!(shown("debug", "+syncvsl +lurker"), "+syncvsl,+lurker");
+    assert_eq!(shown("auto_restart", "NO"), "off");
+    assert_eq!(shown("pool_req", "1,2,3.5"), "1,2,3.5");
+    assert!(!shown("vsl_mask", "+Debug").contains("-Debug"));
+    assert_eq!(shown("deprecated_dummy", "+lck"), "+lck");
+}
+
+#[test]
+fn refusals() {
+    assert_eq!(refused("default_ttl", "foo"), "Invalid number (foo)");
+    assert_eq!(refused("default_ttl", "-1"), "Must be greater or equal to 0.000");
+    assert_eq!(refused("default_ttl", "1234567890123456"), "Too many digits (1234567890123456)");
+    assert_eq!(refused("acceptor_sleep_decay", "2"), "Must be less than or equal to 1");
+    assert_eq!(refused("max_restarts", "foo"), "Not a number (foo)");
+    assert_eq!(refused("http_max_hdr", "12"), "Must be at least 32");
+    assert_eq!(refused("http_max_hdr", "100000"), "Must be no more than 65535");
+    assert_eq!(refused("cli_limit", "foo"), "Could not convert to bytes.");
+    assert_eq!(refused("cli_limit", "1"), "Must be at least 128b");
+    assert_eq!(refused("cli_limit", "100000001"), "Must be no more than 99999999b");
+    assert_eq!(refused("feature", "foo"), "Missing '+' or '-' (foo)");
+    assert_eq!(refused("feature", "+foo"), "Unknown feature bit (+foo)");
+    assert_eq!(refused("feature", "+http2,"), "Missing '+' or '-' ()");
+    assert_eq!(refused("vsl_mask", "+Debug,-bogus"), "Unknown VSL tag (-bogus)");
+    assert_eq!(refused("auto_restart", "foo"), "use \"on\" or \"off\"");
+    assert_eq!(refused("pool_req", "10,100"), "Three fields required: min_pool, max_pool and max_age");
+    assert_eq!(refused("pool_req", "100,10,1"), "min_pool cannot be larger than max_pool");
+    assert_eq!(refused("thread_pool_min", "6000"), "Must be no more than 5000 (thread_pool_max)");
+    assert_eq!(refused("thread_pool_max", "10"), "Must be at least 100 (thread_pool_min)");
+    assert_eq!(refused("thread_pool_reserve", "96"), "Must be no more than 95 (95% of thread_pool_min)");
+    assert_eq!(refused("vsl_buffer", "100"), "Must be at least 267");
+    assert_eq!(refused("fofofofo", "1"), "Unknown parameter \"fofofofo\".");
+    assert_eq!(refused("accept_filter", "on"), "parameter \"accept_filter\" is not available on this platform.");
+    assert_eq!(refused("user", "nobody"), "Unknown parameter \"user\".");
+}
+
+#[test]
+fn the_whole_refusal() {
+    let error = Params::default().set("default_ttl", "-1").unwrap_err();
+    assert_eq!(error.status(), 106);
+    let text = "Must be greater or equal to 0.000\n\n(attempting to set param 'default_ttl' to '-1')";
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn old_names() {
+    let mut params = Params::default();
+    let applied = params.set("session_linger", "50").unwrap();
+    assert_eq!((applied.spec.name, params.timeout_linger), ("timeout_linger", Duration::from_millis(50)));
+    assert!(applied.note.is_some());
+    params.set("sess_workspace", "262144").unwrap();
+    assert_eq!(params.workspace_client, 262_144);
+    assert!(params.set("thread_pool_add_delay", "2").unwrap().note.unwrap().contains("milliseconds"));
+}
+
+#[test]
+fn protection() {
+    let mut params = Params::default();
+    params.protect("vcl_path,vmod_path").unwrap();
+    let error = params.set("vcl_path", "/x").unwrap_err();
+    assert_eq!((error.status(), error.to_string().as_str()), (107, "parameter \"vcl_path\" is protected."));
+    assert!(params.protect("nonsense").is_err());
+}
+
+#[test]
+fn shown_like_varnish() {
+    let mut params = Params::default();
+    params.set("max_restarts", "3").unwrap();
+    let text = Show { name: Some("max_restarts"), ..Show::default() }.text(&params).unwrap();
+    let head = "max_restarts\n        Value is: 3 [restarts]\n        Default is: 4\n        Minimum is: 0\n\n        ";
+    assert!(text.starts_with(head) && text.ends_with(".\n\n"), "{text}");
+    let changed = Show { changed: true, ..Show::default() };
+    assert_eq!(changed.text(&params).unwrap(), "max_restarts                  3 [restarts]\n");
+    let json = changed.json(&params).unwrap();
+    assert!(json.starts_with("  {\n    \"name\": \"max_restarts\",\n    \"implemented\": true,\n    \"value\": 3,\n"));
+    assert!(json.ends_with("    \"flags\": []\n  }"), "{json}");
+    assert!(Show { name: Some("foo"), ..Show::default() }.text(&params).is_err());
+    let debug = Show { name: Some("debug"), ..Show::default() }.text(&params).unwrap();
+    assert!(debug.contains("\n           vtc_mode            Run under varnishtest\n"), "{debug}");
+    for line in (Show { long: true, ..Show::default() }).text(&params).unwrap().lines() {
+        assert!(line.len() < 100 || line.contains("Value is") || line.contains("Default is"), "{line}");
+    }
+}
+
+#[test]
+fn all_values_reach_the_worker() {
+    let mut params = Params::default();
+    params.set("vcl_path", "a\\b\nc=d").unwrap();
+    params.set("default_ttl", "0.1234567").unwrap();
+    params.set("vsl_mask", "+Debug,-VCL_acl").unwrap();
+    params.set("debug", "+vtc_mode").unwrap();
+    params.set("cli_limit", "1001").unwrap();
+    assert_eq!(Params::decode(&params.encode()).unwrap(), params);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_or_refused(at in 0..SPECS.len(), text in "\\PC{0,12}|[-+0-9.kmgs, ]{0,8}") {
+        let mut params = Params::default();
+        if params.set(SPECS[at].name, &text).is_ok() {
+            prop_assert_eq!(Params::decode(&params.encode()).unwrap(), params.clone());
+            let _ = Show { long: true, ..Show::default() }.text(&params);
+        }
+    }
+
+    #[test]
+    fn any_lines_are_read_or_refused(text in "([a-z_]{0,12}=?\\PC{0,8}\n){0,4}") {
+        let _ = Params::decode(&text);
+    }
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Values of parameters: reading them from text with Varnish's messages, and showing them.
+
+use std::time::Duration;
+
+use super::Spec;
+use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
+use super::limits::{self, Limits};
+use crate::tags::{Tag, TagMask};
+
+/// Type of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Seconds with a fraction.
+    Seconds,
+    /// A plain number.
+    Real,
+    /// A whole number, or "unlimited".
+    Count,
+    /// A number of bytes.
+    Bytes,
+    /// on or off.
+    Switch,
+    /// Text.
+    Text,
+    /// Three numbers.
+    Pool,
+    /// Bits of `debug`.
+    Debug,
+    /// Bits of `feature`.
+    Feature,
+    /// Bits of `experimental`.
+    Experimental,
+    /// Tags not written.
+    Tags,
+}
+
+/// How many structures of a kind are kept for reuse, and how long.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct PoolParam {
+    /// At least so many.
+    pub min_pool: u32,
+    /// At most so many.
+    pub max_pool: u32,
+    /// No longer than this.
+    pub max_age: Duration,
+}
+
+/// A value of any type.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)]
+pub enum Value {
+    Seconds(Duration),
+    Real(f64),
+    Count(u32),
+    Bytes(u64),
+    Switch(bool),
+    Text(String),
+    Pool(PoolParam),
+    Debug(DebugBits),
+    Feature(FeatureBits),
+    Experimental(ExperimentalBits),
+    Tags(TagMask),
+}
+
+/// A field of `Params`.
+pub(super) trait Field {
+    fn value(&self) -> Value;
+    fn put(&mut self, value: Value);
+}
+
+macro_rules! fields {
+    ($($ty:ty => $variant:ident;)*) => {$(
+        impl Field for $ty {
+            fn value(&self) -> Value {
+                Value::$variant(self.clone())
+            }
+
+            fn put(&mut self, value: Value) {
+                let Value::$variant(value) = value else { panic!("{value:?} for a {}", stringify!($variant)) };
+                *self = value;
+            }
+        }
+    )*};
+}
+
+fields! {
+    Duration => Seconds;
+    f64 => Real;
+    u32 => Count;
+    u64 => Bytes;
+    bool => Switch;
+    String => Text;
+    PoolParam => Pool;
+    DebugBits => Debug;
+    FeatureBits => Feature;
+    ExperimentalBits => Experimental;
+    TagMask => Tags;
+}
+
+impl Value {
+    /// As `param.show` shows it.
+    pub fn show(&self) -> String {
+        match self {
+            Value::Seconds(t) => format!("{:.3}", t.as_secs_f64()),
+            Value::Real(x) => show_real(*x),
+            Value::Count(u32::MAX) => "unlimited".to_owned(),
+            Value::Count(n) => n.to_string(),
+            Value::Bytes(n) => show_bytes(*n),
+            Value::Switch(on) => if *on { "on" } else { "off" }.to_owned(),
+            Value::Text(s) => show_text(s),
+            Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, show_real(p.max_age.as_secs_f64())),
+            Value::Debug(b) => show_bits(b.0, DebugBits::NAMES),
+            Value::Feature(b) => show_bits(b.0, FeatureBits::NAMES),
+            Value::Experimental(b) => show_bits(b.0, ExperimentalBits::NAMES),
+            Value::Tags(mask) => show_tags(*mask),
+        }
+    }
+
+    /// As `param.show -j` shows it.
+    pub fn json(&self) -> String {
+        match self {
+            Value::Count(n) => n.to_string(),
+            Value::Bytes(n) => n.to_string(),
+            Value::Switch(on) => on.to_string(),
+            Value::Text(s) => crate::json::quote(s),
+            Value::Pool(p) => format!(
+                "{{\n        \"min_pool\": {},\n        \"max_pool\": {},\n        \"max_age\": {}\n    }}",
+                p.min_pool,
+                p.max_pool,
+                show_real(p.max_age.as_secs_f64())
+            ),
+            Value::Seconds(_) | Value::Real(_) => self.show(),
+            Value::Debug(_) | Value::Feature(_) | Value::Experimental(_) | Value::Tags(_) => {
+                crate::json::quote(&self.show())
+            }
+        }
+    }
+
+    /// Text that gives exactly this value again.
+    pub(super) fn exact(&self) -> String {
+        match self {
+            Value::Seconds(t) => t.as_secs_f64().to_string(),
+            Value::Real(x) => x.to_string(),
+            Value::Count(n) => n.to_string(),
+            Value::Bytes(n) => n.to_string(),
+            Value::Text(s) => s.clone(),
+            Value::Pool(p) => format!("{},{},{}", p.min_pool, p.max_pool, p.max_age.as_secs_f64()),
+            Value::Debug(b) => b.0.to_string(),
+            Value::Feature(b) => b.0.to_string(),
+            Value::Experimental(b) => b.0.to_string(),
+            Value::Tags(m) => format!("{},{}", m.0[0], m.0[1]),
+            Value::Switch(_) => self.show(),
+        }
+    }
+}
+
+/// Reads what `Value::exact` wrote.
+pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<Value, String> {
+    let number = || text.parse::<u64>().map_err(|e| e.to_string());
+    Ok(match spec.kind {
+        Kind::Debug => Value::Debug(DebugBits(number()?)),
+        Kind::Feature => Value::Feature(FeatureBits(number()?)),
+        Kind::Experimental => Value::Experimental(ExperimentalBits(number()?)),
+        Kind::Tags => {
+            let (low, high) = text.split_once(',').ok_or("two numbers required")?;
+            let word = |s: &str| s.parse::<u64>().map_err(|e| e.to_string());
+            Value::Tags(TagMask([word(low)?, word(high)?]))
+        }
+        Kind::Seconds | Kind::Real | Kind::Count | Kind::Bytes | Kind::Switch | Kind::Text | Kind::Pool => {
+            parse(spec, &Value::Switch(false), text, (None, None))?
+        }
+    })
+}
+
+/// The value that `text` gives to `spec`, whose value is `now` (bit sets are changed, not replaced).
+pub(super) fn parse(spec: &Spec, now: &Value, text: &str, limits: Limits) -> Result<Value, String> {
+    match spec.kind {
+        Kind::Seconds => seconds(text, &limits).map(Value::Seconds),
+        Kind::Real => real(text, &limits).map(Value::Real),
+        Kind::Count => count(text, &limits, limits::reasons(spec)).map(Value::Count),
+        Kind::Bytes => bytes(text, &limits).map(Value::Bytes),
+        Kind::Switch => switch(text).map(Value::Switch),
+        Kind::Text => Ok(Value::Text(text.to_owned())),
+        Kind::Pool => pool(text).map(Value::Pool),
+        Kind::Debug | Kind::Feature | Kind::Experimental => bits(spec, now, text),
+        Kind::Tags => tags(spec, now, text),
+    }
+}
+
+fn seconds(text: &str, limits: &Limits) -> Result<Duration, String> {
+    let x = number(text)?;
+    within(x, limits)?;
+    Duration::try_from_secs_f64(x).map_err(|_| "Must be greater or equal to 0.000\n".to_owned())
+}
+
+fn real(text: &str, limits: &Limits) -> Result<f64, String> {
+    let x = number(text)?;
+    within(x, limits)?;
+    Ok(x)
+}
+
+/// A decimal number, with a unit of time if one likes.
+fn number(text: &str) -> Result<f64, String> {
+    let bare = text.trim();
+    let digits = bare.strip_prefix('-').unwrap_or(bare);
+    let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.') && digits.bytes().any(|b| b.is_ascii_digit());
+    if plain && digits.bytes().filter(u8::is_ascii_digit).count() > 15 {
+        return Err(format!("Too many digits ({text})\n"));
+    }
+    let parsed = if plain { bare.parse().ok() } else { base::text::parse_duration(bare) };
+    parsed.filter(|x: &f64| x.is_finite() && x.abs() < 1e15).ok_or_else(|| format!("Invalid number ({text})\n"))
+}
+
+fn within(x: f64, limits: &Limits) -> Result<(), String> {
+    let bound = |s: &Option<String>| s.as_deref().and_then(|s| s.parse::<f64>().ok());
+    match (&limits.0, &limits.1) {
+        (Some(min), _) if bound(&limits.0).is_some_and(|b| x < b) => {
+            Err(format!("Must be greater or equal to {min}\n"))
+        }
+        (_, Some(max)) if bound(&limits.1).is_some_and(|b| x > b) => {
+            Err(format!("Must be less than or equal to {max}\n"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn count(text: &str, limits: &Limits, reasons: (Option<&str>, Option<&str>)) -> Result<u32, String> {
+    let n = if text.eq_ignore_ascii_case("unlimited") {
+        u32::MAX
+    } else {
+        let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+        let parsed = match hex {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        };
+        parsed.ok_or_else(|| format!("Not a number ({text})\n"))?
+    };
+    let bound = |s: &Option<String>| s.as_deref().and_then(|s| s.parse::<u32>().ok());
+    let because = |why: Option<&str>| why.map(|w| format!(" ({w})")).unwrap_or_default();
+    match (&limits.0, &limits.1) {
+        (Some(min), _) if bound(&limits.0).is_some_and(|b| n < b) => {
+            Err(format!("Must be at least {min}{}\n", because(reasons.0)))
+        }
+        (_, Some(max)) if bound(&limits.1).is_some_and(|b| n > b) => {
+            Err(format!("Must be no more than {max}{}\n", because(reasons.1)))
+        }
+        _ => Ok(n),
+    }
+}
+
+fn bytes(text: &str, limits: &Limits) -> Result<u64, String> {
+    let starts_well = text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let n = base::text::parse_bytes(text).ok_or_else(|| {
+        let why = if starts_well { "Unknown BYTES unit of measurement ([KMGTP][B])" } else { "Invalid number" };
+        format!("Could not convert to bytes.\n{why}\n  Try something like '80k' or '120M'\n")
+    })?;
+    let bound = |s: &Option<String>| s.as_deref().and_then(base::text::parse_bytes);
+    match (&limits.0, &limits.1) {
+        (_, Some(max)) if bound(&limits.1).is_some_and(|b| n > b) => Err(format!("Must be no more than {max}\n\n")),
+        (Some(min), _) if bound(&limits.0).is_some_and(|b| n < b) => Err(format!("Must be at least {min}\n")),
+        _ => Ok(n),
+    }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "enable" | "yes" | "true" => Ok(true),
+        "off" | "disable" | "no" | "false" => Ok(false),
+        _ => Err("use \"on\" or \"off\"\n".to_owned()),
+    }
+}
+
+fn pool(text: &str) -> Result<PoolParam, String> {
+    let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+    let [min_pool, max_pool, max_age, ..] = fields[..] else {
+        return Err("Three fields required: min_pool, max_pool and max_age\n".to_owned());
+    };
+    let none = (None, None);
+    let (min_pool, max_pool) = (count(min_pool, &none, (None, None))?, count(max_pool, &none, (None, None))?);
+    let max_age = seconds(max_age, &(Some("0".to_owned()), Some("1000000".to_owned())))?;
+    if min_pool > max_pool {
+        return Err("min_pool cannot be larger than max_pool\n".to_owned());
+    }
+    Ok(PoolParam { min_pool, max_pool, max_age })
+}
+
+/// Words of a list, separated by commas or white space.
+fn signed_words(text: &str) -> Result<Vec<(bool, &str)>, String> {
+    let mut words = Vec::new();
+    for item in text.split(',') {
+        let mut parts = item.split_ascii_whitespace().peekable();
+        if parts.peek().is_none() {
+            return Err("Missing '+' or '-' ()\n".to_owned());
+        }
+        for word in parts {
+            match word.as_bytes().first() {
+                Some(b'+') => words.push((true, word)),
+                Some(b'-') => words.push((false, word)),
+                _ => return Err(format!("Missing '+' or '-' ({word})\n")),
+            }
+        }
+    }
+    Ok(words)
+}
+
+fn bits(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
+    let (names, current, what) = match now {
+        Value::Debug(b) => (DebugBits::NAMES, b.0, "debug bit"),
+        Value::Feature(b) => (FeatureBits::NAMES, b.0, "feature bit"),
+        Value::Experimental(b) => (ExperimentalBits::NAMES, b.0, "experimental bit"),
+        other => panic!("{} holds {other:?}", spec.name),
+    };
+    let (mut set, text) = match text {
+        "none" => (0, ""),
+        "default" if spec.default == "none" => (0, ""),
+        "default" => (0, spec.default),
+        _ => (current, text),
+    };
+    if !(text.is_empty()) {
+        for (on, word) in signed_words(text)? {
+            let bit = names.iter().position(|(name, _)| name.eq_ignore_ascii_case(&word[1..]));
+            let bit = 1u64 << bit.ok_or_else(|| format!("Unknown {what} ({word})\n"))?;
+            set = if on { set | bit } else { set & !bit };
+        }
+    }
+    Ok(match now {
+        Value::Debug(_) => Value::Debug(DebugBits(set)),
+        Value::Feature(_) => Value::Feature(FeatureBits(set)),
+        _ => Value::Experimental(ExperimentalBits(set)),
+    })
+}
+
+fn tags(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
+    let Value::Tags(current) = now else { panic!("{} holds {now:?}", spec.name) };
+    let (mut mask, text) = if text == "default" { (TagMask::default(), spec.default) } else { (*current, text) };
+    if text == "(all enabled)" {
+        return Ok(Value::Tags(TagMask::default()));
+    }
+    for (shown, word) in signed_words(text)? {
+        let tag = Tag::from_name(&word[1..]).ok_or_else(|| format!("Unknown VSL tag ({word})\n"))?;
+        mask.set(tag, !shown);
+    }
+    Ok(Value::Tags(mask))
+}
+
+fn show_bits(set: u64, names: &[(&str, &str)]) -> String {
+    let on = names.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
+    let words: Vec<String> = on.map(|(_, (name, _))| format!("+{name}")).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(",") }
+}
+
+fn show_tags(mask: TagMask) -> String {
+    let words: Vec<String> = Tag::ALL.iter().filter(|t| mask.has(**t)).map(|t| format!("-{}", t.name())).collect();
+    if words.is_empty() { "(all enabled)".to_owned() } else { words.join(",") }
+}
+
+/// At most three decimals, none that say nothing.
+fn show_real(x: f64) -> String {
+    let text = format!("{x:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A byte size as varnish-7.1 shows it: `48k`, `1.50k`, `0.25G`, or bytes when it is no multiple of 256.
+pub fn show_bytes(n: u64) -> String {
+    if n == 0 || !n.is_multiple_of(256) {
+        return format!("{n}b");
+    }
+    let mut n = n;
+    for unit in ['k', 'M', 'G', 'T', 'P', 'E'] {
+        if !n.is_multiple_of(1024) {
+            return format!("{:.2}{unit}", n as f64 / 1024.0);
+        }
+        n /= 1024;
+        if !n.is_multiple_of(256) {
+            return format!("{n}{unit}");
+        }
+    }
+    format!("{n}E")
+}
+
+/// Undoes the escapes of `Params::encode`.
+pub(super) fn unescape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('n') => out.push('\n'),
+                Some(c) => out.push(c),
+                None => {}
+            },
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text with quotes, backslashes and control bytes escaped, without quotes around it.
+fn show_text(text: &str) -> String {
+    let quoted = crate::json::quote(text);
+    quoted[1..quoted.len() - 1].to_owned()
+}

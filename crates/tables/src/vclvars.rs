@@ -1,0 +1,658 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VCL's types, subroutines and variables: what each is called, where it may be read, set and unset, and in which
+//! versions of the language it exists. vcl-var(7) and vcl-step(7) as data.
+
+/// A type of VCL.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Type {
+    Acl,
+    Backend,
+    Blob,
+    Body,
+    Bool,
+    Bytes,
+    Duration,
+    Enum,
+    Header,
+    Http,
+    Instance,
+    Int,
+    Ip,
+    Probe,
+    Real,
+    Regex,
+    Stevedore,
+    /// Several strings, not yet joined; internal to expressions.
+    Strings,
+    Strands,
+    String,
+    Sub,
+    Time,
+    Vcl,
+    Void,
+}
+
+impl Type {
+    /// The name VCL's messages and the modules' signatures use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::Acl => "ACL",
+            Type::Backend => "BACKEND",
+            Type::Blob => "BLOB",
+            Type::Body => "BODY",
+            Type::Bool => "BOOL",
+            Type::Bytes => "BYTES",
+            Type::Duration => "DURATION",
+            Type::Enum => "ENUM",
+            Type::Header => "HEADER",
+            Type::Http => "HTTP",
+            Type::Instance => "INSTANCE",
+            Type::Int => "INT",
+            Type::Ip => "IP",
+            Type::Probe => "PROBE",
+            Type::Real => "REAL",
+            Type::Regex => "REGEX",
+            Type::Stevedore => "STEVEDORE",
+            Type::Strings => "STRINGS",
+            Type::Strands => "STRANDS",
+            Type::String => "STRING",
+            Type::Sub => "SUB",
+            Type::Time => "TIME",
+            Type::Vcl => "VCL",
+            Type::Void => "VOID",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Type> {
+        use Type::*;
+        const ALL: [Type; 24] = [
+            Acl, Backend, Blob, Body, Bool, Bytes, Duration, Enum, Header, Http, Instance, Int, Ip, Probe, Real, Regex,
+            Stevedore, Strings, Strands, String, Sub, Time, Vcl, Void,
+        ];
+        ALL.into_iter().find(|t| t.name() == name)
+    }
+}
+
+/// A subroutine that the transaction machine calls.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Method {
+    Recv,
+    Pipe,
+    Pass,
+    Hash,
+    Purge,
+    Miss,
+    Hit,
+    Deliver,
+    Synth,
+    BackendFetch,
+    BackendResponse,
+    BackendError,
+    Init,
+    Fini,
+}
+
+impl Method {
+    /// How many there are.
+    pub const COUNT: usize = 14;
+    /// All, in order.
+    pub const ALL: [Method; Method::COUNT] = [
+        Method::Recv,
+        Method::Pipe,
+        Method::Pass,
+        Method::Hash,
+        Method::Purge,
+        Method::Miss,
+        Method::Hit,
+        Method::Deliver,
+        Method::Synth,
+        Method::BackendFetch,
+        Method::BackendResponse,
+        Method::BackendError,
+        Method::Init,
+        Method::Fini,
+    ];
+
+    /// The subroutine's name in VCL.
+    pub const fn sub_name(self) -> &'static str {
+        match self {
+            Method::Recv => "vcl_recv",
+            Method::Pipe => "vcl_pipe",
+            Method::Pass => "vcl_pass",
+            Method::Hash => "vcl_hash",
+            Method::Purge => "vcl_purge",
+            Method::Miss => "vcl_miss",
+            Method::Hit => "vcl_hit",
+            Method::Deliver => "vcl_deliver",
+            Method::Synth => "vcl_synth",
+            Method::BackendFetch => "vcl_backend_fetch",
+            Method::BackendResponse => "vcl_backend_response",
+            Method::BackendError => "vcl_backend_error",
+            Method::Init => "vcl_init",
+            Method::Fini => "vcl_fini",
+        }
+    }
+
+    /// The name in the log's `VCL_call` records.
+    pub const fn log_name(self) -> &'static str {
+        match self {
+            Method::Recv => "RECV",
+            Method::Pipe => "PIPE",
+            Method::Pass => "PASS",
+            Method::Hash => "HASH",
+            Method::Purge => "PURGE",
+            Method::Miss => "MISS",
+            Method::Hit => "HIT",
+            Method::Deliver => "DELIVER",
+            Method::Synth => "SYNTH",
+            Method::BackendFetch => "BACKEND_FETCH",
+            Method::BackendResponse => "BACKEND_RESPONSE",
+            Method::BackendError => "BACKEND_ERROR",
+            Method::Init => "INIT",
+            Method::Fini => "FINI",
+        }
+    }
+
+    /// What `return (...)` may say in this subroutine.
+    pub const fn returns(self) -> &'static [Return] {
+        use Return::*;
+        match self {
+            Method::Recv => &[Fail, Synth, Restart, Pass, Pipe, Hash, Purge, Vcl],
+            Method::Pipe => &[Fail, Synth, Pipe],
+            Method::Pass => &[Fail, Synth, Restart, Fetch],
+            Method::Hash => &[Fail, Lookup],
+            Method::Purge => &[Fail, Synth, Restart],
+            Method::Miss => &[Fail, Synth, Restart, Pass, Fetch],
+            Method::Hit => &[Fail, Synth, Restart, Pass, Deliver],
+            Method::Deliver => &[Fail, Synth, Restart, Deliver],
+            Method::Synth => &[Fail, Restart, Deliver],
+            Method::BackendFetch => &[Fail, Fetch, Abandon, Error],
+            Method::BackendResponse => &[Fail, Deliver, Retry, Abandon, Pass, Error],
+            Method::BackendError => &[Fail, Deliver, Retry, Abandon],
+            Method::Init => &[Ok, Fail],
+            Method::Fini => &[Ok],
+        }
+    }
+
+    /// The set with this one member.
+    pub const fn set(self) -> Methods {
+        Methods(1 << self as u16)
+    }
+}
+
+/// An action of `return (...)`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Return {
+    Abandon,
+    Deliver,
+    Error,
+    Fail,
+    Fetch,
+    Hash,
+    Lookup,
+    Ok,
+    Pass,
+    Pipe,
+    Purge,
+    Restart,
+    Retry,
+    Synth,
+    Vcl,
+}
+
+impl Return {
+    /// How many there are.
+    pub const COUNT: usize = 15;
+    /// All, in order of name.
+    pub const ALL: [Return; Return::COUNT] = [
+        Return::Abandon,
+        Return::Deliver,
+        Return::Error,
+        Return::Fail,
+        Return::Fetch,
+        Return::Hash,
+        Return::Lookup,
+        Return::Ok,
+        Return::Pass,
+        Return::Pipe,
+        Return::Purge,
+        Return::Restart,
+        Return::Retry,
+        Return::Synth,
+        Return::Vcl,
+    ];
+
+    /// The word in VCL and in the log's `VCL_return` records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Return::Abandon => "abandon",
+            Return::Deliver => "deliver",
+            Return::Error => "error",
+            Return::Fail => "fail",
+            Return::Fetch => "fetch",
+            Return::Hash => "hash",
+            Return::Lookup => "lookup",
+            Return::Ok => "ok",
+            Return::Pass => "pass",
+            Return::Pipe => "pipe",
+            Return::Purge => "purge",
+            Return::Restart => "restart",
+            Return::Retry => "retry",
+            Return::Synth => "synth",
+            Return::Vcl => "vcl",
+        }
+    }
+
+    /// The subroutines that may return it.
+    pub fn methods(self) -> Methods {
+        let ok = Method::ALL.into_iter().filter(|m| m.returns().contains(&self));
+        ok.fold(Methods::NONE, |set, m| set.with(m.set()))
+    }
+}
+
+/// A set of subroutines.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Methods(pub u16);
+
+impl Methods {
+    /// Nowhere.
+    pub const NONE: Methods = Methods(0);
+    /// The client side: everything but `vcl_backend_*`, `vcl_init` and `vcl_fini`.
+    pub const CLIENT: Methods = Methods(0x01ff);
+    /// `vcl_backend_*`.
+    pub const BACKEND: Methods = Methods(0x0e00);
+    /// `vcl_init` and `vcl_fini`.
+    pub const HOUSEKEEPING: Methods = Methods(0x3000);
+    /// Everywhere.
+    pub const ALL: Methods = Methods(0x3fff);
+
+    /// Whether `method` is in the set.
+    pub const fn has(self, method: Method) -> bool {
+        self.0 & (1 << method as u16) != 0
+    }
+
+    /// Union.
+    pub const fn with(self, other: Methods) -> Methods {
+        Methods(self.0 | other.0)
+    }
+
+    /// Intersection.
+    pub const fn and(self, other: Methods) -> Methods {
+        Methods(self.0 & other.0)
+    }
+
+    /// Whether nothing is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The members, in order.
+    pub fn iter(self) -> impl Iterator<Item = Method> {
+        Method::ALL.into_iter().filter(move |m| self.has(*m))
+    }
+}
+
+/// The heads that VCL can reach.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum HeadId {
+    Req,
+    ReqTop,
+    Bereq,
+    Beresp,
+    Obj,
+    Resp,
+}
+
+impl HeadId {
+    /// All, in order.
+    pub const ALL: [HeadId; 6] =
+        [HeadId::Req, HeadId::ReqTop, HeadId::Bereq, HeadId::Beresp, HeadId::Obj, HeadId::Resp];
+
+    /// The name in VCL: `req`, `bereq`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            HeadId::Req => "req",
+            HeadId::ReqTop => "req_top",
+            HeadId::Bereq => "bereq",
+            HeadId::Beresp => "beresp",
+            HeadId::Obj => "obj",
+            HeadId::Resp => "resp",
+        }
+    }
+}
+
+/// A variable with one value (not a head's fields).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum Var {
+    ClientIdentity,
+    ClientIp,
+    ServerHostname,
+    ServerIdentity,
+    ServerIp,
+    RemoteIp,
+    LocalEndpoint,
+    LocalIp,
+    LocalSocket,
+    Req,
+    ReqBackendHint,
+    ReqCanGzip,
+    ReqEsi,
+    ReqEsiLevel,
+    ReqGrace,
+    ReqHash,
+    ReqHashAlwaysMiss,
+    ReqHashIgnoreBusy,
+    ReqHashIgnoreVary,
+    ReqIsHitmiss,
+    ReqIsHitpass,
+    ReqMethod,
+    ReqProto,
+    ReqRestarts,
+    ReqStorage,
+    ReqTime,
+    ReqTransport,
+    ReqTtl,
+    ReqUrl,
+    ReqXid,
+    ReqTopMethod,
+    ReqTopProto,
+    ReqTopTime,
+    ReqTopUrl,
+    Bereq,
+    BereqBackend,
+    BereqBetweenBytesTimeout,
+    BereqBody,
+    BereqConnectTimeout,
+    BereqFirstByteTimeout,
+    BereqHash,
+    BereqIsBgfetch,
+    BereqIsHitmiss,
+    BereqIsHitpass,
+    BereqMethod,
+    BereqProto,
+    BereqRetries,
+    BereqTime,
+    BereqUncacheable,
+    BereqUrl,
+    BereqXid,
+    Beresp,
+    BerespAge,
+    BerespBackend,
+    BerespBackendIp,
+    BerespBackendName,
+    BerespBody,
+    BerespDoEsi,
+    BerespDoGunzip,
+    BerespDoGzip,
+    BerespDoStream,
+    BerespFilters,
+    BerespGrace,
+    BerespKeep,
+    BerespProto,
+    BerespReason,
+    BerespStatus,
+    BerespStorage,
+    BerespStorageHint,
+    BerespTime,
+    BerespTtl,
+    BerespUncacheable,
+    BerespWas304,
+    ObjAge,
+    ObjCanEsi,
+    ObjGrace,
+    ObjHits,
+    ObjKeep,
+    ObjProto,
+    ObjReason,
+    ObjStatus,
+    ObjStorage,
+    ObjTime,
+    ObjTtl,
+    ObjUncacheable,
+    Resp,
+    RespBody,
+    RespDoEsi,
+    RespFilters,
+    RespIsStreaming,
+    RespProto,
+    RespReason,
+    RespStatus,
+    RespTime,
+    Now,
+    SessIdleSendTimeout,
+    SessSendTimeout,
+    SessTimeoutIdle,
+    SessTimeoutLinger,
+    SessXid,
+}
+
+impl Var {
+    /// The variable's name in VCL.
+    pub fn name(self) -> &'static str {
+        VARS.iter().find(|d| d.place == Place::Scalar(self)).map_or("?", |d| d.name)
+    }
+
+    /// The variable of that number (`var as u8`).
+    pub fn from_u8(number: u8) -> Option<Var> {
+        VARS.iter().find_map(|d| match d.place {
+            Place::Scalar(var) if var as u8 == number => Some(var),
+            Place::Scalar(_) | Place::Headers(_) => None,
+        })
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// One value.
+    Scalar(Var),
+    /// The fields of a head: the name is followed by `.field`.
+    Headers(HeadId),
+}
+
+/// A variable of vcl-var(7).
+#[derive(Clone, Copy, Debug)]
+pub struct VarDef {
+    /// Its name; for a head's fields without the last `.*`.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: Type,
+    /// What it stands for.
+    pub place: Place,
+    /// Where it may be read.
+    pub read: Methods,
+    /// Where it may be set.
+    pub write: Methods,
+    /// Where it may be unset.
+    pub unset: Methods,
+    /// The first and the last version of the language that has it, times ten (4.1 is 41).
+    pub versions: (u8, u8),
+}
+
+const fn def(
+    name: &'static str,
+    ty: Type,
+    place: Place,
+    read: Methods,
+    write: Methods,
+    unset: Methods,
+    versions: (u8, u8),
+) -> VarDef {
+    VarDef { name, ty, place, read, write, unset, versions }
+}
+
+const NONE: Methods = Methods::NONE;
+const ALL: Methods = Methods::ALL;
+const CLIENT: Methods = Methods::CLIENT;
+const BACKEND: Methods = Methods::BACKEND;
+const BOTH: Methods = CLIENT.with(BACKEND);
+const BEREQ: Methods = BACKEND.with(Method::Pipe.set());
+const BACKEND_FETCH: Methods = Method::BackendFetch.set();
+const BACKEND_RESPONSE: Methods = Method::BackendResponse.set();
+const BACKEND_ERROR: Methods = Method::BackendError.set();
+const BERESP: Methods = BACKEND_RESPONSE.with(BACKEND_ERROR);
+const HIT: Methods = Method::Hit.set();
+const DELIVER: Methods = Method::Deliver.set();
+const SYNTH: Methods = Method::Synth.set();
+const OBJ: Methods = HIT.with(DELIVER);
+const RESP: Methods = DELIVER.with(SYNTH);
+const HASHED: Methods = OBJ.with(Method::Miss.set()).with(Method::Pass.set()).with(Method::Purge.set());
+
+/// Every variable. A name occurs twice when its places differ between versions of the language.
+#[rustfmt::skip]
+pub static VARS: &[VarDef] = &[
+    def("client.identity", Type::String, Place::Scalar(Var::ClientIdentity), BOTH, CLIENT, NONE, (0, 99)),
+    def("client.ip", Type::Ip, Place::Scalar(Var::ClientIp), BOTH, NONE, NONE, (0, 99)),
+    def("server.hostname", Type::String, Place::Scalar(Var::ServerHostname), ALL, NONE, NONE, (0, 99)),
+    def("server.identity", Type::String, Place::Scalar(Var::ServerIdentity), ALL, NONE, NONE, (0, 99)),
+    def("server.ip", Type::Ip, Place::Scalar(Var::ServerIp), BOTH, NONE, NONE, (0, 99)),
+    def("remote.ip", Type::Ip, Place::Scalar(Var::RemoteIp), BOTH, NONE, NONE, (0, 99)),
+    def("local.endpoint", Type::String, Place::Scalar(Var::LocalEndpoint), BOTH, NONE, NONE, (41, 99)),
+    def("local.ip", Type::Ip, Place::Scalar(Var::LocalIp), BOTH, NONE, NONE, (0, 99)),
+    def("local.socket", Type::String, Place::Scalar(Var::LocalSocket), BOTH, NONE, NONE, (41, 99)),
+    def("req", Type::Http, Place::Scalar(Var::Req), CLIENT, NONE, NONE, (0, 99)),
+    def("req.backend_hint", Type::Backend, Place::Scalar(Var::ReqBackendHint), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.can_gzip", Type::Bool, Place::Scalar(Var::ReqCanGzip), CLIENT, NONE, NONE, (0, 99)),
+    def("req.esi", Type::Bool, Place::Scalar(Var::ReqEsi), CLIENT, CLIENT, NONE, (0, 40)),
+    def("req.esi_level", Type::Int, Place::Scalar(Var::ReqEsiLevel), CLIENT, NONE, NONE, (0, 99)),
+    def("req.grace", Type::Duration, Place::Scalar(Var::ReqGrace), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.hash", Type::Blob, Place::Scalar(Var::ReqHash), HASHED, NONE, NONE, (0, 99)),
+    def("req.hash_always_miss", Type::Bool, Place::Scalar(Var::ReqHashAlwaysMiss), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.hash_ignore_busy", Type::Bool, Place::Scalar(Var::ReqHashIgnoreBusy), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.hash_ignore_vary", Type::Bool, Place::Scalar(Var::ReqHashIgnoreVary), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.http", Type::Header, Place::Headers(HeadId::Req), CLIENT, CLIENT, CLIENT, (0, 99)),
+    def("req.is_hitmiss", Type::Bool, Place::Scalar(Var::ReqIsHitmiss), CLIENT, NONE, NONE, (0, 99)),
+    def("req.is_hitpass", Type::Bool, Place::Scalar(Var::ReqIsHitpass), CLIENT, NONE, NONE, (0, 99)),
+    def("req.method", Type::String, Place::Scalar(Var::ReqMethod), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.proto", Type::String, Place::Scalar(Var::ReqProto), CLIENT, CLIENT, NONE, (0, 40)),
+    def("req.proto", Type::String, Place::Scalar(Var::ReqProto), CLIENT, NONE, NONE, (41, 99)),
+    def("req.restarts", Type::Int, Place::Scalar(Var::ReqRestarts), CLIENT, NONE, NONE, (0, 99)),
+    def("req.storage", Type::Stevedore, Place::Scalar(Var::ReqStorage), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.time", Type::Time, Place::Scalar(Var::ReqTime), CLIENT, NONE, NONE, (0, 99)),
+    def("req.transport", Type::String, Place::Scalar(Var::ReqTransport), CLIENT, NONE, NONE, (0, 99)),
+    def("req.ttl", Type::Duration, Place::Scalar(Var::ReqTtl), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.url", Type::String, Place::Scalar(Var::ReqUrl), CLIENT, CLIENT, NONE, (0, 99)),
+    def("req.xid", Type::String, Place::Scalar(Var::ReqXid), CLIENT, NONE, NONE, (0, 99)),
+    def("req_top.http", Type::Header, Place::Headers(HeadId::ReqTop), CLIENT, NONE, NONE, (0, 99)),
+    def("req_top.method", Type::String, Place::Scalar(Var::ReqTopMethod), CLIENT, NONE, NONE, (0, 99)),
+    def("req_top.proto", Type::String, Place::Scalar(Var::ReqTopProto), CLIENT, NONE, NONE, (0, 99)),
+    def("req_top.time", Type::Time, Place::Scalar(Var::ReqTopTime), CLIENT, NONE, NONE, (0, 99)),
+    def("req_top.url", Type::String, Place::Scalar(Var::ReqTopUrl), CLIENT, NONE, NONE, (0, 99)),
+    def("bereq", Type::Http, Place::Scalar(Var::Bereq), BACKEND, NONE, NONE, (0, 99)),
+    def("bereq.backend", Type::Backend, Place::Scalar(Var::BereqBackend), BEREQ, BEREQ, NONE, (0, 99)),
+    def("bereq.between_bytes_timeout", Type::Duration, Place::Scalar(Var::BereqBetweenBytesTimeout), BACKEND, BACKEND, NONE, (0, 99)),
+    def("bereq.body", Type::Body, Place::Scalar(Var::BereqBody), NONE, NONE, BACKEND_FETCH, (0, 99)),
+    def("bereq.connect_timeout", Type::Duration, Place::Scalar(Var::BereqConnectTimeout), BEREQ, BEREQ, NONE, (0, 99)),
+    def("bereq.first_byte_timeout", Type::Duration, Place::Scalar(Var::BereqFirstByteTimeout), BACKEND, BACKEND, NONE, (0, 99)),
+    def("bereq.hash", Type::Blob, Place::Scalar(Var::BereqHash), BEREQ, NONE, NONE, (0, 99)),
+    def("bereq.http", Type::Header, Place::Headers(HeadId::Bereq), BEREQ, BEREQ, BEREQ, (0, 99)),
+    def("bereq.is_bgfetch", Type::Bool, Place::Scalar(Var::BereqIsBgfetch), BACKEND, NONE, NONE, (0, 99)),
+    def("bereq.is_hitmiss", Type::Bool, Place::Scalar(Var::BereqIsHitmiss), BACKEND, NONE, NONE, (0, 99)),
+    def("bereq.is_hitpass", Type::Bool, Place::Scalar(Var::BereqIsHitpass), BACKEND, NONE, NONE, (0, 99)),
+    def("bereq.method", Type::String, Place::Scalar(Var::BereqMethod), BEREQ, BEREQ, NONE, (0, 99)),
+    def("bereq.proto", Type::String, Place::Scalar(Var::BereqProto), BEREQ, BEREQ, NONE, (0, 40)),
+    def("bereq.proto", Type::String, Place::Scalar(Var::BereqProto), BEREQ, NONE, NONE, (41, 99)),
+    def("bereq.retries", Type::Int, Place::Scalar(Var::BereqRetries), BACKEND, NONE, NONE, (0, 99)),
+    def("bereq.time", Type::Time, Place::Scalar(Var::BereqTime), BEREQ, NONE, NONE, (0, 99)),
+    def("bereq.uncacheable", Type::Bool, Place::Scalar(Var::BereqUncacheable), BACKEND, NONE, NONE, (0, 99)),
+    def("bereq.url", Type::String, Place::Scalar(Var::BereqUrl), BEREQ, BEREQ, NONE, (0, 99)),
+    def("bereq.xid", Type::String, Place::Scalar(Var::BereqXid), BEREQ, NONE, NONE, (0, 99)),
+    def("beresp", Type::Http, Place::Scalar(Var::Beresp), BERESP, NONE, NONE, (0, 99)),
+    def("beresp.age", Type::Duration, Place::Scalar(Var::BerespAge), BERESP, NONE, NONE, (0, 99)),
+    def("beresp.backend", Type::Backend, Place::Scalar(Var::BerespBackend), BERESP, NONE, NONE, (0, 99)),
+    def("beresp.backend.ip", Type::Ip, Place::Scalar(Var::BerespBackendIp), BACKEND_RESPONSE, NONE, NONE, (0, 40)),
+    def("beresp.backend.name", Type::String, Place::Scalar(Var::BerespBackendName), BERESP, NONE, NONE, (0, 99)),
+    def("beresp.body", Type::Body, Place::Scalar(Var::BerespBody), NONE, BACKEND_ERROR, NONE, (0, 99)),
+    def("beresp.do_esi", Type::Bool, Place::Scalar(Var::BerespDoEsi), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.do_gunzip", Type::Bool, Place::Scalar(Var::BerespDoGunzip), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.do_gzip", Type::Bool, Place::Scalar(Var::BerespDoGzip), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.do_stream", Type::Bool, Place::Scalar(Var::BerespDoStream), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.filters", Type::String, Place::Scalar(Var::BerespFilters), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),
+    def("beresp.grace", Type::Duration, Place::Scalar(Var::BerespGrace), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.http", Type::Header, Place::Headers(HeadId::Beresp), BERESP, BERESP, BERESP, (0, 99)),
+    def("beresp.keep", Type::Duration, Place::Scalar(Var::BerespKeep), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.proto", Type::String, Place::Scalar(Var::BerespProto), BERESP, BERESP, NONE, (0, 40)),
+    def("beresp.proto", Type::String, Place::Scalar(Var::BerespProto), BERESP, NONE, NONE, (41, 99)),
+    def("beresp.reason", Type::String, Place::Scalar(Var::BerespReason), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.status", Type::Int, Place::Scalar(Var::BerespStatus), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.storage", Type::Stevedore, Place::Scalar(Var::BerespStorage), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.storage_hint", Type::String, Place::Scalar(Var::BerespStorageHint), BERESP, BERESP, NONE, (0, 40)),
+    def("beresp.time", Type::Time, Place::Scalar(Var::BerespTime), BERESP, NONE, NONE, (0, 99)),
+    def("beresp.ttl", Type::Duration, Place::Scalar(Var::BerespTtl), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.uncacheable", Type::Bool, Place::Scalar(Var::BerespUncacheable), BERESP, BERESP, NONE, (0, 99)),
+    def("beresp.was_304", Type::Bool, Place::Scalar(Var::BerespWas304), BERESP, NONE, NONE, (0, 99)),
+    def("obj.age", Type::Duration, Place::Scalar(Var::ObjAge), OBJ, NONE, NONE, (0, 99)),
+    def("obj.can_esi", Type::Bool, Place::Scalar(Var::ObjCanEsi), OBJ, NONE, NONE, (0, 99)),
+    def("obj.grace", Type::Duration, Place::Scalar(Var::ObjGrace), OBJ, NONE, NONE, (0, 99)),
+    def("obj.hits", Type::Int, Place::Scalar(Var::ObjHits), OBJ, NONE, NONE, (0, 99)),
+    def("obj.http", Type::Header, Place::Headers(HeadId::Obj), HIT, NONE, NONE, (0, 99)),
+    def("obj.keep", Type::Duration, Place::Scalar(Var::ObjKeep), OBJ, NONE, NONE, (0, 99)),
+    def("obj.proto", Type::String, Place::Scalar(Var::ObjProto), HIT, NONE, NONE, (0, 99)),
+    def("obj.reason", Type::String, Place::Scalar(Var::ObjReason), HIT, NONE, NONE, (0, 99)),
+    def("obj.status", Type::Int, Place::Scalar(Var::ObjStatus), HIT, NONE, NONE, (0, 99)),
+    def("obj.storage", Type::Stevedore, Place::Scalar(Var::ObjStorage), OBJ, NONE, NONE, (0, 99)),
+    def("obj.time", Type::Time, Place::Scalar(Var::ObjTime), OBJ, NONE, NONE, (0, 99)),
+    def("obj.ttl", Type::Duration, Place::Scalar(Var::ObjTtl), OBJ, NONE, NONE, (0, 99)),
+    def("obj.uncacheable", Type::Bool, Place::Scalar(Var::ObjUncacheable), DELIVER, NONE, NONE, (0, 99)),
+    def("resp", Type::Http, Place::Scalar(Var::Resp), RESP, NONE, NONE, (0, 99)),
+    def("resp.body", Type::Body, Place::Scalar(Var::RespBody), NONE, SYNTH, NONE, (0, 99)),
+    def("resp.do_esi", Type::Bool, Place::Scalar(Var::RespDoEsi), RESP, RESP, NONE, (41, 99)),
+    def("resp.filters", Type::String, Place::Scalar(Var::RespFilters), RESP, RESP, NONE, (0, 99)),
+    def("resp.http", Type::Header, Place::Headers(HeadId::Resp), RESP, RESP, RESP, (0, 99)),
+    def("resp.is_streaming", Type::Bool, Place::Scalar(Var::RespIsStreaming), RESP, NONE, NONE, (0, 99)),
+    def("resp.proto", Type::String, Place::Scalar(Var::RespProto), RESP, RESP, NONE, (0, 40)),
+    def("resp.proto", Type::String, Place::Scalar(Var::RespProto), RESP, NONE, NONE, (41, 99)),
+    def("resp.reason", Type::String, Place::Scalar(Var::RespReason), RESP, RESP, NONE, (0, 99)),
+    def("resp.status", Type::Int, Place::Scalar(Var::RespStatus), RESP, RESP, NONE, (0, 99)),
+    def("resp.time", Type::Time, Place::Scalar(Var::RespTime), RESP, NONE, NONE, (0, 99)),
+    def("now", Type::Time, Place::Scalar(Var::Now), ALL, NONE, NONE, (0, 99)),
+    def("sess.idle_send_timeout", Type::Duration, Place::Scalar(Var::SessIdleSendTimeout), CLIENT, CLIENT, NONE, (0, 99)),
+    def("sess.send_timeout", Type::Duration, Place::Scalar(Var::SessSendTimeout), CLIENT, CLIENT, NONE, (0, 99)),
+    def("sess.timeout_idle", Type::Duration, Place::Scalar(Var::SessTimeoutIdle), CLIENT, CLIENT, NONE, (0, 99)),
+    def("sess.timeout_linger", Type::Duration, Place::Scalar(Var::SessTimeoutLinger), CLIENT, CLIENT, NONE, (0, 99)),
+    def("sess.xid", Type::String, Place::Scalar(Var::SessXid), BOTH, NONE, NONE, (41, 99)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_agree_with_their_names() {
+        assert!(Methods::CLIENT.has(Method::Recv) && Methods::CLIENT.has(Method::Synth));
+        assert!(!Methods::CLIENT.has(Method::BackendFetch) && !Methods::BACKEND.has(Method::Init));
+        assert_eq!(Methods::ALL, CLIENT.with(BACKEND).with(Methods::HOUSEKEEPING));
+        assert_eq!(Methods::ALL.iter().count(), Method::COUNT);
+    }
+
+    #[test]
+    fn every_scalar_comes_back_from_its_number() {
+        for d in VARS {
+            if let Place::Scalar(var) = d.place {
+                assert_eq!((Var::from_u8(var as u8), var.name()), (Some(var), d.name));
+            }
+        }
+    }
+
+    #[test]
+    fn type_names_come_back() {
+        assert_eq!(Type::from_name("DURATION"), Some(Type::Duration));
+        assert_eq!(Type::from_name("duration"), None);
+    }
+
+    #[test]
+    fn actions_know_their_subroutines() {
+        assert!(Return::Vcl.methods() == Method::Recv.set());
+        assert!(Return::Fail.methods().has(Method::Init) && !Return::Fail.methods().has(Method::Fini));
+    }
+}

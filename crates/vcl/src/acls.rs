@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `acl` declarations.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tables::vclvars::Type;
+
+use crate::program::{AclDecl, AclEntry};
+use crate::symbols::What;
+use crate::token::{Tok, Token};
+use crate::vcc::{R, Stop, Vcc};
+
+struct Flags {
+    log: bool,
+    pedantic: bool,
+    table: bool,
+}
+
+/// An entry as written.
+struct Written {
+    negated: bool,
+    in_parentheses: bool,
+    addr: Token,
+    host: String,
+    /// The mask and the token it came from.
+    mask: Option<(u32, Token)>,
+    /// The mask, when it stood after the quotes.
+    mask_after: Option<u32>,
+}
+
+type Seen = HashMap<(IpAddr, u8), (bool, Token)>;
+
+impl Vcc<'_> {
+    /// `acl name { ... }`
+    pub fn acl(&mut self) -> R {
+        self.next();
+        self.expect_name("ACL")?;
+        let id = self.declare(Type::Acl)?;
+        let flags = self.acl_flags()?;
+        let name = self.syms.get(id).name.clone();
+        let Flags { log, pedantic, table } = flags;
+        let mut decl = AclDecl { name, log, pedantic, table, entries: Vec::new() };
+        let mut seen = Seen::new();
+        self.skip_c(b'{')?;
+        while !self.is_c(b'}') {
+            let entry = self.acl_entry()?;
+            self.acl_add(entry, &mut decl, &mut seen)?;
+            self.skip_c(b';')?;
+        }
+        self.next();
+        let index = self.program.acls.len() as u32;
+        self.program.acls.push(decl);
+        self.syms.get_mut(id).what = What::Global(Some(index));
+        Ok(())
+    }
+
+    fn acl_flags(&mut self) -> R<Flags> {
+        let mut flags = Flags { log: false, pedantic: true, table: false };
+        while let Tok::C(sign @ (b'+' | b'-')) = self.tok() {
+            let on = sign == b'+';
+            let flag = self.peek(1);
+            if flag.start != self.token().end || flag.src != self.token().src {
+                self.say("Expected a flag at:\n");
+                self.show(&self.token());
+                self.say("Valid ACL flags are `log` and `table`:\n");
+                return Err(Stop);
+            }
+            self.next();
+            if self.here_is("log") {
+                flags.log = on;
+            } else if self.here_is("pedantic") {
+                flags.pedantic = on;
+            } else if self.here_is("table") {
+                flags.table = on;
+            } else {
+                return self.fail("Unknown ACL flag:\n");
+            }
+            self.next();
+        }
+        Ok(flags)
+    }
+
+    fn acl_entry(&mut self) -> R<Written> {
+        let (mut negated, mut in_parentheses) = (false, false);
+        if self.is_c(b'!') {
+            negated = true;
+            self.next();
+        }
+        if self.is_c(b'(') {
+            in_parentheses = true;
+            self.next();
+        }
+        if !negated && self.is_c(b'!') {
+            negated = true;
+            self.next();
+        }
+        self.expect(Tok::Str)?;
+        let addr = self.token();
+        self.next();
+        let whole = self.content_text(&addr);
+        let (mut host, mut mask, mut mask_after) = (whole.clone(), None, None);
+        if let Some((before, after)) = whole.split_once('/') {
+            let Ok(bits) = after.parse::<u32>() else { return self.fail_at(".../mask is not numeric.\n", &addr) };
+            mask = Some((bits, addr));
+            host = before.to_owned();
+            if self.is_c(b'/') {
+                return self.fail("/mask only allowed once.\n");
+            }
+        } else if self.is_c(b'/') {
+            self.next();
+            let token = self.token();
+            let bits = self.unsigned()?;
+            mask = Some((bits, token));
+            mask_after = Some(bits);
+        }
+        if in_parentheses {
+            self.skip_c(b')')?;
+        }
+        Ok(Written { negated, in_parentheses, addr, host, mask, mask_after })
+    }
+
+    fn acl_add(&mut self, entry: Written, decl: &mut AclDecl, seen: &mut Seen) -> R {
+        if let Some((ip, bits)) = net_notation(&entry.host) {
+            let bits = entry.mask.map_or(bits, |(bits, _)| bits);
+            self.acl_address(&entry, IpAddr::V4(ip), bits, decl, seen)?;
+            self.acl_push(&entry, Vec::new(), decl);
+            return Ok(());
+        }
+        let found = match self.addresses(&entry.host) {
+            Ok(found) => found,
+            Err(why) if entry.in_parentheses => {
+                self.say(&format!("Warning: {} ignored\n  -- {why}\n", entry.host));
+                self.warned = true;
+                return Ok(());
+            }
+            Err(why) => return self.fail_at(&format!("DNS lookup({}): {why}\n", entry.host), &entry.addr),
+        };
+        let both = found.iter().any(|ip| ip.is_ipv4()) && found.iter().any(|ip| ip.is_ipv6());
+        if let (Some((bits, token)), true) = (entry.mask, both) {
+            let text = format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
+            return self.fail_at(&text, &token);
+        }
+        for ip in &found {
+            let bits = entry.mask.map_or(if ip.is_ipv4() { 32 } else { 128 }, |(bits, _)| bits);
+            self.acl_address(&entry, *ip, bits, decl, seen)?;
+        }
+        self.acl_push(&entry, found, decl);
+        Ok(())
+    }
+
+    fn acl_push(&self, entry: &Written, resolved: Vec<IpAddr>, decl: &mut AclDecl) {
+        decl.entries.push(AclEntry {
+            negated: entry.negated,
+            ignorable: entry.in_parentheses,
+            addr: self.content_text(&entry.addr),
+            mask: entry.mask_after,
+            resolved,
+        });
+    }
+
+    /// Checks one address of an entry against the others.
+    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
+        let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
+        if bits > most {
+            let at = entry.mask.map_or(entry.addr, |(_, token)| token);
+            return self.fail_at(&format!("Too wide mask (/{bits}) for {family} address\n"), &at);
+        }
+        let net = masked(ip, bits);
+        if net != ip && decl.pedantic {
+            let say = format!("Non-zero bits in masked part, (maybe use {net}/{bits} ?)\n");
+            return self.fail_at(&say, &entry.addr);
+        }
+        match seen.get(&(net, bits as u8)) {
+            Some((negated, first)) if *negated != entry.negated => {
+                let first = *first;
+                self.say("Conflicting ACL entries:\n");
+                self.show(&first);
+                self.fail_at("vs:\n", &entry.addr)
+            }
+            Some(_) => Ok(()),
+            None => {
+                seen.insert((net, bits as u8), (entry.negated, entry.addr));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `192.168` is a network here, not a short host address: its bytes, and 8 bits of mask for each.
+fn net_notation(text: &str) -> Option<(Ipv4Addr, u32)> {
+    let parts: Vec<&str> = text.split('.').collect();
+    if parts.len() > 4 {
+        return None;
+    }
+    let mut bytes = [0u8; 4];
+    for (byte, part) in bytes.iter_mut().zip(&parts) {
+        if part.is_empty() || !part.bytes().all(|c| c.is_ascii_digit()) {
+            return None;
+        }
+        *byte = part.parse().ok()?;
+    }
+    Some((Ipv4Addr::from(bytes), 8 * parts.len() as u32))
+}
+
+fn masked(ip: IpAddr, bits: u32) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => Ipv4Addr::from(u32::from(ip) & u32::MAX.checked_shl(32 - bits).unwrap_or(0)).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) & u128::MAX.checked_shl(128 - bits).unwrap_or(0)).into(),
+    }
+}

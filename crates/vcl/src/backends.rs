@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `backend` and `probe` declarations.
+
+use tables::vclvars::Type;
+
+use crate::program::{BackendAddress, BackendDecl, ProbeDecl};
+use crate::symbols::{Kind, What};
+use crate::token::{Tok, Token};
+use crate::vcc::{Look, R, Vcc};
+
+/// The fields seen so far, each once.
+struct Fields(Vec<(String, Token)>);
+
+const BACKEND_FIELDS: [&str; 11] = [
+    "host",
+    "port",
+    "path",
+    "host_header",
+    "connect_timeout",
+    "first_byte_timeout",
+    "between_bytes_timeout",
+    "probe",
+    "max_connections",
+    "proxy_header",
+    "preamble",
+];
+const PROBE_FIELDS: [&str; 8] =
+    ["url", "request", "expected_response", "timeout", "interval", "window", "threshold", "initial"];
+
+impl Vcc<'_> {
+    /// `.name =`: which field.
+    fn field(&mut self, known: &[&'static str], seen: &mut Fields) -> R<(&'static str, Token)> {
+        self.skip_c(b'.')?;
+        self.expect(Tok::Id)?;
+        let token = self.token();
+        self.next();
+        self.skip_c(b'=')?;
+        let name = self.text_of(&token);
+        let Some(field) = known.iter().find(|f| **f == name) else {
+            let shown = self.token_name(&token);
+            return self.fail_at(&format!("Unknown field: {shown} at\n"), &token);
+        };
+        if let Some((_, first)) = seen.0.iter().find(|(n, _)| *n == name) {
+            let first = *first;
+            let shown = self.token_name(&token);
+            self.say(&format!("Field {shown} redefined at:\n"));
+            self.show(&token);
+            return self.fail_at("\nFirst defined at:\n", &first);
+        }
+        seen.0.push((name, token));
+        Ok((field, token))
+    }
+
+    /// Two fields that exclude each other.
+    fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> R {
+        if let Some(first) = did.replace(token) {
+            self.say(&format!("{what} redefinition at:\n"));
+            self.show(&token);
+            return self.fail_at("Previous definition:\n", &first);
+        }
+        Ok(())
+    }
+
+    fn text_field(&mut self) -> R<Token> {
+        self.expect(Tok::Str)?;
+        let token = self.token();
+        self.next();
+        self.skip_c(b';')?;
+        Ok(token)
+    }
+
+    fn duration_field(&mut self) -> R<Option<f64>> {
+        let seconds = self.duration()?;
+        self.skip_c(b';')?;
+        Ok(Some(seconds))
+    }
+
+    /// `probe name { ... }`
+    pub fn probe(&mut self) -> R {
+        self.next();
+        self.expect_name("backend probe")?;
+        if self.here_is("default") {
+            self.next();
+            let decl = self.probe_spec("default")?;
+            self.program.default_probe = Some(self.add_probe(decl));
+            return Ok(());
+        }
+        let id = self.declare(Type::Probe)?;
+        let name = self.syms.get(id).name.clone();
+        let decl = self.probe_spec(&name)?;
+        let index = self.add_probe(decl);
+        self.syms.get_mut(id).what = What::Global(Some(index));
+        Ok(())
+    }
+
+    fn add_probe(&mut self, decl: ProbeDecl) -> u32 {
+        self.program.probes.push(decl);
+        self.program.probes.len() as u32 - 1
+    }
+
+    fn probe_spec(&mut self, name: &str) -> R<ProbeDecl> {
+        let mut probe = ProbeDecl { name: name.to_owned(), ..ProbeDecl::default() };
+        let mut seen = Fields(Vec::new());
+        let (mut did, mut window, mut threshold) = (None, None, None);
+        self.skip_c(b'{')?;
+        while !self.is_c(b'}') {
+            let (field, token) = self.field(&PROBE_FIELDS, &mut seen)?;
+            let value = self.token();
+            match field {
+                "url" => {
+                    self.only_one("Probe request", &mut did, token)?;
+                    self.expect(Tok::Str)?;
+                    probe.url = Some(self.content_text(&value));
+                    self.next();
+                }
+                "request" => {
+                    self.only_one("Probe request", &mut did, token)?;
+                    self.expect(Tok::Str)?;
+                    probe.request = Some(self.request_lines());
+                }
+                "timeout" => probe.timeout = Some(self.duration()?),
+                "interval" => probe.interval = Some(self.duration()?),
+                "initial" => probe.initial = Some(self.unsigned()?),
+                "window" => {
+                    window = Some(value);
+                    probe.window = Some(self.unsigned()?);
+                }
+                "threshold" => {
+                    threshold = Some(value);
+                    probe.threshold = Some(self.unsigned()?);
+                }
+                _ => probe.expected_response = Some(self.expected_response()?),
+            }
+            self.skip_c(b';')?;
+        }
+        self.check_window(&mut probe, window, threshold)?;
+        self.skip_c(b'}')?;
+        Ok(probe)
+    }
+
+    fn request_lines(&mut self) -> Box<[u8]> {
+        let mut request = Vec::new();
+        while self.tok() == Tok::Str {
+            request.extend_from_slice(self.content(&self.token()));
+            request.extend_from_slice(b"\r\n");
+            self.next();
+        }
+        request.extend_from_slice(b"\r\n");
+        request.into()
+    }
+
+    fn expected_response(&mut self) -> R<u32> {
+        let status = self.unsigned()?;
+        if (100..=999).contains(&status) {
+            return Ok(status);
+        }
+        self.fail("Must specify .expected_response with exactly three digits (100 <= x <= 999)\n")
+    }
+
+    fn check_window(&mut self, probe: &mut ProbeDecl, window: Option<Token>, threshold: Option<Token>) -> R {
+        let (given_window, given_threshold) = (probe.window.unwrap_or(0), probe.threshold.unwrap_or(0));
+        match (window, threshold) {
+            (None, None) => return Ok(()),
+            (Some(at), None) => return self.fail_at("Must specify .threshold with .window\n", &at),
+            (None, Some(at)) if given_threshold > 64 => return self.fail_at("Threshold must be 64 or less.\n", &at),
+            (None, Some(_)) => probe.window = Some(given_threshold + 1),
+            (Some(at), Some(_)) if given_window > 64 => return self.fail_at("Window must be 64 or less.\n", &at),
+            (Some(window), Some(at)) if given_threshold > given_window => {
+                self.say("Threshold can not be greater than window.\n");
+                self.show(&at);
+                return self.stop_at(&window);
+            }
+            (Some(_), Some(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// `backend name { ... }`
+    pub fn backend(&mut self) -> R {
+        let first = self.token();
+        let e = self.backend_inner(&first);
+        if e.is_err() {
+            self.say("\nIn backend specification starting at:\n");
+            self.show(&first);
+        }
+        e
+    }
+
+    fn backend_inner(&mut self, first: &Token) -> R {
+        self.next();
+        self.expect_name("backend")?;
+        let name_token = self.token();
+        let name = self.text_of(&name_token);
+        if name == "default" {
+            if let Some(first) = self.first_backend.take() {
+                self.syms.get_mut(first).noref = false;
+            }
+            if self.default_backend_named {
+                return self.fail_at("Only one default director possible.\n", first);
+            }
+            self.default_backend_named = true;
+            self.next();
+            let decl = self.backend_spec(&name, &name_token)?;
+            let index = self.add_backend(decl);
+            self.program.default_backend = Some(index);
+            return Ok(());
+        }
+        let id = self.declare(Type::Backend)?;
+        let is_first = self.program.backends.is_empty() && !self.default_backend_named;
+        if is_first {
+            self.first_backend = Some(id);
+            self.syms.get_mut(id).noref = true;
+        }
+        let decl = self.backend_spec(&name, &name_token)?;
+        let index = self.add_backend(decl);
+        if is_first {
+            self.program.default_backend = Some(index);
+        }
+        self.syms.get_mut(id).what = What::Global(Some(index));
+        Ok(())
+    }
+
+    fn add_backend(&mut self, decl: BackendDecl) -> u32 {
+        self.program.backends.push(decl);
+        self.program.backends.len() as u32 - 1
+    }
+
+    fn backend_spec(&mut self, name: &str, name_token: &Token) -> R<BackendDecl> {
+        let mut decl = BackendDecl {
+            name: name.to_owned(),
+            address: BackendAddress::None,
+            host_header: None,
+            connect_timeout: None,
+            first_byte_timeout: None,
+            between_bytes_timeout: None,
+            max_connections: 0,
+            proxy_header: 0,
+            preamble: None,
+            probe: None,
+        };
+        if self.here_is("none") || self.here_is("None") {
+            self.next();
+            self.skip_c(b';')?;
+            return Ok(decl);
+        }
+        self.skip_c(b'{')?;
+        if self.here_is("set") {
+            let shown = self.token_name(&self.token());
+            return self.fail(&format!(
+                "NB: Backend Syntax has changed:\nRemove \"set\" and \"backend\" in front of backend fields.\n{shown} at "
+            ));
+        }
+        let mut seen = Fields(Vec::new());
+        let (mut host, mut port, mut path, mut did) = (None, None, None, None);
+        while !self.is_c(b'}') {
+            let (field, token) = self.field(&BACKEND_FIELDS, &mut seen)?;
+            match field {
+                "host" => {
+                    self.only_one("Address", &mut did, token)?;
+                    host = Some(self.text_field()?);
+                }
+                "port" => port = Some(self.text_field()?),
+                "path" => {
+                    self.only_one("Address", &mut did, token)?;
+                    path = Some(self.path_field()?);
+                }
+                "host_header" => {
+                    let value = self.text_field()?;
+                    decl.host_header = Some(self.content_text(&value));
+                }
+                "connect_timeout" => decl.connect_timeout = self.duration_field()?,
+                "first_byte_timeout" => decl.first_byte_timeout = self.duration_field()?,
+                "between_bytes_timeout" => decl.between_bytes_timeout = self.duration_field()?,
+                "max_connections" => {
+                    decl.max_connections = self.unsigned()?;
+                    self.skip_c(b';')?;
+                }
+                "proxy_header" => decl.proxy_header = self.proxy_header()?,
+                "probe" => decl.probe = self.probe_field()?,
+                _ => decl.preamble = Some(self.preamble()?),
+            }
+        }
+        decl.address = match (host, path) {
+            (None, None) => return self.fail_at("Expected .host or .path.\n", name_token),
+            (Some(host), _) => self.inet_address(&host, port.as_ref())?,
+            (None, Some(path)) => self.unix_address(&path)?,
+        };
+        self.next();
+        Ok(decl)
+    }
+
+    fn path_field(&mut self) -> R<Token> {
+        if self.syntax < 41 {
+            let shown = self.token_name(&self.token());
+            return self.fail(&format!("Unix socket backends only supported in VCL4.1 and higher.\n{shown} at "));
+        }
+        self.text_field()
+    }
+
+    fn proxy_header(&mut self) -> R<u8> {
+        let value = self.token();
+        let version = self.unsigned()?;
+        if !matches!(version, 1 | 2) {
+            return self.fail_at(".proxy_header must be 1 or 2\n", &value);
+        }
+        self.skip_c(b';')?;
+        Ok(version as u8)
+    }
+
+    fn preamble(&mut self) -> R<Box<[u8]>> {
+        self.expect(Tok::Blob)?;
+        let index = self.token().num as usize;
+        self.next();
+        self.skip_c(b';')?;
+        Ok(self.program.blobs[index].clone())
+    }
+
+    fn probe_field(&mut self) -> R<Option<u32>> {
+        match self.tok() {
+            Tok::C(b'{') => {
+                let decl = self.probe_spec("")?;
+                Ok(Some(self.add_probe(decl)))
+            }
+            Tok::Id if self.here_is("default") => {
+                self.next();
+                if self.program.default_probe.is_none() {
+                    return self.no_default_probe();
+                }
+                self.skip_c(b';')?;
+                Ok(self.program.default_probe)
+            }
+            Tok::Id => {
+                let first = self.at;
+                let id = self.symbol(Kind::Probe, Look::Whole)?;
+                self.refer(id, first);
+                self.skip_c(b';')?;
+                match self.syms.get(id).what {
+                    What::Global(Some(index)) => Ok(Some(index)),
+                    _ => self.fail_at("Probe is not yet defined\n", &self.tokens[first].to_owned()),
+                }
+            }
+            _ => {
+                let found = self.token_name(&self.token());
+                self.fail(&format!("Expected '{{' or name of probe, got {found} at\n"))
+            }
+        }
+    }
+
+    fn inet_address(&mut self, host: &Token, port: Option<&Token>) -> R<BackendAddress> {
+        let mut text = self.content(host).to_vec();
+        let port = port.map(|p| self.content_text(p));
+        if let Some(port) = &port {
+            text.push(b' ');
+            text.extend_from_slice(port.as_bytes());
+        }
+        let resolved = self.resolve(&text, host, "Backend host", 2)?;
+        let host = self.content_text(host);
+        Ok(BackendAddress::Inet { host, port, v4: resolved.v4, v6: resolved.v6 })
+    }
+
+    fn unix_address(&mut self, token: &Token) -> R<BackendAddress> {
+        let path = self.content_text(token);
+        if !path.starts_with('/') {
+            return self.fail_at("Backend path: Must be an absolute path:\n", token);
+        }
+        match self.outside.is_socket(&path) {
+            Ok(true) => {}
+            Ok(false) => return self.fail_at("Backend path: Not a socket:\n", token),
+            Err(why) => {
+                self.say(&format!("Backend path: Cannot stat: {why}\n"));
+                self.show(token);
+                if !(why.starts_with("No such file") || why.starts_with("Permission denied")) {
+                    return Err(crate::vcc::Stop);
+                }
+                self.warn();
+            }
+        }
+        Ok(BackendAddress::Unix(path.into()))
+    }
+}

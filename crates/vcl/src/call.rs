@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Calls of module functions, constructors and methods: arguments by position, then by name.
+
+use tables::vclvars::Type;
+use tables::vmods::{Arg, Default as Given, Func};
+
+use crate::ir::{Expr, Node};
+use crate::program::{CallSite, Callee};
+use crate::symbols::SymId;
+use crate::token::{Tok, Token};
+use crate::vcc::{Access, R, Vcc};
+
+impl Vcc<'_> {
+    /// After a function's name: its arguments.
+    pub fn function_call(&mut self, import: u32, func: &'static Func, sym: SymId) -> R<Expr> {
+        let name_at = self.at.saturating_sub(1);
+        let args = self.arguments(func.args)?;
+        self.add_use(name_at, name_at, sym, Access::Read);
+        Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret))
+    }
+
+    /// After a method's name.
+    pub fn method_call(&mut self, object: u32, method: &'static Func, _name: &Token) -> R<Expr> {
+        let import = self.program.objects[object as usize].import;
+        let args = self.arguments(method.args)?;
+        let e = self.call_site(import, Callee::Method(object, method.name.to_owned()), args, method.ret);
+        Ok(e)
+    }
+
+    /// After a class's name in `new`.
+    pub fn constructor_call(&mut self, object: u32, args: &'static [Arg]) -> R<Expr> {
+        let import = self.program.objects[object as usize].import;
+        let args = self.arguments(args)?;
+        Ok(self.call_site(import, Callee::Constructor(object), args, Type::Void))
+    }
+
+    fn call_site(&mut self, import: u32, callee: Callee, args: Vec<Expr>, returns: Type) -> Expr {
+        let site = self.program.calls.len() as u32;
+        self.program.calls.push(CallSite { import, callee, args: args.len() as u16, returns });
+        let ty = if returns == Type::String { Type::Strings } else { returns };
+        Expr::new(Node::Call(site, args), ty)
+    }
+
+    /// `(...)`: one expression for each parameter.
+    fn arguments(&mut self, params: &'static [Arg]) -> R<Vec<Expr>> {
+        self.skip_c(b'(')?;
+        let mut given: Vec<Option<Expr>> = params.iter().map(|_| None).collect();
+        for (param, slot) in params.iter().zip(&mut given) {
+            if self.is_c(b')') || self.tok() == Tok::Id && self.peek(1).tok == Tok::C(b'=') {
+                break;
+            }
+            *slot = Some(self.positional(param)?);
+            if self.is_c(b')') {
+                break;
+            }
+            self.skip_c(b',')?;
+        }
+        while self.tok() == Tok::Id {
+            self.named(params, &mut given)?;
+            if self.is_c(b')') {
+                break;
+            }
+            self.skip_c(b',')?;
+        }
+        let mut args = Vec::with_capacity(params.len());
+        for (n, (param, value)) in params.iter().zip(given).enumerate() {
+            match value {
+                Some(value) => args.push(value),
+                None => args.push(self.left_out(n, param)?),
+            }
+        }
+        self.skip_c(b')')?;
+        Ok(args)
+    }
+
+    fn positional(&mut self, param: &Arg) -> R<Expr> {
+        let value = self.argument(param);
+        if value.is_err() {
+            let name = if param.name.is_empty() { "(unnamed argument)" } else { param.name };
+            self.say(&format!("Expected argument: {} {name}\n\n", param.ty.name()));
+        }
+        value
+    }
+
+    fn named(&mut self, params: &'static [Arg], given: &mut [Option<Expr>]) -> R {
+        let word = self.text_of(&self.token());
+        let Some(n) = params.iter().position(|p| !p.name.is_empty() && p.name == word) else {
+            return self.fail(&format!("Unknown argument '{word}'\n"));
+        };
+        if given[n].is_some() {
+            return self.fail(&format!("Argument '{word}' already used\n"));
+        }
+        self.next();
+        self.skip_c(b'=')?;
+        given[n] = Some(self.argument(&params[n])?);
+        Ok(())
+    }
+
+    fn argument(&mut self, param: &Arg) -> R<Expr> {
+        if param.ty != Type::Enum {
+            return self.expr(param.ty);
+        }
+        self.expect(Tok::Id)?;
+        let word = self.text_of(&self.token());
+        let Some(word) = param.values.iter().find(|v| **v == word) else {
+            let list: String = param.values.iter().map(|v| format!("\t{v}\n")).collect();
+            return self.fail(&format!("Wrong enum value.  Expected one of:\n{list}"));
+        };
+        self.next();
+        Ok(Expr::new(Node::Word(word), Type::Enum))
+    }
+
+    fn left_out(&mut self, n: usize, param: &Arg) -> R<Expr> {
+        if param.optional {
+            return Ok(Expr::new(Node::Absent, param.ty));
+        }
+        let node = match param.default {
+            None if param.name.is_empty() => return self.fail(&format!("Argument {} missing\n", n + 1)),
+            None => return self.fail(&format!("Argument '{}' missing\n", param.name)),
+            Some(Given::Bool(value)) => Node::Bool(value),
+            Some(Given::Int(value)) if param.ty == Type::Bytes => Node::Bytes(value),
+            Some(Given::Int(value)) => Node::Int(value),
+            Some(Given::Real(value)) if param.ty == Type::Duration => Node::Duration(value),
+            Some(Given::Real(value)) => Node::Real(value),
+            Some(Given::Str(text)) => Node::Str(self.string(text.as_bytes())),
+            Some(Given::Enum(word)) => Node::Word(word),
+            Some(Given::Null) if matches!(param.ty, Type::String | Type::Strands) => Node::Unset,
+            Some(Given::Null) => Node::Absent,
+        };
+        Ok(Expr::new(node, param.ty))
+    }
+}

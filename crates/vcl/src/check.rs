@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What only the whole program shows: names without use or definition, recursion, actions and variables that the
+//! calling subroutine of the machine doesn't have. Each procedure is visited once per machine subroutine, so a deep
+//! web of calls costs no more than its edges.
+
+use tables::vclvars::{Method, Methods, Return};
+
+use crate::symbols::{Kind, SymId, What};
+use crate::vcc::{Access, R, Stop, Use, Vcc};
+
+fn complaint(access: Access) -> &'static str {
+    match access {
+        Access::Read => "Not available",
+        Access::Write => "Cannot be set",
+        Access::Unset => "Cannot be unset",
+        Access::Action => "Not a valid action",
+    }
+}
+
+/// Deepest chain of calls.
+const MAX_CALLS: usize = 500;
+
+impl Vcc<'_> {
+    pub fn check(&mut self) -> R {
+        self.check_references()?;
+        let subs = self.sorted_subs();
+        self.check_actions(&subs)?;
+        self.check_uses(&subs)?;
+        self.check_possible(&subs)
+    }
+
+    fn sorted_subs(&self) -> Vec<usize> {
+        let ids = self.syms.sorted();
+        let index = |id: SymId| match (self.syms.get(id).kind, self.syms.get(id).what) {
+            (Kind::Sub, What::Sub(index)) => Some(index as usize),
+            _ => None,
+        };
+        ids.into_iter().filter_map(index).filter(|i| self.procs[*i].def.is_some()).collect()
+    }
+
+    fn check_references(&mut self) -> R {
+        for id in self.syms.sorted() {
+            let sym = self.syms.get(id);
+            if sym.noref {
+                continue;
+            }
+            let kind = sym.kind.name();
+            match (sym.defs, sym.refs, sym.def, sym.reference) {
+                (0, 1.., _, Some(at)) => {
+                    let token = self.tokens[at as usize];
+                    let name = self.text_of(&token);
+                    return self.fail_at(&format!("Undefined {kind} {name}, first reference:\n"), &token);
+                }
+                (1.., 0, Some(at), _) => {
+                    let token = self.tokens[at as usize];
+                    let name = self.text_of(&token);
+                    self.say(&format!("Unused {kind} {name}, defined:\n"));
+                    self.show(&token);
+                    if self.options.err_unref {
+                        return Err(Stop);
+                    }
+                    self.warn();
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn callee(&self, sym: SymId) -> Option<usize> {
+        match self.syms.get(sym).what {
+            What::Sub(index) => Some(index as usize),
+            _ => None,
+        }
+    }
+
+    // --- actions
+
+    fn check_actions(&mut self, subs: &[usize]) -> R {
+        // Recursion is looked for from every subroutine, called or not.
+        for sub in subs {
+            let method = self.procs[*sub].method;
+            let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
+            let mut visited = vec![false; self.procs.len()];
+            if self.actions_below(*sub, allowed, &mut visited, &mut Vec::new()).is_err() {
+                if let Some(method) = method {
+                    self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
+                    let list: String = method.returns().iter().map(|r| format!(" \"{}\"", r.name())).collect();
+                    self.say(&format!("{list}\n"));
+                }
+                return Err(Stop);
+            }
+        }
+        Ok(())
+    }
+
+    fn actions_below(&mut self, sub: usize, allowed: u32, visited: &mut [bool], path: &mut Vec<usize>) -> R {
+        let def = self.procs[sub].def.expect("checked subs are defined") as usize;
+        if path.contains(&sub) {
+            let token = self.tokens[def];
+            return self.fail_at("Subroutine recurses on\n", &token);
+        }
+        if visited[sub] {
+            return Ok(());
+        }
+        visited[sub] = true;
+        if path.len() > MAX_CALLS {
+            let token = self.tokens[def];
+            return self.fail_at("Subroutine calls are nested too deeply\n", &token);
+        }
+        self.own_actions(sub, allowed)?;
+        path.push(sub);
+        for (at, sym) in self.procs[sub].calls.clone() {
+            let below = match self.callee(sym).filter(|i| self.procs[*i].def.is_some()) {
+                Some(callee) => self.actions_below(callee, allowed, visited, path),
+                None => {
+                    let name = self.syms.get(sym).name.clone();
+                    let token = self.tokens[at as usize];
+                    self.fail_at(&format!("Subroutine {name} does not exist\n"), &token)
+                }
+            };
+            if below.is_err() {
+                self.called_from(sub, at)?;
+            }
+        }
+        path.pop();
+        Ok(())
+    }
+
+    fn called_from(&mut self, sub: usize, at: u32) -> R {
+        let text = format!("\n...called from \"{}\"\n", self.procs[sub].name);
+        let token = self.tokens[at as usize];
+        self.fail_at(&text, &token)
+    }
+
+    fn own_actions(&mut self, sub: usize, allowed: u32) -> R {
+        let mut bad = false;
+        for action in Return::ALL {
+            let Some(at) = self.procs[sub].returns[action as usize] else { continue };
+            if allowed & 1 << action as u32 == 0 {
+                bad = true;
+                self.say(&format!("Invalid return \"{}\"\n", action.name()));
+                let token = self.tokens[at as usize];
+                self.show(&token);
+            }
+        }
+        if !bad {
+            return Ok(());
+        }
+        let proc = &self.procs[sub];
+        let (text, def) = (format!("\n...in subroutine \"{}\"\n", proc.name), proc.def);
+        let token = self.tokens[def.expect("checked subs are defined") as usize];
+        self.fail_at(&text, &token)
+    }
+
+    // --- variables
+
+    fn use_mask(&self, u: &Use) -> Methods {
+        let sym = self.syms.get(u.sym);
+        match u.access {
+            Access::Read => sym.read,
+            Access::Write => sym.write,
+            Access::Unset => sym.unset,
+            Access::Action => sym.action,
+        }
+    }
+
+    fn check_uses(&mut self, subs: &[usize]) -> R {
+        for sub in subs {
+            let Some(method) = self.procs[*sub].method else { continue };
+            if let Some(bad) = self.illegal_use(*sub, method)? {
+                self.show_until(bad.first as usize, bad.last as usize + 1);
+                let name = method.sub_name();
+                self.say(&format!("{} in subroutine '{name}'.\nAt: ", complaint(bad.access)));
+                return Err(Stop);
+            }
+            let mut visited = vec![false; self.procs.len()];
+            if self.uses_below(*sub, method, &mut visited).is_err() {
+                self.say(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
+                return Err(Stop);
+            }
+        }
+        Ok(())
+    }
+
+    fn uses_below(&mut self, sub: usize, method: Method, visited: &mut [bool]) -> R {
+        if std::mem::replace(&mut visited[sub], true) {
+            return Ok(());
+        }
+        if let Some(bad) = self.illegal_use(sub, method)? {
+            self.show_until(bad.first as usize, bad.last as usize + 1);
+            let name = &self.procs[sub].name;
+            let text = format!(
+                "{} from subroutine '{}'.\n\n...in subroutine \"{name}\"\n",
+                complaint(bad.access),
+                method.sub_name()
+            );
+            let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
+            return self.fail_at(&text, &token);
+        }
+        for (at, sym) in self.procs[sub].calls.clone() {
+            let Some(callee) = self.callee(sym) else { continue };
+            if self.uses_below(callee, method, visited).is_err() {
+                self.called_from(sub, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first use that `method` doesn't allow. Variables that nobody may set are said here.
+    fn illegal_use(&mut self, sub: usize, method: Method) -> R<Option<Use>> {
+        for n in 0..self.procs[sub].uses.len() {
+            let mut u = self.procs[sub].uses[n];
+            let mask = self.use_mask(&u);
+            if mask.is_empty() && u.access == Access::Write {
+                let read = self.syms.get(u.sym).read;
+                if read.is_empty() || read.has(method) {
+                    self.show_until(u.first as usize, u.last as usize + 1);
+                    let text = if read.is_empty() { "Variable cannot be set.\n" } else { "Variable is read only.\n" };
+                    self.say(text);
+                    return Err(Stop);
+                }
+                u.access = Access::Read;
+            }
+            if !mask.has(method) {
+                return Ok(Some(u));
+            }
+        }
+        Ok(None)
+    }
+
+    // --- subroutines that no place may call
+
+    fn check_possible(&mut self, subs: &[usize]) -> R {
+        for sub in subs {
+            if self.possible_methods(*sub).is_empty() {
+                let token = self.tokens[self.procs[*sub].def.expect("checked subs are defined") as usize];
+                return self.fail_at("Impossible Subroutine", &token);
+            }
+        }
+        Ok(())
+    }
+
+    /// From which machine subroutines all that a procedure does is allowed.
+    pub fn possible_methods(&self, sub: usize) -> Methods {
+        let mut visited = vec![false; self.procs.len()];
+        let mut todo = vec![sub];
+        let mut set = Methods::ALL;
+        while let Some(sub) = todo.pop() {
+            if std::mem::replace(&mut visited[sub], true) {
+                continue;
+            }
+            let proc = &self.procs[sub];
+            set = proc.uses.iter().fold(set, |set, u| set.and(self.use_mask(u)));
+            let returned = Return::ALL.into_iter().filter(|r| proc.returns[*r as usize].is_some());
+            set = returned.fold(set, |set, r| set.and(r.methods()));
+            todo.extend(proc.calls.iter().filter_map(|(_, sym)| self.callee(*sym)));
+        }
+        set
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! From typed expressions to bytecode. Tests are fused to the branch that follows; text is built in a buffer.
+
+use tables::vclvars::Type;
+
+use crate::ir::{Expr, Node};
+use crate::program::{Compare, Op};
+use crate::symbols::Ty;
+use crate::vcc::{MAX_OPS, R, Stop, Vcc};
+
+/// How a body is set.
+pub(crate) struct BodyPart {
+    pub append: bool,
+}
+
+impl Vcc<'_> {
+    pub fn emit(&mut self, op: Op) -> R {
+        self.ops += 1;
+        if self.ops > MAX_OPS {
+            return self.fail("The program is too large.\n");
+        }
+        let token = self.token();
+        let place = self.place(&token);
+        let current = self.current.expect("code is in a subroutine");
+        let proc = &mut self.procs[current];
+        proc.code.push(op);
+        proc.places.push(place);
+        Ok(())
+    }
+
+    /// A place that `VCL_trace` shows: the current token.
+    pub fn step(&mut self) {
+        self.steps += 1;
+        // A full program is refused by the next op.
+        let _ = self.emit(Op::Step { count: self.steps });
+    }
+
+    /// Emits a jump to be patched; gives its index.
+    pub fn emit_jump(&mut self, op: Op) -> R<usize> {
+        self.emit(op)?;
+        Ok(self.procs[self.current.expect("code is in a subroutine")].code.len() - 1)
+    }
+
+    /// Makes these jumps go to what comes next.
+    pub fn patch(&mut self, jumps: &[usize]) {
+        let code = &mut self.procs[self.current.expect("code is in a subroutine")].code;
+        let here = code.len() as u32;
+        for at in jumps {
+            match &mut code[*at] {
+                Op::Jump { to } | Op::JumpIf { to } | Op::JumpUnless { to } => *to = here,
+                other => unreachable!("{other:?} is no jump"),
+            }
+        }
+    }
+
+    /// Evaluates `cond` and jumps when it is `when`; falls through otherwise. Gives the jumps to patch.
+    pub fn emit_branch(&mut self, cond: &Expr, when: bool) -> R<Vec<usize>> {
+        match &cond.node {
+            Node::Not(inner) => self.emit_branch(inner, !when),
+            // `a && b` is false when any is; `a || b` is true when any is.
+            Node::All(parts) if !when => self.branch_any(parts, false),
+            Node::Any(parts) if when => self.branch_any(parts, true),
+            Node::All(parts) => self.branch_last(parts, true),
+            Node::Any(parts) => self.branch_last(parts, false),
+            Node::Bool(value) if *value == when => Ok(vec![self.emit_jump(Op::Jump { to: 0 })?]),
+            Node::Bool(_) => Ok(Vec::new()),
+            _ => {
+                let inverted = self.emit_test(cond)?;
+                let op = if when != inverted { Op::JumpIf { to: 0 } } else { Op::JumpUnless { to: 0 } };
+                Ok(vec![self.emit_jump(op)?])
+            }
+        }
+    }
+
+    fn branch_any(&mut self, parts: &[Expr], when: bool) -> R<Vec<usize>> {
+        let mut jumps = Vec::new();
+        for part in parts {
+            jumps.extend(self.emit_branch(part, when)?);
+        }
+        Ok(jumps)
+    }
+
+    fn branch_last(&mut self, parts: &[Expr], when: bool) -> R<Vec<usize>> {
+        let (last, before) = parts.split_last().expect("it has operands");
+        let mut out = Vec::new();
+        for part in before {
+            out.extend(self.emit_branch(part, !when)?);
+        }
+        let jumps = self.emit_branch(last, when)?;
+        self.patch(&out);
+        Ok(jumps)
+    }
+
+    /// Sets the flag to a condition that has no parts; says whether the flag is the inverse of it.
+    fn emit_test(&mut self, cond: &Expr) -> R<bool> {
+        match &cond.node {
+            Node::Truth(inner) => {
+                if let Node::Field(head, field) = inner.node {
+                    self.emit(Op::TestField { head, field })?;
+                } else {
+                    self.push(inner)?;
+                    self.emit(Op::Test)?;
+                }
+                Ok(false)
+            }
+            Node::Compare(how, pair) => self.emit_compare(*how, &pair.0, &pair.1),
+            Node::Match(pair) => {
+                match (&pair.0.node, &pair.1.node) {
+                    (Node::Field(head, field), Node::Regex(index)) => {
+                        self.emit(Op::TestFieldRegex { head: *head, field: *field, index: *index })?;
+                    }
+                    (Node::Var(var), Node::Regex(index)) if pair.0.ty == Type::Strings => {
+                        self.emit(Op::TestVarRegex { var: *var, index: *index })?;
+                    }
+                    (_, Node::Regex(index)) => {
+                        self.push(&pair.0)?;
+                        self.emit(Op::TestRegex { index: *index })?;
+                    }
+                    _ => {
+                        self.push(&pair.0)?;
+                        self.push(&pair.1)?;
+                        self.emit(Op::TestRegexValue)?;
+                    }
+                }
+                Ok(false)
+            }
+            Node::InAcl(pair) => {
+                self.push(&pair.0)?;
+                self.push(&pair.1)?;
+                self.emit(Op::TestAcl)?;
+                Ok(false)
+            }
+            _ => {
+                self.push(cond)?;
+                self.emit(Op::Test)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn emit_compare(&mut self, how: Compare, a: &Expr, b: &Expr) -> R<bool> {
+        let equality = matches!(how, Compare::Equal | Compare::NotEqual);
+        let inverted = how == Compare::NotEqual;
+        match (&a.node, &b.node) {
+            (Node::Field(head, field), Node::Str(str)) if equality => {
+                self.emit(Op::TestFieldStr { head: *head, field: *field, str: *str })?;
+                Ok(inverted)
+            }
+            (Node::Var(var), Node::Str(str)) if equality && a.ty == Type::Strings => {
+                self.emit(Op::TestVarStr { var: *var, str: *str })?;
+                Ok(inverted)
+            }
+            _ => {
+                self.push(a)?;
+                self.push(b)?;
+                self.emit(Op::Compare { how })?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Pushes a value.
+    pub fn emit_value(&mut self, e: Expr) -> R {
+        self.push(&e)
+    }
+
+    fn push(&mut self, e: &Expr) -> R {
+        let op = match &e.node {
+            Node::Bool(value) => Op::PushBool { value: *value },
+            Node::Int(value) => Op::PushInt { index: self.int(*value) },
+            Node::Bytes(value) => Op::PushBytes { index: self.int(*value) },
+            Node::Real(value) => Op::PushReal { index: self.real(*value) },
+            Node::Duration(value) => Op::PushDuration { index: self.real(*value) },
+            Node::Str(str) => Op::PushStr { str: *str },
+            Node::Unset => Op::PushUnset,
+            Node::Absent => Op::PushAbsent,
+            Node::Word(word) => {
+                self.program.words.push(word);
+                Op::PushEnum { word: self.program.words.len() as u32 - 1 }
+            }
+            Node::Blob(index) => Op::PushBlob { index: *index },
+            Node::Regex(index) => Op::PushRegex { index: *index },
+            Node::Ip(str) => Op::PushIp { str: *str },
+            Node::Field(head, field) => Op::PushField { head: *head, field: *field },
+            Node::Header(head, field) => Op::PushHeader { head: *head, field: *field },
+            Node::Var(var) => Op::PushVar { var: *var },
+            Node::Store(index) => Op::PushStore { index: *index },
+            // Symbols for now; linking puts the declarations' indices in.
+            Node::Backend(sym) => Op::PushBackend { index: *sym },
+            Node::Probe(sym) => Op::PushProbe { index: *sym },
+            Node::Acl(sym) => Op::PushAcl { index: *sym },
+            Node::Sub(sym) => Op::PushSub { sub: *sym },
+            Node::DefaultBackend => Op::PushDefaultBackend,
+            Node::DefaultProbe => Op::PushDefaultProbe,
+            Node::Join(parts) => {
+                self.open_text(parts)?;
+                Op::TextClose
+            }
+            Node::Text(inner) => {
+                self.push(inner)?;
+                let Ty::T(from) = inner.ty else { return Err(Stop) };
+                Op::ToString { from }
+            }
+            Node::Not(_)
+            | Node::All(_)
+            | Node::Any(_)
+            | Node::Truth(_)
+            | Node::Compare(..)
+            | Node::Match(_)
+            | Node::InAcl(_) => return self.push_condition(e),
+            Node::Chain(first, steps) => {
+                self.push(first)?;
+                for (how, result, right) in steps {
+                    self.push(right)?;
+                    self.emit(Op::Math { how: *how, result: *result })?;
+                }
+                return Ok(());
+            }
+            Node::Negate(inner) => {
+                self.push(inner)?;
+                Op::Negate
+            }
+            Node::Regsub(all, parts) => {
+                for part in parts.iter() {
+                    self.push(part)?;
+                }
+                Op::Regsub { all: *all }
+            }
+            Node::Case(upper, inner) => {
+                self.push(inner)?;
+                Op::Case { upper: *upper }
+            }
+            Node::Resolve(inner) => {
+                self.push(inner)?;
+                Op::Resolve
+            }
+            Node::StoreProperty(which, inner) => {
+                self.push(inner)?;
+                Op::StoreProperty { which: *which }
+            }
+            Node::Call(site, args) => {
+                for arg in args {
+                    self.push(arg)?;
+                }
+                Op::Call { site: *site }
+            }
+            Node::Object(_) => return self.fail("An object is no value.\n"),
+        };
+        self.emit(op)
+    }
+
+    /// A condition as a BOOL.
+    fn push_condition(&mut self, e: &Expr) -> R {
+        let no = self.emit_branch(e, false)?;
+        self.emit(Op::PushBool { value: true })?;
+        let end = self.emit_jump(Op::Jump { to: 0 })?;
+        self.patch(&no);
+        self.emit(Op::PushBool { value: false })?;
+        self.patch(&[end]);
+        Ok(())
+    }
+
+    /// Opens a buffer and fills it with a text.
+    pub fn emit_text(&mut self, e: Expr) -> R {
+        match e.node {
+            Node::Join(parts) => self.open_text(&parts),
+            _ => self.open_text(std::slice::from_ref(&e)),
+        }
+    }
+
+    fn open_text(&mut self, parts: &[Expr]) -> R {
+        self.emit(Op::TextOpen)?;
+        self.text_parts(parts)
+    }
+
+    fn text_parts(&mut self, parts: &[Expr]) -> R {
+        for part in parts {
+            match &part.node {
+                Node::Join(inner) => self.text_parts(inner)?,
+                Node::Str(str) => self.emit(Op::TextStr { str: *str })?,
+                Node::Unset => {}
+                Node::Field(head, field) => self.emit(Op::TextField { head: *head, field: *field })?,
+                Node::Var(var) => self.emit(Op::TextVar { var: *var })?,
+                Node::Text(inner) if matches!(inner.node, Node::Var(_)) => {
+                    self.text_parts(std::slice::from_ref(inner))?
+                }
+                Node::Text(inner) => {
+                    self.push(inner)?;
+                    self.emit(Op::TextPop)?;
+                }
+                _ => {
+                    self.push(part)?;
+                    self.emit(Op::TextPop)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `hash_data(...)`: each part is a piece of its own.
+    pub fn emit_hash(&mut self, e: Expr) -> R {
+        let parts = match e.node {
+            Node::Join(parts) => parts,
+            _ => vec![e],
+        };
+        for part in parts {
+            if let Node::Field(head, field) = part.node {
+                self.emit(Op::HashField { head, field })?;
+            } else {
+                self.emit_text(part)?;
+                self.emit(Op::HashText)?;
+            }
+        }
+        self.emit(Op::HashEnd)
+    }
+
+    pub fn emit_body(&mut self, e: Expr, part: BodyPart) -> R {
+        if e.ty == Type::Blob {
+            self.push(&e)?;
+            return self.emit(Op::SetBody { append: part.append });
+        }
+        self.emit_text(e)?;
+        self.emit(Op::SetBodyText { append: part.append })
+    }
+
+    /// A call that is a statement.
+    pub fn emit_statement(&mut self, e: Expr) -> R {
+        let void = match &e.node {
+            Node::Call(site, _) => self.program.calls[*site as usize].returns == Type::Void,
+            _ => false,
+        };
+        self.push(&e)?;
+        if void { Ok(()) } else { self.emit(Op::Drop) }
+    }
+
+    pub fn emit_new(&mut self, call: Expr) -> R {
+        let Node::Call(site, args) = call.node else { return Err(Stop) };
+        for arg in &args {
+            self.push(arg)?;
+        }
+        self.emit(Op::New { site })
+    }
+}

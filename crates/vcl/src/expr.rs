@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Expressions: precedence, types and conversions. `want` is the type that the surroundings hope for; it decides what
+//! literals are, and whether `+` joins text.
+
+use tables::vclvars::Type;
+
+use crate::ir::{Expr, Node};
+use crate::program::{Compare, Math};
+use crate::symbols::{Kind, Ty, What};
+use crate::token::{Tok, Token};
+use crate::vcc::{Access, Look, R, Vcc};
+
+/// `+` and `-`: operator, types of the operands, type of the result. Everything else that has `+` is text.
+const ADDS: [(Math, Type, Type, Type); 15] = {
+    use Math::{Add, Sub};
+    use Type::{Bytes, Duration, Int, Real, Time};
+    [
+        (Add, Bytes, Bytes, Bytes),
+        (Sub, Bytes, Bytes, Bytes),
+        (Add, Duration, Duration, Duration),
+        (Sub, Duration, Duration, Duration),
+        (Add, Int, Int, Int),
+        (Sub, Int, Int, Int),
+        (Add, Int, Real, Real),
+        (Sub, Int, Real, Real),
+        (Add, Real, Int, Real),
+        (Sub, Real, Int, Real),
+        (Add, Real, Real, Real),
+        (Sub, Real, Real, Real),
+        (Sub, Time, Time, Duration),
+        (Add, Time, Duration, Time),
+        (Sub, Time, Duration, Time),
+    ]
+};
+
+fn is_text(ty: Type) -> bool {
+    matches!(ty, Type::String | Type::Strands)
+}
+
+/// Types that a declaration makes, and a name not yet declared may have.
+fn is_global(ty: Ty) -> bool {
+    matches!(ty, Ty::T(t) if Kind::of_global(t).is_some())
+}
+
+fn has_text_form(ty: Ty) -> bool {
+    use Type::*;
+    matches!(
+        ty,
+        Ty::T(
+            Acl | Backend
+                | Blob
+                | Bool
+                | Bytes
+                | Duration
+                | Header
+                | Int
+                | Ip
+                | Real
+                | Stevedore
+                | Strands
+                | Strings
+                | Time
+        )
+    )
+}
+
+/// The type that `*` and `/` want on their right.
+fn factor_type(ty: Ty) -> Option<Type> {
+    match ty {
+        Ty::T(Type::Bytes | Type::Duration | Type::Real) => Some(Type::Real),
+        Ty::T(Type::Int) => Some(Type::Int),
+        _ => None,
+    }
+}
+
+const COMPARISONS: [(Tok, Compare); 6] = [
+    (Tok::Eq, Compare::Equal),
+    (Tok::Ne, Compare::NotEqual),
+    (Tok::Le, Compare::LessOrEqual),
+    (Tok::Ge, Compare::GreaterOrEqual),
+    (Tok::C(b'<'), Compare::Less),
+    (Tok::C(b'>'), Compare::Greater),
+];
+
+impl Vcc<'_> {
+    /// An expression of type `want`, conversions included.
+    pub fn expr(&mut self, want: Type) -> R<Expr> {
+        let first = self.at;
+        let hoped = if is_text(want) { Type::Strings } else { want };
+        let mut e = self.any(hoped)?;
+        if e.ty == want {
+            return Ok(e);
+        }
+        if is_text(want) {
+            if !(e.ty == Type::Strings) {
+                e = self.text_form(e, first)?;
+            }
+            e.ty = Ty::T(want);
+            return Ok(e);
+        }
+        if want == Type::Body {
+            if !(e.ty == Type::Blob || e.ty == Type::Strings) {
+                e = self.text_form(e, first)?;
+            }
+            return Ok(e);
+        }
+        if want == Type::Bool {
+            e = self.truth_of(e);
+        }
+        self.type_check(e, want, first)
+    }
+
+    fn type_check(&mut self, e: Expr, want: Type, first: usize) -> R<Expr> {
+        if e.ty == want {
+            return Ok(e);
+        }
+        let wanted = Ty::T(want).user_name();
+        self.say(&format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()));
+        self.fail_since("", first)
+    }
+
+    fn text_form(&mut self, e: Expr, first: usize) -> R<Expr> {
+        if !has_text_form(e.ty) {
+            self.say(&format!("Cannot convert {} to STRING.\n", e.ty.user_name()));
+            return self.fail_since("", first);
+        }
+        Ok(text_of(e))
+    }
+
+    fn truth_of(&mut self, e: Expr) -> Expr {
+        match e.ty {
+            Ty::T(Type::Backend | Type::Int | Type::Duration | Type::Strings) => {
+                Expr::new(Node::Truth(Box::new(e)), Type::Bool)
+            }
+            _ => e,
+        }
+    }
+
+    /// `a || b`
+    fn any(&mut self, want: Type) -> R<Expr> {
+        self.enter()?;
+        let e = self.logic(want, Tok::Or, "||", Self::all, Node::Any);
+        self.leave();
+        e
+    }
+
+    /// `a && b`
+    fn all(&mut self, want: Type) -> R<Expr> {
+        self.logic(want, Tok::And, "&&", Self::not, Node::All)
+    }
+
+    fn logic(
+        &mut self,
+        want: Type,
+        op: Tok,
+        name: &str,
+        part: fn(&mut Self, Type) -> R<Expr>,
+        make: fn(Vec<Expr>) -> Node,
+    ) -> R<Expr> {
+        let first = self.at;
+        let e = part(self, want)?;
+        if self.tok() != op {
+            return Ok(e);
+        }
+        let mut parts = vec![self.boolean(e, first, &format!("'{name}' must be preceeded by BOOL"))?];
+        while self.tok() == op {
+            self.next();
+            let first = self.at;
+            let e = part(self, want)?;
+            parts.push(self.boolean(e, first, &format!("'{name}' must be followed by BOOL"))?);
+        }
+        Ok(Expr::new(make(parts), Type::Bool))
+    }
+
+    fn boolean(&mut self, e: Expr, first: usize, complaint: &str) -> R<Expr> {
+        let e = self.truth_of(e);
+        if e.ty == Type::Bool {
+            return Ok(e);
+        }
+        self.say(&format!("{complaint}, found {}.\n", e.ty.user_name()));
+        self.fail_since("", first)
+    }
+
+    /// `!a`
+    fn not(&mut self, want: Type) -> R<Expr> {
+        let first = self.at;
+        if !self.is_c(b'!') {
+            return self.comparison(want);
+        }
+        self.next();
+        let e = self.comparison(want)?;
+        let e = self.boolean(e, first, "'!' must be followed by BOOL")?;
+        Ok(Expr::new(Node::Not(Box::new(e)), Type::Bool))
+    }
+
+    /// `a == b`, `a ~ b`
+    fn comparison(&mut self, want: Type) -> R<Expr> {
+        use Type::*;
+        let e = self.sum(want)?;
+        let tok = self.tok();
+        let order = COMPARISONS.iter().find(|(t, _)| *t == tok).map(|(_, c)| *c);
+        let equality = matches!(tok, Tok::Eq | Tok::Ne);
+        let matching = matches!(tok, Tok::C(b'~') | Tok::NoMatch);
+        match (e.ty, order) {
+            (Ty::T(Int | Duration | Bytes | Real | Time | Strings), Some(how)) => self.compare(e, how),
+            (Ty::T(Backend | Acl | Probe | Stevedore | Sub | Instance | Bool | Ip), Some(how)) if equality => {
+                self.compare(e, how)
+            }
+            (Ty::T(Ip), None) if matching => self.matches(e, Acl),
+            (Ty::T(Strings), None) if matching => self.matches(e, Regex),
+            (_, None) if !matching => Ok(e),
+            _ => {
+                let op = self.text_of(&self.token());
+                self.fail(&format!("Operator {op} not possible on {}\n", e.ty.user_name()))
+            }
+        }
+    }
+
+    fn compare(&mut self, e: Expr, how: Compare) -> R<Expr> {
+        let op = self.token();
+        let Ty::T(ty) = e.ty else { return self.fail("Operator not possible here\n") };
+        self.next();
+        let e2 = self.sum(ty)?;
+        if e2.ty != e.ty {
+            let op_text = self.text_of(&op);
+            let (a, b) = (e.ty.user_name(), e2.ty.user_name());
+            return self.fail_at(&format!("Comparison of different types: {a} '{op_text}' {b}\n"), &op);
+        }
+        Ok(Expr::new(Node::Compare(how, Box::new((e, e2))), Type::Bool))
+    }
+
+    fn matches(&mut self, e: Expr, right: Type) -> R<Expr> {
+        let negated = self.tok() == Tok::NoMatch;
+        self.next();
+        let first = self.at;
+        let e2 = self.postfix(right)?;
+        let e2 = self.type_check(e2, right, first)?;
+        let pair = Box::new((e, e2));
+        let node = if right == Type::Acl { Node::InAcl(pair) } else { Node::Match(pair) };
+        let e = Expr::new(node, Type::Bool);
+        Ok(if negated { Expr::new(Node::Not(Box::new(e)), Type::Bool) } else { e })
+    }
+
+    /// `a + b - c`
+    fn sum(&mut self, want: Type) -> R<Expr> {
+        let first = self.at;
+        let mut e = self.product(want)?;
+        while matches!(self.tok(), Tok::C(b'+' | b'-')) {
+            let op = self.token();
+            let at = self.at;
+            let math = if self.is_c(b'+') { Math::Add } else { Math::Sub };
+            let known = ADDS.iter().any(|(m, a, ..)| *m == math && e.ty == *a);
+            self.next();
+            let right = match e.ty {
+                _ if !known && want == Type::Strings => Type::Strings,
+                Ty::T(ty) => ty,
+                Ty::Object(..) => Type::Instance,
+            };
+            let e2 = self.product(right)?;
+            let row = ADDS.iter().find(|(m, a, b, _)| *m == math && e.ty == *a && e2.ty == *b);
+            if let Some((_, _, _, result)) = row {
+                e = chain(e, math, *result, e2);
+            } else if math == Math::Add && (e.ty == Type::Strings || want == Type::Strings) {
+                let left = if e.ty == Type::Strings { e } else { self.text_form(e, first)? };
+                let right = if e2.ty == Type::Strings { e2 } else { self.text_form(e2, at + 1)? };
+                e = self.join(left, right);
+            } else {
+                let op = self.text_of(&op);
+                let (a, b) = (e.ty.user_name(), e2.ty.user_name());
+                return self.fail_since(&format!("{a} {op} {b} not possible.\n"), at);
+            }
+        }
+        Ok(e)
+    }
+
+    /// Two texts as one; constants next to each other become one constant.
+    fn join(&mut self, left: Expr, right: Expr) -> Expr {
+        let mut parts = match left.node {
+            Node::Join(parts) => parts,
+            _ => vec![left],
+        };
+        let more = match right.node {
+            Node::Join(more) => more,
+            _ => vec![right],
+        };
+        for part in more {
+            if let (Some(Node::Str(a)), Node::Str(b)) = (parts.last().map(|p| &p.node), &part.node) {
+                let both = [&*self.program.strings[*a as usize], &*self.program.strings[*b as usize]].concat();
+                let joined = self.string(&both);
+                let last = parts.last_mut().expect("it has a last part");
+                last.node = Node::Str(joined);
+            } else {
+                parts.push(part);
+            }
+        }
+        if parts.len() == 1 {
+            return parts.pop().expect("one part");
+        }
+        Expr::new(Node::Join(parts), Type::Strings)
+    }
+
+    /// `a * b / c % d`
+    fn product(&mut self, want: Type) -> R<Expr> {
+        let mut e = self.postfix(want)?;
+        while let Tok::C(c @ (b'*' | b'/' | b'%')) = self.tok() {
+            let op = self.token();
+            if c == b'%' && !(e.ty == Type::Int) {
+                return self.fail("Operator % only possible on INT.\n");
+            }
+            let Some(factor) = factor_type(e.ty) else {
+                let name = e.ty.user_name();
+                return self.fail(&format!("Operator {} not possible on type {name}.\n", c as char));
+            };
+            self.next();
+            let e2 = self.postfix(factor)?;
+            if !(e2.ty == Type::Int || e2.ty == factor) {
+                let (a, b) = (e.ty.user_name(), e2.ty.user_name());
+                return self.fail_at(&format!("{a} {} {b} not possible.\n", c as char), &op);
+            }
+            let math = match c {
+                b'*' => Math::Mul,
+                b'/' => Math::Div,
+                _ => Math::Rem,
+            };
+            let Ty::T(result) = e.ty else { return self.fail("Operator not possible here\n") };
+            e = chain(e, math, result, e2);
+        }
+        Ok(e)
+    }
+
+    /// `a.property`, `object.method()`
+    pub fn postfix(&mut self, want: Type) -> R<Expr> {
+        let mut e = self.atom(want)?;
+        let mut properties = 0;
+        while self.is_c(b'.') {
+            self.next();
+            self.expect(Tok::Id)?;
+            properties += 1;
+            if properties > crate::vcc::MAX_DEPTH {
+                return self.fail("Too many properties of properties.\n");
+            }
+            e = self.property(e)?;
+        }
+        if let Node::Object(_) = e.node {
+            // An object is no value of its own.
+            return self.expect(Tok::C(b'.')).map(|()| e);
+        }
+        Ok(e)
+    }
+
+    fn property(&mut self, e: Expr) -> R<Expr> {
+        let token = self.token();
+        let word = self.text_of(&token).to_ascii_lowercase();
+        let (node, ty): (fn(Box<Expr>) -> Node, Type) = match (e.ty, word.as_str()) {
+            (Ty::Object(_, object), _) => {
+                let Node::Object(index) = e.node else { return self.unknown_property(&e, &token) };
+                let name = self.text_of(&token);
+                let Some(method) = object.method(&name) else { return self.unknown_property(&e, &token) };
+                self.next();
+                return self.method_call(index, method, &token);
+            }
+            (Ty::T(Type::Strings), "upper") => (|e| Node::Case(true, e), Type::Strings),
+            (Ty::T(Type::Strings), "lower") => (|e| Node::Case(false, e), Type::Strings),
+            (Ty::T(Type::Backend), "resolve") => (Node::Resolve, Type::Backend),
+            (Ty::T(Type::Stevedore), "free_space") => (|e| Node::StoreProperty(0, e), Type::Bytes),
+            (Ty::T(Type::Stevedore), "used_space") => (|e| Node::StoreProperty(1, e), Type::Bytes),
+            (Ty::T(Type::Stevedore), "happy") => (|e| Node::StoreProperty(2, e), Type::Bool),
+            _ => return self.unknown_property(&e, &token),
+        };
+        self.next();
+        if !(e.ty == Type::Stevedore) {
+            self.skip_c(b'(')?;
+            self.skip_c(b')')?;
+        }
+        Ok(Expr::new(node(Box::new(e)), ty))
+    }
+
+    fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> R<T> {
+        let name = self.token_name(token);
+        self.fail_at(&format!("Unknown property {name} for type {}\n", e.ty.name()), token)
+    }
+
+    fn atom(&mut self, want: Type) -> R<Expr> {
+        match self.tok() {
+            Tok::C(b'(') => {
+                self.next();
+                let e = self.any(want)?;
+                self.skip_c(b')')?;
+                Ok(e)
+            }
+            Tok::Id => self.name(want),
+            Tok::Str => self.literal(want),
+            Tok::C(b'-') if matches!(want, Type::Int | Type::Real | Type::Duration | Type::Strings) => {
+                self.next();
+                if matches!(self.tok(), Tok::Int | Tok::Real) {
+                    return self.number(want, -1.0);
+                }
+                let e = self.any(want)?;
+                let ty = e.ty;
+                if !matches!(ty, Ty::T(Type::Int | Type::Real | Type::Duration | Type::Bytes)) {
+                    return self.fail(&format!("Operator - not possible on {}\n", ty.user_name()));
+                }
+                Ok(Expr { node: Node::Negate(Box::new(e)), ty })
+            }
+            Tok::Int | Tok::Real => self.number(want, 1.0),
+            Tok::Blob => {
+                let index = self.token().num as u32;
+                self.next();
+                Ok(Expr::new(Node::Blob(index), Type::Blob))
+            }
+            _ => {
+                let found = self.token_name(&self.token());
+                let wanted = Ty::T(want).user_name();
+                self.fail(&format!("Unknown token {found} when looking for {wanted}\n\n"))
+            }
+        }
+    }
+
+    fn number(&mut self, want: Type, sign: f64) -> R<Expr> {
+        if want == Type::Bytes {
+            return Ok(Expr::new(Node::Bytes(self.byte_size()?), Type::Bytes));
+        }
+        let token = self.token();
+        let num = sign * token.num;
+        self.next();
+        if self.tok() == Tok::Id {
+            let unit = self.duration_unit()?;
+            return Ok(Expr::new(Node::Duration(num * unit), Type::Duration));
+        }
+        if want == Type::Real || token.tok == Tok::Real {
+            return Ok(Expr::new(Node::Real(num), Type::Real));
+        }
+        Ok(Expr::new(Node::Int(num as i64), Type::Int))
+    }
+
+    fn literal(&mut self, want: Type) -> R<Expr> {
+        let token = self.token();
+        let content = self.content(&token).to_vec();
+        match want {
+            Type::Ip => {
+                if content.first() == Some(&b'/') {
+                    let shown = self.token_name(&token);
+                    return self.fail(&format!("Cannot convert to an IP address: {shown}"));
+                }
+                let address = self.resolve_one(&content, &token)?;
+                self.next();
+                let index = self.string(address.to_string().as_bytes());
+                Ok(Expr::new(Node::Ip(index), Type::Ip))
+            }
+            Type::Regex => {
+                let index = self.regex()?;
+                self.next();
+                Ok(Expr::new(Node::Regex(index), Type::Regex))
+            }
+            _ => {
+                self.next();
+                let index = self.string(&content);
+                Ok(Expr::new(Node::Str(index), Type::Strings))
+            }
+        }
+    }
+
+    /// A pattern: string constants joined by `+`. Stays on its last token.
+    fn regex(&mut self) -> R<u32> {
+        let first = self.at;
+        let mut pattern = self.content(&self.token()).to_vec();
+        while self.peek(1).tok == Tok::C(b'+') {
+            self.next();
+            self.next();
+            self.expect(Tok::Str)?;
+            pattern.extend_from_slice(self.content(&self.token()));
+        }
+        if let Some(index) = self.regexes.get(&*pattern) {
+            return Ok(*index);
+        }
+        if let Some(check) = self.options.check_regex
+            && let Err(why) = check(&pattern)
+        {
+            self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
+            let end = self.at.max(first + 1);
+            self.show_until(first, end);
+            return Err(crate::vcc::Stop);
+        }
+        let index = self.program.regexes.len() as u32;
+        self.program.regexes.push(pattern.clone().into());
+        self.regexes.insert(pattern.into(), index);
+        Ok(index)
+    }
+
+    fn name(&mut self, want: Type) -> R<Expr> {
+        let first = self.at;
+        let dotted = self.peek(1).tok == Tok::C(b'.');
+        let id = match self.try_symbol(Kind::None, Look::Partial)? {
+            Some(id) => id,
+            None if is_global(Ty::T(want)) && !dotted => {
+                let kind = Kind::of_global(want).expect("it is a global");
+                self.create(kind, want, What::Global(None))?
+            }
+            None => self.symbol(Kind::None, Look::Partial)?,
+        };
+        self.refer(id, first);
+        let sym = self.syms.get(id);
+        let (kind, ty, what, read_only_void) = (sym.kind, sym.ty, sym.what, sym.ty == Type::Void);
+        if kind == Kind::Func && read_only_void {
+            return self.fail("Function returns VOID:\n");
+        }
+        let e = match what {
+            What::Instance(index) => return Ok(Expr { node: Node::Object(index), ty }),
+            What::Scalar(var) => {
+                self.add_use(first, first, id, Access::Read);
+                text_type(Expr { node: Node::Var(var), ty })
+            }
+            What::Store(index) => Expr::new(Node::Store(index), Type::Stevedore),
+            What::Field(head, field) => {
+                self.add_use(first, first, id, Access::Read);
+                if want == Type::Header {
+                    return Ok(Expr::new(Node::Header(head, field), Type::Header));
+                }
+                Expr::new(Node::Field(head, field), Type::Strings)
+            }
+            What::Bool(value) => Expr::new(Node::Bool(value), Type::Bool),
+            What::Regsub { all } => {
+                let e = self.regsub(all);
+                self.in_call(e, first)?
+            }
+            What::Default => self.default_word(want, first)?,
+            What::Func(import, func) => {
+                let e = self.function_call(import, func, id);
+                text_type(self.in_call(e, first)?)
+            }
+            What::Sub(_) if want != Type::Sub => return self.sub_misused(id, first),
+            What::Sub(_) => Expr::new(Node::Sub(id), Type::Sub),
+            What::Global(_) => match kind {
+                Kind::Backend => Expr::new(Node::Backend(id), Type::Backend),
+                Kind::Acl => Expr::new(Node::Acl(id), Type::Acl),
+                Kind::Probe if want == Type::Strings => self.name_as_text(id),
+                Kind::Probe => Expr::new(Node::Probe(id), Type::Probe),
+                Kind::Sub if want != Type::Sub => return self.sub_misused(id, first),
+                Kind::Sub => Expr::new(Node::Sub(id), Type::Sub),
+                _ => return self.not_in_expression(id, first),
+            },
+            What::Nothing | What::Action(_) | What::Fields(_) | What::Class(..) | What::Label(_) | What::Module(..) => {
+                return self.not_in_expression(id, first);
+            }
+        };
+        Ok(e)
+    }
+
+    fn name_as_text(&mut self, id: u32) -> Expr {
+        let name = self.syms.get(id).name.clone();
+        let index = self.string(name.as_bytes());
+        Expr::new(Node::Str(index), Type::Strings)
+    }
+
+    fn in_call<T>(&mut self, e: R<T>, first: usize) -> R<T> {
+        if e.is_err() {
+            self.say("While compiling function call:\n\n");
+            self.show_until(first, self.at);
+        }
+        e
+    }
+
+    fn sub_misused<T>(&mut self, id: u32, first: usize) -> R<T> {
+        let name = self.syms.get(id).name.clone();
+        let e = self.fail(&format!("Symbol '{name}' can only be used as a SUB expression\n"));
+        self.in_call(e, first)
+    }
+
+    fn not_in_expression<T>(&mut self, id: u32, first: usize) -> R<T> {
+        let sym = self.syms.get(id);
+        let (kind, def) = (sym.kind.name(), sym.def);
+        let token = self.tokens[first];
+        let name = self.text_of(&token);
+        self.say(&format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
+        match def {
+            Some(def) => {
+                self.show(&token);
+                let def = self.tokens[def as usize];
+                self.fail_at("That symbol was defined here:\n", &def)
+            }
+            None => self.stop_at(&token),
+        }
+    }
+
+    fn default_word(&mut self, want: Type, first: usize) -> R<Expr> {
+        match want {
+            Type::Backend => Ok(Expr::new(Node::DefaultBackend, Type::Backend)),
+            Type::Probe => {
+                if self.program.default_probe.is_none() {
+                    let e = self.no_default_probe();
+                    return self.in_call(e, first);
+                }
+                Ok(Expr::new(Node::DefaultProbe, Type::Probe))
+            }
+            _ => {
+                let token = self.tokens[first];
+                let e = self.fail_at("Symbol 'default' is a reserved word.\n", &token);
+                self.in_call(e, first)
+            }
+        }
+    }
+
+    pub fn no_default_probe<T>(&mut self) -> R<T> {
+        let found = self.token_name(&self.token());
+        self.fail(&format!("No default probe defined\n{found} at\n"))
+    }
+
+    fn regsub(&mut self, all: bool) -> R<Expr> {
+        self.skip_c(b'(')?;
+        let text = self.expr(Type::String)?;
+        self.skip_c(b',')?;
+        let regex = self.expr(Type::Regex)?;
+        self.skip_c(b',')?;
+        let with = self.expr(Type::String)?;
+        self.skip_c(b')')?;
+        Ok(Expr::new(Node::Regsub(all, Box::new([text, regex, with])), Type::Strings))
+    }
+}
+
+/// In an expression a STRING is one of several strings that `+` may join.
+fn text_type(mut e: Expr) -> Expr {
+    if e.ty == Type::String {
+        e.ty = Ty::T(Type::Strings);
+    }
+    e
+}
+
+fn text_of(e: Expr) -> Expr {
+    Expr::new(Node::Text(Box::new(e)), Type::Strings)
+}
+
+/// Chains run from left to right, so what a chain gives may always be continued.
+fn chain(e: Expr, math: Math, result: Type, right: Expr) -> Expr {
+    let (first, mut steps) = match e.node {
+        Node::Chain(first, steps) => (first, steps),
+        node => (Box::new(Expr { node, ty: e.ty }), Vec::new()),
+    };
+    steps.push((math, result, right));
+    Expr::new(Node::Chain(first, steps), result)
+}

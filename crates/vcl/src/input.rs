@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Reading sources and their includes into one list of tokens.
+
+use crate::token::{LexError, Source, Tok, Token, lex};
+use crate::vcc::{MAX_SOURCE, R, Stop, Vcc};
+
+/// Deepest nesting of includes.
+const MAX_INCLUDES: usize = 64;
+/// Most files.
+const MAX_FILES: usize = 10_000;
+
+impl Vcc<'_> {
+    /// Adds a source and appends its tokens; `end` says whether its end ends the program.
+    pub fn read(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, end: bool) -> R {
+        let mut up = parent;
+        let mut depth = 0;
+        while let Some(at) = up {
+            let source = &self.sources[at as usize];
+            if source.name == name && source.kind == kind {
+                self.say(&format!("Recursive use of {kind} \"{name}\"\n\n"));
+                return Err(Stop);
+            }
+            up = source.parent;
+            depth += 1;
+        }
+        self.source_bytes += text.len();
+        if self.source_bytes > MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
+            self.say(&format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
+            return Err(Stop);
+        }
+        let src = self.sources.len() as u32;
+        self.sources.push(Source { name: name.to_owned(), kind, text, parent });
+        let mut tokens = Vec::new();
+        let mut blobs = std::mem::take(&mut self.program.blobs);
+        let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
+        self.program.blobs = blobs;
+        if let Err(LexError(places)) = lexed {
+            for (text, start, end) in places {
+                self.say(&text);
+                self.show(&Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
+            }
+            return Err(Stop);
+        }
+        self.append(&tokens, end)
+    }
+
+    fn append(&mut self, tokens: &[Token], end: bool) -> R {
+        let mut at = 0;
+        while at < tokens.len() {
+            let token = tokens[at];
+            if token.tok == Tok::End && !end {
+                break;
+            }
+            if self.is_word(&token, "include") {
+                at = self.include(tokens, at + 1)?;
+            } else {
+                self.tokens.push(token);
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// After `include`; gives the index of its `;`.
+    fn include(&mut self, tokens: &[Token], mut at: usize) -> R<usize> {
+        let mut glob = false;
+        // The list ends with an end token, so what follows any other exists.
+        while let Tok::C(sign @ (b'+' | b'-')) = tokens[at].tok {
+            let flag = tokens[at + 1];
+            if flag.start != tokens[at].end {
+                return self.fail_at("Expected a flag at:\n", &tokens[at]);
+            }
+            if !self.is_word(&flag, "glob") {
+                return self.fail_at("Unknown include flag:\n", &flag);
+            }
+            glob = sign == b'+';
+            at += 2;
+        }
+        let name = tokens[at];
+        if name.tok != Tok::Str {
+            return self.fail_at("include not followed by string constant.\n", &name);
+        }
+        if tokens[at + 1].tok != Tok::C(b';') {
+            return self.fail_at("include <string> not followed by semicolon.\n", &name);
+        }
+        if self.include_files(&name, glob).is_err() {
+            return self.stop_at(&name);
+        }
+        Ok(at + 1)
+    }
+
+    fn include_files(&mut self, token: &Token, glob: bool) -> R {
+        let mut path = self.content_text(token);
+        if let Some(rest) = path.strip_prefix("./") {
+            let includer = &self.sources[token.src as usize].name;
+            let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
+                self.say("include \"./xxxxx\"; needs absolute filename of including file.\n");
+                return Err(Stop);
+            };
+            path = format!("{dir}/{rest}");
+        }
+        if !glob {
+            return self.include_file(&path, token.src);
+        }
+        match self.outside.glob(&path) {
+            Ok(files) if files.is_empty() => {
+                self.say("glob pattern matched no files.\n");
+                Err(Stop)
+            }
+            Ok(files) => files.iter().try_for_each(|file| self.include_file(file, token.src)),
+            Err(why) => {
+                self.say(&format!("{why}\n"));
+                Err(Stop)
+            }
+        }
+    }
+
+    fn include_file(&mut self, path: &str, parent: u32) -> R {
+        if !self.options.unsafe_path && path.contains('/') {
+            self.say(&format!("VCL filename '{path}' is unsafe.\n"));
+            return Err(Stop);
+        }
+        match self.outside.read(path) {
+            Ok((name, text)) => self.read(&name, "file", text, Some(parent), false),
+            Err(why) => {
+                self.say(&format!("{why}\n"));
+                Err(Stop)
+            }
+        }
+    }
+
+    /// Remembers which subroutines the built-in VCL has.
+    pub fn note_builtin_subs(&mut self, text: &[u8]) {
+        let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
+        if lex(text, 0, &mut blobs, &mut tokens).is_err() {
+            return;
+        }
+        let word = |t: &Token| String::from_utf8_lossy(&text[t.start as usize..t.end as usize]).to_ascii_lowercase();
+        let subs = tokens.windows(2).filter(|pair| pair[0].tok == Tok::Id && word(&pair[0]) == "sub");
+        self.builtin_subs = subs.map(|pair| word(&pair[1])).collect();
+    }
+
+    /// Whether `kind` of that name exists in the built-in VCL.
+    pub fn is_builtin_sub(&self, name: &str) -> bool {
+        self.builtin_subs.iter().any(|s| s.eq_ignore_ascii_case(name))
+    }
+}

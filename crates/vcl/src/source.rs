@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where sources come from. The checker's child answers from disk and DNS and records every answer; the worker
+//! compiles again from the record alone, so both see the same text.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What compiling needs from outside. The caller decides about `vcl_path`, limits and permissions.
+pub trait Sources {
+    /// The text of the file an `include` names. `path` is as written, or already joined to its includer's directory
+    /// when it began with `./`. Gives the name to show in messages and the text.
+    ///
+    /// # Errors
+    /// One line: `Cannot read file 'x' (No such file or directory)`.
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String>;
+
+    /// The files a `+glob` pattern matches, in order.
+    ///
+    /// # Errors
+    /// One line of reason.
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String>;
+
+    /// The addresses of a host name.
+    ///
+    /// # Errors
+    /// The resolver's words.
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String>;
+
+    /// Whether `path` is a socket (`.path` of a backend): `Ok(false)` = something else.
+    ///
+    /// # Errors
+    /// The system's words (`No such file or directory`).
+    fn is_socket(&self, path: &str) -> Result<bool, String>;
+}
+
+/// One recorded answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Of [`Sources::read`].
+    File(Result<(String, Vec<u8>), String>),
+    /// Of [`Sources::glob`].
+    Glob(Result<Vec<String>, String>),
+    /// Of [`Sources::resolve`].
+    Host(Result<Vec<IpAddr>, String>),
+    /// Of [`Sources::is_socket`].
+    Socket(Result<bool, String>),
+}
+
+/// Everything a compile read, so that it can be repeated elsewhere. Is itself [`Sources`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceBundle {
+    /// Answers by kind (`f`, `g`, `h`, `s`) and question.
+    pub answers: BTreeMap<(u8, String), Answer>,
+}
+
+/// Passes questions on and records the answers.
+pub struct Recorder<'a> {
+    inner: &'a dyn Sources,
+    bundle: RefCell<SourceBundle>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Records what `inner` answers.
+    pub fn new(inner: &'a dyn Sources) -> Self {
+        Recorder { inner, bundle: RefCell::default() }
+    }
+
+    /// What was recorded.
+    pub fn into_bundle(self) -> SourceBundle {
+        self.bundle.into_inner()
+    }
+
+    fn keep<T: Clone>(&self, kind: u8, key: &str, answer: T, wrap: impl Fn(T) -> Answer) -> T {
+        self.bundle.borrow_mut().answers.insert((kind, key.to_owned()), wrap(answer.clone()));
+        answer
+    }
+}
+
+impl Sources for Recorder<'_> {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        self.keep(b'f', path, self.inner.read(path), Answer::File)
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        self.keep(b'g', pattern, self.inner.glob(pattern), Answer::Glob)
+    }
+
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        self.keep(b'h', host, self.inner.resolve(host), Answer::Host)
+    }
+
+    fn is_socket(&self, path: &str) -> Result<bool, String> {
+        self.keep(b's', path, self.inner.is_socket(path), Answer::Socket)
+    }
+}
+
+const NOT_RECORDED: &str = "not among the recorded sources";
+
+impl Sources for SourceBundle {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        match self.answers.get(&(b'f', path.to_owned())) {
+            Some(Answer::File(answer)) => answer.clone(),
+            _ => Err(NOT_RECORDED.to_owned()),
+        }
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        match self.answers.get(&(b'g', pattern.to_owned())) {
+            Some(Answer::Glob(answer)) => answer.clone(),
+            _ => Err(NOT_RECORDED.to_owned()),
+        }
+    }
+
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        match self.answers.get(&(b'h', host.to_owned())) {
+            Some(Answer::Host(answer)) => answer.clone(),
+            _ => Err(NOT_RECORDED.to_owned()),
+        }
+    }
+
+    fn is_socket(&self, path: &str) -> Result<bool, String> {
+        match self.answers.get(&(b's', path.to_owned())) {
+            Some(Answer::Socket(answer)) => answer.clone(),
+            _ => Err(NOT_RECORDED.to_owned()),
+        }
+    }
+}
+
+/// First bytes of a serialised bundle; the last is the format's version.
+const MAGIC: &[u8; 8] = b"LQRVCLB\x01";
+
+impl SourceBundle {
+    /// As bytes for [`SourceBundle::from_bytes`].
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        put_len(&mut out, self.answers.len());
+        for ((kind, question), answer) in &self.answers {
+            out.push(*kind);
+            put(&mut out, question.as_bytes());
+            match answer {
+                Answer::File(answer) => put_result(&mut out, answer, |out, (name, text)| {
+                    put(out, name.as_bytes());
+                    put(out, text);
+                }),
+                Answer::Glob(answer) => put_result(&mut out, answer, |out, files| {
+                    put_len(out, files.len());
+                    files.iter().for_each(|file| put(out, file.as_bytes()));
+                }),
+                Answer::Host(answer) => put_result(&mut out, answer, |out, ips| {
+                    put_len(out, ips.len());
+                    ips.iter().for_each(|ip| put(out, ip.to_string().as_bytes()));
+                }),
+                Answer::Socket(answer) => put_result(&mut out, answer, |out, is| out.push(u8::from(*is))),
+            }
+        }
+        out
+    }
+
+    /// What [`SourceBundle::to_bytes`] wrote; `None` when the bytes are damaged.
+    pub fn from_bytes(bytes: &[u8]) -> Option<SourceBundle> {
+        let mut input = Input(bytes.strip_prefix(MAGIC)?);
+        let mut bundle = SourceBundle::default();
+        for _ in 0..input.len()? {
+            let kind = input.byte()?;
+            let question = input.text()?;
+            let answer = match kind {
+                b'f' => Answer::File(input.result(|input| Some((input.text()?, input.bytes()?.to_vec())))?),
+                b'g' => Answer::Glob(input.result(|input| input.list(Some))?),
+                b'h' => Answer::Host(input.result(|input| input.list(|ip| ip.parse().ok()))?),
+                b's' => Answer::Socket(input.result(|input| Some(input.byte()? != 0))?),
+                _ => return None,
+            };
+            bundle.answers.insert((kind, question), answer);
+        }
+        input.0.is_empty().then_some(bundle)
+    }
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    out.extend_from_slice(&(len as u64).to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn put_result<T>(out: &mut Vec<u8>, result: &Result<T, String>, ok: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(u8::from(result.is_ok()));
+    match result {
+        Ok(value) => ok(out, value),
+        Err(why) => put(out, why.as_bytes()),
+    }
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn len(&mut self) -> Option<usize> {
+        let (len, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        // Every element takes a byte at least, so a length beyond the rest is damage.
+        usize::try_from(u64::from_le_bytes(*len)).ok().filter(|len| *len <= rest.len())
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.len()?;
+        let (bytes, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn list<T>(&mut self, of: impl Fn(String) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.len()?).map(|_| of(self.text()?)).collect()
+    }
+
+    fn result<T>(&mut self, ok: impl Fn(&mut Self) -> Option<T>) -> Option<Result<T, String>> {
+        if self.byte()? == 0 { Some(Err(self.text()?)) } else { Some(Ok(ok(self)?)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_comes_back_and_damage_is_noticed() {
+        let mut bundle = SourceBundle::default();
+        let file = Answer::File(Ok(("/etc/a.vcl".into(), b"vcl 4.1;".to_vec())));
+        bundle.answers.insert((b'f', "a.vcl".into()), file);
+        bundle.answers.insert((b'f', "b.vcl".into()), Answer::File(Err("Cannot read".into())));
+        bundle.answers.insert((b'g', "*.vcl".into()), Answer::Glob(Ok(vec!["a.vcl".into(), "b.vcl".into()])));
+        bundle.answers.insert((b'h', "lo".into()), Answer::Host(Ok(vec!["::1".parse().unwrap()])));
+        bundle.answers.insert((b's', "/s".into()), Answer::Socket(Ok(true)));
+        let bytes = bundle.to_bytes();
+        assert_eq!(SourceBundle::from_bytes(&bytes), Some(bundle));
+        for n in 0..bytes.len() {
+            assert_eq!(SourceBundle::from_bytes(&bytes[..n]), None);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Statements.
+
+use tables::vclvars::{Return, Type};
+
+use crate::emit::BodyPart;
+use crate::ir::{Expr, Node};
+use crate::program::{Math, ObjectDecl, Op};
+use crate::symbols::{Action, Kind, SymId, Ty, What};
+use crate::token::{Tok, Token};
+use crate::vcc::{Access, Look, R, Stop, Use, Vcc};
+
+impl Vcc<'_> {
+    pub fn add_use(&mut self, first: usize, last: usize, sym: SymId, access: Access) {
+        let (first, last) = (first as u32, last as u32);
+        if let Some(current) = self.current {
+            self.procs[current].uses.push(Use { first, last, sym, access });
+        }
+    }
+
+    /// `{ ... }`
+    pub fn block(&mut self) -> R {
+        self.enter()?;
+        self.skip_c(b'{')?;
+        self.step();
+        loop {
+            match self.tok() {
+                Tok::C(b'{') => self.block()?,
+                Tok::C(b'}') => {
+                    self.next();
+                    break;
+                }
+                Tok::InlineC => return self.inline_c(),
+                Tok::End => {
+                    self.say("End of input while in compound statement\n");
+                    return Err(Stop);
+                }
+                Tok::Id => self.statement()?,
+                _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    pub fn inline_c<T>(&mut self) -> R<T> {
+        if self.options.allow_inline_c {
+            return self.fail("Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n");
+        }
+        self.fail("Inline-C not allowed\n")
+    }
+
+    fn statement(&mut self) -> R {
+        let first = self.at;
+        let id = match self.symbol(Kind::None, Look::Partial) {
+            Ok(id) => id,
+            Err(Stop) => return self.fail("Symbol not found.\n"),
+        };
+        let sym = self.syms.get(id);
+        let (what, mask) = (sym.what, sym.action);
+        if !mask.is_empty() {
+            self.add_use(first, first, id, Access::Action);
+        }
+        match what {
+            What::Action(action) => self.action(action),
+            What::Func(import, func) => {
+                let call = self.function_call(import, func, id).and_then(|e| self.skip_c(b';').map(|()| e));
+                let e = self.in_statement(call, first)?;
+                self.emit_statement(e)
+            }
+            What::Instance(_) => {
+                self.expect(Tok::C(b'.'))?;
+                self.at = first;
+                let e = self.postfix(Type::Void)?;
+                self.skip_c(b';')?;
+                self.emit_statement(e)
+            }
+            _ => self.fail("Symbol cannot be used here.\n"),
+        }
+    }
+
+    fn in_statement<T>(&mut self, e: R<T>, first: usize) -> R<T> {
+        if e.is_err() && self.at != first {
+            self.say("While compiling function call:\n\n");
+            self.show_until(first, self.at);
+        }
+        e
+    }
+
+    fn action(&mut self, action: Action) -> R {
+        match action {
+            Action::Ban => {
+                let e = self.text_argument(Type::String)?;
+                self.emit_text(e)?;
+                self.emit(Op::BanText)
+            }
+            Action::Call => self.call_sub(),
+            Action::HashData => {
+                let e = self.text_argument(Type::Strands)?;
+                self.emit_hash(e)
+            }
+            Action::If => self.if_statement(),
+            Action::New => self.new_object(),
+            Action::Return => self.return_statement(),
+            Action::Set => self.set(),
+            Action::Synthetic => {
+                let e = self.text_argument(Type::Strands)?;
+                self.emit_text(e)?;
+                self.emit(Op::SetBodyText { append: false })
+            }
+            Action::Unset => self.unset(),
+        }
+    }
+
+    fn text_argument(&mut self, want: Type) -> R<Expr> {
+        self.skip_c(b'(')?;
+        let e = self.expr(want)?;
+        self.skip_c(b')')?;
+        self.skip_c(b';')?;
+        Ok(e)
+    }
+
+    fn if_statement(&mut self) -> R {
+        let mut ends = Vec::new();
+        loop {
+            self.skip_c(b'(')?;
+            let cond = self.expr(Type::Bool)?;
+            self.skip_c(b')')?;
+            let otherwise = self.emit_branch(&cond, false)?;
+            self.block()?;
+            let more = self.else_if()?;
+            if more == Else::None {
+                self.patch(&otherwise);
+                break;
+            }
+            ends.push(self.emit_jump(Op::Jump { to: 0 })?);
+            self.patch(&otherwise);
+            if more == Else::Block {
+                self.block()?;
+                self.patch(&ends);
+                return Ok(());
+            }
+        }
+        self.patch(&ends);
+        self.step();
+        Ok(())
+    }
+
+    fn else_if(&mut self) -> R<Else> {
+        if self.here_is("elseif") || self.here_is("elsif") || self.here_is("elif") {
+            self.next();
+            return Ok(Else::If);
+        }
+        if !self.here_is("else") {
+            return Ok(Else::None);
+        }
+        self.next();
+        if self.is_c(b'{') {
+            return Ok(Else::Block);
+        }
+        if self.here_is("if") {
+            self.next();
+            return Ok(Else::If);
+        }
+        self.fail("'else' must be followed by 'if' or '{'\n")
+    }
+
+    fn call_sub(&mut self) -> R {
+        self.expect(Tok::Id)?;
+        let first = self.at;
+        let id = match self.try_symbol(Kind::None, Look::Partial)? {
+            Some(id) => id,
+            None => self.create(Kind::Sub, Type::Sub, What::Global(None))?,
+        };
+        self.refer(id, first);
+        if self.syms.get(id).kind == Kind::Sub {
+            let current = self.current.expect("statements are in a subroutine");
+            self.procs[current].calls.push((first as u32, id));
+            self.emit(Op::CallSub { sub: id })?;
+            return self.skip_c(b';');
+        }
+        // No function of ours gives a SUB: what is here can't be called.
+        self.at = first;
+        self.expr(Type::Sub)?;
+        self.fail("Calling a SUB value is not supported.\n")
+    }
+
+    fn set(&mut self) -> R {
+        self.expect(Tok::Id)?;
+        let first = self.at;
+        let id = self.symbol(Kind::Var, Look::Whole)?;
+        self.add_use(first, self.at - 1, id, Access::Write);
+        let sym = self.syms.get(id);
+        let (what, ty) = (sym.what, sym.ty);
+        let Ty::T(ty) = ty else { return self.expect(Tok::C(b'=')) };
+        let (op, want) = self.assignment(ty)?;
+        match what {
+            What::Field(head, field) => {
+                let mut e = self.expr(want)?;
+                if op.is_some() {
+                    let old = Expr::new(Node::Field(head, field), Type::Strings);
+                    e = Expr::new(Node::Join(vec![old, e]), Type::Strings);
+                }
+                self.skip_c(b';')?;
+                self.emit_text(e)?;
+                self.emit(Op::SetFieldText { head, field })
+            }
+            What::Scalar(var) => {
+                let e = self.expr(want)?;
+                self.skip_c(b';')?;
+                match (ty, op) {
+                    (Type::Body, _) => self.emit_body(e, BodyPart { append: op.is_some() }),
+                    (Type::String, None) => {
+                        self.emit_text(e)?;
+                        self.emit(Op::SetVarText { var })
+                    }
+                    (Type::String, Some(_)) => {
+                        let old = Expr::new(Node::Var(var), Type::Strings);
+                        self.emit_text(Expr::new(Node::Join(vec![old, e]), Type::Strings))?;
+                        self.emit(Op::SetVarText { var })
+                    }
+                    (_, None) => {
+                        self.emit_value(e)?;
+                        self.emit(Op::SetVar { var })
+                    }
+                    (_, Some(how)) => {
+                        self.emit(Op::PushVar { var })?;
+                        self.emit_value(e)?;
+                        self.emit(Op::Math { how, result: ty })?;
+                        self.emit(Op::SetVar { var })
+                    }
+                }
+            }
+            // Read only: `check` says so.
+            _ => {
+                self.expr(want)?;
+                self.skip_c(b';')
+            }
+        }
+    }
+
+    /// The operator of a `set`, and the type it wants on its right.
+    fn assignment(&mut self, ty: Type) -> R<(Option<Math>, Type)> {
+        let op = match self.tok() {
+            Tok::AddTo => Some(Math::Add),
+            Tok::SubFrom => Some(Math::Sub),
+            Tok::MulBy => Some(Math::Mul),
+            Tok::DivBy => Some(Math::Div),
+            _ => None,
+        };
+        let want = match (ty, op) {
+            (Type::String | Type::Header, None | Some(Math::Add)) => Some(Type::Strands),
+            (Type::Body, None | Some(Math::Add)) => Some(Type::Body),
+            (Type::Int, _) => Some(Type::Int),
+            (Type::Time, None) => Some(Type::Time),
+            (Type::Time | Type::Duration, Some(Math::Add | Math::Sub)) => Some(Type::Duration),
+            (Type::Time | Type::Duration, Some(_)) => Some(Type::Real),
+            (Type::Duration, None) => Some(Type::Duration),
+            (_, None) => Some(ty),
+            (_, Some(_)) => None,
+        };
+        match (op, want) {
+            (Some(op), Some(want)) => {
+                self.next();
+                Ok((Some(op), want))
+            }
+            (_, want) => {
+                self.skip_c(b'=')?;
+                Ok((None, want.unwrap_or(ty)))
+            }
+        }
+    }
+
+    fn unset(&mut self) -> R {
+        self.expect(Tok::Id)?;
+        let first = self.at;
+        let id = self.symbol(Kind::Var, Look::Whole)?;
+        let sym = self.syms.get(id);
+        let (what, unset) = (sym.what, sym.unset);
+        if unset.is_empty() {
+            self.show_until(first, self.at);
+            self.say("Variable cannot be unset.\n");
+            return Err(Stop);
+        }
+        self.add_use(first, self.at - 1, id, Access::Unset);
+        self.skip_c(b';')?;
+        match what {
+            What::Field(head, field) => self.emit(Op::UnsetField { head, field }),
+            What::Scalar(var) => self.emit(Op::UnsetVar { var }),
+            _ => Err(Stop),
+        }
+    }
+
+    fn return_statement(&mut self) -> R {
+        let current = self.current.expect("statements are in a subroutine");
+        if self.is_c(b';') && self.procs[current].method.is_none() {
+            self.next();
+            return self.emit(Op::Leave);
+        }
+        self.skip_c(b'(')?;
+        self.expect(Tok::Id)?;
+        let word = self.text_of(&self.token());
+        let Some(action) = Return::ALL.into_iter().find(|r| r.name() == word) else {
+            return self.fail("Expected return action name.\n");
+        };
+        let at = self.at as u32;
+        self.procs[current].returns[action as usize].get_or_insert(at);
+        self.next();
+        if self.is_c(b'(') {
+            self.return_argument(action)?;
+        } else if matches!(action, Return::Synth | Return::Vcl) {
+            return self.fail("Missing argument.\n");
+        } else {
+            self.emit(Op::Return { action })?;
+        }
+        self.skip_c(b')')?;
+        self.skip_c(b';')
+    }
+
+    fn return_argument(&mut self, action: Return) -> R {
+        let open: Token = self.token();
+        self.next();
+        match action {
+            Return::Synth | Return::Error => {
+                let status = self.expr(Type::Int)?;
+                self.emit_value(status)?;
+                let with_reason = self.is_c(b',');
+                if with_reason {
+                    self.next();
+                    let reason = self.expr(Type::String)?;
+                    self.emit_value(reason)?;
+                }
+                self.emit(Op::ReturnStatus { action, with_reason })?;
+            }
+            Return::Vcl => {
+                self.expect(Tok::Id)?;
+                let id = self.symbol(Kind::Vcl, Look::Whole)?;
+                let What::Label(label) = self.syms.get(id).what else { return Err(Stop) };
+                self.emit(Op::ReturnVcl { label })?;
+            }
+            Return::Pass => {
+                let e = self.expr(Type::Duration)?;
+                self.emit_value(e)?;
+                self.emit(Op::ReturnPass)?;
+            }
+            Return::Fail => {
+                let e = self.expr(Type::String)?;
+                self.emit_value(e)?;
+                self.emit(Op::ReturnFail)?;
+            }
+            _ => return self.fail_at("Arguments not allowed.\n", &open),
+        }
+        self.skip_c(b')')
+    }
+
+    fn new_object(&mut self) -> R {
+        self.expect_name("VCL object")?;
+        let id = self.declare(Type::Instance)?;
+        self.syms.get_mut(id).noref = true;
+        self.skip_c(b'=')?;
+        self.expect(Tok::Id)?;
+        let first = self.at;
+        let class = self.symbol(Kind::Object, Look::Whole)?;
+        self.add_use(first, self.at - 1, class, Access::Read);
+        let What::Class(import, module, object) = self.syms.get(class).what else { return Err(Stop) };
+        let index = self.program.objects.len() as u32;
+        let name = self.syms.get(id).name.clone();
+        self.program.objects.push(ObjectDecl { name, import, class: object.name.to_owned() });
+        let sym = self.syms.get_mut(id);
+        (sym.ty, sym.what) = (Ty::Object(module, object), What::Instance(index));
+        let call = self.constructor_call(index, object.args);
+        if call.is_err() {
+            self.say("While compiling function call:\n");
+        }
+        let call = call?;
+        self.skip_c(b';')?;
+        self.emit_new(call)
+    }
+}
+
+#[derive(PartialEq)]
+enum Else {
+    None,
+    If,
+    Block,
+}

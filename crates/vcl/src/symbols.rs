@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Names and what they stand for. Names compare without regard to case; a dotted name is one key.
+
+use std::collections::HashMap;
+
+use tables::vclvars::{HeadId, Methods, Place, Type, VARS, Var};
+use tables::vmods;
+
+/// What kind of thing a symbol is; the words occur in messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    None,
+    Reserved,
+    Acl,
+    Action,
+    Backend,
+    Func,
+    Instance,
+    Object,
+    Probe,
+    Sub,
+    Var,
+    Vcl,
+    Vmod,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::None => "none",
+            Kind::Reserved => "reserved",
+            Kind::Acl => "acl",
+            Kind::Action => "action",
+            Kind::Backend => "backend",
+            Kind::Func => "func",
+            Kind::Instance => "instance",
+            Kind::Object => "object",
+            Kind::Probe => "probe",
+            Kind::Sub => "sub",
+            Kind::Var => "var",
+            Kind::Vcl => "vcl",
+            Kind::Vmod => "vmod",
+        }
+    }
+
+    /// The kind of symbols that a declaration of this type makes.
+    pub fn of_global(ty: Type) -> Option<Kind> {
+        Some(match ty {
+            Type::Acl => Kind::Acl,
+            Type::Backend => Kind::Backend,
+            Type::Probe => Kind::Probe,
+            Type::Sub => Kind::Sub,
+            Type::Instance => Kind::Instance,
+            _ => return None,
+        })
+    }
+}
+
+/// The type of an expression: VCL's own, or a module's type of objects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ty {
+    T(Type),
+    Object(&'static vmods::Module, &'static vmods::Object),
+}
+
+impl PartialEq for Ty {
+    fn eq(&self, other: &Ty) -> bool {
+        match (self, other) {
+            (Ty::T(a), Ty::T(b)) => a == b,
+            (Ty::Object(m, a), Ty::Object(n, b)) => m.name == n.name && a.name == b.name,
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq<Type> for Ty {
+    fn eq(&self, other: &Type) -> bool {
+        matches!(self, Ty::T(t) if t == other)
+    }
+}
+
+impl Ty {
+    pub fn name(self) -> String {
+        match self {
+            Ty::T(t) => t.name().to_owned(),
+            Ty::Object(module, object) => format!("{}.{}", module.name, object.name),
+        }
+    }
+
+    /// As messages say it: all kinds of string are STRING.
+    pub fn user_name(self) -> String {
+        match self {
+            Ty::T(Type::Strings | Type::Strands) => "STRING".to_owned(),
+            _ => self.name(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    Ban,
+    Call,
+    HashData,
+    If,
+    New,
+    Return,
+    Set,
+    Synthetic,
+    Unset,
+}
+
+/// What a symbol stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Nothing,
+    Action(Action),
+    Scalar(Var),
+    /// A head's fields: any name below it is a field.
+    Fields(HeadId),
+    Field(HeadId, u16),
+    /// Index into the program's stores.
+    Store(u32),
+    Bool(bool),
+    Regsub {
+        all: bool,
+    },
+    Default,
+    /// Index of the import.
+    Func(u32, &'static vmods::Func),
+    Class(u32, &'static vmods::Module, &'static vmods::Object),
+    /// Index of the object.
+    Instance(u32),
+    /// Index of the procedure.
+    Sub(u32),
+    /// Index of a declaration, once it is declared.
+    Global(Option<u32>),
+    Label(u32),
+    Module(&'static vmods::Module),
+}
+
+pub(crate) type SymId = u32;
+
+#[derive(Debug)]
+pub(crate) struct Symbol {
+    /// The last part of the name, as first written.
+    pub name: String,
+    /// The whole name, as first written.
+    pub full: String,
+    pub kind: Kind,
+    pub ty: Ty,
+    pub versions: (u8, u8),
+    /// Not checked for being used.
+    pub noref: bool,
+    pub def: Option<u32>,
+    pub reference: Option<u32>,
+    pub defs: u32,
+    pub refs: u32,
+    pub read: Methods,
+    pub write: Methods,
+    pub unset: Methods,
+    /// Where an action may stand; empty = anywhere.
+    pub action: Methods,
+    pub what: What,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    pub all: Vec<Symbol>,
+    by_name: HashMap<String, Vec<SymId>>,
+}
+
+/// Which versions have everything.
+pub(crate) const ALWAYS: (u8, u8) = (40, 41);
+
+impl Symbols {
+    pub fn get(&self, id: SymId) -> &Symbol {
+        &self.all[id as usize]
+    }
+
+    pub fn get_mut(&mut self, id: SymId) -> &mut Symbol {
+        &mut self.all[id as usize]
+    }
+
+    pub fn add(&mut self, full: &str, kind: Kind, ty: Ty, versions: (u8, u8), what: What) -> SymId {
+        let id = self.all.len() as SymId;
+        let name = full.rsplit_once('.').map_or(full, |(_, last)| last);
+        self.all.push(Symbol {
+            name: name.to_owned(),
+            full: full.to_owned(),
+            kind,
+            ty,
+            versions,
+            noref: false,
+            def: None,
+            reference: None,
+            defs: 0,
+            refs: 0,
+            read: Methods::ALL,
+            write: Methods::NONE,
+            unset: Methods::NONE,
+            action: Methods::NONE,
+            what,
+        });
+        self.by_name.entry(full.to_ascii_lowercase()).or_default().push(id);
+        id
+    }
+
+    /// A symbol of the language itself.
+    pub fn builtin(&mut self, full: &str, kind: Kind, ty: Type, what: What) -> SymId {
+        let id = self.add(full, kind, Ty::T(ty), (0, 99), what);
+        self.get_mut(id).noref = true;
+        id
+    }
+
+    /// The symbol called `lower` (in lower case) that exists in versions `lo..=hi` and may be meant by `kind`.
+    pub fn find(&self, lower: &str, kind: Kind, syntax: u8, lo: u8, hi: u8) -> Option<SymId> {
+        let ids = self.by_name.get(lower)?;
+        ids.iter().copied().find(|id| {
+            let sym = self.get(*id);
+            let fields = matches!(sym.what, What::Fields(_));
+            let exists = sym.versions.0 <= hi && sym.versions.1 >= lo;
+            let blank = kind == Kind::None && sym.kind == Kind::None && !fields;
+            // 4.0 keeps a namespace for each kind.
+            let other = syntax < 41 && lower != "default" && kind != Kind::None && kind != sym.kind && !fields;
+            exists && !blank && !other
+        })
+    }
+
+    /// All symbols in order of their names, parents before children.
+    pub fn sorted(&self) -> Vec<SymId> {
+        let mut ids: Vec<SymId> = (0..self.all.len() as SymId).collect();
+        let key = |id: &SymId| self.get(*id).full.to_ascii_lowercase().replace('.', "\0");
+        ids.sort_by_cached_key(key);
+        ids
+    }
+
+    /// Fills in what the language has before any declaration.
+    pub fn with_language() -> Symbols {
+        let mut syms = Symbols::default();
+        for word in ["acl", "sub", "backend", "probe", "import", "vcl"] {
+            let id = syms.builtin(word, Kind::Reserved, Type::Void, What::Nothing);
+            syms.get_mut(id).versions = (41, 99);
+        }
+        let actions = [
+            ("ban", Action::Ban, Methods::NONE),
+            ("call", Action::Call, Methods::NONE),
+            ("hash_data", Action::HashData, tables::vclvars::Method::Hash.set()),
+            ("if", Action::If, Methods::NONE),
+            ("new", Action::New, tables::vclvars::Method::Init.set()),
+            ("return", Action::Return, Methods::NONE),
+            ("set", Action::Set, Methods::NONE),
+            (
+                "synthetic",
+                Action::Synthetic,
+                tables::vclvars::Method::Synth.set().with(tables::vclvars::Method::BackendError.set()),
+            ),
+            ("unset", Action::Unset, Methods::NONE),
+        ];
+        for (name, action, mask) in actions {
+            let id = syms.builtin(name, Kind::Action, Type::Void, What::Action(action));
+            syms.get_mut(id).action = mask;
+        }
+        syms.builtin("regsub", Kind::Func, Type::String, What::Regsub { all: false });
+        syms.builtin("regsuball", Kind::Func, Type::String, What::Regsub { all: true });
+        syms.builtin("true", Kind::Func, Type::Bool, What::Bool(true));
+        syms.builtin("false", Kind::Func, Type::Bool, What::Bool(false));
+        syms.builtin("default", Kind::Func, Type::Backend, What::Default);
+        for d in VARS {
+            let (kind, what) = match d.place {
+                Place::Scalar(var) => (Kind::Var, What::Scalar(var)),
+                Place::Headers(head) => (Kind::None, What::Fields(head)),
+            };
+            let id = syms.builtin(d.name, kind, d.ty, what);
+            let sym = syms.get_mut(id);
+            sym.versions = d.versions;
+            (sym.read, sym.write, sym.unset) = (d.read, d.write, d.unset);
+        }
+        syms
+    }
+}

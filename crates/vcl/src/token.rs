@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Tokens, and the source texts they point into.
+
+/// What a token is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tok {
+    Id,
+    Int,
+    Real,
+    Str,
+    Blob,
+    InlineC,
+    End,
+    /// An operator of one byte.
+    C(u8),
+    Inc,
+    Dec,
+    And,
+    Or,
+    Le,
+    Eq,
+    Ne,
+    Ge,
+    Shr,
+    Shl,
+    AddTo,
+    SubFrom,
+    MulBy,
+    DivBy,
+    NoMatch,
+}
+
+/// Operators of two bytes.
+pub(crate) const PAIRS: [(&[u8; 2], Tok); 15] = [
+    (b"++", Tok::Inc),
+    (b"--", Tok::Dec),
+    (b"&&", Tok::And),
+    (b"||", Tok::Or),
+    (b"<=", Tok::Le),
+    (b"==", Tok::Eq),
+    (b"!=", Tok::Ne),
+    (b">=", Tok::Ge),
+    (b">>", Tok::Shr),
+    (b"<<", Tok::Shl),
+    (b"+=", Tok::AddTo),
+    (b"-=", Tok::SubFrom),
+    (b"*=", Tok::MulBy),
+    (b"/=", Tok::DivBy),
+    (b"!~", Tok::NoMatch),
+];
+
+/// Operators of one byte.
+pub(crate) const SINGLES: &[u8] = b"{}()*+-/%><=;!&.|~,";
+
+impl Tok {
+    /// As messages name an expected token.
+    pub fn expected(self) -> String {
+        match self {
+            Tok::Id => "ID".into(),
+            Tok::Int => "CNUM".into(),
+            Tok::Real => "FNUM".into(),
+            Tok::Str => "CSTR".into(),
+            Tok::Blob => "CBLOB".into(),
+            Tok::InlineC => "CSRC".into(),
+            Tok::End => "EOI".into(),
+            Tok::C(c) => format!("'{}'", c as char),
+            pair => {
+                let text = PAIRS.iter().find(|(_, t)| *t == pair).map_or(*b"??", |(s, _)| **s);
+                format!("'{}{}'", text[0] as char, text[1] as char)
+            }
+        }
+    }
+}
+
+/// A token: a stretch of a source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub tok: Tok,
+    /// Bytes of delimiter at each end of a string.
+    pub quote: u8,
+    /// Index of the source.
+    pub src: u32,
+    pub start: u32,
+    pub end: u32,
+    /// A number's value, or a BLOB's index.
+    pub num: f64,
+}
+
+/// A source text.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub name: String,
+    pub kind: &'static str,
+    pub text: Vec<u8>,
+    /// Who includes it: the including source.
+    pub parent: Option<u32>,
+}
+
+/// What is wrong while reading tokens: the message, and the stretches to show (each after its message).
+pub(crate) struct LexError(pub Vec<(String, u32, u32)>);
+
+/// Splits `text` into tokens. Decoded BLOBs go to `blobs`.
+pub(crate) fn lex(text: &[u8], src: u32, blobs: &mut Vec<Box<[u8]>>, out: &mut Vec<Token>) -> Result<(), LexError> {
+    Lexer { text, src, at: 0, blobs, out }.run()
+}
+
+struct Lexer<'a> {
+    text: &'a [u8],
+    src: u32,
+    at: usize,
+    blobs: &'a mut Vec<Box<[u8]>>,
+    out: &'a mut Vec<Token>,
+}
+
+fn fail<T>(message: &str, start: usize, end: usize) -> Result<T, LexError> {
+    Err(LexError(vec![(message.to_owned(), start as u32, end as u32)]))
+}
+
+fn is_id_start(c: u8) -> bool {
+    c.is_ascii_alphabetic()
+}
+
+fn is_id(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_' || c == b'-'
+}
+
+impl Lexer<'_> {
+    fn run(&mut self) -> Result<(), LexError> {
+        while self.at < self.text.len() {
+            let rest = &self.text[self.at..];
+            match rest {
+                [b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, ..] => self.at += 1,
+                [b'#', ..] | [b'/', b'/', ..] => self.at += line_end(rest),
+                [b'/', b'*', ..] => self.comment()?,
+                [b':', ..] => self.blob()?,
+                [b'"', b'"', b'"', ..] => self.delimited(3, b"\"\"\"", "long-string", Tok::Str)?,
+                [b'{', b'"', ..] => self.delimited(2, b"\"}", "long-string", Tok::Str)?,
+                [b'"', ..] => self.delimited(1, b"\"", "string", Tok::Str)?,
+                [b'C', b'{', ..] => self.delimited(2, b"}C", "inline C source", Tok::InlineC)?,
+                _ => self.word()?,
+            }
+        }
+        self.push(Tok::End, self.text.len(), 0.0);
+        Ok(())
+    }
+
+    fn push(&mut self, tok: Tok, end: usize, num: f64) {
+        self.out.push(Token { tok, quote: 0, src: self.src, start: self.at as u32, end: end as u32, num });
+        self.at = end;
+    }
+
+    fn comment(&mut self) -> Result<(), LexError> {
+        let mut q = self.at + 2;
+        while q < self.text.len() {
+            match self.text[q..] {
+                [b'/', b'*', ..] => {
+                    return Err(LexError(vec![
+                        ("/* ... */ comment contains /*\n".into(), self.at as u32, self.at as u32 + 2),
+                        (String::new(), q as u32, q as u32 + 2),
+                    ]));
+                }
+                [b'*', b'/', ..] => {
+                    self.at = q + 2;
+                    return Ok(());
+                }
+                _ => q += 1,
+            }
+        }
+        fail("Unterminated /* ... */ comment, starting at\n", self.at, self.at + 2)
+    }
+
+    fn delimited(&mut self, len: usize, close: &[u8], what: &str, tok: Tok) -> Result<(), LexError> {
+        let body = &self.text[self.at + len..];
+        // A plain string ends on its line.
+        let body = if what == "string" { &body[..line_end_cr(body)] } else { body };
+        let Some(n) = find(body, close) else {
+            return fail(&format!("Unterminated {what}, starting at\n"), self.at, self.at + len);
+        };
+        let quote = if tok == Tok::Str { len as u8 } else { 0 };
+        self.push(tok, self.at + len + n + len, 0.0);
+        self.out.last_mut().expect("just pushed").quote = quote;
+        Ok(())
+    }
+
+    fn blob(&mut self) -> Result<(), LexError> {
+        let digits = self.text[self.at + 1..].iter().take_while(|c| sextet(**c).is_some()).count();
+        let body = &self.text[self.at + 1..self.at + 1 + digits];
+        let after = &self.text[self.at + 1 + digits..];
+        let padding = after.iter().take_while(|c| **c == b'=').count();
+        let wanted = match digits % 4 {
+            2 => 2,
+            3 => 1,
+            _ => 0,
+        };
+        let stop = self.at + 1 + digits + padding;
+        let shown = (stop + 1).min(self.text.len());
+        match after.get(padding) {
+            None => return fail("Missing colon at end of BLOB:\n", self.at, shown),
+            Some(b':') if padding == wanted && digits % 4 != 1 => {
+                let spare = [0, 0, 15, 3][digits % 4];
+                if body.last().and_then(|c| sextet(*c)).unwrap_or(0) & spare != 0 {
+                    return fail("Illegal BLOB character:\n", self.at, shown);
+                }
+            }
+            Some(b':') if padding == 0 || padding > wanted && wanted > 0 => {
+                return fail("BLOB must have n*4 base64 characters\n", self.at, shown);
+            }
+            Some(b':') => return fail("Illegal BLOB character:\n", self.at, shown),
+            Some(c) if padding > 0 && sextet(*c).is_some() => {
+                return fail("Wrong padding ('=') in BLOB:\n", self.at, shown);
+            }
+            Some(_) => return fail("Illegal BLOB character:\n", self.at, shown),
+        }
+        let bytes = unbase64(body);
+        let index = self.blobs.len();
+        self.blobs.push(bytes.into());
+        self.push(Tok::Blob, stop + 1, index as f64);
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<(), LexError> {
+        let rest = &self.text[self.at..];
+        if let Some((_, tok)) = PAIRS.iter().find(|(pair, _)| rest.starts_with(*pair)) {
+            self.push(*tok, self.at + 2, 0.0);
+        } else if SINGLES.contains(&rest[0]) {
+            self.push(Tok::C(rest[0]), self.at + 1, 0.0);
+        } else if is_id_start(rest[0]) {
+            let n = rest.iter().take_while(|c| is_id(**c)).count();
+            self.push(Tok::Id, self.at + n, 0.0);
+        } else if rest[0].is_ascii_digit() {
+            self.number()?;
+        } else {
+            return fail("Syntax error at\n", self.at, self.at + 1);
+        }
+        Ok(())
+    }
+
+    /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point.
+    fn number(&mut self) -> Result<(), LexError> {
+        let rest = &self.text[self.at..];
+        let whole = rest.iter().take_while(|c| c.is_ascii_digit()).count();
+        if rest.get(whole) != Some(&b'.') {
+            if whole > 15 {
+                return fail("Too many digits for integer.\n", self.at, self.at + whole);
+            }
+            let num = number(&rest[..whole]);
+            self.push(Tok::Int, self.at + whole, num);
+            return Ok(());
+        }
+        let part = rest[whole + 1..].iter().take_while(|c| c.is_ascii_digit()).count();
+        let end = whole + 1 + part;
+        if whole > 12 || part > 3 {
+            return fail("Too many digits for real.\n", self.at, self.at + end);
+        }
+        let num = number(&rest[..end]);
+        self.push(Tok::Real, self.at + end, num);
+        Ok(())
+    }
+}
+
+fn number(digits: &[u8]) -> f64 {
+    std::str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).unwrap_or(0.0)
+}
+
+fn line_end(text: &[u8]) -> usize {
+    text.iter().position(|c| *c == b'\n').unwrap_or(text.len())
+}
+
+fn line_end_cr(text: &[u8]) -> usize {
+    text.iter().position(|c| matches!(*c, b'\n' | b'\r')).unwrap_or(text.len())
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    if what.len() == 1 {
+        return text.iter().position(|c| *c == what[0]);
+    }
+    text.windows(what.len()).position(|w| w == what)
+}
+
+fn sextet(c: u8) -> Option<u32> {
+    Some(match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    } as u32)
+}
+
+fn unbase64(digits: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(digits.len() * 3 / 4);
+    for group in digits.chunks(4) {
+        let bits = group.iter().fold(0, |n, c| n << 6 | sextet(*c).unwrap_or(0)) << (6 * (4 - group.len()));
+        let bytes = [(bits >> 16) as u8, (bits >> 8) as u8, bits as u8];
+        out.extend_from_slice(&bytes[..group.len() * 3 / 4]);
+    }
+    out
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Declarations: what stands outside of subroutines.
+
+use tables::vclvars::Type;
+use tables::vmods;
+
+use crate::program::Import;
+use crate::symbols::{Kind, Ty, What};
+use crate::token::Tok;
+use crate::vcc::{Look, Proc, R, Stop, Vcc};
+
+const DECLARATIONS: &str = "Expected one of\n\t'acl', 'sub', 'backend', 'probe', 'import',  or 'vcl'\nFound: ";
+
+impl Vcc<'_> {
+    /// The whole program, from its `vcl 4.x;`.
+    pub fn program(&mut self) -> R {
+        if !self.here_is("vcl") {
+            return self.fail(
+                "VCL version declaration missing\n\
+                 Update your VCL to Version 4 syntax, and add\n\
+                 \tvcl 4.1;\n\
+                 on the first line of the VCL files.\n",
+            );
+        }
+        self.version()?;
+        loop {
+            let token = self.token();
+            match token.tok {
+                Tok::End => return Ok(()),
+                Tok::InlineC => return self.inline_c(),
+                _ if self.here_is("acl") => self.acl()?,
+                _ if self.here_is("sub") => self.sub()?,
+                _ if self.here_is("backend") => self.backend()?,
+                _ if self.here_is("probe") => self.probe()?,
+                _ if self.here_is("import") => self.import()?,
+                _ if self.here_is("vcl") => self.version()?,
+                _ => {
+                    let found = self.token_name(&token);
+                    return self.fail(&format!("{DECLARATIONS}{found} at\n"));
+                }
+            }
+        }
+    }
+
+    /// `vcl 4.1;`
+    fn version(&mut self) -> R {
+        let first = self.at;
+        self.next();
+        self.expect(Tok::Real)?;
+        let text = self.text_of(&self.token());
+        let &[major, b'.', minor] = text.as_bytes() else {
+            return self.fail("Don't play silly buggers with VCL version numbers\n");
+        };
+        let syntax = (major - b'0') * 10 + (minor - b'0');
+        self.next();
+        if !(40..=41).contains(&syntax) {
+            return self.fail_since(&format!("VCL version {text} not supported.\n"), first);
+        }
+        if !self.is_c(b';') {
+            return self.fail_since("Expected 'vcl N.N;' found no semi-colon\n", first);
+        }
+        self.next();
+        if self.syntax == 0 {
+            self.syntax = syntax;
+        }
+        if syntax > self.syntax {
+            let top = format!("{}.{}", self.syntax / 10, self.syntax % 10);
+            let say = format!("VCL version {text} higher than the top level version {top}\n");
+            return self.fail_since(&say, first);
+        }
+        Ok(())
+    }
+
+    /// `sub name { ... }`: the first definition, or more of one that may have several.
+    fn sub(&mut self) -> R {
+        self.next();
+        self.expect_name("subroutine")?;
+        let at = self.at;
+        let token = self.token();
+        let name = self.text_of(&token);
+        let id = match self.try_symbol(Kind::Sub, Look::Whole)? {
+            Some(id) => id,
+            None => self.create(Kind::Sub, Type::Sub, What::Global(None))?,
+        };
+        self.define(id, at);
+        let builtin = self.is_builtin_sub(&name);
+        let index = match self.syms.get(id).what {
+            What::Sub(index) => {
+                let proc = &self.procs[index as usize];
+                let defined = proc.def.filter(|_| proc.method.is_none() && !builtin);
+                if let Some(def) = defined {
+                    self.say(&format!("Subroutine '{name}' redefined\n"));
+                    self.show(&token);
+                    let def = self.tokens[def as usize];
+                    return self.fail_at("Previously defined here:\n", &def);
+                }
+                index as usize
+            }
+            _ if !builtin && name.len() >= 4 && name[..4].eq_ignore_ascii_case("vcl_") => {
+                return self.reserved_sub(&token);
+            }
+            _ => self.new_proc(id, &name),
+        };
+        self.procs[index].def.get_or_insert(at as u32);
+        self.current = Some(index);
+        let e = self.block();
+        self.current = None;
+        self.depth = 0;
+        e
+    }
+
+    fn new_proc(&mut self, sym: u32, name: &str) -> usize {
+        let index = self.procs.len();
+        self.procs.push(Proc { name: name.to_owned(), ..Proc::default() });
+        let symbol = self.syms.get_mut(sym);
+        (symbol.kind, symbol.ty, symbol.what) = (Kind::Sub, Ty::T(Type::Sub), What::Sub(index as u32));
+        index
+    }
+
+    fn reserved_sub<T>(&mut self, token: &crate::token::Token) -> R<T> {
+        self.say("The names 'vcl_*' are reserved for subroutines.\n");
+        self.show(token);
+        self.say("Valid vcl_* subroutines are:\n");
+        let mut names: Vec<String> = self.builtin_subs.clone();
+        names.dedup();
+        let list: String = names.iter().map(|n| format!("\t{n}\n")).collect();
+        self.say(&list);
+        Err(Stop)
+    }
+
+    /// `import name;`, `import name as other;`, `import name from "path";`
+    fn import(&mut self) -> R {
+        let first = self.at;
+        self.next();
+        self.expect(Tok::Id)?;
+        let module_token = self.token();
+        let module_name = self.text_of(&module_token);
+        if self.is_word(&self.peek(1), "as") {
+            self.next();
+            self.next();
+            self.expect(Tok::Id)?;
+        }
+        let name = self.text_of(&self.token());
+        let id = match self.try_symbol(Kind::Vmod, Look::Whole)? {
+            Some(id) => id,
+            None => self.create(Kind::Vmod, Type::Void, What::Nothing)?,
+        };
+        if self.tok() == Tok::Id {
+            self.import_from()?;
+        }
+        self.skip_c(b';')?;
+        let Some(module) = vmods::find(&module_name) else {
+            return self.missing_module(&module_name, &module_token);
+        };
+        if let What::Module(other) = self.syms.get(id).what {
+            if other.name == module.name {
+                return Ok(());
+            }
+            return self.fail_since(&format!("Another module already imported as {name}.\n"), first);
+        }
+        let import = match self.program.imports.iter().position(|i| i.module == module_name) {
+            Some(import) => import as u32,
+            None => {
+                self.program.imports.push(Import { module: module_name, name: name.clone() });
+                self.program.imports.len() as u32 - 1
+            }
+        };
+        let sym = self.syms.get_mut(id);
+        sym.what = What::Module(module);
+        sym.noref = true;
+        sym.def = Some(first as u32);
+        self.module_symbols(&name, module, import);
+        Ok(())
+    }
+
+    fn import_from(&mut self) -> R {
+        if !self.here_is("from") {
+            return self.fail("Expected 'from path ...'\n");
+        }
+        self.next();
+        self.expect(Tok::Str)?;
+        let token = self.token();
+        if !self.options.unsafe_path && self.content(&token).contains(&b'/') {
+            let shown = self.token_name(&token);
+            return self.fail(&format!("'import ... from path ...' is unsafe.\nAt:{shown}"));
+        }
+        self.next();
+        Ok(())
+    }
+
+    fn missing_module<T>(&mut self, name: &str, token: &crate::token::Token) -> R<T> {
+        self.say(&format!("Could not find VMOD {name}\n"));
+        if vmods::KNOWN_MISSING.contains(&name) {
+            self.say("\t(a module that exists for Varnish but isn't built into Lacquer yet)\n");
+        }
+        self.stop_at(token)
+    }
+
+    fn module_symbols(&mut self, name: &str, module: &'static vmods::Module, import: u32) {
+        for func in module.functions {
+            let full = format!("{name}.{}", func.name);
+            self.syms.builtin(&full, Kind::Func, func.ret, What::Func(import, func));
+        }
+        for object in module.objects {
+            let full = format!("{name}.{}", object.name);
+            let id = self.syms.builtin(&full, Kind::Object, Type::Void, What::Class(import, module, object));
+            let sym = self.syms.get_mut(id);
+            sym.ty = Ty::Object(module, object);
+            sym.read = tables::vclvars::Method::Init.set();
+        }
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Constants with units, and addresses.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::token::{Tok, Token};
+use crate::vcc::{R, Vcc};
+
+/// What a host resolved to.
+pub(crate) struct Resolved {
+    pub v4: Option<SocketAddr>,
+    pub v6: Option<SocketAddr>,
+}
+
+impl Vcc<'_> {
+    /// The unit at the current token, in seconds.
+    pub fn duration_unit(&mut self) -> R<f64> {
+        let word = self.text_of(&self.token());
+        if let Some(seconds) = base::text::unit_seconds(&word) {
+            self.next();
+            return Ok(seconds);
+        }
+        let shown = self.token_name(&self.token());
+        self.fail(&format!("Unknown duration unit {shown}\nLegal units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"))
+    }
+
+    /// `10s`, where nothing else may stand.
+    pub fn duration(&mut self) -> R<f64> {
+        if self.tok() != Tok::Real {
+            self.expect(Tok::Int)?;
+        }
+        let num = self.token().num;
+        self.next();
+        self.expect(Tok::Id)?;
+        Ok(num * self.duration_unit()?)
+    }
+
+    pub fn unsigned(&mut self) -> R<u32> {
+        self.expect(Tok::Int)?;
+        let token = self.token();
+        if token.num > f64::from(u32::MAX) {
+            return self.fail("Number is too large.\n");
+        }
+        self.next();
+        Ok(token.num as u32)
+    }
+
+    /// `10MB`
+    pub fn byte_size(&mut self) -> R<i64> {
+        let token = self.token();
+        self.next();
+        let unit = self.token();
+        let shown = self.token_name(&unit);
+        if unit.tok != Tok::Id {
+            return self.fail(&format!("Expected BYTES unit (B, KB, MB...) got {shown}\n"));
+        }
+        let word = self.text_of(&unit).to_ascii_lowercase();
+        let shift = match word.strip_suffix('b').unwrap_or(&word) {
+            "" if word == "b" => 0,
+            "k" => 10,
+            "m" => 20,
+            "g" => 30,
+            "t" => 40,
+            "p" => 50,
+            _ => return self.fail(&format!("Unknown BYTES unit of measurement ([KMGTP][B]){shown}")),
+        };
+        if shift == 0 && token.num.fract() != 0.0 {
+            return self.fail(&format!("Fractional BYTES not allowed{shown}"));
+        }
+        self.next();
+        Ok((token.num * (1u64 << shift) as f64).round() as i64)
+    }
+
+    /// Host and port out of `host`, `host:port`, `[v6]:port`, `host port`.
+    fn split_port(text: &str) -> Result<(&str, Option<&str>), &'static str> {
+        if let Some(rest) = text.strip_prefix('[') {
+            let Some((host, after)) = rest.split_once(']') else { return Err("IPv6 address lacks ']'") };
+            return match after.strip_prefix([':', ' ']) {
+                Some(port) => Ok((host, Some(port))),
+                None if after.is_empty() => Ok((host, None)),
+                None => Err("IPv6 address has wrong port separator"),
+            };
+        }
+        if let Some((host, port)) = text.split_once(' ') {
+            return Ok((host, Some(port)));
+        }
+        match text.split_once(':') {
+            Some((host, port)) if !port.contains(':') => Ok((host, Some(port))),
+            _ => Ok((text, None)),
+        }
+    }
+
+    fn lookup(&mut self, text: &str) -> Result<Vec<SocketAddr>, String> {
+        let (host, port) = Self::split_port(text)?;
+        let port = match port {
+            None => 80,
+            Some("") => return Err("Name or service not known".to_owned()),
+            Some(port) => match port.parse::<u16>() {
+                Ok(port) => port,
+                Err(_) if port == "http" => 80,
+                Err(_) if port == "https" => 443,
+                Err(_) => return Err("Servname not supported for ai_socktype".to_owned()),
+            },
+        };
+        Ok(self.addresses(host)?.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+    }
+
+    /// The addresses of a host: a literal one is itself.
+    pub fn addresses(&mut self, host: &str) -> Result<Vec<IpAddr>, String> {
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(vec![ip]);
+        }
+        if let Some(ip) = short_ipv4(host) {
+            return Ok(vec![IpAddr::V4(ip)]);
+        }
+        if host.len() > 255 {
+            return Err("Name or service not known".to_owned());
+        }
+        self.outside.resolve(host)
+    }
+
+    /// The addresses of a backend or an IP constant; `token` is shown when they can't be had.
+    pub fn resolve(&mut self, text: &[u8], token: &Token, what: &str, families: usize) -> R<Resolved> {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let shown = self.text_of(token);
+        let found = match self.lookup(&text) {
+            Ok(found) => found,
+            Err(why) => {
+                return self.fail_at(
+                    &format!(
+                        "{what} '{shown}' could not be resolved to an IP address:\n\t{why}\n\
+                         (Sorry if that error message is gibberish.)\n"
+                    ),
+                    token,
+                );
+            }
+        };
+        let mut resolved = Resolved { v4: None, v6: None };
+        let mut wrong = false;
+        for addr in &found {
+            let slot = if addr.is_ipv4() { &mut resolved.v4 } else { &mut resolved.v6 };
+            wrong |= slot.is_some_and(|old| old != *addr);
+            slot.get_or_insert(*addr);
+        }
+        if found.is_empty() {
+            let text = format!("{what} '{shown}': resolves to neither IPv4 nor IPv6 addresses.\n");
+            return self.fail_at(&text, token);
+        }
+        if wrong || usize::from(resolved.v4.is_some()) + usize::from(resolved.v6.is_some()) > families {
+            let list: String = found.iter().map(|a| format!("\t{}:{}\n", a.ip(), a.port())).collect();
+            let and = if families > 1 { "and one" } else { "or" };
+            let text = format!(
+                "{what} {shown}: resolves to too many addresses.\nOnly one IPv4 {and} IPv6 are allowed.\n\
+                 Please specify which exact address you want to use, we found all of these:\n{list}"
+            );
+            return self.fail_at(&text, token);
+        }
+        Ok(resolved)
+    }
+
+    /// The one address of an IP constant.
+    pub fn resolve_one(&mut self, text: &[u8], token: &Token) -> R<SocketAddr> {
+        let resolved = self.resolve(text, token, "IP constant", 1)?;
+        match resolved.v4.or(resolved.v6) {
+            Some(addr) => Ok(addr),
+            None => self.fail_at("IP constant has no address\n", token),
+        }
+    }
+}
+
+/// Old notations of IPv4 addresses with fewer than four parts: `127.1`.
+fn short_ipv4(text: &str) -> Option<Ipv4Addr> {
+    let parts: Vec<&str> = text.split('.').collect();
+    if parts.len() >= 4 || parts.iter().any(|p| p.is_empty() || !p.bytes().all(|c| c.is_ascii_digit())) {
+        return None;
+    }
+    let numbers: Option<Vec<u64>> = parts.iter().map(|p| p.parse().ok()).collect();
+    let numbers = numbers?;
+    let (last, before) = numbers.split_last()?;
+    let room = 32 - 8 * before.len() as u32;
+    if before.iter().any(|n| *n > 255) || *last >= 1 << room {
+        return None;
+    }
+    let high = before.iter().enumerate().fold(0u64, |sum, (i, n)| sum | n << (24 - 8 * i));
+    Some(Ipv4Addr::from((high | last) as u32))
+}

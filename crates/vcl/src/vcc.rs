@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The compiler's state and the small steps everything else is made of: the current token, messages, symbols.
+//!
+//! One pass over the tokens parses, checks types and emits code; what needs the whole program (unused names, returns,
+//! variables by subroutine) is checked afterwards in `check`.
+
+use std::collections::HashMap;
+
+use tables::vclvars::{HeadId, Method, Type};
+
+use crate::diag;
+use crate::program::{Op, Place, Program};
+use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
+use crate::token::{Source, Tok, Token};
+use crate::{Options, Sources};
+
+/// Compiling ends: the message is in [`Vcc::text`].
+#[derive(Debug)]
+pub(crate) struct Stop;
+
+pub(crate) type R<T = ()> = Result<T, Stop>;
+
+/// How a symbol is used in a subroutine, for `check`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    Unset,
+    Action,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    /// First and last token.
+    pub first: u32,
+    pub last: u32,
+    pub sym: SymId,
+    pub access: Access,
+}
+
+/// A subroutine while it is compiled.
+#[derive(Debug, Default)]
+pub(crate) struct Proc {
+    pub name: String,
+    pub method: Option<Method>,
+    /// The token of its first definition's name.
+    pub def: Option<u32>,
+    pub code: Vec<Op>,
+    pub places: Vec<u32>,
+    /// The calls it makes: token and symbol.
+    pub calls: Vec<(u32, SymId)>,
+    pub uses: Vec<Use>,
+    /// For each action, the first token that returns it.
+    pub returns: [Option<u32>; tables::vclvars::Return::COUNT],
+}
+
+/// Where a lookup of a name stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    /// The whole dotted name, or nothing.
+    Whole,
+    /// The longest part of it that is a name.
+    Partial,
+}
+
+/// Deepest nesting of blocks, and of expressions.
+pub(crate) const MAX_DEPTH: u32 = 80;
+/// Most bytes of all sources together.
+pub(crate) const MAX_SOURCE: usize = 8 << 20;
+/// Most ops of a program.
+pub(crate) const MAX_OPS: usize = 4 << 20;
+
+pub(crate) struct Vcc<'a> {
+    pub options: &'a Options,
+    pub outside: &'a dyn Sources,
+    /// Messages.
+    pub text: String,
+    pub sources: Vec<Source>,
+    pub tokens: Vec<Token>,
+    /// The current token.
+    pub at: usize,
+    pub syntax: u8,
+    pub syms: Symbols,
+    pub procs: Vec<Proc>,
+    pub current: Option<usize>,
+    pub program: Program,
+    /// Names of the subroutines that the built-in VCL has, in lower case.
+    pub builtin_subs: Vec<String>,
+    pub depth: u32,
+    pub steps: u32,
+    pub first_backend: Option<SymId>,
+    pub default_backend_named: bool,
+    pub strings: HashMap<Box<[u8]>, u32>,
+    pub fields: HashMap<Vec<u8>, u16>,
+    pub regexes: HashMap<Box<[u8]>, u32>,
+    pub ops: usize,
+    pub source_bytes: usize,
+    last_place: (u32, usize, Place),
+    pub warned: bool,
+}
+
+impl<'a> Vcc<'a> {
+    pub fn new(outside: &'a dyn Sources, options: &'a Options) -> Self {
+        let mut vcc = Vcc {
+            options,
+            outside,
+            text: String::new(),
+            sources: Vec::new(),
+            tokens: Vec::new(),
+            at: 0,
+            syntax: 0,
+            syms: Symbols::with_language(),
+            procs: Vec::new(),
+            current: None,
+            program: Program::default(),
+            builtin_subs: Vec::new(),
+            depth: 0,
+            steps: 0,
+            first_backend: None,
+            default_backend_named: false,
+            strings: HashMap::new(),
+            fields: HashMap::new(),
+            regexes: HashMap::new(),
+            ops: 0,
+            source_bytes: 0,
+            last_place: (0, 0, Place { source: 0, line: 1, pos: 1 }),
+            warned: false,
+        };
+        vcc.predefine();
+        vcc
+    }
+
+    fn predefine(&mut self) {
+        for method in Method::ALL {
+            let index = self.procs.len() as u32;
+            self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
+            let name = method.sub_name().to_owned();
+            self.procs.push(Proc { name, method: Some(method), ..Proc::default() });
+        }
+        for store in &self.options.stores {
+            let index = self.program.stores.len() as u32;
+            self.program.stores.push(store.clone());
+            self.syms.builtin(&format!("storage.{store}"), Kind::Var, Type::Stevedore, What::Store(index));
+        }
+        for label in &self.options.labels {
+            let index = self.program.labels.len() as u32;
+            self.program.labels.push(label.clone());
+            let id = self.syms.builtin(label, Kind::Vcl, Type::Vcl, What::Label(index));
+            self.syms.get_mut(id).read = Method::Recv.set();
+        }
+    }
+
+    // --- tokens
+
+    pub fn token(&self) -> Token {
+        self.tokens[self.at]
+    }
+
+    pub fn tok(&self) -> Tok {
+        self.tokens[self.at].tok
+    }
+
+    pub fn peek(&self, ahead: usize) -> Token {
+        self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
+    }
+
+    pub fn next(&mut self) {
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+    }
+
+    pub fn bytes_of(&self, token: &Token) -> &[u8] {
+        &self.sources[token.src as usize].text[token.start as usize..token.end as usize]
+    }
+
+    pub fn text_of(&self, token: &Token) -> String {
+        String::from_utf8_lossy(self.bytes_of(token)).into_owned()
+    }
+
+    /// A string token's content.
+    pub fn content(&self, token: &Token) -> &[u8] {
+        let quote = token.quote as u32;
+        &self.sources[token.src as usize].text[(token.start + quote) as usize..(token.end - quote) as usize]
+    }
+
+    pub fn content_text(&self, token: &Token) -> String {
+        String::from_utf8_lossy(self.content(token)).into_owned()
+    }
+
+    pub fn is_word(&self, token: &Token, word: &str) -> bool {
+        token.tok == Tok::Id && self.bytes_of(token) == word.as_bytes()
+    }
+
+    pub fn here_is(&self, word: &str) -> bool {
+        self.is_word(&self.tokens[self.at], word)
+    }
+
+    pub fn expect(&mut self, tok: Tok) -> R {
+        if self.tok() == tok {
+            return Ok(());
+        }
+        let found = self.token_name(&self.token());
+        self.text.push_str(&format!("Expected {} got {found}\nat\n", tok.expected()));
+        self.stop_here()
+    }
+
+    pub fn skip(&mut self, tok: Tok) -> R {
+        self.expect(tok)?;
+        self.next();
+        Ok(())
+    }
+
+    pub fn skip_c(&mut self, c: u8) -> R {
+        self.skip(Tok::C(c))
+    }
+
+    pub fn is_c(&self, c: u8) -> bool {
+        self.tok() == Tok::C(c)
+    }
+
+    /// A token as messages name what was found.
+    pub fn token_name(&self, token: &Token) -> String {
+        match token.tok {
+            Tok::End => "end of input".to_owned(),
+            Tok::InlineC => "C{ ... }C".to_owned(),
+            _ => format!("'{}'", self.text_of(token)),
+        }
+    }
+
+    // --- messages
+
+    pub fn say(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    pub fn show(&mut self, token: &Token) {
+        diag::show(&mut self.text, &self.sources, token);
+    }
+
+    /// Shows the stretch from token `first` to the one before `end`.
+    pub fn show_until(&mut self, first: usize, end: usize) {
+        let last = self.tokens[end.saturating_sub(1).max(first)];
+        let first = self.tokens[first];
+        diag::show_range(&mut self.text, &self.sources, &first, &last);
+    }
+
+    pub fn stop_at<T>(&mut self, token: &Token) -> R<T> {
+        self.show(token);
+        Err(Stop)
+    }
+
+    pub fn stop_here<T>(&mut self) -> R<T> {
+        let token = self.token();
+        self.stop_at(&token)
+    }
+
+    /// Says `text` and shows the current token.
+    pub fn fail<T>(&mut self, text: &str) -> R<T> {
+        self.say(text);
+        self.stop_here()
+    }
+
+    pub fn fail_at<T>(&mut self, text: &str, token: &Token) -> R<T> {
+        self.say(text);
+        self.stop_at(token)
+    }
+
+    /// Says `text` and shows from token `first` to before the current one.
+    pub fn fail_since<T>(&mut self, text: &str, first: usize) -> R<T> {
+        self.say(text);
+        self.show_until(first, self.at);
+        Err(Stop)
+    }
+
+    pub fn warn(&mut self) {
+        self.say("(That was just a warning)\n");
+        self.warned = true;
+    }
+
+    /// Guards against deep nesting: call [`Vcc::leave`] after it.
+    pub fn enter(&mut self) -> R {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return self.fail("Too deeply nested.\n");
+        }
+        Ok(())
+    }
+
+    pub fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    // --- names
+
+    /// Checks that a name being declared is a single word.
+    pub fn expect_name(&mut self, what: &str) -> R {
+        self.expect(Tok::Id)?;
+        let first = self.at;
+        let mut end = first + 1;
+        let mut bad = None;
+        while self.tokens[end].tok == Tok::C(b'.') {
+            bad = Some('.');
+            end += 1;
+            if self.tokens[end].tok != Tok::Id {
+                break;
+            }
+            end += 1;
+        }
+        let Some(bad) = bad else { return Ok(()) };
+        let name: String = self.tokens[first..end].iter().map(|t| self.text_of(t)).collect();
+        self.say(&format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"));
+        self.show_until(first, end);
+        Err(Stop)
+    }
+
+    fn has_vcl_prefix(text: &[u8]) -> bool {
+        text.len() >= 4 && text[..4].eq_ignore_ascii_case(b"vcl_")
+    }
+
+    /// The name at the current token: its symbol and the token after it. `None` = no such name; nothing is said.
+    fn look(&mut self, kind: Kind, look: Look) -> R<(Option<SymId>, usize, String)> {
+        let mut at = self.at;
+        let mut name = String::new();
+        let mut found: Option<(SymId, usize)> = None;
+        let mut fields = None;
+        let whole = loop {
+            let token = self.tokens[at];
+            if token.tok == Tok::Str && self.syntax < 41 {
+                return self.fail_at("Quoted headers are available for VCL >= 4.1.\nAt:", &token);
+            }
+            // Dots of a quoted field are not those between names.
+            let part = if token.tok == Tok::Str { self.content_text(&token) } else { self.text_of(&token) };
+            name.push_str(&part.replace('.', "\u{1}"));
+            let lower = name.to_ascii_lowercase();
+            let hit = match (self.syms.find(&lower, kind, self.syntax, self.syntax, self.syntax), fields) {
+                (None, Some((parent, head))) => Some(self.make_field(parent, head, &name, &part, &token)?),
+                (hit, _) => hit,
+            };
+            fields = None;
+            if let Some(id) = hit {
+                found = Some((id, at + 1));
+                if let What::Fields(head) = self.syms.get(id).what {
+                    fields = Some((id, head));
+                }
+            }
+            let next = |n: usize| self.tokens.get(at + n).map(|t| t.tok);
+            match (next(1), next(2)) {
+                (Some(Tok::C(b'.')), Some(Tok::Id)) => {}
+                (Some(Tok::C(b'.')), Some(Tok::Str)) if fields.is_some() => {}
+                _ => break hit.is_some(),
+            }
+            name.push('.');
+            at += 2;
+        };
+        let vmod = found.is_some_and(|(id, _)| self.syms.get(id).kind == Kind::Vmod);
+        match found {
+            Some((id, after)) if look == Look::Partial && !vmod => Ok((Some(id), after, name)),
+            Some((id, after)) if whole => Ok((Some(id), after, name)),
+            _ => Ok((None, at + 1, name)),
+        }
+    }
+
+    fn make_field(&mut self, parent: SymId, head: HeadId, name: &str, field: &str, token: &Token) -> R<SymId> {
+        if field.len() >= 127 {
+            let shown: String = field.chars().take(20).collect();
+            return self.fail_at(&format!("HTTP header ({shown}..) is too long.\n"), token);
+        }
+        if let Some(bad) = field.bytes().find(|c| !is_token_byte(*c)) {
+            let shown = (bad as char).escape_default().to_string();
+            return self.fail_at(&format!("Invalid character '{shown}' in header name.\n"), token);
+        }
+        let index = self.field_index(field)?;
+        let id = self.syms.add(name, Kind::Var, Ty::T(Type::Header), ALWAYS, What::Field(head, index));
+        let (read, write, unset) = {
+            let p = self.syms.get(parent);
+            (p.read, p.write, p.unset)
+        };
+        let sym = self.syms.get_mut(id);
+        sym.noref = true;
+        (sym.read, sym.write, sym.unset) = (read, write, unset);
+        Ok(id)
+    }
+
+    fn field_index(&mut self, field: &str) -> R<u16> {
+        if let Some(index) = self.fields.get(field.as_bytes()) {
+            return Ok(*index);
+        }
+        let Ok(index) = u16::try_from(self.program.headers.len()) else {
+            return self.fail("Too many different header names.\n");
+        };
+        self.program.headers.push(field.as_bytes().into());
+        self.fields.insert(field.as_bytes().to_vec(), index);
+        Ok(index)
+    }
+
+    /// The symbol at the current token, which becomes the one after it. `None`, and no move, when there is none.
+    pub fn try_symbol(&mut self, kind: Kind, look: Look) -> R<Option<SymId>> {
+        let (id, end, _) = self.look(kind, look)?;
+        let Some(id) = id else { return Ok(None) };
+        let first = self.at;
+        self.at = end;
+        self.check_kind(id, kind, first)?;
+        Ok(Some(id))
+    }
+
+    /// The symbol at the current token, or an error that says it wasn't found.
+    pub fn symbol(&mut self, kind: Kind, look: Look) -> R<SymId> {
+        let first = self.at;
+        let (id, end, name) = self.look(kind, look)?;
+        self.at = end;
+        match id {
+            Some(id) => self.check_kind(id, kind, first).map(|()| id),
+            None => self.not_found(&name, kind, first),
+        }
+    }
+
+    fn not_found<T>(&mut self, name: &str, kind: Kind, first: usize) -> R<T> {
+        let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
+        self.say(&format!("Symbol not found: '{written}'"));
+        let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
+        if let Some(sym) =
+            other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
+        {
+            let (lo, hi) = sym.versions;
+            let lo = if lo >= 40 { format!(" {}.{} <=", lo / 10, lo % 10) } else { String::new() };
+            let hi = if hi <= 41 { format!(" <= {}.{}", hi / 10, hi % 10) } else { String::new() };
+            self.text.push_str(&format!(" (Only available when{lo} VCL syntax{hi})"));
+        }
+        self.fail_since("\nAt: ", first)
+    }
+
+    fn check_kind(&mut self, id: SymId, kind: Kind, first: usize) -> R {
+        let sym = self.syms.get(id);
+        if kind == Kind::None || kind == sym.kind {
+            return Ok(());
+        }
+        let (is, def, reference) = (sym.kind.name(), sym.def, sym.reference);
+        let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
+        self.say(&format!("Symbol '{written}' has wrong type ({is}), expected {}:\nAt: ", kind.name()));
+        self.show_until(first, self.at);
+        match (def, reference) {
+            (Some(def), _) => self.fail_at("Symbol was defined here: ", &self.tokens[def as usize].to_owned()),
+            (_, Some(at)) => self.fail_at("Symbol was declared here: ", &self.tokens[at as usize].to_owned()),
+            _ => {
+                self.say("Symbol was builtin\n");
+                Err(Stop)
+            }
+        }
+    }
+
+    pub fn define(&mut self, id: SymId, at: usize) {
+        let sym = self.syms.get_mut(id);
+        sym.def.get_or_insert(at as u32);
+        sym.defs += 1;
+    }
+
+    pub fn refer(&mut self, id: SymId, at: usize) {
+        let sym = self.syms.get_mut(id);
+        sym.reference.get_or_insert(at as u32);
+        sym.refs += 1;
+    }
+
+    /// Makes a symbol of the word at the current token, which becomes the next one.
+    pub fn create(&mut self, kind: Kind, ty: Type, what: What) -> R<SymId> {
+        let token = self.token();
+        if self.syntax >= 41 && kind != Kind::Sub && Self::has_vcl_prefix(self.bytes_of(&token)) {
+            return self.fail("Symbols named 'vcl_*' are reserved.\nAt:");
+        }
+        let name = self.text_of(&token);
+        let versions = (self.syntax, self.syntax);
+        self.next();
+        Ok(self.syms.add(&name, kind, Ty::T(ty), versions, what))
+    }
+
+    /// The symbol for a declaration of a global: new, or one that was only referred to so far.
+    pub fn declare(&mut self, ty: Type) -> R<SymId> {
+        let kind = Kind::of_global(ty).expect("only globals are declared");
+        let first = self.at;
+        let token = self.token();
+        let name = self.text_of(&token);
+        let found = self.syms.find(&name.to_ascii_lowercase(), Kind::None, self.syntax, self.syntax, self.syntax);
+        let id = match found {
+            None => self.create(kind, ty, What::Global(None))?,
+            Some(id) => {
+                let sym = self.syms.get(id);
+                match sym.def {
+                    Some(def) if sym.kind == kind => {
+                        let word = kind.name();
+                        let word = format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]);
+                        self.say(&format!("{word} '{name}' redefined.\n"));
+                        return self.redefined(&token, def);
+                    }
+                    Some(def) => {
+                        self.say(&format!("Name '{name}' already defined.\n"));
+                        return self.redefined(&token, def);
+                    }
+                    None if sym.kind != kind => {
+                        let text = format!("Name {name} must have type '{}'.\n", sym.kind.name());
+                        return self.fail(&text);
+                    }
+                    None => {
+                        self.next();
+                        id
+                    }
+                }
+            }
+        };
+        let sym = self.syms.get_mut(id);
+        (sym.kind, sym.ty, sym.defs) = (kind, Ty::T(ty), 1);
+        sym.def = Some(first as u32);
+        Ok(id)
+    }
+
+    fn redefined<T>(&mut self, token: &Token, def: u32) -> R<T> {
+        self.show(token);
+        let def = self.tokens[def as usize];
+        self.fail_at("First definition:\n", &def)
+    }
+
+    // --- constants
+
+    pub fn string(&mut self, bytes: &[u8]) -> u32 {
+        if let Some(index) = self.strings.get(bytes) {
+            return *index;
+        }
+        let index = self.program.strings.len() as u32;
+        self.program.strings.push(bytes.into());
+        self.strings.insert(bytes.into(), index);
+        index
+    }
+
+    pub fn real(&mut self, value: f64) -> u32 {
+        self.program.reals.push(value);
+        self.program.reals.len() as u32 - 1
+    }
+
+    pub fn int(&mut self, value: i64) -> u32 {
+        self.program.ints.push(value);
+        self.program.ints.len() as u32 - 1
+    }
+
+    /// The place of a token, as `VCL_trace` shows it. Cheap when tokens are asked in order.
+    pub fn place(&mut self, token: &Token) -> u32 {
+        let (src, offset, last) = self.last_place;
+        let text = &self.sources[token.src as usize].text;
+        let start = token.start as usize;
+        let (mut line, mut pos, from) =
+            if src == token.src && offset <= start { (last.line, last.pos - 1, offset) } else { (1, 0, 0) };
+        for c in &text[from..start] {
+            match c {
+                b'\n' => (line, pos) = (line + 1, 0),
+                b'\t' => pos = (pos & !7) + 8,
+                _ => pos += 1,
+            }
+        }
+        let place = Place { source: token.src, line, pos: pos + 1 };
+        self.last_place = (token.src, start, place);
+        if self.program.places.last() != Some(&place) {
+            self.program.places.push(place);
+        }
+        self.program.places.len() as u32 - 1
+    }
+}
+
+fn is_token_byte(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c)
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How running VCL reaches its transaction. `engine` implements [`Ctx`] for the client side and the backend side;
+//! `load` uses a minimal one for `vcl_init` and `vcl_fini`.
+
+use std::any::{Any, TypeId};
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
+use base::Clock;
+use message::Head;
+use shm::vsl::TxnLog;
+use tables::vclvars::{HeadId, Var};
+
+use crate::value::{BackendRef, Value};
+
+/// Why VCL failed: the text of the `VCL_Error` record. The transaction then goes on as after `return (fail)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(pub Cow<'static, str>);
+
+impl Failure {
+    /// With that text.
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Failure(text.into())
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Self {
+        Failure(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Failure(Cow::Owned(text))
+    }
+}
+
+/// Something VCL waits for.
+pub type Wait<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What VCL sees of its transaction.
+///
+/// Lines of heads, and the parts of start lines (`req.url`, `resp.status`, ...), are read and written by the machine
+/// itself through [`Ctx::head`] and [`Ctx::edit`], logging included. All other variables go through
+/// [`Ctx::get`] and [`Ctx::set`].
+pub trait Ctx {
+    /// The head, when this transaction has it now. `ReqTop` is the request's own when there is no parent.
+    fn head(&mut self, id: HeadId) -> Option<&Head>;
+
+    /// The head to change, and the log to write the change to. `None` when it can't be changed here.
+    fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)>;
+
+    /// A variable that isn't part of a head. Never asked for those, nor for `now`.
+    fn get(&mut self, var: Var) -> Value;
+
+    /// Sets a variable that isn't part of a head; the value has the variable's type.
+    ///
+    /// # Errors
+    /// A value the variable can't take; VCL fails with that text.
+    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure>;
+
+    /// Unsets a variable: only `bereq.body` can be.
+    ///
+    /// # Errors
+    /// VCL fails with that text.
+    fn unset(&mut self, var: Var) -> Result<(), Failure>;
+
+    /// `set resp.body`, `set beresp.body`, `synthetic()`; `append` for `+=`.
+    ///
+    /// # Errors
+    /// VCL fails with that text.
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure>;
+
+    /// The transaction's log.
+    fn log(&mut self) -> &mut TxnLog;
+
+    /// `hash_data()`: a piece is added to the hash as it is and logged as `Hash`; `None` adds a single NUL and logs
+    /// nothing (an unset piece, and the end of each `hash_data`).
+    fn hash_data(&mut self, data: Option<&[u8]>);
+
+    /// Adds a ban to the list.
+    ///
+    /// # Errors
+    /// What is wrong with the expression.
+    fn ban(&mut self, spec: &[u8]) -> Result<(), String>;
+
+    /// Both times.
+    fn clock(&self) -> &Clock;
+
+    /// What modules keep until this task (request or fetch) ends: PRIV_TASK.
+    fn task(&mut self) -> &mut Privates;
+
+    /// What modules keep until the top request of a tree of ESI requests ends: PRIV_TOP. `None` on the backend side.
+    fn top(&mut self) -> Option<&mut Privates>;
+
+    /// `std.rollback(req | bereq)`: the head as it was at the task's start.
+    fn rollback(&mut self, id: HeadId) -> Result<(), Failure>;
+
+    /// A random number in `[0, 1)`; where `debug.srandom` matters, from the generator that it seeds.
+    fn random(&mut self) -> f64 {
+        dice::roll()
+    }
+
+    /// `std.late_100_continue(late)`; only called in `vcl_recv`.
+    fn late_100_continue(&mut self, late: bool) {
+        let _ = late;
+    }
+
+    /// `std.set_ip_tos(tos)`: silently nothing on a connection that isn't IP.
+    ///
+    /// # Errors
+    /// VCL fails with that text.
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+        let _ = tos;
+        Err("std.set_ip_tos() isn't supported by Lacquer".into())
+    }
+
+    /// Number of the user and group at the other end of the client's unix socket.
+    ///
+    /// # Errors
+    /// What the `VCL_Error` record says after `vmod unix error: `.
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        Err("not listening on a Unix domain socket".into())
+    }
+
+    /// The TLVs of the client's PROXY v2 header, as they came.
+    fn proxy_tlvs(&mut self) -> Option<&[u8]> {
+        None
+    }
+
+    /// `std.cache_req_body(limit)`: whether the whole body fits. The future must not borrow from the transaction.
+    ///
+    /// # Errors
+    /// VCL fails with that text (called in the wrong place).
+    fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure>;
+
+    /// `purge.hard()` (all zero) and `purge.soft()`: lowers ttl, grace and keep of this request's objects to at most
+    /// these seconds (`None` = unchanged). How many objects it reached.
+    ///
+    /// # Errors
+    /// VCL fails with that text (called in the wrong place).
+    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure>;
+
+    /// A property of a store: `free_space` and `used_space` as BYTES, `happy` as BOOL; what `std` and VCL ask.
+    fn store(&mut self, name: &[u8], property: StoreProperty) -> Value;
+
+    /// What a director chooses for this transaction now (`.resolve()`).
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef>;
+
+    /// Whether a store of that name exists (`storage.name`, `set beresp.storage_hint`).
+    fn has_store(&mut self, name: &[u8]) -> bool;
+
+    /// The transaction itself, for modules that know its kind. `None` unless the engine offers it.
+    fn as_any(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
+}
+
+/// Random numbers where nobody needs to foresee or repeat them.
+mod dice {
+    use std::cell::Cell;
+    use std::hash::{BuildHasher, RandomState};
+
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0u8) | 1);
+    }
+
+    /// A step of xorshift64*: spreads load, protects nothing.
+    pub(super) fn roll() -> f64 {
+        let mut x = STATE.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        STATE.set(x);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// What may be asked of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum StoreProperty {
+    FreeSpace,
+    UsedSpace,
+    Happy,
+}
+
+/// What modules keep for the life of something: one value per type and key. Dropped in the order they were made.
+#[derive(Default)]
+pub struct Privates(Vec<(TypeId, usize, Box<dyn Any>)>);
+
+impl std::fmt::Debug for Privates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Privates({})", self.0.len())
+    }
+}
+
+impl Privates {
+    /// The value of that type, made when there is none. Modules with one value per object use [`Privates::keyed`].
+    pub fn get<T: Default + 'static>(&mut self) -> &mut T {
+        self.keyed(0, T::default)
+    }
+
+    /// The value of that type for `key` (the address of an object, for example), made when there is none.
+    pub fn keyed<T: 'static>(&mut self, key: usize, make: impl FnOnce() -> T) -> &mut T {
+        let id = TypeId::of::<T>();
+        let at = match self.0.iter().position(|(t, k, _)| (*t, *k) == (id, key)) {
+            Some(at) => at,
+            None => {
+                self.0.push((id, key, Box::new(make())));
+                self.0.len() - 1
+            }
+        };
+        self.0[at].2.downcast_mut().expect("found by its type")
+    }
+
+    /// The value of that type for `key`, when there is one.
+    pub fn find<T: 'static>(&mut self, key: usize) -> Option<&mut T> {
+        let id = TypeId::of::<T>();
+        self.0.iter_mut().find(|(t, k, _)| (*t, *k) == (id, key)).and_then(|(_, _, v)| v.downcast_mut())
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Drops everything; capacity stays.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Regular expressions as VCL authors write them (PCRE2 syntax on bytes), run by engines whose time is linear; patterns
+//! that need look-around, back-references, atomic groups or `\K` run on a backtracker with a limit, and plain text with
+//! or without anchors on no engine at all.
+
+mod backtrack;
+mod class;
+mod emit;
+mod linear;
+mod literal;
+mod node;
+mod parse;
+mod sub;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+use backtrack::{Backtrack, Groups};
+use emit::{Dialect, emit};
+use linear::{BuildError, Linear};
+use literal::Literal;
+use node::Node;
+
+/// Why a pattern can't be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegexError {
+    /// Byte in the pattern where it was noticed.
+    pub offset: usize,
+    /// In PCRE2's words.
+    pub text: &'static str,
+}
+
+/// A match that was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatchError {
+    /// More steps than the param `pcre2_match_limit` allows.
+    Limit,
+}
+
+impl MatchError {
+    /// PCRE2's number: what `regsub: Regexp matching returned N` shows.
+    pub fn code(self) -> i32 {
+        -47
+    }
+
+    /// PCRE2's words: what `Regexp matching failed: ...` shows.
+    pub fn text(self) -> &'static str {
+        "match limit exceeded"
+    }
+}
+
+/// Sets the step limit of backtracking patterns, for the whole process: the param `pcre2_match_limit`.
+pub fn set_match_limit(limit: u32) {
+    backtrack::LIMIT.store(limit, Ordering::Relaxed);
+}
+
+/// A compiled pattern. Matching takes no lock and allocates nothing once warm (backtracking patterns excepted).
+#[derive(Debug)]
+pub struct Regex {
+    pattern: Box<[u8]>,
+    node: Node,
+    /// What answers `~`.
+    test: Test,
+    /// Finds places and groups; made when first needed, as most patterns are only tested.
+    full: OnceLock<Option<Linear>>,
+    /// For subjects that end in a newline, when that matters to `$` or `^`.
+    exact: OnceLock<Option<Backtrack>>,
+    /// The same pattern where a match of no bytes doesn't count.
+    not_empty: OnceLock<Option<Backtrack>>,
+    heeds_last_newline: bool,
+    may_be_empty: bool,
+    groups: u32,
+}
+
+#[derive(Debug)]
+enum Test {
+    Literal(Literal),
+    Linear(Linear),
+    Backtrack(Backtrack),
+}
+
+impl Regex {
+    /// Compiles a pattern; time and memory are bounded.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn new(pattern: &[u8]) -> Result<Regex, RegexError> {
+        let parsed = parse::parse(pattern)?;
+        let node = parsed.node;
+        let too_large = RegexError { offset: pattern.len(), text: "regular expression is too large" };
+        let test = if let Some(literal) = Literal::of(&node) {
+            Test::Literal(literal)
+        } else if node.needs_backtracking() {
+            let text = emit(&node, Dialect::Backtracking, true);
+            Test::Backtrack(Backtrack::new(text, false).ok_or(too_large)?)
+        } else {
+            let text = emit(&literal::for_test(&node), Dialect::Linear, false);
+            Test::Linear(Linear::new(&text).map_err(|error| match error {
+                BuildError::TooLarge => too_large,
+                BuildError::Refused => RegexError { offset: 0, text: "this pattern isn't supported by Lacquer" },
+            })?)
+        };
+        Ok(Regex {
+            pattern: pattern.into(),
+            heeds_last_newline: node.heeds_last_newline(),
+            may_be_empty: node.may_be_empty(),
+            groups: parsed.groups,
+            node,
+            test,
+            full: OnceLock::new(),
+            exact: OnceLock::new(),
+            not_empty: OnceLock::new(),
+        })
+    }
+
+    /// The pattern as it was written.
+    pub fn pattern(&self) -> &[u8] {
+        &self.pattern
+    }
+
+    /// How many numbered groups it has.
+    pub fn groups(&self) -> u32 {
+        self.groups
+    }
+
+    /// `subject ~ pattern`.
+    ///
+    /// # Errors
+    /// The step limit.
+    pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
+        match &self.test {
+            Test::Literal(literal) => Ok(literal.find(subject).is_some()),
+            Test::Linear(_) if self.newline_matters(subject) => self.exact()?.is_match(subject),
+            Test::Linear(linear) => Ok(linear.is_match(subject)),
+            Test::Backtrack(backtrack) => backtrack.is_match(subject),
+        }
+    }
+
+    /// Where the first match is.
+    ///
+    /// # Errors
+    /// The step limit.
+    pub fn find(&self, subject: &[u8]) -> Result<Option<Range<usize>>, MatchError> {
+        match &self.test {
+            Test::Literal(literal) => Ok(literal.find(subject)),
+            Test::Linear(_) if self.newline_matters(subject) => self.exact()?.find(subject, 0),
+            Test::Linear(_) => Ok(self.full()?.find(subject, 0)),
+            Test::Backtrack(backtrack) => backtrack.find(subject, 0),
+        }
+    }
+
+    /// `regsub` (`all` false) and `regsuball`: the result is appended to `out`. In `with`, `\0` to `\9` are groups and
+    /// any other escaped byte is itself. False: no match, and `out` is as it was.
+    ///
+    /// # Errors
+    /// The step limit; `out` may then have grown.
+    pub fn sub(&self, subject: &[u8], with: &[u8], all: bool, out: &mut Vec<u8>) -> Result<bool, MatchError> {
+        sub::sub(self, subject, with, all, out)
+    }
+
+    fn newline_matters(&self, subject: &[u8]) -> bool {
+        self.heeds_last_newline && subject.last() == Some(&b'\n')
+    }
+
+    fn full(&self) -> Result<&Linear, MatchError> {
+        let make = || Linear::new(&emit(&self.node, Dialect::Linear, true)).ok();
+        self.full.get_or_init(make).as_ref().ok_or(MatchError::Limit)
+    }
+
+    fn exact(&self) -> Result<&Backtrack, MatchError> {
+        let make = || Backtrack::new(emit(&self.node, Dialect::Backtracking, true), false);
+        self.exact.get_or_init(make).as_ref().ok_or(MatchError::Limit)
+    }
+
+    /// `None`: it never matches anything but the empty string.
+    fn not_empty(&self) -> Option<&Backtrack> {
+        let make = || Backtrack::new(emit(&self.node, Dialect::Backtracking, true), true);
+        self.not_empty.get_or_init(make).as_ref()
+    }
+
+    /// The first match at or after `from`; its groups when `groups` is given, else only the whole.
+    fn search(
+        &self,
+        subject: &[u8],
+        from: usize,
+        nonempty: bool,
+        captures: bool,
+        groups: &mut Groups,
+    ) -> Result<bool, MatchError> {
+        let backtrack = if nonempty && self.may_be_empty {
+            match self.not_empty() {
+                Some(backtrack) => Some(backtrack),
+                None => return Ok(false),
+            }
+        } else {
+            match &self.test {
+                Test::Backtrack(backtrack) => Some(backtrack),
+                Test::Linear(_) if self.newline_matters(subject) => Some(self.exact()?),
+                Test::Linear(_) | Test::Literal(_) => None,
+            }
+        };
+        let found = match (backtrack, &self.test) {
+            (Some(backtrack), _) if captures => return backtrack.captures(subject, from, groups),
+            (Some(backtrack), _) => backtrack.find(subject, from)?,
+            (None, Test::Literal(literal)) => literal.find_from(subject, from),
+            (None, _) if captures => return Ok(self.full()?.captures(subject, from, groups)),
+            (None, _) => self.full()?.find(subject, from),
+        };
+        groups.clear();
+        groups.extend(found.map(Some));
+        Ok(!groups.is_empty())
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Patterns that need no regex at all, and parts of patterns that a test (not a substitution) needn't run.
+
+use memchr::memmem::Finder;
+
+use super::node::{At, Greed, Node};
+
+/// A pattern that is plain text with or without anchors.
+#[derive(Debug)]
+pub(super) enum Literal {
+    /// `abc`
+    Contains(Box<Finder<'static>>),
+    /// `^abc`
+    Prefix(Box<[u8]>),
+    /// `abc$`: also before a newline at the end.
+    Suffix(Box<[u8]>),
+    /// `^abc$`
+    Equal(Box<[u8]>),
+}
+
+impl Literal {
+    pub(super) fn of(node: &Node) -> Option<Literal> {
+        let nodes = match node {
+            Node::Cat(nodes) => nodes.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let (start, nodes) = match nodes {
+            [Node::At(At::Start), rest @ ..] => (true, rest),
+            all => (false, all),
+        };
+        let (end, nodes) = match nodes {
+            [rest @ .., Node::At(At::Dollar)] => (true, rest),
+            all => (false, all),
+        };
+        let byte = |node: &Node| match node {
+            Node::Set(set) => set.single(),
+            _ => None,
+        };
+        let text: Vec<u8> = nodes.iter().map(byte).collect::<Option<_>>()?;
+        Some(match (start, end) {
+            (false, false) => Literal::Contains(Box::new(Finder::new(&text).into_owned())),
+            (true, false) => Literal::Prefix(text.into()),
+            (false, true) => Literal::Suffix(text.into()),
+            (true, true) => Literal::Equal(text.into()),
+        })
+    }
+
+    /// The first place at or after `from`.
+    pub(super) fn find_from(&self, subject: &[u8], from: usize) -> Option<std::ops::Range<usize>> {
+        match self {
+            Literal::Contains(finder) => {
+                let at = from + finder.find(&subject[from..])?;
+                Some(at..at + finder.needle().len())
+            }
+            Literal::Suffix(text) => {
+                let trimmed = subject.strip_suffix(b"\n").unwrap_or(subject);
+                let places = [trimmed, subject].into_iter().filter(|s| s.ends_with(text));
+                places.map(|s| s.len() - text.len()..s.len()).find(|range| range.start >= from)
+            }
+            Literal::Prefix(_) | Literal::Equal(_) => self.find(subject).filter(|_| from == 0),
+        }
+    }
+
+    pub(super) fn find(&self, subject: &[u8]) -> Option<std::ops::Range<usize>> {
+        let trimmed = subject.strip_suffix(b"\n").unwrap_or(subject);
+        match self {
+            Literal::Contains(finder) => finder.find(subject).map(|at| at..at + finder.needle().len()),
+            Literal::Prefix(text) => subject.starts_with(text).then_some(0..text.len()),
+            Literal::Equal(text) => (subject == &**text || trimmed == &**text).then_some(0..text.len()),
+            // The leftmost place wins: before the last newline, if there is one.
+            Literal::Suffix(_) => self.find_from(subject, 0),
+        }
+    }
+}
+
+/// The same test with less work: outer captures gone, `.*` at both ends gone.
+pub(super) fn for_test(node: &Node) -> Node {
+    let Node::Cat(nodes) = node else { return node.clone() };
+    let mut rest = nodes.as_slice();
+    while let [first, tail @ ..] = rest
+        && is_any_star(first)
+        && !tail.is_empty()
+    {
+        rest = tail;
+    }
+    while let [head @ .., last] = rest
+        && is_any_star(last)
+        && !head.is_empty()
+    {
+        rest = head;
+    }
+    match rest {
+        [one] => one.clone(),
+        _ => Node::Cat(rest.to_vec()),
+    }
+}
+
+/// `.*` and the like: matches nothing as well as anything, so that a search may begin or end beside it.
+fn is_any_star(node: &Node) -> bool {
+    match node {
+        Node::Repeat { node, min: 0, max: None, greed } => {
+            *greed != Greed::Possessive && matches!(**node, Node::Set(_))
+        }
+        _ => false,
+    }
+}

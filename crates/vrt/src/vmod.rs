@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a VCL module is to the machine. Signatures are data in `tables::vmods`; crate `vmods` registers the code.
+//!
+//! Arguments come in the order of the signature, one [`Value`] each: defaults filled in by the compiler, an optional
+//! argument that was left out is [`Value::Absent`]. STRANDS arrive joined, as STRING.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use tables::vclvars::Method;
+
+use crate::ctx::{Ctx, Failure, Wait};
+use crate::loaded::LoadedVcl;
+use crate::value::Value;
+
+/// What a module's function gives.
+pub enum Given {
+    /// A value, of the type that the signature says ([`Value::Void`] for VOID).
+    Value(Value),
+    /// The machine waits for it. The future must not borrow from the transaction.
+    Wait(Wait<Result<Value, Failure>>),
+}
+
+impl From<Value> for Given {
+    fn from(value: Value) -> Self {
+        Given::Value(value)
+    }
+}
+
+/// What a call ends with.
+pub type CallResult = Result<Given, Failure>;
+
+/// A call's surroundings.
+pub struct Call<'a> {
+    /// The transaction.
+    pub ctx: &'a mut dyn Ctx,
+    /// The subroutine of the machine that runs.
+    pub method: Method,
+    /// The VCL that runs.
+    pub vcl: &'a Arc<LoadedVcl>,
+    /// `now` of this subroutine, seconds since 1970.
+    pub now: f64,
+    /// What this place in the source keeps for the VCL's life: PRIV_CALL.
+    pub site: &'a PrivCell,
+    /// What this module keeps for the VCL's life: PRIV_VCL.
+    pub module: &'a PrivCell,
+}
+
+/// A value that a module keeps; made once, then shared.
+#[derive(Default)]
+pub struct PrivCell(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl PrivCell {
+    /// The value, made by the first who asks. Panics when asked for another type than it was made with: one cell belongs
+    /// to one function (or one module).
+    pub fn get_or<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let any = self.0.get_or_init(|| Arc::new(make())).clone();
+        any.downcast().expect("a cell holds one type")
+    }
+}
+
+impl std::fmt::Debug for PrivCell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.get().is_some() { "PrivCell(set)" } else { "PrivCell" })
+    }
+}
+
+/// A function.
+pub type Function = for<'a> fn(&mut Call<'a>, &[Value]) -> CallResult;
+/// An object made by `new`; dropped after `vcl_fini`.
+pub type Object = Arc<dyn Any + Send + Sync>;
+/// A constructor: gets the object's name in VCL.
+pub type Constructor = for<'a> fn(&mut Call<'a>, &str, &[Value]) -> Result<Object, Failure>;
+/// A method.
+pub type ObjectMethod = for<'a> fn(&mut Call<'a>, &Object, &[Value]) -> CallResult;
+
+/// A type of objects.
+pub struct Class {
+    /// Name.
+    pub name: &'static str,
+    /// Makes one.
+    pub new: Constructor,
+    /// Its methods.
+    pub methods: &'static [(&'static str, ObjectMethod)],
+}
+
+/// A module.
+pub struct Vmod {
+    /// Name.
+    pub name: &'static str,
+    /// Its functions.
+    pub functions: &'static [(&'static str, Function)],
+    /// Its types of objects.
+    pub classes: &'static [Class],
+}
