@@ -64,12 +64,12 @@ fn base(call: &mut Call<'_>, name: &str) -> DirectorBase {
     DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real())
 }
 
-/// The first 32 bits of SHA-256: what `hash` and `shard` place texts by.
+/// The last four octets of SHA-256, little-endian: what `hash` and `shard` have always placed texts by.
 fn hash32(parts: &[&[u8]]) -> u32 {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
     let digest = hash.finalize();
-    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+    u32::from_le_bytes([digest[28], digest[29], digest[30], digest[31]])
 }
 
 fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
@@ -115,9 +115,14 @@ fn itself(_: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
     give(Value::Backend(Some(this(object))))
 }
 
+/// A text's place among the weights, 0 to 1.
+fn place(text: &[u8]) -> f64 {
+    f64::from(hash32(&[text])) / 4_294_967_296.0
+}
+
 /// Chosen at once, by the text.
 fn hash_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let place = f64::from(hash32(&[Args(args).bytes_of(0)])) / 4_294_967_296.0;
+    let place = place(Args(args).bytes_of(0));
     let now = call.ctx.clock().real();
     give(Value::Backend(this(object).by_weight(place, now)))
 }
