@@ -281,7 +281,9 @@ impl Vcc<'_> {
                 Node::Unset => {}
                 Node::Field(head, field) => self.emit(Op::TextField { head: *head, field: *field })?,
                 Node::Var(var) => self.emit(Op::TextVar { var: *var })?,
-                Node::Text(inner) if matches!(inner.node, Node::Var(_)) => self.text_parts(std::slice::from_ref(inner))?,
+                Node::Text(inner) if matches!(inner.node, Node::Var(_)) => {
+                    self.text_parts(std::slice::from_ref(inner))?
+                }
                 Node::Text(inner) => {
                     self.push(inner)?;
                     self.emit(Op::TextPop)?;

@@ -46,7 +46,21 @@ fn has_text_form(ty: Ty) -> bool {
     use Type::*;
     matches!(
         ty,
-        Ty::T(Acl | Backend | Blob | Bool | Bytes | Duration | Header | Int | Ip | Real | Stevedore | Strands | Strings | Time)
+        Ty::T(
+            Acl | Backend
+                | Blob
+                | Bool
+                | Bytes
+                | Duration
+                | Header
+                | Int
+                | Ip
+                | Real
+                | Stevedore
+                | Strands
+                | Strings
+                | Time
+        )
     )
 }
 
@@ -79,19 +93,19 @@ impl Vcc<'_> {
         }
         if is_text(want) {
             if !(e.ty == Type::Strings) {
-                e = self.to_text(e, first)?;
+                e = self.text_form(e, first)?;
             }
             e.ty = Ty::T(want);
             return Ok(e);
         }
         if want == Type::Body {
             if !(e.ty == Type::Blob || e.ty == Type::Strings) {
-                e = self.to_text(e, first)?;
+                e = self.text_form(e, first)?;
             }
             return Ok(e);
         }
         if want == Type::Bool {
-            e = self.to_bool(e);
+            e = self.truth_of(e);
         }
         self.type_check(e, want, first)
     }
@@ -105,7 +119,7 @@ impl Vcc<'_> {
         self.fail_since("", first)
     }
 
-    fn to_text(&mut self, e: Expr, first: usize) -> R<Expr> {
+    fn text_form(&mut self, e: Expr, first: usize) -> R<Expr> {
         if !has_text_form(e.ty) {
             self.say(&format!("Cannot convert {} to STRING.\n", e.ty.user_name()));
             return self.fail_since("", first);
@@ -113,7 +127,7 @@ impl Vcc<'_> {
         Ok(text_of(e))
     }
 
-    fn to_bool(&mut self, e: Expr) -> Expr {
+    fn truth_of(&mut self, e: Expr) -> Expr {
         match e.ty {
             Ty::T(Type::Backend | Type::Int | Type::Duration | Type::Strings) => {
                 Expr::new(Node::Truth(Box::new(e)), Type::Bool)
@@ -159,7 +173,7 @@ impl Vcc<'_> {
     }
 
     fn boolean(&mut self, e: Expr, first: usize, complaint: &str) -> R<Expr> {
-        let e = self.to_bool(e);
+        let e = self.truth_of(e);
         if e.ty == Type::Bool {
             return Ok(e);
         }
@@ -247,8 +261,8 @@ impl Vcc<'_> {
             if let Some((_, _, _, result)) = row {
                 e = chain(e, math, *result, e2);
             } else if math == Math::Add && (e.ty == Type::Strings || want == Type::Strings) {
-                let left = if e.ty == Type::Strings { e } else { self.to_text(e, first)? };
-                let right = if e2.ty == Type::Strings { e2 } else { self.to_text(e2, at + 1)? };
+                let left = if e.ty == Type::Strings { e } else { self.text_form(e, first)? };
+                let right = if e2.ty == Type::Strings { e2 } else { self.text_form(e2, at + 1)? };
                 e = self.join(left, right);
             } else {
                 let op = self.text_of(&op);
@@ -327,10 +341,6 @@ impl Vcc<'_> {
             }
             e = self.property(e)?;
         }
-        if let Node::Object(_) = e.node {
-            // An object is no value of its own.
-            return self.expect(Tok::C(b'.')).map(|()| e);
-        }
         Ok(e)
     }
 
@@ -383,6 +393,9 @@ impl Vcc<'_> {
                 }
                 let e = self.any(want)?;
                 let ty = e.ty;
+                if !matches!(ty, Ty::T(Type::Int | Type::Real | Type::Duration | Type::Bytes)) {
+                    return self.fail(&format!("Operator - not possible on {}\n", ty.user_name()));
+                }
                 Ok(Expr { node: Node::Negate(Box::new(e)), ty })
             }
             Tok::Int | Tok::Real => self.number(want, 1.0),
@@ -522,11 +535,21 @@ impl Vcc<'_> {
                 Kind::Sub => Expr::new(Node::Sub(id), Type::Sub),
                 _ => return self.not_in_expression(id, first),
             },
+            What::Class(_, _, object) if self.names_method(object) => {
+                self.say("Syntax error.\n");
+                let e = self.stop_here();
+                return self.in_call(e, first);
+            }
             What::Nothing | What::Action(_) | What::Fields(_) | What::Class(..) | What::Label(_) | What::Module(..) => {
                 return self.not_in_expression(id, first);
             }
         };
         Ok(e)
+    }
+
+    /// Whether `.method` follows a class's name.
+    pub fn names_method(&self, object: &tables::vmods::Object) -> bool {
+        self.is_c(b'.') && object.method(&self.text_of(&self.peek(1))).is_some()
     }
 
     fn name_as_text(&mut self, id: u32) -> Expr {

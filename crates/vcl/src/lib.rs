@@ -11,6 +11,7 @@ mod expr;
 mod input;
 mod ir;
 mod link;
+pub mod listing;
 pub mod program;
 mod source;
 mod stmt;
@@ -22,6 +23,9 @@ mod vcc;
 
 pub use program::Program;
 pub use source::{Answer, Recorder, SourceBundle, Sources};
+
+/// Says what is wrong with a pattern.
+pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
 
 /// How to compile.
 #[derive(Debug, Clone)]
@@ -39,7 +43,7 @@ pub struct Options {
     /// Names of the labels that `return (vcl(label))` may name.
     pub labels: Vec<String>,
     /// Says what is wrong with a pattern; `None` accepts all, and loading finds out.
-    pub check_regex: Option<fn(&[u8]) -> Result<(), String>>,
+    pub check_regex: Option<RegexCheck>,
     /// The built-in VCL to append; `None` = ours ([`builtin`]).
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
@@ -119,3 +123,6 @@ impl Diagnostics {
 pub fn builtin() -> &'static str {
     include_str!("builtin.vcl")
 }
+
+#[cfg(test)]
+mod tests;

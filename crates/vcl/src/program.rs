@@ -365,6 +365,10 @@ pub struct AclDecl {
     pub name: String,
     /// `+log`
     pub log: bool,
+    /// `-pedantic` clears it.
+    pub pedantic: bool,
+    /// `+table`
+    pub table: bool,
     /// Entries in the order written.
     pub entries: Vec<AclEntry>,
 }
@@ -372,14 +376,16 @@ pub struct AclDecl {
 /// An entry of an ACL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclEntry {
-    /// The address.
-    pub addr: std::net::IpAddr,
-    /// Leading bits that count.
-    pub mask: u8,
     /// `!`
     pub negated: bool,
-    /// As written, for the log: `"192.0.2.0"/24`.
-    pub text: String,
+    /// In parentheses.
+    pub ignorable: bool,
+    /// What is in the quotes.
+    pub addr: String,
+    /// The number after `"..." /`.
+    pub mask: Option<u32>,
+    /// What a host name resolved to when this was compiled; empty for an address.
+    pub resolved: Vec<std::net::IpAddr>,
 }
 
 /// An `import`.

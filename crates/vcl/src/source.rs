@@ -127,14 +127,126 @@ impl Sources for SourceBundle {
     }
 }
 
+/// First bytes of a serialised bundle; the last is the format's version.
+const MAGIC: &[u8; 8] = b"LQRVCLB\x01";
+
 impl SourceBundle {
     /// As bytes for [`SourceBundle::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
-        todo!()
+        let mut out = MAGIC.to_vec();
+        put_len(&mut out, self.answers.len());
+        for ((kind, question), answer) in &self.answers {
+            out.push(*kind);
+            put(&mut out, question.as_bytes());
+            match answer {
+                Answer::File(answer) => put_result(&mut out, answer, |out, (name, text)| {
+                    put(out, name.as_bytes());
+                    put(out, text);
+                }),
+                Answer::Glob(answer) => put_result(&mut out, answer, |out, files| {
+                    put_len(out, files.len());
+                    files.iter().for_each(|file| put(out, file.as_bytes()));
+                }),
+                Answer::Host(answer) => put_result(&mut out, answer, |out, ips| {
+                    put_len(out, ips.len());
+                    ips.iter().for_each(|ip| put(out, ip.to_string().as_bytes()));
+                }),
+                Answer::Socket(answer) => put_result(&mut out, answer, |out, is| out.push(u8::from(*is))),
+            }
+        }
+        out
     }
 
     /// What [`SourceBundle::to_bytes`] wrote; `None` when the bytes are damaged.
-    pub fn from_bytes(_bytes: &[u8]) -> Option<SourceBundle> {
-        todo!()
+    pub fn from_bytes(bytes: &[u8]) -> Option<SourceBundle> {
+        let mut input = Input(bytes.strip_prefix(MAGIC)?);
+        let mut bundle = SourceBundle::default();
+        for _ in 0..input.len()? {
+            let kind = input.byte()?;
+            let question = input.text()?;
+            let answer = match kind {
+                b'f' => Answer::File(input.result(|input| Some((input.text()?, input.bytes()?.to_vec())))?),
+                b'g' => Answer::Glob(input.result(|input| input.list(Some))?),
+                b'h' => Answer::Host(input.result(|input| input.list(|ip| ip.parse().ok()))?),
+                b's' => Answer::Socket(input.result(|input| Some(input.byte()? != 0))?),
+                _ => return None,
+            };
+            bundle.answers.insert((kind, question), answer);
+        }
+        input.0.is_empty().then_some(bundle)
+    }
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    out.extend_from_slice(&(len as u64).to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn put_result<T>(out: &mut Vec<u8>, result: &Result<T, String>, ok: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(u8::from(result.is_ok()));
+    match result {
+        Ok(value) => ok(out, value),
+        Err(why) => put(out, why.as_bytes()),
+    }
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn len(&mut self) -> Option<usize> {
+        let (len, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        // Every element takes a byte at least, so a length beyond the rest is damage.
+        usize::try_from(u64::from_le_bytes(*len)).ok().filter(|len| *len <= rest.len())
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.len()?;
+        let (bytes, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn list<T>(&mut self, of: impl Fn(String) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.len()?).map(|_| of(self.text()?)).collect()
+    }
+
+    fn result<T>(&mut self, ok: impl Fn(&mut Self) -> Option<T>) -> Option<Result<T, String>> {
+        if self.byte()? == 0 { Some(Err(self.text()?)) } else { Some(Ok(ok(self)?)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_comes_back_and_damage_is_noticed() {
+        let mut bundle = SourceBundle::default();
+        let file = Answer::File(Ok(("/etc/a.vcl".into(), b"vcl 4.1;".to_vec())));
+        bundle.answers.insert((b'f', "a.vcl".into()), file);
+        bundle.answers.insert((b'f', "b.vcl".into()), Answer::File(Err("Cannot read".into())));
+        bundle.answers.insert((b'g', "*.vcl".into()), Answer::Glob(Ok(vec!["a.vcl".into(), "b.vcl".into()])));
+        bundle.answers.insert((b'h', "lo".into()), Answer::Host(Ok(vec!["::1".parse().unwrap()])));
+        bundle.answers.insert((b's', "/s".into()), Answer::Socket(Ok(true)));
+        let bytes = bundle.to_bytes();
+        assert_eq!(SourceBundle::from_bytes(&bytes), Some(bundle));
+        for n in 0..bytes.len() {
+            assert_eq!(SourceBundle::from_bytes(&bytes[..n]), None);
+        }
     }
 }

@@ -75,6 +75,7 @@ impl Vcc<'_> {
                 self.skip_c(b';')?;
                 self.emit_statement(e)
             }
+            What::Class(_, _, object) if self.names_method(object) => self.fail("Syntax error.\n"),
             _ => self.fail("Symbol cannot be used here.\n"),
         }
     }

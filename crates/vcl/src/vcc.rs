@@ -42,7 +42,6 @@ pub(crate) struct Use {
 #[derive(Debug, Default)]
 pub(crate) struct Proc {
     pub name: String,
-    pub sym: SymId,
     pub method: Option<Method>,
     /// The token of its first definition's name.
     pub def: Option<u32>,
@@ -134,9 +133,9 @@ impl<'a> Vcc<'a> {
     fn predefine(&mut self) {
         for method in Method::ALL {
             let index = self.procs.len() as u32;
-            let sym = self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
+            self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
             let name = method.sub_name().to_owned();
-            self.procs.push(Proc { name, sym, method: Some(method), ..Proc::default() });
+            self.procs.push(Proc { name, method: Some(method), ..Proc::default() });
         }
         for store in &self.options.stores {
             let index = self.program.stores.len() as u32;
@@ -418,7 +417,8 @@ impl<'a> Vcc<'a> {
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
         self.say(&format!("Symbol not found: '{written}'"));
         let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
-        if let Some(sym) = other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
+        if let Some(sym) =
+            other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
         {
             let (lo, hi) = sym.versions;
             let lo = if lo >= 40 { format!(" {}.{} <=", lo / 10, lo % 10) } else { String::new() };

@@ -4,14 +4,22 @@
 pub mod acl;
 pub mod convert;
 pub mod ctx;
+mod exec;
+mod fields;
+mod init;
 pub mod loaded;
 pub mod machine;
 pub mod regex;
+mod spec;
 pub mod value;
 pub mod vmod;
 
 pub use ctx::{Ctx, Failure, Privates};
-pub use loaded::{Env, LoadError, LoadedVcl, load};
+pub use loaded::{Env, LoadError, LoadedVcl, check_regex, finish, load, load_waiting};
 pub use machine::{Action, Machine, Outcome};
+pub use spec::backend_spec;
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};
+
+#[cfg(test)]
+mod tests;
