@@ -5,10 +5,9 @@ mod members;
 mod shard;
 mod simple;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use backend::{Director, DirectorBase};
-use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use simple::{Kind, Simple};
 use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
@@ -46,20 +45,6 @@ pub(crate) static VMOD: Vmod = Vmod {
     ],
 };
 
-/// Directors by the name of their VCL; those that are gone stay until the next is made.
-static MADE: Mutex<Vec<(String, Weak<dyn Director>)>> = Mutex::new(Vec::new());
-
-fn register(call: &Call<'_>, director: Arc<dyn Director>) {
-    let mut made = MADE.lock();
-    made.retain(|(_, director)| director.strong_count() > 0);
-    made.push((call.vcl.name.clone(), Arc::downgrade(&director)));
-}
-
-/// The directors made for a VCL, in order.
-pub(crate) fn made(vcl: &str) -> Vec<Arc<dyn Director>> {
-    MADE.lock().iter().filter(|(owner, _)| owner == vcl).filter_map(|(_, director)| director.upgrade()).collect()
-}
-
 fn base(call: &mut Call<'_>, name: &str) -> DirectorBase {
     DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real())
 }
@@ -77,14 +62,14 @@ fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         return fail("lookup() may only be called from vcl_init / vcl_fini");
     }
     let name = Args(args).bytes_of(0);
-    let all = call.vcl.backends.iter().cloned().chain(made(&call.vcl.name));
-    let found = all.into_iter().find(|director| director.name().as_bytes() == name);
+    let found = call.vcl.directors().into_iter().find(|director| director.name().as_bytes() == name);
     give(Value::Backend(found))
 }
 
 fn simple(call: &mut Call<'_>, name: &str, kind: Kind) -> Result<Object, Failure> {
     let director = Arc::new(Simple::new(base(call, name), kind));
-    register(call, director.clone());
+    let known: Arc<dyn Director> = director.clone();
+    call.vcl.add_director(&known);
     Ok(director)
 }
 

@@ -12,9 +12,6 @@ mod standard;
 mod unix;
 mod vtc;
 
-use std::sync::Arc;
-
-use backend::Director;
 use vrt::vmod::Vmod;
 
 /// All modules, for `vrt::Env::vmods`.
@@ -28,12 +25,6 @@ pub static ALL: &[&Vmod] = &[
     &unix::VMOD,
     &vtc::VMOD,
 ];
-
-/// The directors that modules made for the VCL loaded under this name, in the order they were made: they belong to
-/// `backend.list`, after the VCL's own backends.
-pub fn made_directors(vcl: &str) -> Vec<Arc<dyn Director>> {
-    directors::made(vcl)
-}
 
 #[cfg(test)]
 mod tests {
