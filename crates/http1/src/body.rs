@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Body decoders and the chunk encoder (RFC 9112 6 and 7). No byte is copied here.
 
+mod chunked;
+mod encode;
+
 use std::ops::Range;
 
 use crate::Framing;
+use chunked::Chunked;
+pub use encode::{ChunkHeader, LAST_CHUNK};
 
 /// What a decoder found in its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,21 +16,40 @@ pub enum Step {
     /// These bytes of the input are data; everything up to their end is consumed.
     Data(Range<usize>),
     /// So many bytes of framing are consumed and more input is needed.
-    More { consumed: usize },
-    /// The body is complete; so many bytes are consumed, what follows belongs to the next message.
-    End { consumed: usize },
+    More {
+        /// Bytes of the input that are done with.
+        consumed: usize,
+    },
+    /// The body is complete; what follows belongs to the next message.
+    End {
+        /// Bytes of the input that are done with.
+        consumed: usize,
+    },
+}
+
+/// Where a body was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Before the announced Content-Length.
+    Length,
+    /// Inside a chunk's data.
+    ChunkData,
+    /// Between chunks, or before the last one.
+    Chunking,
 }
 
 /// Why a body is broken. It must never be passed on as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// The connection ended before the body did.
-    Truncated,
+    Truncated(Cut),
     /// A chunk's size line isn't one.
     BadSize,
+    /// A chunk's size has too many digits.
+    SizeTooLong,
     /// A chunk's size doesn't fit 63 bits.
     SizeTooLarge,
-    /// Extensions longer than the bound, or with control characters.
+    /// Extensions longer than the bound, or with control characters, or a line end in quotes.
     BadExtension,
     /// A chunk's data isn't followed by CRLF.
     NoCrlf,
@@ -34,12 +58,15 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// The text that varnishd logs as FetchError for it (or one in its manner).
+    /// The text that varnishd logs as FetchError for it, or one in its manner.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Truncated => "straight insufficient bytes",
+            Self::Truncated(Cut::Length) => "straight insufficient bytes",
+            Self::Truncated(Cut::ChunkData) => "chunked insufficient bytes",
+            Self::Truncated(Cut::Chunking) => "chunked read err",
             Self::BadSize => "chunked header non-hex",
-            Self::SizeTooLarge => "chunked header too long",
+            Self::SizeTooLong => "chunked header too long",
+            Self::SizeTooLarge => "bogusly large chunk size",
             Self::BadExtension => "chunked header extension",
             Self::NoCrlf => "chunked tail no NL",
             Self::BadTrailer => "chunked trailer",
@@ -57,28 +84,64 @@ impl std::error::Error for BodyError {}
 
 /// Decodes one body.
 #[derive(Clone, Debug)]
-pub struct Decoder {
-    framing: Framing,
+pub struct Decoder(State);
+
+#[derive(Clone, Debug)]
+enum State {
+    Length { left: u64 },
+    Chunked(Chunked),
+    Eof,
+    Complete,
+    Failed(BodyError),
 }
 
 impl Decoder {
     /// A decoder for a request's body: every line end within the chunked coding is CRLF.
     pub fn request(framing: Framing) -> Self {
-        Decoder { framing }
+        Self::new(framing, false)
     }
 
-    /// A decoder for a response's body, which may end lines with a lone LF.
+    /// A decoder for a response's body, which may end lines with a lone LF and pad a chunk's size with blanks.
     pub fn response(framing: Framing) -> Self {
-        Decoder { framing }
+        Self::new(framing, true)
     }
 
-    /// Looks at the next input. After [`Step::Data`] call again with what follows the range.
+    fn new(framing: Framing, lax: bool) -> Self {
+        Decoder(match framing {
+            Framing::None | Framing::Length(0) => State::Complete,
+            Framing::Length(left) => State::Length { left },
+            Framing::Chunked => State::Chunked(Chunked::new(lax)),
+            Framing::Eof => State::Eof,
+        })
+    }
+
+    /// Looks at the next input. After [`Step::Data`] call again with what follows the range, even when that is nothing:
+    /// the end of a body of known length is a step of its own.
     ///
     /// # Errors
     /// The body is broken; every later call says the same.
     pub fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
-        let _ = input;
-        todo!()
+        match &mut self.0 {
+            State::Complete => Ok(Step::End { consumed: 0 }),
+            State::Failed(error) => Err(*error),
+            State::Eof if input.is_empty() => Ok(Step::More { consumed: 0 }),
+            State::Eof => Ok(Step::Data(0..input.len())),
+            State::Length { .. } if input.is_empty() => Ok(Step::More { consumed: 0 }),
+            State::Length { left } => {
+                let n = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                self.advance(n as u64);
+                Ok(Step::Data(0..n))
+            }
+            State::Chunked(chunked) => {
+                let step = chunked.decode(input);
+                match &step {
+                    Ok(Step::End { .. }) => self.0 = State::Complete,
+                    Err(error) => self.0 = State::Failed(*error),
+                    Ok(Step::Data(_) | Step::More { .. }) => {}
+                }
+                step
+            }
+        }
     }
 
     /// The peer has closed its side.
@@ -86,54 +149,52 @@ impl Decoder {
     /// # Errors
     /// [`BodyError::Truncated`] unless the body is complete by that.
     pub fn end_of_input(&mut self) -> Result<(), BodyError> {
-        todo!()
+        let cut = match &self.0 {
+            State::Complete => return Ok(()),
+            State::Eof => {
+                self.0 = State::Complete;
+                return Ok(());
+            }
+            State::Failed(error) => return Err(*error),
+            State::Length { .. } => Cut::Length,
+            State::Chunked(chunked) if chunked.data_ahead() > 0 => Cut::ChunkData,
+            State::Chunked(_) => Cut::Chunking,
+        };
+        self.0 = State::Failed(BodyError::Truncated(cut));
+        Err(BodyError::Truncated(cut))
     }
 
     /// How many bytes of data come next without framing between them (at most), so that they can be read straight to where
     /// they are kept; tell [`Decoder::advance`] how many came. 0: call [`Decoder::decode`].
     pub fn data_ahead(&self) -> u64 {
-        todo!()
+        match &self.0 {
+            State::Length { left } => *left,
+            State::Chunked(chunked) => chunked.data_ahead(),
+            State::Eof => u64::MAX,
+            State::Complete | State::Failed(_) => 0,
+        }
     }
 
     /// `n` bytes of data were read past the decoder. Panics when `n` is more than [`Decoder::data_ahead`].
     pub fn advance(&mut self, n: u64) {
-        let _ = n;
-        todo!()
+        assert!(n <= self.data_ahead(), "more data than the body has");
+        match &mut self.0 {
+            State::Length { left } => {
+                *left -= n;
+                if *left == 0 {
+                    self.0 = State::Complete;
+                }
+            }
+            State::Chunked(chunked) => chunked.advance(n),
+            State::Eof | State::Complete | State::Failed(_) => {}
+        }
     }
 
     /// Whether the body is complete.
     pub fn is_complete(&self) -> bool {
-        let _ = self.framing;
-        todo!()
+        matches!(self.0, State::Complete)
     }
 }
 
-/// What ends a chunked body without trailers.
-pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-
-/// The line before a chunk's data, in hexadecimal with its CRLF; the CRLF after the data is the caller's to write.
-#[derive(Clone, Copy, Debug)]
-pub struct ChunkHeader {
-    text: [u8; 18],
-    from: u8,
-}
-
-impl ChunkHeader {
-    /// The header of a chunk of `len` bytes. Panics when `len` is 0: that would end the body.
-    pub fn new(len: usize) -> Self {
-        assert!(len > 0, "a chunk without data ends the body");
-        let (mut text, mut from, mut n) = ([0; 18], 16, len);
-        text[16..].copy_from_slice(b"\r\n");
-        while n > 0 {
-            from -= 1;
-            text[from] = b"0123456789abcdef"[n & 15];
-            n >>= 4;
-        }
-        ChunkHeader { text, from: from as u8 }
-    }
-
-    /// The bytes to write.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.text[usize::from(self.from)..]
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! Why a head is refused, and what follows from it: decided here and nowhere else.
 
 use message::Lost;
+use tables::SessClose;
 
 /// Why a head is refused. `at` is an offset into the parsed input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,19 +20,40 @@ pub enum HeadError {
     /// The status isn't three digits from 100 on.
     BadStatus,
     /// A control character in a field line.
-    ControlChar { byte: u8 },
+    ControlChar {
+        /// Which.
+        byte: u8,
+    },
     /// A field line longer than `http_req_hdr_len` or `http_resp_hdr_len`.
-    LineTooLong { at: usize },
+    LineTooLong {
+        /// Where the line begins.
+        at: usize,
+    },
     /// The first line after the start line begins with a blank.
-    LeadingFold { at: usize },
+    LeadingFold {
+        /// Where the line begins.
+        at: usize,
+    },
     /// A line that begins with a colon.
-    NoName { at: usize },
+    NoName {
+        /// Where the line begins.
+        at: usize,
+    },
     /// A character in a field's name that no token has, a blank before the colon included.
-    BadNameChar { byte: u8 },
+    BadNameChar {
+        /// Which.
+        byte: u8,
+    },
     /// A line without a colon.
-    NoColon { at: usize },
+    NoColon {
+        /// Where the line begins.
+        at: usize,
+    },
     /// More lines than `http_max_hdr`.
-    TooManyFields { at: usize },
+    TooManyFields {
+        /// Where the line begins.
+        at: usize,
+    },
     /// The head doesn't fit into its arena.
     NoSpace,
     /// A lone LF ends a line of a request with a body.
@@ -57,8 +79,8 @@ pub enum HeadError {
 pub struct Reaction {
     /// The minimal response to send; `None`: close without a word, as varnishd does.
     pub status: Option<u16>,
-    /// The name of the session close reason: `RX_JUNK`, `RX_BAD`, `RX_OVERFLOW`.
-    pub close: &'static str,
+    /// Why the session ends.
+    pub close: SessClose,
     /// Whether MAIN.client_req_400 counts it.
     pub counts_as_400: bool,
     /// Whether the head is whole, so that its lines are logged before the error; else the input is logged as HttpGarbage.
@@ -68,10 +90,10 @@ pub struct Reaction {
 impl HeadError {
     /// What to do with the request. (A response in error is always a failed fetch: FetchError `http format error`.)
     pub fn reaction(&self) -> Reaction {
-        let junk = Reaction { status: Some(400), close: "RX_JUNK", counts_as_400: true, head_is_whole: false };
+        let junk = Reaction { status: Some(400), close: SessClose::RxJunk, counts_as_400: true, head_is_whole: false };
         match self {
             Self::Overflow => {
-                Reaction { status: None, close: "RX_OVERFLOW", counts_as_400: false, head_is_whole: false }
+                Reaction { status: None, close: SessClose::RxOverflow, counts_as_400: false, head_is_whole: false }
             }
             Self::LeadingBlanks
             | Self::BadStartLine
@@ -89,9 +111,9 @@ impl HeadError {
             | Self::LoneLf
             | Self::Framing(_)
             | Self::BadBody => junk,
-            Self::Connect => Reaction { status: Some(405), close: "RX_BAD", head_is_whole: true, ..junk },
+            Self::Connect => Reaction { status: Some(405), close: SessClose::RxBad, head_is_whole: true, ..junk },
             Self::BadTarget | Self::MultipleHost | Self::MultipleContentLength | Self::BadHost => {
-                Reaction { close: "RX_BAD", head_is_whole: true, ..junk }
+                Reaction { close: SessClose::RxBad, head_is_whole: true, ..junk }
             }
         }
     }

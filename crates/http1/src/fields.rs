@@ -1,2 +1,156 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Field lines.
+//! Field lines (RFC 9112 5). Folded lines are joined the way varnishd does it: each octet of the fold becomes a blank.
+
+use memchr::memchr;
+use message::Head;
+use message::chars::{is_blank, is_tchar, is_value_char, trim_end};
+
+use crate::{HeadError, Limits};
+
+/// What the line ends of a head looked like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineEnds {
+    pub(crate) lone_lf: bool,
+}
+
+/// The length of the line end at `input[at..]`; 0 when there is none.
+pub(crate) fn line_end(input: &[u8], at: usize) -> usize {
+    match input.get(at..) {
+        Some([b'\r', b'\n', ..]) => 2,
+        Some([b'\n', ..]) => 1,
+        _ => 0,
+    }
+}
+
+/// Parses the lines of `input` from `at` to the empty line at the end of `input`.
+pub(crate) fn parse(
+    input: &[u8],
+    mut at: usize,
+    limits: &Limits,
+    head: &mut Head,
+    ends: &mut LineEnds,
+) -> Result<(), HeadError> {
+    loop {
+        let end = line_end(input, at);
+        if end > 0 {
+            ends.lone_lf |= end == 1;
+            return Ok(());
+        }
+        let line = Line::find(input, at, ends)?;
+        line.add(input, limits, head)?;
+        at = line.next;
+    }
+}
+
+/// A line as it lies in the input, its continuations included.
+struct Line {
+    at: usize,
+    end: usize,
+    next: usize,
+    folded: bool,
+}
+
+impl Line {
+    fn find(input: &[u8], at: usize, ends: &mut LineEnds) -> Result<Line, HeadError> {
+        let (mut from, mut folded) = (at, false);
+        loop {
+            // Scan saw an empty line further on, so there is a line end.
+            let lf = from + memchr(b'\n', &input[from..]).ok_or(HeadError::BadStartLine)?;
+            let end = if lf > from && input[lf - 1] == b'\r' { lf - 1 } else { lf };
+            ends.lone_lf |= end == lf;
+            check_value(&input[from..end])?;
+            let next = lf + 1;
+            let goes_on = input.get(next).is_some_and(|&c| is_blank(c));
+            if !goes_on {
+                return Ok(Line { at, end, next, folded });
+            }
+            (from, folded) = (next, true);
+        }
+    }
+
+    fn add(&self, input: &[u8], limits: &Limits, head: &mut Head) -> Result<(), HeadError> {
+        let at = self.at;
+        let text = &input[at..self.end];
+        if text.len() > limits.line_bytes {
+            return Err(HeadError::LineTooLong { at });
+        }
+        let name_len = check_name(text, at)?;
+        let text = trim_end(text);
+        let added = if self.folded {
+            let joined: Vec<u8> =
+                text.iter().map(|&c| if matches!(c, b'\r' | b'\n' | b'\t') { b' ' } else { c }).collect();
+            head.append_checked_line(trim_end(&joined), name_len)
+        } else {
+            head.append_checked_line(text, name_len)
+        };
+        added.map_err(|lost| HeadError::of_lost(lost, at))
+    }
+}
+
+#[inline]
+fn check_value(text: &[u8]) -> Result<(), HeadError> {
+    // Without an early exit the compiler makes wide steps of it.
+    if text.iter().fold(true, |good, &c| good & is_value_char(c)) {
+        return Ok(());
+    }
+    let byte = text.iter().copied().find(|&c| !is_value_char(c)).unwrap_or_default();
+    Err(HeadError::ControlChar { byte })
+}
+
+/// The length of the name, in the order in which varnishd complains.
+fn check_name(text: &[u8], at: usize) -> Result<usize, HeadError> {
+    match text.first() {
+        None => return Err(HeadError::NoColon { at }),
+        Some(&c) if is_blank(c) => return Err(HeadError::LeadingFold { at }),
+        Some(b':') => return Err(HeadError::NoName { at }),
+        Some(_) => {}
+    }
+    match text.iter().position(|&c| !is_tchar(c)) {
+        Some(i) if text[i] == b':' => Ok(i),
+        // Trailing blanks of a line without a colon are no part of the name.
+        Some(i) if trim_end(text).len() > i => Err(HeadError::BadNameChar { byte: text[i] }),
+        Some(_) | None => Err(HeadError::NoColon { at }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, want: Result<&[&str], HeadError>) {
+        let mut head = Head::new();
+        let limits = Limits { line_bytes: 20, ..Limits::default() };
+        let got = parse(text.as_bytes(), 0, &limits, &mut head, &mut LineEnds::default());
+        let lines: Vec<_> = head.iter().map(|f| String::from_utf8_lossy(f.line()).into_owned()).collect();
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        assert_eq!(got.map(|()| &lines[..]), want, "{text:?}");
+    }
+
+    #[test]
+    fn lines_as_received_without_blanks_at_their_end() {
+        check("a: b \t\r\nC:d\r\nEmpty:\r\n\r\n", Ok(&["a: b", "C:d", "Empty:"]));
+        check("a: b\nc: d\n\n", Ok(&["a: b", "c: d"]));
+        check("\r\n", Ok(&[]));
+    }
+
+    #[test]
+    fn folds_become_blanks() {
+        check("a: b,\n\tc: d\r\n\r\n", Ok(&["a: b,  c: d"]));
+        check("a: b\r\n \r\n\r\n", Ok(&["a: b"]));
+        check("a:\r\n b\r\n\r\n", Ok(&["a:   b"]));
+    }
+
+    #[test]
+    fn what_is_no_line() {
+        check(" a: b\r\n\r\n", Err(HeadError::LeadingFold { at: 0 }));
+        check("a: b\r\n: c\r\n\r\n", Err(HeadError::NoName { at: 6 }));
+        check("a : b\r\n\r\n", Err(HeadError::BadNameChar { byte: b' ' }));
+        check("a/: b\r\n\r\n", Err(HeadError::BadNameChar { byte: b'/' }));
+        check("abc \r\n\r\n", Err(HeadError::NoColon { at: 0 }));
+        check("a: b\rc\r\n\r\n", Err(HeadError::ControlChar { byte: b'\r' }));
+        check("a: b\r\r\n\r\n", Err(HeadError::ControlChar { byte: b'\r' }));
+        check("a: \0\r\n\r\n", Err(HeadError::ControlChar { byte: 0 }));
+        check("a: \x7f\r\n\r\n", Err(HeadError::ControlChar { byte: 0x7f }));
+        check("a: 0123456789012345678\r\n\r\n", Err(HeadError::LineTooLong { at: 0 }));
+    }
+}

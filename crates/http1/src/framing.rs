@@ -52,8 +52,8 @@ enum Announced {
     Chunked,
 }
 
-fn announced(head: &Head) -> Result<Announced, FramingError> {
-    let length = content_length(head)?;
+fn announced(head: &Head, is_response: bool) -> Result<Announced, FramingError> {
+    let length = content_length(head, is_response)?;
     let mut codings = head.get_all(names::TRANSFER_ENCODING.as_bytes());
     let Some(coding) = codings.next() else { return Ok(length.map_or(Announced::Nothing, Announced::Length)) };
     if codings.next().is_some() || !coding.eq_ignore_ascii_case(b"chunked") {
@@ -65,14 +65,14 @@ fn announced(head: &Head) -> Result<Announced, FramingError> {
     Ok(Announced::Chunked)
 }
 
-/// The value of Content-Length.
+/// The value of Content-Length. Equal lines count as one in a response; in a request several are an error.
 ///
 /// # Errors
 /// [`FramingError::BadLength`] and [`FramingError::SeveralLengths`].
-pub fn content_length(head: &Head) -> Result<Option<u64>, FramingError> {
+pub fn content_length(head: &Head, is_response: bool) -> Result<Option<u64>, FramingError> {
     let mut lines = head.get_all(names::CONTENT_LENGTH.as_bytes());
     let Some(value) = lines.next() else { return Ok(None) };
-    if lines.next().is_some() {
+    if lines.any(|other| !is_response || other != value) {
         return Err(FramingError::SeveralLengths);
     }
     match exact_number(value) {
@@ -86,7 +86,7 @@ pub fn content_length(head: &Head) -> Result<Option<u64>, FramingError> {
 /// # Errors
 /// Any doubt is an error: what framing the origin would see must not be a matter of opinion.
 pub fn request_framing(head: &Head) -> Result<Framing, FramingError> {
-    match announced(head)? {
+    match announced(head, false)? {
         Announced::Chunked if head.version() < Version::HTTP11 => Err(FramingError::BadCoding),
         Announced::Chunked => Ok(Framing::Chunked),
         Announced::Nothing | Announced::Length(0) => Ok(Framing::None),
@@ -104,7 +104,7 @@ pub fn response_framing(head: &Head, to_head: bool) -> Result<Framing, FramingEr
     if to_head || status < 200 || status == 304 {
         return Ok(Framing::None);
     }
-    let announced = announced(head)?;
+    let announced = announced(head, true)?;
     if status == 204 {
         return match announced {
             Announced::Nothing | Announced::Length(0) => Ok(Framing::None),
@@ -140,5 +140,71 @@ pub fn expect(head: &Head) -> Expect {
         None => Expect::Nothing,
         Some(value) if value.eq_ignore_ascii_case(b"100-continue") => Expect::Continue,
         Some(_) => Expect::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(proto: &str, lines: &[&str]) -> Head {
+        let mut head = Head::new();
+        head.start_request(b"POST", b"/", proto.as_bytes()).unwrap();
+        lines.iter().for_each(|l| head.append_line(l.as_bytes()).unwrap());
+        head
+    }
+
+    fn request(lines: &[&str], want: Result<Framing, FramingError>) {
+        assert_eq!(request_framing(&head("HTTP/1.1", lines)), want, "{lines:?}");
+    }
+
+    fn response(status: u16, to_head: bool, lines: &[&str], want: Result<Framing, FramingError>) {
+        let mut head = head("HTTP/1.1", lines);
+        head.set_status(status).unwrap();
+        assert_eq!(response_framing(&head, to_head), want, "{status} {lines:?}");
+    }
+
+    #[test]
+    fn requests_leave_no_doubt() {
+        request(&[], Ok(Framing::None));
+        request(&["Content-Length: 0"], Ok(Framing::None));
+        request(&["Content-Length: 5"], Ok(Framing::Length(5)));
+        request(&["Content-Length: 9223372036854775807"], Ok(Framing::Length(i64::MAX as u64)));
+        request(&["transfer-ENCODING: Chunked"], Ok(Framing::Chunked));
+        for bad in ["", "+5", "-5", "5, 5", "5 5", "0x5", "5x", "9223372036854775808", "99999999999999999999999"] {
+            request(&[&format!("Content-Length: {bad}")], Err(FramingError::BadLength));
+        }
+        request(&["Content-Length: 5", "content-length: 5"], Err(FramingError::SeveralLengths));
+        for bad in
+            ["", "identity", "gzip, chunked", "chunked, chunked", ",chunked", "chunked;q=1", "xchunked", "\"chunked\""]
+        {
+            request(&[&format!("Transfer-Encoding: {bad}")], Err(FramingError::BadCoding));
+        }
+        request(&["Transfer-Encoding: chunked", "Transfer-Encoding: identity"], Err(FramingError::BadCoding));
+        request(&["Transfer-Encoding: chunked", "Content-Length: 5"], Err(FramingError::LengthAndCoding));
+        assert_eq!(request_framing(&head("HTTP/1.0", &["Transfer-Encoding: chunked"])), Err(FramingError::BadCoding));
+    }
+
+    #[test]
+    fn responses_by_status_and_method() {
+        response(200, false, &[], Ok(Framing::Eof));
+        response(200, false, &["Connection: keep-alive"], Ok(Framing::None));
+        response(200, false, &["Content-Length: 5"], Ok(Framing::Length(5)));
+        response(200, true, &["Content-Length: 5"], Ok(Framing::None));
+        response(200, false, &["Content-Length: 5", "Content-Length: 5"], Ok(Framing::Length(5)));
+        response(200, false, &["Content-Length: 5", "Content-Length: 6"], Err(FramingError::SeveralLengths));
+        response(200, false, &["Content-Length: 5", "Transfer-Encoding: chunked"], Err(FramingError::LengthAndCoding));
+        response(304, false, &["Content-Length: 5"], Ok(Framing::None));
+        response(204, false, &["Content-Length: 0"], Ok(Framing::None));
+        response(204, false, &["Content-Length: 5"], Err(FramingError::BodyForbidden));
+        response(204, false, &["Transfer-Encoding: chunked"], Err(FramingError::BodyForbidden));
+        response(103, false, &[], Ok(Framing::None));
+    }
+
+    #[test]
+    fn expectations() {
+        assert_eq!(expect(&head("HTTP/1.1", &[])), Expect::Nothing);
+        assert_eq!(expect(&head("HTTP/1.1", &["Expect: 100-Continue"])), Expect::Continue);
+        assert_eq!(expect(&head("HTTP/1.1", &["Expect: pigs-fly"])), Expect::Unknown);
     }
 }

@@ -13,7 +13,7 @@ pub mod request;
 pub mod response;
 pub mod scan;
 
-pub use body::{BodyError, ChunkHeader, Decoder, LAST_CHUNK, Step};
+pub use body::{BodyError, ChunkHeader, Cut, Decoder, LAST_CHUNK, Step};
 pub use error::{HeadError, Reaction};
 pub use framing::{Expect, Framing, FramingError, expect, request_framing, response_framing};
 pub use request::parse_request;

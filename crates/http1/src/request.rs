@@ -1,17 +1,149 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Request heads (RFC 9112 3).
 
-use message::Head;
+use message::chars::{is_blank, is_token};
+use message::{Head, Version, list, names};
 
-use crate::{HeadError, Limits, Progress};
+use crate::fields::{self, LineEnds, line_end};
+use crate::{Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, check, request_framing};
+
+/// Empty lines that may precede a start line (RFC 9112 2.2 asks for tolerance with at least one).
+const MAX_EMPTY_LINES: usize = 16;
+
+/// What a client of HTTP/2 with prior knowledge sends first (RFC 9113 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Parses a request head from the start of `input` into `head` (cleared first). Call again with more bytes while it says
-/// [`Progress::Incomplete`]; a connection that trickles should ask [`crate::Scan`] first, which doesn't start over.
+/// [`Progress::Incomplete`]; a connection that trickles should ask [`Scan`] first, which doesn't start over.
 /// An absolute request target is taken apart: its authority replaces Host.
 ///
 /// # Errors
 /// See [`HeadError`]; `reaction()` says what follows.
 pub fn parse_request(input: &[u8], limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
-    let _ = (input, limits, head);
-    todo!()
+    if let Some(progress) = http2_preface(input) {
+        return Ok(progress);
+    }
+    let (begin, end) = match whole_head(input, limits)? {
+        Ok(span) => span,
+        Err(progress) => return Ok(progress),
+    };
+    head.clear();
+    let mut ends = LineEnds::default();
+    let at = start_line(&input[..end], begin, limits, head, &mut ends)?;
+    fields::parse(&input[..end], at, limits, head, &mut ends)?;
+    let framing = framing_of(head)?;
+    if ends.lone_lf && framing != Framing::None && !limits.lenient {
+        return Err(HeadError::LoneLf);
+    }
+    check::request(head, limits)?;
+    message::authority::rewrite_absolute(head, limits.https_scheme).map_err(|lost| HeadError::of_lost(lost, begin))?;
+    Ok(Progress::Complete(Parsed { consumed: end, begin, framing }))
+}
+
+fn http2_preface(input: &[u8]) -> Option<Progress> {
+    if input.starts_with(HTTP2_PREFACE) {
+        Some(Progress::Http2Preface)
+    } else if !input.is_empty() && HTTP2_PREFACE.starts_with(input) {
+        Some(Progress::Incomplete)
+    } else {
+        None
+    }
+}
+
+/// Begin and end of the head at the start of `input`, once it is whole.
+pub(crate) fn whole_head(input: &[u8], limits: &Limits) -> Result<Result<(usize, usize), Progress>, HeadError> {
+    let mut scan = Scan::new(limits);
+    let end = scan.find(input);
+    let begin = scan.begin();
+    if !limits.lenient && memchr::memchr_iter(b'\n', &input[..begin]).count() > MAX_EMPTY_LINES {
+        return Err(HeadError::LeadingBlanks);
+    }
+    match end {
+        Some(end) if end - begin > limits.head_bytes => Err(HeadError::Overflow),
+        Some(end) => Ok(Ok((begin, end))),
+        None if begin == input.len() => Ok(Err(Progress::Idle)),
+        None if input.len() - begin >= limits.head_bytes => Err(HeadError::Overflow),
+        None => Ok(Err(Progress::Incomplete)),
+    }
+}
+
+/// Parses `method SP target SP version` and says where the field lines begin.
+fn start_line(
+    input: &[u8],
+    begin: usize,
+    limits: &Limits,
+    head: &mut Head,
+    ends: &mut LineEnds,
+) -> Result<usize, HeadError> {
+    let (line, next) = first_line(input, begin, ends)?;
+    if line.first().is_some_and(|&c| is_blank(c)) {
+        return Err(HeadError::LeadingBlanks);
+    }
+    let (method, rest) = word(line, limits.lenient)?;
+    let (target, version) = word(rest, limits.lenient)?;
+    if !is_token(method) {
+        return Err(HeadError::BadMethod);
+    }
+    if target.is_empty() {
+        return Err(HeadError::BadStartLine);
+    }
+    let version = match version {
+        b"HTTP/1.1" => "HTTP/1.1",
+        b"HTTP/1.0" => "HTTP/1.0",
+        other if limits.lenient && other.eq_ignore_ascii_case(b"HTTP/1.1") => "HTTP/1.1",
+        other if limits.lenient && other.eq_ignore_ascii_case(b"HTTP/1.0") => "HTTP/1.0",
+        _ => return Err(HeadError::BadVersion),
+    };
+    head.start_request(method, target, version.as_bytes()).map_err(|lost| HeadError::of_lost(lost, begin))?;
+    Ok(next)
+}
+
+/// The first line, free of control characters but HTAB, and where the next one begins.
+pub(crate) fn first_line<'a>(
+    input: &'a [u8],
+    begin: usize,
+    ends: &mut LineEnds,
+) -> Result<(&'a [u8], usize), HeadError> {
+    let lf = begin + memchr::memchr(b'\n', &input[begin..]).ok_or(HeadError::BadStartLine)?;
+    let end = if lf > begin && input[lf - 1] == b'\r' { lf - 1 } else { lf };
+    ends.lone_lf |= line_end(input, end) == 1;
+    let line = &input[begin..end];
+    if line.iter().any(|&c| c != b'\t' && c.is_ascii_control()) {
+        return Err(HeadError::BadStartLine);
+    }
+    Ok((line, lf + 1))
+}
+
+/// Splits at the first SP; lenient: at any run of blanks.
+fn word(line: &[u8], lenient: bool) -> Result<(&[u8], &[u8]), HeadError> {
+    if lenient {
+        let end = line.iter().position(|&c| is_blank(c)).ok_or(HeadError::BadStartLine)?;
+        return Ok((&line[..end], message::chars::trim_start(&line[end..])));
+    }
+    let end = memchr::memchr(b' ', line).ok_or(HeadError::BadStartLine)?;
+    if memchr::memchr(b'\t', &line[..end]).is_some() {
+        return Err(HeadError::BadStartLine);
+    }
+    Ok((&line[..end], &line[end + 1..]))
+}
+
+fn framing_of(head: &Head) -> Result<Framing, HeadError> {
+    let framing = request_framing(head).map_err(|error| match error {
+        FramingError::SeveralLengths => HeadError::MultipleContentLength,
+        other => HeadError::Framing(other),
+    })?;
+    let bad = match framing {
+        Framing::None => is_endless(head),
+        Framing::Length(_) | Framing::Chunked | Framing::Eof => head.method() == b"HEAD",
+    };
+    if bad { Err(HeadError::BadBody) } else { Ok(framing) }
+}
+
+/// An HTTP/1.0 POST or PUT without a length would have a body up to the end of the connection, on which no answer could be
+/// sent (RFC 1945 8.3).
+fn is_endless(head: &Head) -> bool {
+    head.version() == Version::HTTP10
+        && (head.method() == b"POST" || head.method() == b"PUT")
+        && !head.has(names::CONTENT_LENGTH)
+        && !head.get(names::CONNECTION).is_some_and(|v| list::is(v, b"keep-alive"))
 }

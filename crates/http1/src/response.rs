@@ -1,15 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Response heads (RFC 9112 4).
 
-use message::Head;
+use message::chars::{is_blank, trim_start};
+use message::{Head, Version, status};
 
-use crate::{HeadError, Limits, Progress};
+use crate::fields::{self, LineEnds};
+use crate::request::{first_line, whole_head};
+use crate::{Framing, HeadError, Limits, Parsed, Progress};
 
 /// Parses a response head from the start of `input` into `head` (cleared first). Interim heads (1xx) come out like others.
+/// A missing reason becomes the standard one. A version above 1.1 is kept as sent; `Parsed::framing` means nothing here.
 ///
 /// # Errors
 /// See [`HeadError`]: the fetch fails.
 pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
-    let _ = (input, limits, head);
-    todo!()
+    let (begin, end) = match whole_head(input, limits)? {
+        Ok(span) => span,
+        Err(progress) => return Ok(progress),
+    };
+    head.clear();
+    let mut ends = LineEnds::default();
+    let at = start_line(&input[..end], begin, head, &mut ends)?;
+    fields::parse(&input[..end], at, limits, head, &mut ends)?;
+    Ok(Progress::Complete(Parsed { consumed: end, begin, framing: Framing::None }))
+}
+
+/// Parses `version SP status [SP [reason]]`, blanks in any number as varnishd does.
+fn start_line(input: &[u8], begin: usize, head: &mut Head, ends: &mut LineEnds) -> Result<usize, HeadError> {
+    let (line, next) = first_line(input, begin, ends)?;
+    let end = line.iter().position(|&c| is_blank(c)).ok_or(HeadError::BadStartLine)?;
+    let (proto, rest) = (&line[..end], trim_start(&line[end..]));
+    if !matches!(Version::parse(proto), Version::Http(10..=19)) {
+        return Err(HeadError::BadVersion);
+    }
+    let end = rest.iter().position(|&c| is_blank(c)).unwrap_or(rest.len());
+    let code = status::parse(&rest[..end]).ok_or(HeadError::BadStatus)?;
+    let reason = trim_start(&rest[end..]);
+    let lost = |lost| HeadError::of_lost(lost, begin);
+    head.start_response(proto, code).map_err(lost)?;
+    if !reason.is_empty() {
+        head.set_reason(reason).map_err(lost)?;
+    }
+    Ok(next)
 }

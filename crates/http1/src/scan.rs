@@ -1,18 +1,82 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Finds the end of a head.
 
+use memchr::memchr;
+use message::chars::is_blank;
+
+use crate::Limits;
+
 /// Looks for the empty line that ends a head, and remembers how far it got, so that a head that comes in single bytes costs
-/// linear time.
+/// linear time. Use a new one for each head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scan {
+    /// Empty lines (and blanks, when lenient) at the start.
+    begin: usize,
+    /// Everything before was looked at.
     at: usize,
+    lenient: bool,
 }
 
 impl Scan {
+    /// A scan for heads with these limits.
+    pub fn new(limits: &Limits) -> Self {
+        Scan { begin: 0, at: 0, lenient: limits.lenient }
+    }
+
     /// The length of the head (empty lines before it included) at the start of `input`, once it is whole. `input` must
     /// begin with what it began with at the call before.
     pub fn find(&mut self, input: &[u8]) -> Option<usize> {
-        let _ = (input, self.at);
-        todo!()
+        if self.begin == self.at {
+            let skip = input[self.begin..].iter().take_while(|&&c| self.is_skipped(c)).count();
+            self.begin += skip;
+            self.at = self.begin;
+        }
+        loop {
+            let lf = self.at + memchr(b'\n', &input[self.at..])?;
+            match input[lf + 1..] {
+                [b'\n', ..] => return Some(lf + 2),
+                [b'\r', b'\n', ..] => return Some(lf + 3),
+                // Not decided yet: look at this LF again.
+                [] | [b'\r'] => {
+                    self.at = lf;
+                    return None;
+                }
+                _ => self.at = lf + 1,
+            }
+        }
+    }
+
+    /// Bytes before the start line, as far as they have come.
+    pub fn begin(&self) -> usize {
+        self.begin
+    }
+
+    fn is_skipped(&self, c: u8) -> bool {
+        c == b'\r' || c == b'\n' || (self.lenient && is_blank(c))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, want: Option<usize>) {
+        let mut scan = Scan::default();
+        assert_eq!(scan.find(text.as_bytes()), want, "{text:?} at once");
+        let mut scan = Scan::default();
+        let found = (0..=text.len()).find_map(|end| scan.find(&text.as_bytes()[..end]));
+        assert_eq!(found, want, "{text:?} byte by byte");
+    }
+
+    #[test]
+    fn the_first_empty_line_after_a_line_ends_the_head() {
+        check("", None);
+        check("\r\n\r\n", None);
+        check("a\r\n", None);
+        check("a\r\n\r", None);
+        check("a\r\n\r\n", Some(5));
+        check("\r\n\r\na\n\nb", Some(7));
+        check("a\nb\r\n\n", Some(6));
+        check("a\r\n \r\n\r\n", Some(8));
     }
 }

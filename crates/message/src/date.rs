@@ -119,7 +119,7 @@ fn skip_blanks(mut text: &[u8]) -> &[u8] {
 }
 
 fn checked_days(year: u32, month: u32, day: u32) -> Option<i64> {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let longest = match month {
         2 => 28 + u32::from(leap),
         4 | 6 | 9 | 11 => 30,

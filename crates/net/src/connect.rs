@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::net::{TcpStream, UnixStream};
+
 use crate::Stream;
 
 /// Where to connect.
@@ -31,6 +33,32 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn connect(target: &Target, limit: Duration) -> Result<Stream, ConnectError> {
-    let _ = (target, limit);
-    todo!()
+    let connected = rt::timeout(limit, async {
+        match target {
+            Target::Inet(addr) => {
+                let stream = TcpStream::connect(addr).await?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Target::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+        }
+    });
+    connected.await.map_err(|rt::Elapsed| ConnectError::Timeout)?.map_err(ConnectError::Os)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_nobody_listens_on_refuses() {
+        rt::run(async {
+            let addr = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let refused = connect(&Target::Inet(addr), Duration::from_secs(5)).await;
+            assert!(matches!(refused, Err(ConnectError::Os(e)) if e.kind() == io::ErrorKind::ConnectionRefused));
+            let missing = connect(&Target::Unix("/nonexistent/socket".into()), Duration::ZERO).await;
+            assert!(matches!(missing, Err(ConnectError::Os(e)) if e.kind() == io::ErrorKind::NotFound));
+        })
+        .unwrap();
+    }
 }

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Listening sockets that the manager made and handed over.
 
-use std::io;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::task::{Context, Poll, Waker};
 
+use socket2::SockRef;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::stream::is_unix;
 use crate::{Address, Stream};
 
 /// A listening socket of this thread: a member of a SO_REUSEPORT group, or a unix socket shared by all threads.
 #[derive(Debug)]
-pub struct Listener {
-    inner: Inner,
-}
+pub struct Listener(Inner);
 
 #[derive(Debug)]
 enum Inner {
-    #[allow(dead_code)]
-    Tcp(tokio::net::TcpListener),
-    #[allow(dead_code)]
-    Unix(tokio::net::UnixListener),
+    Tcp(TcpListener),
+    Unix(UnixListener),
 }
 
 /// A connection that was accepted.
@@ -38,35 +41,134 @@ pub enum Accept {
     Nothing,
     /// The client went away while it waited (counted as MAIN.sess_fail_econnaborted).
     Aborted,
-    /// Out of descriptors (EMFILE, ENFILE): pause before trying again, nothing else helps.
+    /// Out of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM): pause before trying again, nothing else helps.
     OutOfDescriptors(io::Error),
     /// Anything else.
     Failed(io::Error),
 }
 
 impl Listener {
-    /// Takes over a listening socket, TCP or unix.
+    /// Takes over a listening socket, TCP or unix, and registers it with this thread's runtime. What it accepts inherits
+    /// TCP_NODELAY from it, which saves a system call per connection.
     ///
     /// # Errors
-    /// It isn't a listening stream socket, or can't be registered with this thread's runtime.
+    /// It isn't a listening stream socket, or can't be registered.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        let _ = fd;
-        todo!()
+        let unix = {
+            let socket = SockRef::from(&fd);
+            socket.set_nonblocking(true)?;
+            if !socket.is_listener()? {
+                return Err(io::Error::new(ErrorKind::InvalidInput, "not a listening socket"));
+            }
+            let unix = is_unix(&socket)?;
+            if !unix {
+                socket.set_tcp_nodelay(true)?;
+            }
+            unix
+        };
+        Ok(Listener(if unix {
+            Inner::Unix(UnixListener::from_std(fd.into())?)
+        } else {
+            Inner::Tcp(TcpListener::from_std(fd.into())?)
+        }))
     }
 
     /// Waits for a connection. Never answers [`Accept::Nothing`].
     pub async fn accept(&self) -> Accept {
-        let _ = &self.inner;
-        todo!()
+        poll_fn(|cx| match self.poll(cx) {
+            Accept::Nothing => Poll::Pending,
+            accept => Poll::Ready(accept),
+        })
+        .await
     }
 
     /// Accepts one more if it waits already: for batches after [`Listener::accept`].
     pub fn try_accept(&self) -> Accept {
-        todo!()
+        // Nobody waits here: the next `accept` puts its own waker in this one's place.
+        self.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Accept {
+        let polled = match &self.0 {
+            Inner::Tcp(l) => l.poll_accept(cx).map_ok(|(s, peer)| (Stream::Tcp(s), Address::inet(peer))),
+            Inner::Unix(l) => l.poll_accept(cx).map_ok(|(s, _)| (Stream::Unix(s), Address::Unix)),
+        };
+        match polled {
+            Poll::Pending => Accept::Nothing,
+            Poll::Ready(Ok((stream, peer))) => Accept::Connection(Accepted { stream, peer }),
+            Poll::Ready(Err(error)) => classify(error),
+        }
     }
 
     /// Where it listens.
     pub fn local(&self) -> Address {
-        todo!()
+        match &self.0 {
+            Inner::Tcp(l) => {
+                let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+                Address::inet(l.local_addr().unwrap_or(nowhere))
+            }
+            Inner::Unix(_) => Address::Unix,
+        }
+    }
+}
+
+fn classify(error: io::Error) -> Accept {
+    // Linux's numbers, the same on all its architectures that we build for.
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = 105;
+    match error.raw_os_error() {
+        Some(ENOMEM | ENFILE | EMFILE | ENOBUFS) => Accept::OutOfDescriptors(error),
+        _ if error.kind() == ErrorKind::ConnectionAborted => Accept::Aborted,
+        _ => Accept::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Target, connect};
+
+    fn listener() -> (Listener, Target) {
+        let std = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = Target::Inet(std.local_addr().unwrap());
+        (Listener::from_fd(std.into()).unwrap(), target)
+    }
+
+    #[test]
+    fn batches_are_accepted_until_nothing_waits() {
+        rt::run(async {
+            let (listener, target) = listener();
+            let one = connect(&target, Duration::from_secs(5)).await.unwrap();
+            let _two = connect(&target, Duration::from_secs(5)).await.unwrap();
+            let Accept::Connection(first) = listener.accept().await else { panic!("no connection") };
+            assert_eq!(first.peer, one.local());
+            assert_eq!(first.stream.local(), listener.local());
+            assert!(SockRef::from(&first.stream).tcp_nodelay().unwrap());
+            assert!(matches!(listener.try_accept(), Accept::Connection(_)));
+            assert!(matches!(listener.try_accept(), Accept::Nothing));
+            let (accepted, _three) = tokio::join!(listener.accept(), connect(&target, Duration::from_secs(5)));
+            assert!(matches!(accepted, Accept::Connection(_)));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_does_not_listen_is_refused() {
+        rt::run(async {
+            let (a, _b) = std::os::unix::net::UnixStream::pair().unwrap();
+            assert!(Listener::from_fd(a.into()).is_err());
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        assert!(matches!(classify(io::Error::from_raw_os_error(24)), Accept::OutOfDescriptors(_)));
+        assert!(matches!(classify(ErrorKind::ConnectionAborted.into()), Accept::Aborted));
+        assert!(matches!(classify(ErrorKind::InvalidInput.into()), Accept::Failed(_)));
     }
 }

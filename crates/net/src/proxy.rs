@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): parser and writer, no socket.
+//! The PROXY protocol, versions 1 and 2 (haproxy's proxy-protocol.txt): parser and writer, no socket. The outcomes and log
+//! texts are varnishd's.
+
+#[cfg(test)]
+mod tests;
+mod v1;
+mod v2;
 
 use std::net::SocketAddr;
 
-/// Most bytes after the signature of version 2, as in varnishd.
+use tables::SessClose;
+
+pub use v1::write as write_v1;
+pub use v2::{tlv, write as write_v2};
+
+/// Most bytes after the fixed part of version 2, as in varnishd.
 pub const MAX_V2_PAYLOAD: usize = 1024;
-/// Most bytes of a version 1 line.
+/// Most bytes of a version 1 line, its CRLF included.
 pub const MAX_V1_LINE: usize = 108;
 
+const V1_SIGNATURE: &[u8] = b"PROXY";
+const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
 /// A parsed PROXY header.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Bytes it took.
     pub consumed: usize,
@@ -32,6 +46,21 @@ pub struct Ends {
     pub destination: SocketAddr,
 }
 
+impl Ends {
+    /// Both ends in one family: IPv4 only when both are.
+    fn same_family(&self) -> Ends {
+        let v6 = |a: SocketAddr| match a {
+            SocketAddr::V4(v4) => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            SocketAddr::V6(_) => a,
+        };
+        if self.source.is_ipv4() && self.destination.is_ipv4() {
+            *self
+        } else {
+            Ends { source: v6(self.source), destination: v6(self.destination) }
+        }
+    }
+}
+
 /// How far a header has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -41,10 +70,10 @@ pub enum Progress {
     Complete(Header),
 }
 
-/// Why a PROXY header is refused. The session ends (`RX_JUNK`, overflow `RX_OVERFLOW`), nothing is sent.
+/// Why a PROXY header is refused. The session ends, nothing is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyError {
-    /// It doesn't begin like a PROXY header.
+    /// It doesn't begin like a PROXY header, or its line doesn't end like one.
     NotProxy,
     /// Longer than allowed.
     Overflow,
@@ -52,29 +81,34 @@ pub enum ProxyError {
     Garbage(String),
 }
 
+impl ProxyError {
+    /// Why the session ends.
+    pub fn close(&self) -> SessClose {
+        match self {
+            Self::Overflow => SessClose::RxOverflow,
+            Self::NotProxy | Self::Garbage(_) => SessClose::RxJunk,
+        }
+    }
+}
+
 /// Parses a header from the start of `input`.
 ///
 /// # Errors
 /// See [`ProxyError`].
 pub fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
-    let _ = input;
-    todo!()
+    let begins_like = |signature: &[u8]| {
+        let n = signature.len().min(input.len());
+        input[..n] == signature[..n]
+    };
+    if begins_like(V1_SIGNATURE) {
+        if input.len() <= V1_SIGNATURE.len() { Ok(Progress::Incomplete) } else { v1::parse(input) }
+    } else if begins_like(V2_SIGNATURE) {
+        v2::parse(input)
+    } else {
+        Err(ProxyError::NotProxy)
+    }
 }
 
-/// The value of the TLV of that type, also looked for inside the SSL TLV (0x20).
-pub fn tlv(tlvs: &[u8], kind: u8) -> Option<&[u8]> {
-    let _ = (tlvs, kind);
-    todo!()
-}
-
-/// Writes a version 1 header.
-pub fn write_v1(ends: &Ends, out: &mut Vec<u8>) {
-    let _ = (ends, out);
-    todo!()
-}
-
-/// Writes a version 2 header, with an authority TLV when one is given.
-pub fn write_v2(ends: &Ends, authority: Option<&str>, out: &mut Vec<u8>) {
-    let _ = (ends, authority, out);
-    todo!()
+fn garbage<T>(text: impl Into<String>) -> Result<T, ProxyError> {
+    Err(ProxyError::Garbage(text.into()))
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connected stream: readiness first, so that nobody holds a buffer while waiting.
 
-use std::io::{self, IoSlice};
+use std::future::Future;
+use std::io::{self, ErrorKind, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rt::Instant;
+use socket2::{Domain, SockRef};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
@@ -48,14 +52,28 @@ pub enum IoError {
     Os(io::Error),
 }
 
+/// TCP keepalive settings, as Varnish's `tcp_keepalive_*` parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// `tcp_keepalive_time`
+    pub time: Duration,
+    /// `tcp_keepalive_intvl`
+    pub interval: Duration,
+    /// `tcp_keepalive_probes`
+    pub probes: u32,
+}
+
 impl Stream {
-    /// Takes a connected socket over and registers it with this thread's runtime.
+    /// Registers a connected socket with this thread's runtime.
     ///
     /// # Errors
     /// The descriptor can't be registered.
     pub fn from_bare(bare: Bare) -> io::Result<Self> {
-        let _ = bare;
-        todo!()
+        if bare.unix {
+            UnixStream::from_std(bare.fd.into()).map(Stream::Unix)
+        } else {
+            TcpStream::from_std(bare.fd.into()).map(Stream::Tcp)
+        }
     }
 
     /// Takes the stream out of its runtime.
@@ -63,7 +81,10 @@ impl Stream {
     /// # Errors
     /// The descriptor can't be deregistered; it is closed then.
     pub fn into_bare(self) -> io::Result<Bare> {
-        todo!()
+        Ok(match self {
+            Stream::Tcp(s) => Bare { fd: s.into_std()?.into(), unix: false },
+            Stream::Unix(s) => Bare { fd: s.into_std()?.into(), unix: true },
+        })
     }
 
     /// Waits until bytes can be read or the peer has closed.
@@ -71,7 +92,10 @@ impl Stream {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.readable().await,
+            Stream::Unix(s) => s.readable().await,
+        }
     }
 
     /// Waits until bytes can be written.
@@ -79,7 +103,10 @@ impl Stream {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn writable(&self) -> io::Result<()> {
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.writable().await,
+            Stream::Unix(s) => s.writable().await,
+        }
     }
 
     /// Reads what is there; 0 is the end. `WouldBlock` when nothing is.
@@ -87,17 +114,24 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
-        let _ = into;
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.try_read(into),
+            Stream::Unix(s) => s.try_read(into),
+        }
     }
 
     /// Reads what is there to the end of `into`, up to its spare capacity (nothing is reserved); 0 is the end.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there; the operating system's word.
+    /// `WouldBlock` when nothing is there; `InvalidInput` without spare capacity; the operating system's word.
     pub fn try_read_buf(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        let _ = into;
-        todo!()
+        if into.len() == into.capacity() {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        match self {
+            Stream::Tcp(s) => s.try_read_buf(into),
+            Stream::Unix(s) => s.try_read_buf(into),
+        }
     }
 
     /// Writes what fits. `WouldBlock` when nothing does.
@@ -105,8 +139,10 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let _ = bytes;
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.try_write(bytes),
+            Stream::Unix(s) => s.try_write(bytes),
+        }
     }
 
     /// Writes what fits of several pieces with one system call. `WouldBlock` when nothing does.
@@ -114,8 +150,10 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let _ = pieces;
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.try_write_vectored(pieces),
+            Stream::Unix(s) => s.try_write_vectored(pieces),
+        }
     }
 
     /// Reads at least one byte to the end of `into` (within its spare capacity, which must not be zero); 0 is the end.
@@ -123,8 +161,13 @@ impl Stream {
     /// # Errors
     /// [`IoError::Timeout`] when `deadline` passes; `None` waits for ever.
     pub async fn read_buf(&self, into: &mut Vec<u8>, deadline: Option<Instant>) -> Result<usize, IoError> {
-        let _ = (into, deadline);
-        todo!()
+        loop {
+            match self.try_read_buf(into) {
+                Ok(n) => return Ok(n),
+                Err(error) => retry(error)?,
+            }
+            until(deadline, self.readable()).await?;
+        }
     }
 
     /// Reads at least one byte; 0 is the end.
@@ -132,8 +175,13 @@ impl Stream {
     /// # Errors
     /// [`IoError::Timeout`] when `deadline` passes; `None` waits for ever.
     pub async fn read(&self, into: &mut [u8], deadline: Option<Instant>) -> Result<usize, IoError> {
-        let _ = (into, deadline);
-        todo!()
+        loop {
+            match self.try_read(into) {
+                Ok(n) => return Ok(n),
+                Err(error) => retry(error)?,
+            }
+            until(deadline, self.readable()).await?;
+        }
     }
 
     /// Writes all bytes.
@@ -141,8 +189,7 @@ impl Stream {
     /// # Errors
     /// [`IoError::Timeout`] when `deadline` passes before the last byte is with the kernel.
     pub async fn write_all(&self, bytes: &[u8], deadline: Option<Instant>) -> Result<(), IoError> {
-        let _ = (bytes, deadline);
-        todo!()
+        self.write_all_vectored(&mut [IoSlice::new(bytes)], Duration::ZERO, deadline).await
     }
 
     /// Writes all pieces; they are used up on the way. `idle`: the longest wait without progress (`idle_send_timeout`),
@@ -152,42 +199,119 @@ impl Stream {
     /// [`IoError::Timeout`] when `deadline` or `idle` passes.
     pub async fn write_all_vectored(
         &self,
-        pieces: &mut [IoSlice<'_>],
+        mut pieces: &mut [IoSlice<'_>],
         idle: Duration,
         deadline: Option<Instant>,
     ) -> Result<(), IoError> {
-        let _ = (pieces, idle, deadline);
-        todo!()
+        // Empty pieces at the front would make the system call say 0.
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            match self.try_write_vectored(pieces) {
+                Ok(0) => return Err(IoError::Closed),
+                Ok(n) => {
+                    IoSlice::advance_slices(&mut pieces, n);
+                    continue;
+                }
+                Err(error) => retry(error)?,
+            }
+            let patience = if idle.is_zero() { deadline } else { earliest(deadline, Instant::now() + idle) };
+            until(patience, self.writable()).await?;
+        }
+        Ok(())
     }
 
     /// What waits to be read, without reading it.
     pub fn pending(&self) -> Pending {
-        todo!()
+        pending(self.as_fd())
     }
 
     /// Says that nothing more will be written (FIN).
     pub fn shutdown_write(&self) {
-        todo!()
+        // A connection that is gone already has nothing left to say.
+        let _ = SockRef::from(self).shutdown(Shutdown::Write);
     }
 
-    /// Makes close send RST, so that a peer sees a cut and not an end.
+    /// Makes close send RST, so that a peer sees a cut and not an end. Nothing on a unix socket.
     pub fn reset_on_close(&self) {
-        todo!()
+        let _ = SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
 
-    /// The peer's address.
+    /// Sets TCP keepalive; nothing on a unix socket.
+    ///
+    /// # Errors
+    /// The operating system refused a value.
+    pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
+        if self.is_unix() {
+            return Ok(());
+        }
+        let wanted = socket2::TcpKeepalive::new()
+            .with_time(keepalive.time)
+            .with_interval(keepalive.interval)
+            .with_retries(keepalive.probes);
+        SockRef::from(self).set_tcp_keepalive(&wanted)
+    }
+
+    /// The peer's address; 0.0.0.0 port 0 when the connection is gone.
     pub fn peer(&self) -> Address {
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.peer_addr().map_or(nowhere(), Address::inet),
+            Stream::Unix(_) => Address::Unix,
+        }
     }
 
     /// Our own address.
     pub fn local(&self) -> Address {
-        todo!()
+        match self {
+            Stream::Tcp(s) => s.local_addr().map_or(nowhere(), Address::inet),
+            Stream::Unix(_) => Address::Unix,
+        }
     }
 
     /// Whether it is a unix-domain stream.
     pub fn is_unix(&self) -> bool {
         matches!(self, Stream::Unix(_))
+    }
+}
+
+fn nowhere() -> Address {
+    Address::Inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
+}
+
+fn earliest(deadline: Option<Instant>, other: Instant) -> Option<Instant> {
+    Some(deadline.map_or(other, |d| d.min(other)))
+}
+
+/// `Ok` when waiting for readiness is the answer.
+fn retry(error: io::Error) -> Result<(), IoError> {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Err(IoError::Closed),
+        _ => Err(IoError::Os(error)),
+    }
+}
+
+/// Waits for readiness, at most until `deadline`.
+async fn until(deadline: Option<Instant>, ready: impl Future<Output = io::Result<()>>) -> Result<(), IoError> {
+    let result = match deadline {
+        None => ready.await,
+        Some(deadline) => {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(IoError::Timeout);
+            }
+            rt::timeout(left, ready).await.map_err(|rt::Elapsed| IoError::Timeout)?
+        }
+    };
+    result.map_err(IoError::Os)
+}
+
+fn pending(fd: BorrowedFd<'_>) -> Pending {
+    // Sockets here never block, so a peek answers at once.
+    match SockRef::from(&fd).peek(&mut [MaybeUninit::uninit()]) {
+        Ok(0) => Pending::Closed,
+        Ok(_) => Pending::Data,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Pending::Nothing,
+        Err(_) => Pending::Closed,
     }
 }
 
@@ -201,19 +325,31 @@ impl AsFd for Stream {
 }
 
 impl Bare {
-    /// A connected stream socket from elsewhere. Its family is looked up.
+    /// A connected stream socket from elsewhere; it is made non-blocking. Its family is looked up.
     ///
     /// # Errors
-    /// It isn't a socket.
+    /// It isn't a socket of a known family.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        let _ = fd;
-        todo!()
+        let unix = {
+            let socket = SockRef::from(&fd);
+            socket.set_nonblocking(true)?;
+            is_unix(&socket)?
+        };
+        Ok(Bare { fd, unix })
     }
 
     /// What waits to be read, without reading it.
     pub fn pending(&self) -> Pending {
-        let _ = self.unix;
-        todo!()
+        pending(self.as_fd())
+    }
+}
+
+/// Whether a socket is unix-domain; an error when it is neither that nor internet.
+pub(crate) fn is_unix(socket: &SockRef<'_>) -> io::Result<bool> {
+    match socket.domain()? {
+        Domain::UNIX => Ok(true),
+        Domain::IPV4 | Domain::IPV6 => Ok(false),
+        _ => Err(ErrorKind::Unsupported.into()),
     }
 }
 
@@ -222,3 +358,12 @@ impl AsFd for Bare {
         self.fd.as_fd()
     }
 }
+
+impl From<Bare> for OwnedFd {
+    fn from(bare: Bare) -> OwnedFd {
+        bare.fd
+    }
+}
+
+#[cfg(test)]
+mod tests;

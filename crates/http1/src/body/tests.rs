@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about bodies.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Data and what was left over; `None`: incomplete.
+type Decoded = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Feeds `input` in pieces of `step` bytes.
+fn run(mut decoder: Decoder, input: &[u8], step: usize) -> Result<Decoded, BodyError> {
+    let (mut data, mut pending, mut fed) = (Vec::new(), Vec::new(), 0);
+    loop {
+        match decoder.decode(&pending)? {
+            Step::Data(range) => {
+                data.extend_from_slice(&pending[range.clone()]);
+                pending.drain(..range.end);
+                continue;
+            }
+            Step::End { consumed } => {
+                assert!(decoder.is_complete());
+                pending.drain(..consumed);
+                pending.extend_from_slice(&input[fed..]);
+                return Ok(Some((data, pending)));
+            }
+            Step::More { consumed } => drop(pending.drain(..consumed)),
+        }
+        assert!(pending.is_empty(), "a decoder that wants more has taken all");
+        if fed == input.len() {
+            return Ok(None);
+        }
+        let end = (fed + step).min(input.len());
+        pending.extend_from_slice(&input[fed..end]);
+        fed = end;
+    }
+}
+
+fn check(framing: Framing, lax: bool, input: &str, want: Result<Option<(&str, &str)>, BodyError>) {
+    let decoder = Decoder::new(framing, lax);
+    let want = want.map(|w| w.map(|(data, rest)| (data.as_bytes().to_vec(), rest.as_bytes().to_vec())));
+    for step in [1, 2, 3, 1000] {
+        assert_eq!(run(decoder.clone(), input.as_bytes(), step), want, "{input:?} in steps of {step}");
+    }
+}
+
+fn request(input: &str, want: Result<Option<(&str, &str)>, BodyError>) {
+    check(Framing::Chunked, false, input, want);
+}
+
+fn response(input: &str, want: Result<Option<(&str, &str)>, BodyError>) {
+    check(Framing::Chunked, true, input, want);
+}
+
+#[test]
+fn bodies_of_known_length() {
+    check(Framing::Length(5), false, "helloGET", Ok(Some(("hello", "GET"))));
+    check(Framing::Length(5), false, "hell", Ok(None));
+    check(Framing::None, false, "GET", Ok(Some(("", "GET"))));
+}
+
+#[test]
+fn chunks() {
+    request("5\r\nhello\r\n6\r\n world\r\n0\r\n\r\nGET", Ok(Some(("hello world", "GET"))));
+    request("0005\r\nhello\r\n000\r\n\r\n", Ok(Some(("hello", ""))));
+    request("5;a=b;c=\"d\\\"e\"\r\nhello\r\n0;x\r\n\r\n", Ok(Some(("hello", ""))));
+    request("5 ;a\r\nhello\r\n0\r\nX-T: 1\r\nY:\r\n\r\nZ", Ok(Some(("hello", "Z"))));
+    request("a\r\n0123456789\r\nA\r\n0123456789\r\n0\r\n\r", Ok(None));
+}
+
+#[test]
+fn broken_chunks_are_never_complete() {
+    request("5\nhello\n0\n\n", Err(BodyError::BadSize));
+    request("5\rhello", Err(BodyError::BadSize));
+    request("5 \r\nhello", Err(BodyError::BadSize));
+    request("-5\r\n", Err(BodyError::BadSize));
+    request("0x5\r\n", Err(BodyError::BadSize));
+    request("5g\r\n", Err(BodyError::BadSize));
+    request("\r\n5\r\n", Err(BodyError::BadSize));
+    request("5\r\nhello0\r\n", Err(BodyError::NoCrlf));
+    request("5\r\nhello\n0\r\n", Err(BodyError::NoCrlf));
+    request("5\r\nhelloXX\r\n", Err(BodyError::NoCrlf));
+    request("FFFFFFFFFFFFFFED\r\n", Err(BodyError::SizeTooLarge));
+    request("8000000000000000\r\n", Err(BodyError::SizeTooLarge));
+    request("000000000000000000000005\r\n", Err(BodyError::SizeTooLong));
+    request("5;a=\"\r\n\"\r\nhello", Err(BodyError::BadExtension));
+    request("5;a\nhello", Err(BodyError::BadExtension));
+    request("5;a\rhello", Err(BodyError::BadSize));
+    request("0\r\nbad line\r\n\r\n", Err(BodyError::BadTrailer));
+    request("0\r\n a: b\r\n\r\n", Err(BodyError::BadTrailer));
+    request("0\r\n\nGET", Err(BodyError::BadTrailer));
+    request("0\r\na: b\n\r\n", Err(BodyError::BadTrailer));
+}
+
+#[test]
+fn a_backend_may_end_lines_with_lf_and_pad_sizes() {
+    response("5\nhello\n0\n\nX", Ok(Some(("hello", "X"))));
+    response("5  \r\nhello\r\n0 \r\nT: 1\n\r\n", Ok(Some(("hello", ""))));
+    response("5\r\nhello5\r\n", Err(BodyError::NoCrlf));
+    response("-1\r\n", Err(BodyError::BadSize));
+}
+
+#[test]
+fn what_costs_us_is_bounded() {
+    request(&format!("1;{}\r\n", "x".repeat(1024)), Err(BodyError::BadExtension));
+    request(&format!("1;{}\r\nx\r\n", "x".repeat(1000)).repeat(17), Err(BodyError::BadExtension));
+    request(&format!("0\r\n{}", "a: b\r\n".repeat(2000)), Err(BodyError::BadTrailer));
+}
+
+#[test]
+fn an_early_end_is_an_error_that_says_where() {
+    let check = |framing, input: &[u8], want| {
+        let mut decoder = Decoder::response(framing);
+        if !input.is_empty() {
+            decoder.decode(input).unwrap();
+        }
+        assert_eq!(decoder.end_of_input(), want);
+        assert_eq!(decoder.end_of_input(), want);
+    };
+    check(Framing::Length(5), b"hell", Err(BodyError::Truncated(Cut::Length)));
+    check(Framing::Chunked, b"", Err(BodyError::Truncated(Cut::Chunking)));
+    check(Framing::Chunked, b"5\r\nhe", Err(BodyError::Truncated(Cut::ChunkData)));
+    check(Framing::Chunked, b"5\r\nhello", Err(BodyError::Truncated(Cut::Chunking)));
+    check(Framing::Eof, b"abc", Ok(()));
+    check(Framing::None, b"", Ok(()));
+}
+
+#[test]
+fn data_can_be_read_past_the_decoder() {
+    let mut decoder = Decoder::request(Framing::Chunked);
+    assert_eq!(decoder.data_ahead(), 0);
+    assert_eq!(decoder.decode(b"10\r\n"), Ok(Step::More { consumed: 4 }));
+    assert_eq!(decoder.data_ahead(), 16);
+    decoder.advance(10);
+    decoder.advance(6);
+    assert_eq!(decoder.decode(b"\r\n0\r\n\r\n"), Ok(Step::End { consumed: 7 }));
+}
+
+#[test]
+fn chunk_headers() {
+    for (len, want) in [(1, "1\r\n"), (255, "ff\r\n"), (4096, "1000\r\n"), (usize::MAX, "ffffffffffffffff\r\n")] {
+        assert_eq!(ChunkHeader::new(len).as_bytes(), want.as_bytes());
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_decodes_again(
+        chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..8),
+        step in 1usize..50,
+        lax: bool,
+    ) {
+        let mut wire = Vec::new();
+        for chunk in &chunks {
+            wire.extend_from_slice(ChunkHeader::new(chunk.len()).as_bytes());
+            wire.extend_from_slice(chunk);
+            wire.extend_from_slice(b"\r\n");
+        }
+        wire.extend_from_slice(LAST_CHUNK);
+        wire.extend_from_slice(b"rest");
+        let got = run(Decoder::new(Framing::Chunked, lax), &wire, step).unwrap();
+        prop_assert_eq!(got, Some((chunks.concat(), b"rest".to_vec())));
+    }
+
+    #[test]
+    fn any_split_gives_the_same(input in "[0-9a-f;=x\": \r\n\\\\-]{0,60}", step in 1usize..9, lax: bool) {
+        let input = input.replace('x', "\r\n");
+        let decoder = Decoder::new(Framing::Chunked, lax);
+        let whole = run(decoder.clone(), input.as_bytes(), input.len().max(1));
+        prop_assert_eq!(run(decoder, input.as_bytes(), step), whole);
+    }
+
+    #[test]
+    fn any_bytes_are_taken_or_refused(input in proptest::collection::vec(any::<u8>(), 0..200), lax: bool) {
+        let _ = run(Decoder::new(Framing::Chunked, lax), &input, 7);
+    }
+}

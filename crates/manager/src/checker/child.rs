@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The checker's own process.
+
+use std::io::{self, Read};
+use std::net::IpAddr;
+
+use vcl::{Options, Recorder, SourceBundle, Sources};
+
+use super::MAIN;
+use super::sources::DiskSources;
+use super::wire::{Good, Request, Source};
+use crate::fatal::errno_text;
+use crate::report;
+
+/// The most that is read as a request, in bytes.
+const LONGEST_REQUEST: u64 = 64 << 20;
+
+/// Reads a request on stdin and answers it; the value is the exit status.
+pub fn run() -> i32 {
+    let mut bytes = Vec::new();
+    if let Err(e) = io::stdin().take(LONGEST_REQUEST).read_to_end(&mut bytes) {
+        report::stderr(&format!("cannot read the request: {}", errno_text(&e)));
+        return 1;
+    }
+    let Some(request) = Request::decode(&bytes) else {
+        report::stderr("lacquer-vcc is started by the manager only");
+        return 1;
+    };
+    match check(&request) {
+        Ok((out, warnings)) => {
+            let _ = sys::fd::write_all(sys::fd::standard(2), warnings.as_bytes());
+            match sys::fd::write_all(sys::fd::standard(1), &out) {
+                Ok(()) => 0,
+                Err(_) => 1,
+            }
+        }
+        Err(text) => {
+            let _ = sys::fd::write_all(sys::fd::standard(2), text.as_bytes());
+            2
+        }
+    }
+}
+
+/// The sources of one check: the text given, and everything else from disk.
+struct WithMain<'a> {
+    main: Option<&'a (String, Vec<u8>)>,
+    disk: DiskSources,
+}
+
+impl Sources for WithMain<'_> {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        match self.main {
+            Some(main) if path == MAIN => Ok(main.clone()),
+            _ => self.disk.read(path),
+        }
+    }
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        self.disk.glob(pattern)
+    }
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        self.disk.resolve(host)
+    }
+    fn is_socket(&self, path: &str) -> Result<bool, String> {
+        self.disk.is_socket(path)
+    }
+}
+
+fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
+    let disk = DiskSources::new(&request.vcl_path);
+    let main = match &request.source {
+        Source::Text(name, text) => (name.clone(), text.clone()),
+        Source::File(name) => disk.read(name).map_err(|line| format!("{line}\n"))?,
+    };
+    let sources = WithMain { main: Some(&main), disk };
+    let recorder = Recorder::new(&sources);
+    // Into the bundle with it, for who compiles again.
+    let _ = recorder.read(MAIN);
+    let text = std::str::from_utf8(&main.1).map_err(|_| format!("File '{}' is not UTF-8 text\n", main.0))?;
+    let has = |feature: &str| request.features.iter().any(|f| f == feature);
+    let options = Options {
+        allow_inline_c: has("allow_inline_c"),
+        err_unref: has("err_unref"),
+        unsafe_path: has("unsafe_path"),
+        stores: request.stores.clone(),
+        ..Options::default()
+    };
+    let compiled = vcl::compile(&main.0, text, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
+    let bundle = recorder.into_bundle();
+    let out = match request.listing {
+        true => listing(&bundle),
+        false => Good { labels: compiled.program.labels.clone(), bundle: bundle.to_bytes() }.encode(),
+    };
+    Ok((out, compiled.warnings))
+}
+
+/// Every source that was read, the one named first first, then the built-in VCL.
+fn listing(bundle: &SourceBundle) -> Vec<u8> {
+    let mut out = Vec::new();
+    for ((_, question), answer) in &bundle.answers {
+        if let vcl::Answer::File(Ok((name, text))) = answer {
+            let note = if question == MAIN { "" } else { ", included" };
+            out.extend_from_slice(format!("// {name}{note}\n").as_bytes());
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\n");
+        }
+    }
+    out.extend_from_slice(b"// built-in VCL\n");
+    out.extend_from_slice(vcl::builtin().as_bytes());
+    out
+}

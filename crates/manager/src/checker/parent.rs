@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The manager's side of a check: start the process, feed it, gather what it says, judge how it ended.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use sys::fd::Want;
+use sys::process::{Executable, Exit, Spawn};
+
+use super::PROGRAM;
+use super::wire::{Good, Request};
+use crate::jail::{Jail, Role};
+
+/// CPU time for one check.
+const CPU_SECONDS: u64 = 30;
+/// Address space for one check.
+const MEMORY_BYTES: u64 = 4 << 30;
+/// Time on the clock for one check (names are looked up in it).
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most that is read of what a checker writes.
+const MOST_OUTPUT: usize = 256 << 20;
+
+/// Starts checkers.
+#[derive(Debug, Clone, Copy)]
+pub struct Checker<'a> {
+    /// This program.
+    pub exe: &'a Executable,
+    /// Whose user to be.
+    pub jail: &'a Jail,
+}
+
+/// How a check ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The VCL is good: its labels, its bundle, warnings.
+    Good(Vec<String>, Vec<u8>, String),
+    /// The listing that was asked for, and warnings.
+    Listing(Vec<u8>, String),
+    /// The VCL is bad, or the checker failed: the text for who asked.
+    Bad(String),
+}
+
+impl Checker<'_> {
+    /// Checks a VCL. Waits for the end of it.
+    pub fn check(&self, request: &Request) -> Outcome {
+        match self.run(&request.encode()) {
+            Err(e) => Outcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
+            Ok((Exit::Status(0), out, said)) => good(request, out, &said),
+            Ok((exit, _, said)) => Outcome::Bad(bad(exit, &said)),
+        }
+    }
+
+    fn run(&self, request: &[u8]) -> io::Result<(Exit, Vec<u8>, Vec<u8>)> {
+        let (stdin, feed) = sys::fd::pipe()?;
+        let (out, stdout) = sys::fd::pipe()?;
+        let (err, stderr) = sys::fd::pipe()?;
+        let spawn = Spawn::new(self.exe, PROGRAM)?
+            .standard(0, stdin.as_fd())
+            .standard(1, stdout.as_fd())
+            .standard(2, stderr.as_fd())
+            .credentials(self.jail.credentials(Role::Checker))
+            .cpu_seconds(CPU_SECONDS)
+            .memory_bytes(MEMORY_BYTES)
+            .oom_score(1000);
+        let child = self.jail.privileged(|| spawn.start())?;
+        drop((stdin, stdout, stderr));
+        let talk = converse(feed, request, [out, err]);
+        if talk.is_err() {
+            self.jail.privileged(|| child.kill(sys::signal::SIGKILL))?;
+        }
+        let exit = child.wait()?;
+        let [out, said] = talk?;
+        Ok((exit, out, said))
+    }
+}
+
+/// Feeds the request and reads both streams to their ends.
+fn converse(feed: OwnedFd, mut request: &[u8], from: [OwnedFd; 2]) -> io::Result<[Vec<u8>; 2]> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut feed = Some(feed);
+    let mut streams = from.map(Some);
+    let mut gathered = [Vec::new(), Vec::new()];
+    sys::fd::set_nonblocking(feed.as_ref().expect("just put there"), true)?;
+    while streams.iter().any(Option::is_some) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::other(format!("no end after {} seconds", PATIENCE.as_secs())));
+        }
+        if let Some(to) = &feed {
+            match sys::fd::write(to, request) {
+                Ok(n) => request = &request[n..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                // It ended without reading everything; its status says why.
+                Err(_) => request = &[],
+            }
+            if request.is_empty() {
+                feed = None;
+            }
+        }
+        let mut wants: Vec<_> = streams.iter().flatten().map(|fd| (fd.as_fd(), Want::Read)).collect();
+        wants.extend(feed.iter().map(|fd| (fd.as_fd(), Want::Write)));
+        sys::fd::wait_any(&wants, Some(left))?;
+        for (stream, bytes) in streams.iter_mut().zip(&mut gathered) {
+            let Some(fd) = stream else { continue };
+            if sys::fd::wait(&*fd, Want::Read, Some(Duration::ZERO))? && !read_some(fd, bytes)? {
+                *stream = None;
+            }
+        }
+    }
+    Ok(gathered)
+}
+
+/// False at the end.
+fn read_some(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<bool> {
+    let mut buf = [0; 65536];
+    let n = sys::fd::read(fd, &mut buf)?;
+    into.extend_from_slice(&buf[..n]);
+    if into.len() > MOST_OUTPUT {
+        return Err(io::Error::other("too much output"));
+    }
+    Ok(n > 0)
+}
+
+fn good(request: &Request, out: Vec<u8>, said: &[u8]) -> Outcome {
+    let warnings = match said.is_empty() {
+        true => String::new(),
+        false => with_heading(&String::from_utf8_lossy(said)),
+    };
+    if request.listing {
+        return Outcome::Listing(out, warnings);
+    }
+    match Good::decode(&out) {
+        Some(Good { labels, bundle }) => Outcome::Good(labels, bundle, warnings),
+        None => Outcome::Bad("Running VCC-compiler failed: garbled output\nVCL compilation failed".into()),
+    }
+}
+
+const HEADING: &str = "Message from VCC-compiler:\n";
+
+fn with_heading(said: &str) -> String {
+    if said.starts_with(HEADING) { said.to_string() } else { format!("{HEADING}{said}") }
+}
+
+fn bad(exit: Exit, said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let mut text = String::new();
+    if !said.is_empty() {
+        text = with_heading(&said);
+        if !text.ends_with('\n') && !text.ends_with("failed") {
+            text.push('\n');
+        }
+    }
+    if !text.contains("Running VCC-compiler failed") {
+        text.push_str(&match exit {
+            Exit::Status(status) => format!("Running VCC-compiler failed, exited with {status}\n"),
+            Exit::Signal(signal, _) if signal == sys::signal::SIGXCPU || signal == sys::signal::SIGKILL => {
+                format!("Running VCC-compiler failed, signal {signal}: more than {CPU_SECONDS} seconds of CPU or out of memory\n")
+            }
+            Exit::Signal(signal, _) => format!("Running VCC-compiler failed, signal {signal}\n"),
+        });
+    }
+    if !text.ends_with("VCL compilation failed") {
+        text.push_str("VCL compilation failed");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_vcl_reads_as_varnishd_says_it() {
+        assert_eq!(
+            bad(Exit::Status(2), b"Expected ...\n"),
+            "Message from VCC-compiler:\nExpected ...\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed"
+        );
+        assert!(bad(Exit::Signal(11, false), b"").starts_with("Running VCC-compiler failed, signal 11\n"));
+    }
+}

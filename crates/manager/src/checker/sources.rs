@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the VCL compiler may ask of the system, answered from disk and the resolver. Used in the checker's process only.
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use vcl::Sources;
+
+use crate::fatal::errno_text;
+
+/// The longest VCL file, in bytes. More is refused rather than read.
+pub const LONGEST_FILE: u64 = 16 << 20;
+
+/// Answers from this machine.
+#[derive(Debug, Clone)]
+pub struct DiskSources {
+    path: Vec<PathBuf>,
+}
+
+impl DiskSources {
+    /// `vcl_path`: directories separated by colons, in which relative names are looked for.
+    pub fn new(vcl_path: &str) -> DiskSources {
+        DiskSources { path: vcl_path.split(':').filter(|dir| !dir.is_empty()).map(PathBuf::from).collect() }
+    }
+
+    /// Reads a file that is absolute or found along the path; gives its whole name and its bytes, or the name and why not.
+    pub fn load(&self, name: &str) -> Result<(String, Vec<u8>), (String, io::Error)> {
+        if name.starts_with('/') || self.path.is_empty() {
+            return read_file(Path::new(name)).map(|text| (name.to_string(), text)).map_err(|e| (name.to_string(), e));
+        }
+        let mut failure = None;
+        for dir in &self.path {
+            let file = dir.join(name);
+            match read_file(&file) {
+                Ok(text) => return Ok((file.to_string_lossy().into_owned(), text)),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    failure.get_or_insert(e);
+                }
+                Err(e) => return Err((file.to_string_lossy().into_owned(), e)),
+            }
+        }
+        Err((name.to_string(), failure.unwrap_or_else(|| io::ErrorKind::NotFound.into())))
+    }
+}
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = fs::File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST_FILE + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LONGEST_FILE {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
+impl Sources for DiskSources {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        self.load(path).map_err(|(name, e)| format!("Cannot read file '{name}' ({})", errno_text(&e)))
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        let dirs: Vec<PathBuf> = match pattern.starts_with('/') {
+            true => vec![PathBuf::from("/")],
+            false => self.path.clone(),
+        };
+        for dir in dirs {
+            let found = super::glob::expand(&dir, pattern.trim_start_matches('/'));
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        let found = (host, 0).to_socket_addrs().map_err(|e| {
+            let text = errno_text(&e);
+            text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()
+        })?;
+        let mut addresses = Vec::new();
+        for address in found {
+            if !addresses.contains(&address.ip()) {
+                addresses.push(address.ip());
+            }
+        }
+        Ok(addresses)
+    }
+
+    fn is_socket(&self, path: &str) -> Result<bool, String> {
+        fs::metadata(path).map(|meta| meta.file_type().is_socket()).map_err(|e| errno_text(&e))
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What passes between manager and checker: fields of a length and bytes, in a fixed order.
+
+/// The VCL to check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Text and what to call it.
+    Text(String, Vec<u8>),
+    /// A file, looked for along vcl_path.
+    File(String),
+}
+
+/// What to check and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The VCL.
+    pub source: Source,
+    /// Parameter vcl_path.
+    pub vcl_path: String,
+    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`.
+    pub features: Vec<String>,
+    /// Names of the stores.
+    pub stores: Vec<String>,
+    /// Names of the labels.
+    pub labels: Vec<String>,
+    /// -C: write a listing instead of the bundle.
+    pub listing: bool,
+}
+
+fn put(out: &mut Vec<u8>, field: &[u8]) {
+    out.extend_from_slice(&(field.len() as u32).to_le_bytes());
+    out.extend_from_slice(field);
+}
+
+fn take<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, rest) = from.split_first_chunk::<4>()?;
+    let len = u32::from_le_bytes(*len) as usize;
+    let field = rest.get(..len)?;
+    *from = &rest[len..];
+    Some(field)
+}
+
+fn take_text(from: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take(from)?.to_vec()).ok()
+}
+
+fn take_list(from: &mut &[u8]) -> Option<Vec<String>> {
+    Some(take_text(from)?.split_ascii_whitespace().map(String::from).collect())
+}
+
+impl Request {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match &self.source {
+            Source::Text(name, text) => {
+                put(&mut out, b"text");
+                put(&mut out, name.as_bytes());
+                put(&mut out, text);
+            }
+            Source::File(name) => {
+                put(&mut out, b"file");
+                put(&mut out, name.as_bytes());
+                put(&mut out, b"");
+            }
+        }
+        put(&mut out, self.vcl_path.as_bytes());
+        for list in [&self.features, &self.stores, &self.labels] {
+            put(&mut out, list.join(" ").as_bytes());
+        }
+        put(&mut out, if self.listing { b"listing" } else { b"" });
+        out
+    }
+
+    /// What `encode` wrote; None when it's something else.
+    pub fn decode(mut bytes: &[u8]) -> Option<Request> {
+        let from = &mut bytes;
+        let kind = take(from)?;
+        let (name, text) = (take_text(from)?, take(from)?);
+        let source = match kind {
+            b"text" => Source::Text(name, text.to_vec()),
+            b"file" => Source::File(name),
+            _ => return None,
+        };
+        Some(Request {
+            source,
+            vcl_path: take_text(from)?,
+            features: take_list(from)?,
+            stores: take_list(from)?,
+            labels: take_list(from)?,
+            listing: take(from)? == b"listing",
+        })
+    }
+}
+
+/// What the checker writes when the VCL is good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Good {
+    /// Labels that the VCL returns to.
+    pub labels: Vec<String>,
+    /// The bundle.
+    pub bundle: Vec<u8>,
+}
+
+impl Good {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put(&mut out, self.labels.join(" ").as_bytes());
+        put(&mut out, &self.bundle);
+        out
+    }
+
+    /// What `encode` wrote; None when it's something else.
+    pub fn decode(mut bytes: &[u8]) -> Option<Good> {
+        let from = &mut bytes;
+        Some(Good { labels: take_list(from)?, bundle: take(from)?.to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_survives_the_way() {
+        let request = Request {
+            source: Source::Text("<vcl.inline>".into(), b"vcl 4.1;".to_vec()),
+            vcl_path: "/etc/varnish".into(),
+            features: vec!["err_unref".into()],
+            stores: vec!["s0".into(), "Transient".into()],
+            labels: Vec::new(),
+            listing: true,
+        };
+        assert_eq!(Request::decode(&request.encode()), Some(request));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..64)) {
+            let _ = Request::decode(&bytes);
+            let _ = Good::decode(&bytes);
+        }
+    }
+}

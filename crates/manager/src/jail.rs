@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! -j: who the manager, the VCL checker and the worker are.
+//!
+//! Under the unix jail the manager keeps root as its real user but runs with the effective user of the jail; what needs
+//! root (ports, files of others, killing the worker) goes through [`Jail::privileged`].
+
+use std::cell::Cell;
+
+use sys::process::Credentials;
+use sys::user::{self, Account};
+
+use crate::fatal::{Fatal, argument};
+use crate::named;
+
+/// The kinds of child that get credentials of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The VCL checker.
+    Checker,
+    /// The worker.
+    Worker,
+}
+
+/// The jail in force.
+#[derive(Debug)]
+pub enum Jail {
+    /// Everything runs as who started it.
+    None,
+    /// Users of their own for manager and worker.
+    Unix(Unix),
+}
+
+/// The unix jail's accounts.
+#[derive(Debug)]
+pub struct Unix {
+    manager: Account,
+    worker: Account,
+    root_gid: u32,
+    depth: Cell<u32>,
+}
+
+const MANAGER_USER: &str = "varnish";
+const WORKER_USER: &str = "vcache";
+
+impl Jail {
+    /// Sets the jail up as -j says; without -j it's unix when we are root and the user exists, else none.
+    /// The effective user changes at once.
+    pub fn enter(arg: Option<&str>) -> Result<Jail, Fatal> {
+        let jail = match arg {
+            None if user::is_root() && user::user(MANAGER_USER).is_some() => Jail::unix(&[])?,
+            None => Jail::None,
+            Some("") => return argument("-j argument is empty"),
+            Some(arg) => {
+                let words = named::words(arg);
+                match words[0].as_str() {
+                    "unix" if !user::is_root() => return argument("Unix Jail: Must be root."),
+                    "unix" => Jail::unix(&words[1..])?,
+                    "none" if words.len() > 1 => return argument("-jnone takes no arguments."),
+                    "none" => Jail::None,
+                    other => return argument(format!("Unknown jail method \"{other}\"")),
+                }
+            }
+        };
+        if let Jail::Unix(unix) = &jail {
+            unix.lower();
+        }
+        Ok(jail)
+    }
+
+    fn unix(words: &[String]) -> Result<Jail, Fatal> {
+        let find = |name: &str| user::user(name).ok_or(Fatal::Argument(format!("Unix jail: {name} user not found.")));
+        let (mut manager, mut worker) = (None, None);
+        for word in words {
+            match word.split_once('=') {
+                Some(("user", name)) => manager = Some(find(name)?),
+                Some(("workuser", name)) => worker = Some(find(name)?),
+                Some(("ccgroup", name)) => {
+                    // No C compiler runs here; the group only has to exist.
+                    if user::group(name).is_none() {
+                        return argument(format!("Unix jail: {name} group not found."));
+                    }
+                }
+                _ => return argument(format!("Unix jail: unknown sub-argument '{word}'")),
+            }
+        }
+        let manager = manager.map_or_else(|| find(MANAGER_USER), Ok)?;
+        let worker = worker.or_else(|| user::user(WORKER_USER)).unwrap_or_else(|| manager.clone());
+        if worker.gid != manager.gid {
+            return argument(format!(
+                "Unix jail: user {} and {} have different login groups",
+                manager.name, worker.name
+            ));
+        }
+        Ok(Jail::Unix(Unix { manager, worker, root_gid: 0, depth: Cell::new(0) }))
+    }
+
+    /// `unix` or `none`, as in the banner.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Jail::None => "none",
+            Jail::Unix(_) => "unix",
+        }
+    }
+
+    /// Runs `what` with full rights.
+    pub fn privileged<T>(&self, what: impl FnOnce() -> T) -> T {
+        let Jail::Unix(unix) = self else { return what() };
+        if unix.depth.get() == 0 {
+            user::set_effective(0, unix.root_gid).expect("a process whose real user is root can become root");
+        }
+        unix.depth.set(unix.depth.get() + 1);
+        let done = what();
+        unix.depth.set(unix.depth.get() - 1);
+        if unix.depth.get() == 0 {
+            unix.lower();
+        }
+        done
+    }
+
+    /// What a child changes to before exec; None: it stays who we are.
+    pub fn credentials(&self, role: Role) -> Option<Credentials> {
+        let Jail::Unix(unix) = self else { return None };
+        let account = match role {
+            Role::Checker => &unix.manager,
+            Role::Worker => &unix.worker,
+        };
+        Some(Credentials { uid: account.uid, gid: account.gid, groups: user::groups_of(account) })
+    }
+
+    /// Owner (user, group) of directories that only the manager writes; None without a jail.
+    pub fn manager_ids(&self) -> Option<(u32, u32)> {
+        match self {
+            Jail::None => None,
+            Jail::Unix(unix) => Some((unix.manager.uid, unix.manager.gid)),
+        }
+    }
+
+    /// Owner of what the worker writes.
+    pub fn worker_ids(&self) -> Option<(u32, u32)> {
+        match self {
+            Jail::None => None,
+            Jail::Unix(unix) => Some((unix.worker.uid, unix.worker.gid)),
+        }
+    }
+}
+
+impl Unix {
+    fn lower(&self) {
+        user::set_effective(self.manager.uid, self.manager.gid).expect("root can take any effective user");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(arg: &str, text: &str) {
+        match Jail::enter(Some(arg)) {
+            Err(Fatal::Argument(said)) => assert!(said.contains(text), "{said}"),
+            other => panic!("{arg}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn bad_arguments_are_named() {
+        refused("xyz", "Unknown jail method \"xyz\"");
+        refused("none,a", "-jnone takes no arguments.");
+        refused("", "-j argument is empty");
+        if user::is_root() {
+            refused("unix,bla=foo", "unknown sub-argument 'bla=foo'");
+            refused("unix,user=///", "user not found");
+            refused("unix,ccgroup=///", "group not found");
+        } else {
+            refused("unix", "Must be root");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! -a: what to listen on. The sockets are bound here, at the start, and kept for the manager's life; connections wait in
+//! their backlog while a worker is replaced.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use sys::sock::{self, Name};
+use sys::user;
+
+use crate::fatal::{Fatal, argument, errno_text};
+use crate::jail::Jail;
+use crate::named;
+
+/// The protocol that a listener speaks at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP at once.
+    Http,
+    /// A PROXY header (version 1 or 2), then HTTP.
+    Proxy,
+}
+
+/// Owner and mode of a Unix-domain socket file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    user: Option<u32>,
+    group: Option<u32>,
+    mode: Option<u32>,
+}
+
+/// One -a argument, parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenArg {
+    /// `name=`, or a0, a1, ...
+    pub name: String,
+    /// Address as given.
+    pub endpoint: String,
+    /// PROXY or HTTP.
+    pub protocol: Protocol,
+    permissions: Permissions,
+}
+
+/// A bound address with its sockets.
+#[derive(Debug)]
+pub struct Listener {
+    /// Name of the -a argument.
+    pub name: String,
+    /// PROXY or HTTP.
+    pub protocol: Protocol,
+    /// What it's bound to.
+    pub address: Name,
+    /// As messages call it: the argument, or the address with the port that was found for port 0.
+    pub endpoint: String,
+    /// The sockets (more than one for TCP); nobody listens on them before the worker does.
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// Parses one argument; `unnamed` counts those without a name.
+pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
+    let parts = named::parse(spec, "-a")?;
+    let name = parts.name.unwrap_or_else(|| {
+        *unnamed += 1;
+        format!("a{}", *unnamed - 1)
+    });
+    let endpoint = parts.words[0].clone();
+    if !endpoint.starts_with('/') && endpoint.contains('/') {
+        return argument(format!("Unix domain socket addresses must be absolute paths in -a ({endpoint})"));
+    }
+    let (mut protocol, mut permissions) = (None, Permissions::default());
+    for word in &parts.words[1..] {
+        match word.split_once('=') {
+            None => set_protocol(&mut protocol, word)?,
+            Some(_) if !endpoint.starts_with('/') => {
+                return argument(format!("Invalid sub-arg {word} for IP addresses in -a"));
+            }
+            Some((key, value)) => permissions.set(word, key, value)?,
+        }
+    }
+    Ok(ListenArg { name, endpoint, protocol: protocol.unwrap_or(Protocol::Http), permissions })
+}
+
+fn set_protocol(protocol: &mut Option<Protocol>, word: &str) -> Result<(), Fatal> {
+    if protocol.is_some() {
+        return argument(format!("Too many protocol sub-args in -a ({word})"));
+    }
+    *protocol = Some(match word.to_ascii_lowercase().as_str() {
+        "http" => Protocol::Http,
+        "proxy" => Protocol::Proxy,
+        _ => return argument(format!("Unknown protocol '{word}'")),
+    });
+    Ok(())
+}
+
+impl Permissions {
+    fn set(&mut self, word: &str, key: &str, value: &str) -> Result<(), Fatal> {
+        let once = |taken: bool| match taken {
+            true => argument(format!("Too many {key} sub-args in -a ({word})")),
+            false => Ok(()),
+        };
+        match key {
+            "user" => {
+                once(self.user.is_some())?;
+                let account = user::user(value).ok_or(Fatal::Argument(format!("Unknown user {value} in -a")))?;
+                self.user = Some(account.uid);
+            }
+            "group" => {
+                once(self.group.is_some())?;
+                let gid = user::group(value).ok_or(Fatal::Argument(format!("Unknown group {value} in -a")))?;
+                self.group = Some(gid);
+            }
+            "mode" => {
+                once(self.mode.is_some())?;
+                self.mode = Some(parse_mode(value)?);
+            }
+            _ => return argument(format!("Invalid sub-arg {word} in -a")),
+        }
+        Ok(())
+    }
+}
+
+/// Octal, 1 to 0777.
+fn parse_mode(text: &str) -> Result<u32, Fatal> {
+    if text.is_empty() {
+        return argument("Empty mode sub-arg in -a");
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| (b'0'..=b'7').contains(&b)) {
+        return argument(format!("Invalid mode sub-arg {text} in -a"));
+    }
+    match i64::from_str_radix(text, 8) {
+        Err(_) => argument(format!("Cannot parse mode sub-arg {text} in -a: Numerical result out of range")),
+        Ok(mode) if !(1..=0o777).contains(&mode) => argument(format!("Mode sub-arg {text} out of range in -a")),
+        Ok(mode) => Ok(mode as u32),
+    }
+}
+
+/// Binds what the argument names, `members` sockets for each TCP address, and adds it to `open`.
+pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<Listener>) -> Result<(), Fatal> {
+    if arg.endpoint.starts_with('/') {
+        return bind_unix(arg, jail, open);
+    }
+    let addresses = resolve(&arg.endpoint, 80)
+        .map_err(|why| Fatal::Argument(format!("Got no socket(s) for {}\n\t{why}", arg.endpoint)))?;
+    let before = open.len();
+    for address in addresses {
+        bind_inet(arg, address, members, jail, open)?;
+    }
+    if open.len() == before {
+        return argument(format!("Got no socket(s) for {}", arg.endpoint));
+    }
+    Ok(())
+}
+
+fn bind_inet(
+    arg: &ListenArg,
+    want: SocketAddr,
+    members: usize,
+    jail: &Jail,
+    open: &mut Vec<Listener>,
+) -> Result<(), Fatal> {
+    if let Some(other) = open.iter().find(|l| l.address == Name::Inet(want)) {
+        return argument(format!("-a arguments {} and {} have same address", other.endpoint, arg.endpoint));
+    }
+    let sockets = match jail.privileged(|| sock::bind_tcp_group(want, members)) {
+        Ok(sockets) => sockets,
+        // A name may resolve to IPv6 on a machine without it.
+        Err(e) if e.raw_os_error() == Some(sock::NO_SUCH_FAMILY) => return Ok(()),
+        Err(e) => return no_socket(&arg.endpoint, &e),
+    };
+    let address = sock::local_name(&sockets[0]).or_else(|e| no_socket(&arg.endpoint, &e))?;
+    let endpoint = match (&address, want.port()) {
+        (Name::Inet(bound), 0) => bound.to_string(),
+        _ => arg.endpoint.clone(),
+    };
+    open.push(Listener { name: arg.name.clone(), protocol: arg.protocol, address, endpoint, sockets });
+    Ok(())
+}
+
+fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<Listener>) -> Result<(), Fatal> {
+    let path = PathBuf::from(&arg.endpoint);
+    if let Some(other) = open.iter().find(|l| l.address == Name::Unix(path.clone())) {
+        return argument(format!("-a arguments {} and {} have same address", other.endpoint, arg.endpoint));
+    }
+    if path.as_os_str().len() > sock::LONGEST_UNIX_PATH {
+        return argument(format!("Got no socket(s) for {}", arg.endpoint));
+    }
+    let Permissions { user, group, mode } = arg.permissions;
+    let socket = jail
+        .privileged(|| sock::bind_unix(Path::new(&path), user, group, mode))
+        .or_else(|e| no_socket(&arg.endpoint, &e))?;
+    open.push(Listener {
+        name: arg.name.clone(),
+        protocol: arg.protocol,
+        address: Name::Unix(path),
+        endpoint: arg.endpoint.clone(),
+        sockets: vec![socket],
+    });
+    Ok(())
+}
+
+fn no_socket<T>(endpoint: &str, error: &io::Error) -> Result<T, Fatal> {
+    argument(format!("Could not get socket {endpoint}: {}", errno_text(error)))
+}
+
+/// Addresses for `host:port`, `host port`, `[v6]:port`, `:port`, `host`, `*:port`. Without a host: all addresses of the
+/// machine, IPv4 first. Blocks while names are looked up.
+pub fn resolve(text: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
+    let (host, port) = split_host_port(text)?;
+    let port = match port {
+        None => default_port,
+        Some(port) => port_number(port)?,
+    };
+    if host.is_empty() || host == "*" {
+        return Ok(vec![
+            SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, port)),
+            SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, port)),
+        ]);
+    }
+    let mut found: Vec<SocketAddr> = Vec::new();
+    for address in (host, port).to_socket_addrs().map_err(|e| lookup_text(&e))? {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    Ok(found)
+}
+
+fn lookup_text(error: &io::Error) -> String {
+    let text = errno_text(error);
+    text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()
+}
+
+fn port_number(text: &str) -> Result<u16, String> {
+    match text {
+        "http" => Ok(80),
+        "https" => Ok(443),
+        _ if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => {
+            text.parse().map_err(|_| "Servname not supported for ai_socktype".to_string())
+        }
+        _ => Err("Servname not supported for ai_socktype".to_string()),
+    }
+}
+
+/// Splits an address; IPv6 addresses with a port stand in brackets, a bare one may stand alone.
+fn split_host_port(text: &str) -> Result<(&str, Option<&str>), String> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let Some((host, after)) = rest.split_once(']') else {
+            return Err("IPv6 address lacks ']'".into());
+        };
+        return match after.as_bytes().first() {
+            None => Ok((host, None)),
+            Some(b':' | b' ') => Ok((host, Some(&after[1..]))),
+            Some(_) => Err("IPv6 address has wrong port separator".into()),
+        };
+    }
+    if let Some((host, port)) = text.split_once(' ') {
+        return Ok((host, Some(port.trim())));
+    }
+    match text.find(':') {
+        Some(at) if text[at + 1..].contains(':') => Ok((text, None)),
+        Some(at) => Ok((&text[..at], Some(&text[at + 1..]))),
+        None => Ok((text, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(spec: &str, text: &str) {
+        assert_eq!(parse(spec, &mut 0), Err(Fatal::Argument(text.into())), "{spec}");
+    }
+
+    #[test]
+    fn sub_arguments_are_checked() {
+        refused("h:80,PROXY,FOO", "Too many protocol sub-args in -a (FOO)");
+        refused("h:80,foobar", "Unknown protocol 'foobar'");
+        refused("foo/bar.sock", "Unix domain socket addresses must be absolute paths in -a (foo/bar.sock)");
+        refused("h:80,user=u", "Invalid sub-arg user=u for IP addresses in -a");
+        refused("/s,mode=660,mode=600", "Too many mode sub-args in -a (mode=600)");
+        refused("/s,mode=", "Empty mode sub-arg in -a");
+        refused("/s,mode=666devilish", "Invalid mode sub-arg 666devilish in -a");
+        refused("/s,mode=999", "Invalid mode sub-arg 999 in -a");
+        refused("/s,mode=1666", "Mode sub-arg 1666 out of range in -a");
+        refused("/s,mode=-1", "Mode sub-arg -1 out of range in -a");
+        refused("/s,mode=0", "Mode sub-arg 0 out of range in -a");
+        refused("/s,modefoo=666", "Invalid sub-arg modefoo=666 in -a");
+        refused("/s,=foo", "Invalid sub-arg =foo in -a");
+        let huge = "7".repeat(32);
+        refused(
+            &format!("/s,mode={huge}"),
+            &format!("Cannot parse mode sub-arg {huge} in -a: Numerical result out of range"),
+        );
+    }
+
+    #[test]
+    fn names_and_protocols() {
+        let mut unnamed = 0;
+        let http = parse("http=:80,HTTP", &mut unnamed).unwrap();
+        assert_eq!((http.name.as_str(), http.endpoint.as_str(), http.protocol), ("http", ":80", Protocol::Http));
+        assert_eq!(parse(":8443,PROXY", &mut unnamed).unwrap().protocol, Protocol::Proxy);
+        assert_eq!(parse(":81", &mut unnamed).unwrap().name, "a1");
+    }
+
+    #[test]
+    fn addresses_split_as_varnish_splits_them() {
+        assert_eq!(split_host_port("[::1]:80"), Ok(("::1", Some("80"))));
+        assert_eq!(split_host_port("::1"), Ok(("::1", None)));
+        assert_eq!(split_host_port("127.0.0.1 8080"), Ok(("127.0.0.1", Some("8080"))));
+        assert_eq!(split_host_port(":6081"), Ok(("", Some("6081"))));
+        assert!(split_host_port("[::1").is_err());
+        assert_eq!(resolve(":0", 80).unwrap().len(), 2);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_argument_is_answered(spec in ".{0,40}") {
+            let _ = parse(&spec, &mut 0);
+            let _ = split_host_port(&spec);
+        }
+    }
+}

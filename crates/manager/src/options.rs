@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! varnishd's command line: getopt's rules (values glued or apart, letters bundled, operands anywhere) and the checks
+//! that need nothing but the arguments.
+
+use crate::fatal::{Fatal, argument};
+
+/// getopt(3)'s description of the options, as `-x optstring` prints it.
+pub const OPTSTRING: &str = "?a:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
+
+/// How the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// In the background; the caller's process waits for the start's outcome.
+    #[default]
+    Daemon,
+    /// -F
+    Foreground,
+    /// -d: foreground, CLI on stdin and stdout, worker not started.
+    Debug,
+    /// -C: check the VCL, print it, end.
+    PrintVcl,
+}
+
+/// Where the VCL comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VclArg {
+    /// -f FILE
+    File(String),
+    /// -f ''
+    Nothing,
+    /// -b ADDRESS
+    Backend(String),
+}
+
+/// A setting of a parameter (-p, and -l and -t which are short for one) or its protection (-r), in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamArg {
+    /// Name and value.
+    Set(String, String),
+    /// -p without `=`: an error, but only when its turn comes.
+    Malformed(String),
+    /// -r: names separated by commas.
+    Protect(String),
+}
+
+/// Arguments that are worked through in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// -a
+    Listen(String),
+    /// -f or -b
+    Vcl(VclArg),
+    /// -I
+    CliFile(String),
+    /// -p, -l, -t, -r
+    Param(ParamArg),
+    /// -s
+    Store(String),
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Foreground, background, ...
+    pub mode: Mode,
+    /// What has to be done in the order given.
+    pub ordered: Vec<Ordered>,
+    /// -h
+    pub hash: Option<String>,
+    /// -i
+    pub identity: Option<String>,
+    /// -j
+    pub jail: Option<String>,
+    /// -M, each
+    pub masters: Vec<String>,
+    /// -n
+    pub name: Option<String>,
+    /// -P, each
+    pub pid_files: Vec<String>,
+    /// -S
+    pub secret: Option<String>,
+    /// -T, each
+    pub cli_addresses: Vec<String>,
+    /// -W
+    pub waiter: Option<String>,
+}
+
+/// The outcome of reading a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Serve (or -C).
+    Serve(Box<Options>),
+    /// -V
+    Version,
+    /// -x KIND, or --optstring
+    Print(String),
+}
+
+/// One step of getopt.
+enum Item {
+    Flag(char),
+    Value(char, String),
+    Operand(String),
+}
+
+struct Getopt<'a> {
+    args: &'a [String],
+    /// Next argument, and where we are within a bundle of letters.
+    next: usize,
+    bundle: Vec<char>,
+    only_operands: bool,
+    program: &'a str,
+}
+
+impl Getopt<'_> {
+    fn step(&mut self) -> Result<Option<Item>, Fatal> {
+        if self.bundle.is_empty() {
+            let Some(arg) = self.args.get(self.next) else { return Ok(None) };
+            self.next += 1;
+            if self.only_operands || arg == "-" || !arg.starts_with('-') {
+                return Ok(Some(Item::Operand(arg.clone())));
+            }
+            if arg == "--" {
+                self.only_operands = true;
+                return self.step();
+            }
+            self.bundle = arg.chars().skip(1).collect();
+            self.bundle.reverse();
+        }
+        let letter = self.bundle.pop().expect("a bundle has a letter");
+        match kind_of(letter) {
+            Some(false) => Ok(Some(Item::Flag(letter))),
+            Some(true) => self.value(letter).map(|value| Some(Item::Value(letter, value))),
+            None => Err(Fatal::Option(format!("{}: invalid option -- '{letter}'", self.program))),
+        }
+    }
+
+    fn value(&mut self, letter: char) -> Result<String, Fatal> {
+        if !self.bundle.is_empty() {
+            return Ok(std::mem::take(&mut self.bundle).into_iter().rev().collect());
+        }
+        let Some(value) = self.args.get(self.next) else {
+            return Err(Fatal::Option(format!("{}: option requires an argument -- '{letter}'", self.program)));
+        };
+        self.next += 1;
+        Ok(value.clone())
+    }
+}
+
+/// Whether the letter takes a value; None when it's no option.
+fn kind_of(letter: char) -> Option<bool> {
+    if letter == ':' {
+        return None;
+    }
+    let at = OPTSTRING.find(letter)?;
+    Some(OPTSTRING[at + 1..].starts_with(':'))
+}
+
+#[derive(Default)]
+struct Flags {
+    debug: bool,
+    foreground: bool,
+    print_vcl: bool,
+    backend: Option<String>,
+}
+
+/// Reads the arguments (without the program's name, which `program` gives for messages).
+pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
+    if args.len() == 1 && args[0] == "--optstring" {
+        return Ok(Request::Print("optstring".into()));
+    }
+    let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
+    let (mut options, mut flags) = (Options::default(), Flags::default());
+    let mut operand = None;
+    let mut first = true;
+    while let Some(item) = getopt.step()? {
+        match item {
+            Item::Operand(text) => {
+                operand.get_or_insert(text);
+                continue;
+            }
+            Item::Flag('V') => return version(first, args.len()),
+            Item::Value('x', kind) => return print(first, args.len(), kind),
+            Item::Flag(letter) => flag(letter, &mut flags)?,
+            Item::Value(letter, value) => store(letter, value, &mut options, &mut flags),
+        }
+        first = false;
+    }
+    if let Some(operand) = operand {
+        return argument(format!("Too many arguments ({operand}...)"));
+    }
+    check(options, flags)
+}
+
+fn version(first: bool, count: usize) -> Result<Request, Fatal> {
+    match (first, count) {
+        (false, _) => argument("-V must be the first argument"),
+        (true, 1) => Ok(Request::Version),
+        (true, _) => argument("Too many arguments for -V"),
+    }
+}
+
+fn print(first: bool, count: usize, kind: String) -> Result<Request, Fatal> {
+    match (first, count) {
+        (false, _) => argument("-x must be the first argument"),
+        (true, 2) => Ok(Request::Print(kind)),
+        (true, _) => argument("Too many arguments for -x"),
+    }
+}
+
+fn flag(letter: char, flags: &mut Flags) -> Result<(), Fatal> {
+    match letter {
+        'C' => flags.print_vcl = true,
+        'd' => flags.debug = true,
+        'F' => flags.foreground = true,
+        // -? itself: the usage, without a complaint.
+        _ => return Err(Fatal::Option(String::new())),
+    }
+    Ok(())
+}
+
+fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) {
+    let ordered = match letter {
+        'a' => Ordered::Listen(value),
+        'f' if value.is_empty() => Ordered::Vcl(VclArg::Nothing),
+        'f' => Ordered::Vcl(VclArg::File(value)),
+        'I' => Ordered::CliFile(value),
+        'l' => Ordered::Param(ParamArg::Set("vsl_space".into(), value)),
+        't' => Ordered::Param(ParamArg::Set("default_ttl".into(), value)),
+        'p' => Ordered::Param(match value.split_once('=') {
+            Some((name, value)) => ParamArg::Set(name.into(), value.into()),
+            None => ParamArg::Malformed(value),
+        }),
+        'r' => Ordered::Param(ParamArg::Protect(value)),
+        's' => Ordered::Store(value),
+        'b' => return flags.backend = Some(value),
+        'h' => return options.hash = Some(value),
+        'i' => return options.identity = Some(value),
+        'j' => return options.jail = Some(value),
+        'M' => return options.masters.push(value),
+        'n' => return options.name = Some(value),
+        'P' => return options.pid_files.push(value),
+        'S' => return options.secret = Some(value),
+        'T' => return options.cli_addresses.push(value),
+        'W' => return options.waiter = Some(value),
+        _ => unreachable!("kind_of knows every letter"),
+    };
+    options.ordered.push(ordered);
+}
+
+fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
+    let files = options.ordered.iter().filter(|o| matches!(o, Ordered::Vcl(_))).count();
+    let cli_files = options.ordered.iter().filter(|o| matches!(o, Ordered::CliFile(_))).count();
+    let has_vcl = flags.backend.is_some() || files > 0;
+    if flags.backend.is_some() && files > 0 {
+        return argument("Only one of -b or -f can be specified");
+    }
+    if flags.debug && flags.foreground {
+        return argument("Only one of -d or -F can be specified");
+    }
+    if flags.print_vcl && !has_vcl {
+        return argument("-C needs either -b <backend> or -f <vcl_file>");
+    }
+    if flags.debug && flags.print_vcl {
+        return argument("-d makes no sense with -C");
+    }
+    if flags.foreground && flags.print_vcl {
+        return argument("-F makes no sense with -C");
+    }
+    if !flags.debug && !has_vcl {
+        return argument("Neither -b nor -f given. (use -f '' to override)");
+    }
+    if cli_files > 1 {
+        return argument("\tOnly one -I allowed");
+    }
+    if let Some(backend) = flags.backend {
+        options.ordered.push(Ordered::Vcl(VclArg::Backend(backend)));
+    }
+    options.mode = match (flags.print_vcl, flags.debug, flags.foreground) {
+        (true, _, _) => Mode::PrintVcl,
+        (_, true, _) => Mode::Debug,
+        (_, _, true) => Mode::Foreground,
+        _ => Mode::Daemon,
+    };
+    Ok(Request::Serve(Box::new(options)))
+}
+
+#[cfg(test)]
+mod tests;

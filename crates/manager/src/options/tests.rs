@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Command lines that people and packages use, and those that must be refused.
+
+use super::*;
+
+fn read(line: &str) -> Result<Request, Fatal> {
+    let args: Vec<String> =
+        line.split(' ').filter(|w| !w.is_empty()).map(|w| if w == "''" { "".into() } else { w.into() }).collect();
+    parse("varnishd", &args)
+}
+
+fn serve(line: &str) -> Options {
+    match read(line) {
+        Ok(Request::Serve(options)) => *options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn refused(line: &str, text: &str) {
+    assert_eq!(read(line), Err(Fatal::Argument(text.into())), "{line}");
+}
+
+#[test]
+fn the_tutorial_line_reads_as_meant() {
+    let o = serve("-f /etc/default.vcl -a :6081 -P /var/run/varnish.pid -s malloc,256m");
+    assert_eq!((o.mode, o.pid_files.as_slice()), (Mode::Daemon, &["/var/run/varnish.pid".to_string()][..]));
+    assert_eq!(
+        o.ordered,
+        [
+            Ordered::Vcl(VclArg::File("/etc/default.vcl".into())),
+            Ordered::Listen(":6081".into()),
+            Ordered::Store("malloc,256m".into())
+        ]
+    );
+}
+
+#[test]
+fn values_may_be_glued_and_letters_bundled() {
+    assert_eq!(serve("-d -smalloc,30G").ordered, [Ordered::Store("malloc,30G".into())]);
+    let o = serve("-dpfoo=bar=1 -l2m -t 10");
+    assert_eq!(o.mode, Mode::Debug);
+    let set = |n: &str, v: &str| Ordered::Param(ParamArg::Set(n.into(), v.into()));
+    assert_eq!(o.ordered, [set("foo", "bar=1"), set("vsl_space", "2m"), set("default_ttl", "10")]);
+}
+
+#[test]
+fn combinations_are_refused_in_words_that_tests_know() {
+    refused("-b a -f b", "Only one of -b or -f can be specified");
+    refused("-d -F", "Only one of -d or -F can be specified");
+    refused("-C", "-C needs either -b <backend> or -f <vcl_file>");
+    refused("-C -b None -d", "-d makes no sense with -C");
+    refused("-C -b None -F", "-F makes no sense with -C");
+    refused("-n /tmp/x", "Neither -b nor -f given. (use -f '' to override)");
+    refused("-f '' -I a -I b", "\tOnly one -I allowed");
+    refused("foo", "Too many arguments (foo...)");
+    refused("-d -V foo", "-V must be the first argument");
+    refused("-V -V", "Too many arguments for -V");
+    refused("-d -x foo", "-x must be the first argument");
+    refused("-x foo bar", "Too many arguments for -x");
+}
+
+#[test]
+fn unknown_letters_get_getopts_words() {
+    assert_eq!(read("-A"), Err(Fatal::Option("varnishd: invalid option -- 'A'".into())));
+    assert_eq!(read("-a"), Err(Fatal::Option("varnishd: option requires an argument -- 'a'".into())));
+    assert_eq!(read("-?"), Err(Fatal::Option(String::new())));
+}
+
+#[test]
+fn version_and_print_stand_alone() {
+    assert_eq!(read("-V"), Ok(Request::Version));
+    assert_eq!(read("-x vsl"), Ok(Request::Print("vsl".into())));
+    assert_eq!(read("--optstring"), Ok(Request::Print("optstring".into())));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_command_line_is_answered(args in proptest::collection::vec(".{0,8}", 0..6)) {
+        let _ = parse("varnishd", &args);
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The manager's log lines: to syslog always (but not in vtc_mode), to stderr in the foreground.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sys::syslog;
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loud {
+    /// Something went wrong.
+    Error,
+    /// Worth knowing.
+    Info,
+    /// For who looks closely.
+    Debug,
+    /// Somebody without the secret.
+    Security,
+    /// CLI traffic; syslog only, when `syslog_cli_traffic` is on.
+    Cli,
+}
+
+static TO_STDERR: AtomicBool = AtomicBool::new(false);
+static TO_SYSLOG: AtomicBool = AtomicBool::new(true);
+
+/// Says where lines go from now on.
+pub fn configure(to_stderr: bool, to_syslog: bool) {
+    TO_STDERR.store(to_stderr, Ordering::Relaxed);
+    TO_SYSLOG.store(to_syslog, Ordering::Relaxed);
+}
+
+/// Switches syslog (vtc_mode turns it off).
+pub fn set_syslog(on: bool) {
+    TO_SYSLOG.store(on, Ordering::Relaxed);
+}
+
+/// Writes a line.
+pub fn say(loud: Loud, text: &str) {
+    let (word, level) = match loud {
+        Loud::Error => ("Error:", syslog::Level::Err),
+        Loud::Info => ("Info:", syslog::Level::Info),
+        Loud::Debug => ("Debug:", syslog::Level::Debug),
+        Loud::Security => ("Security:", syslog::Level::Warning),
+        Loud::Cli => ("Cli:", syslog::Level::Info),
+    };
+    if TO_STDERR.load(Ordering::Relaxed) && loud != Loud::Cli {
+        stderr(&format!("{word} {text}"));
+    }
+    if TO_SYSLOG.load(Ordering::Relaxed) {
+        syslog::log(level, text);
+    }
+}
+
+/// A line on stderr; a stderr that is gone is no reason to stop.
+pub fn stderr(text: &str) {
+    let _ = sys::fd::write_all(sys::fd::standard(2), format!("{text}\n").as_bytes());
+}
+
+/// Text on stdout, as it is.
+pub fn stdout(text: &str) {
+    let _ = sys::fd::write_all(sys::fd::standard(1), text.as_bytes());
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The usage text and who we say we are.
+
+/// Rows of the usage: option, text. A row with an empty text is a heading.
+const ROWS: &[(&str, &str)] = &[
+    ("Basic options", ""),
+    ("-a [<name>=]address[:port][,proto]", "Listen here; repeatable. Default :80,HTTP"),
+    ("   [,user=<u>][,group=<g>]", "Owner of a Unix-domain socket (address is a path)"),
+    ("   [,mode=<m>]", "Its mode, octal. proto is HTTP or PROXY"),
+    ("-b none", "No backend"),
+    ("-b [addr[:port]|path]", "One backend, instead of -f"),
+    ("-f vclfile", "VCL to load; repeatable, the last one is used; '' for none"),
+    ("-n dir", "Working directory, or instance name"),
+    ("Documentation options", ""),
+    ("-?", "This text"),
+    ("-V", "Version"),
+    ("-x parameter", "Describe the parameters"),
+    ("-x vsl", "Describe the log records"),
+    ("-x cli", "Describe the CLI commands"),
+    ("-x builtin", "Show the built-in VCL"),
+    ("-x optstring", "Show the option letters"),
+    ("Operations options", ""),
+    ("-F", "Stay in the foreground"),
+    ("-d", "Stay in the foreground with a CLI on stdin; don't start the worker"),
+    ("-T address[:port]", "CLI address; repeatable; 'none' for none"),
+    ("-M address:port", "Connect the CLI to this address; repeatable"),
+    ("-P file", "Pid file; repeatable"),
+    ("-i identity", "Name of this instance"),
+    ("-I clifile", "CLI commands to run at the start"),
+    ("Tuning options", ""),
+    ("-t TTL", "Default TTL (parameter default_ttl)"),
+    ("-p param=value", "Set a parameter; repeatable"),
+    ("-s [name=]kind[,options]", "Store: malloc, default or file; repeatable"),
+    ("-l vsl", "Size of the log in shared memory (parameter vsl_space)"),
+    ("Security options", ""),
+    ("-r param[,param...]", "Protect parameters against the CLI; repeatable"),
+    ("-S secret-file", "Secret for the CLI; 'none' for no authentication"),
+    ("-j jail[,options]", "Jail: unix[,user=][,workuser=][,ccgroup=] or none"),
+    ("Other options", ""),
+    ("-C", "Check the VCL, print it and end"),
+    ("-h kind[,options]", "Accepted; the index of objects has one kind here"),
+    ("-W waiter", "Accepted; waiting for connections has one kind here"),
+];
+
+/// The whole usage text.
+pub fn usage(program: &str) -> String {
+    let mut text = format!("Usage: {program} [options]\n");
+    for (option, what) in ROWS {
+        if what.is_empty() {
+            text.push_str(&format!("\n{option}:\n"));
+        } else {
+            text.push_str(&format!("  {option:<28} # {what}\n"));
+        }
+    }
+    text
+}
+
+/// The version that tools and scripts compare.
+pub const COMPATIBLE_VERSION: &str = "varnish-7.1.1";
+
+/// Our own name and version.
+pub const OWN_VERSION: &str = concat!("Lacquer ", env!("CARGO_PKG_VERSION"));
+
+/// The revision to show: forty hex digits, as scripts that parse the line expect.
+pub const REVISION: &str = match option_env!("LACQUER_REVISION") {
+    Some(revision) => revision,
+    None => "0000000000000000000000000000000000000000",
+};
+
+/// `varnish-7.1.1 revision <sha>`, as in the banner and in log lines.
+pub fn version_string() -> String {
+    format!("{COMPATIBLE_VERSION} revision {REVISION}")
+}
+
+/// What -V prints.
+pub fn version_text(program: &str) -> String {
+    format!(
+        "{program} ({})\nCopyright (c) 2006 Verdens Gang AS\nCopyright (c) 2006-2022 Varnish Software\n\
+         {OWN_VERSION}: an independent implementation, compatible with the version named above\n",
+        version_string()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_in_the_usage() {
+        let text = usage("varnishd");
+        assert!(text.starts_with("Usage: varnishd [options]\n"));
+        for letter in crate::options::OPTSTRING.chars().filter(|c| *c != ':') {
+            assert!(text.contains(&format!("\n  -{letter} ")), "-{letter}");
+        }
+    }
+
+    #[test]
+    fn the_version_reads_like_varnishs() {
+        assert!(version_text("varnishd").starts_with("varnishd (varnish-7.1.1 revision "));
+    }
+}

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The VCLs that are loaded: states, temperatures, labels, dependencies, which one is active. The sources themselves are
+//! checked by `checker`; the worker is told over its CLI.
+//!
+//! ```text
+//! state auto ── goes cold after vcl_cooldown when unused ──▶ warm = false      (a use warms it again)
+//! state warm, cold ── fixed by vcl.state, vcl.load         label ── always warm, points at one VCL
+//! ```
+
+use std::path::PathBuf;
+
+use crate::checker::glob;
+use crate::named;
+use crate::reply::{Reply, Status};
+
+mod list;
+
+/// How the manager reaches the worker.
+pub trait Ask {
+    /// Whether there is a worker to ask.
+    fn is_running(&self) -> bool;
+    /// Sends one line (without its end) and waits for the answer.
+    fn ask(&mut self, line: &str) -> Reply;
+    /// Logs something that should not happen.
+    fn complain(&mut self, text: &str);
+}
+
+/// What an operator asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Warm while in use.
+    Auto,
+    /// Kept cold.
+    Cold,
+    /// Kept warm.
+    Warm,
+    /// No VCL but a name for one.
+    Label,
+}
+
+impl State {
+    /// As the CLI writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Auto => "auto",
+            State::Cold => "cold",
+            State::Warm => "warm",
+            State::Label => "label",
+        }
+    }
+
+    fn parse(text: Option<&str>) -> Result<State, Reply> {
+        match text {
+            Some("auto") => Ok(State::Auto),
+            Some("cold") => Ok(State::Cold),
+            Some("warm") => Ok(State::Warm),
+            _ => Err(Reply::new(Status::Param, "State must be one of auto, cold or warm.")),
+        }
+    }
+}
+
+/// One VCL or label.
+#[derive(Debug)]
+pub struct Prog {
+    name: String,
+    state: State,
+    warm: bool,
+    /// The checked sources; none for a label.
+    file: Option<PathBuf>,
+    /// Names this one refers to: a label its VCL, a VCL the labels it returns to.
+    uses: Vec<String>,
+    /// Since when it could go cold, in monotonic seconds.
+    idle_since: Option<f64>,
+}
+
+/// All of them, in the order of loading.
+#[derive(Debug, Default)]
+pub struct Vcls {
+    progs: Vec<Prog>,
+    active: Option<String>,
+    booted: u32,
+}
+
+/// How many VCLs there may be and what then (parameters max_vcl and max_vcl_handling).
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    /// max_vcl
+    pub most: u32,
+    /// 0 ignore, 1 warn, 2 refuse
+    pub handling: u32,
+}
+
+/// A VCL that passed the checker.
+#[derive(Debug)]
+pub struct Checked {
+    /// The bundle's file, for the worker.
+    pub file: PathBuf,
+    /// Labels it returns to.
+    pub labels: Vec<String>,
+    /// What the compiler had to say.
+    pub warnings: String,
+}
+
+impl Vcls {
+    /// Why the worker can't start; None when it can.
+    pub fn not_startable(&self) -> Option<&'static str> {
+        match (self.progs.is_empty(), &self.active) {
+            (true, _) => Some("No VCL loaded"),
+            (false, None) => Some("No active VCL"),
+            (false, Some(_)) => None,
+        }
+    }
+
+    /// Names of all labels: what `return (vcl(x))` may name.
+    pub fn labels(&self) -> Vec<String> {
+        self.progs.iter().filter(|p| p.state == State::Label).map(|p| p.name.clone()).collect()
+    }
+
+    /// Files that are in use, to remove at exit.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.progs.iter().filter_map(|p| p.file.as_ref())
+    }
+
+    fn at(&self, name: &str) -> Option<usize> {
+        self.progs.iter().position(|p| p.name == name)
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Reply> {
+        check_name(name)?;
+        self.at(name).ok_or_else(|| Reply::new(Status::Param, format!("No VCL named {name} known\n")))
+    }
+
+    /// How many refer to this one.
+    fn users(&self, name: &str) -> Vec<&str> {
+        self.progs.iter().flat_map(|p| p.uses.iter().filter(|used| *used == name).map(|_| p.name.as_str())).collect()
+    }
+
+    fn is_active(&self, at: usize) -> bool {
+        self.active.as_ref() == Some(&self.progs[at].name)
+    }
+
+    fn count(&self) -> u32 {
+        self.progs.iter().filter(|p| p.state != State::Label).count() as u32
+    }
+
+    /// Notes that the VCL may go cold from `now` on, if nothing holds it.
+    fn rest(&mut self, at: usize, now: f64) {
+        let prog = &self.progs[at];
+        let held = self.is_active(at)
+            || prog.state != State::Auto
+            || !prog.warm
+            || !prog.uses.is_empty()
+            || !self.users(&prog.name).is_empty();
+        self.progs[at].idle_since = (!held).then_some(now);
+    }
+
+    /// Whether a new VCL of this name and state may be loaded; the state it gets.
+    pub fn may_load(&self, name: &str, state: Option<&str>, quota: Quota) -> Result<State, Reply> {
+        check_name(name)?;
+        if self.at(name).is_some() {
+            return Err(Reply::new(Status::Param, format!("Already a VCL named {name}")));
+        }
+        if self.count() >= quota.most && quota.handling == 2 {
+            let text = format!(
+                "Too many ({}) VCLs already loaded\n(See max_vcl and max_vcl_handling parameters)",
+                self.count()
+            );
+            return Err(Reply::new(Status::Cant, text));
+        }
+        match state {
+            None => Ok(State::Auto),
+            given => State::parse(given),
+        }
+    }
+
+    /// Adds a checked VCL and gives it to the worker, if there is one. On failure `checked.file` is the caller's again.
+    pub fn load(
+        &mut self,
+        name: &str,
+        state: State,
+        checked: Checked,
+        quota: Quota,
+        now: f64,
+        worker: &mut dyn Ask,
+    ) -> Reply {
+        if let Some(unknown) = checked.labels.iter().find(|label| !self.is_label(label)) {
+            return Reply::new(Status::Param, format!("Not a VCL label: '{unknown}'\nVCL compilation failed"));
+        }
+        for label in &checked.labels {
+            let at = self.at(label).expect("checked above");
+            self.progs[at].idle_since = None;
+        }
+        let mut reply = Reply::new(Status::Ok, checked.warnings);
+        let warm = state != State::Cold;
+        self.progs.push(Prog {
+            name: name.into(),
+            state,
+            warm,
+            file: Some(checked.file),
+            uses: checked.labels,
+            idle_since: None,
+        });
+        if self.count() > quota.most && quota.handling == 1 {
+            reply.text.push_str(&format!(
+                "{} VCLs loaded\nRemember to vcl.discard the old/unused VCLs.\n(See max_vcl and max_vcl_handling parameters)",
+                self.count()
+            ));
+        }
+        let at = self.progs.len() - 1;
+        if worker.is_running() {
+            let answer = worker.ask(&load_line(&self.progs[at]));
+            if !answer.is_ok() {
+                self.progs.pop();
+                return answer;
+            }
+            self.rest(at, now);
+        }
+        reply
+    }
+
+    /// Adds a VCL of the command line; the last one becomes the active one. `only` names it `boot`, else boot0, boot1...
+    pub fn boot_name(&mut self, only: bool) -> String {
+        if only {
+            return "boot".into();
+        }
+        self.booted += 1;
+        format!("boot{}", self.booted - 1)
+    }
+
+    /// Makes a VCL of the command line the active one.
+    pub fn set_active(&mut self, name: &str) {
+        self.active = Some(name.to_string());
+    }
+
+    fn is_label(&self, name: &str) -> bool {
+        self.at(name).is_some_and(|at| self.progs[at].state == State::Label)
+    }
+
+    /// Everything a new worker has to be told, each line after those it depends on; `vcl.use` last.
+    pub fn push_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut told: Vec<&str> = Vec::new();
+        while told.len() < self.progs.len() {
+            let before = told.len();
+            for prog in &self.progs {
+                let ready = prog.uses.iter().all(|used| told.contains(&used.as_str()));
+                if ready && !told.contains(&prog.name.as_str()) {
+                    lines.push(if prog.state == State::Label { label_line(prog) } else { load_line(prog) });
+                    told.push(&prog.name);
+                }
+            }
+            assert!(told.len() > before, "labels and VCLs point in a circle");
+        }
+        if let Some(active) = &self.active {
+            lines.push(format!("vcl.use \"{active}\""));
+        }
+        lines
+    }
+
+    /// `vcl.use`
+    pub fn use_vcl(&mut self, name: &str, now: f64, worker: &mut dyn Ask) -> Result<Reply, Reply> {
+        let at = self.find(name)?;
+        if self.is_active(at) {
+            return Ok(Reply::ok(""));
+        }
+        self.require_warm(at, now, worker)?;
+        if worker.is_running() {
+            let answer = worker.ask(&format!("vcl.use {name}"));
+            if !answer.is_ok() {
+                return Err(answer);
+            }
+        }
+        let old = self.active.replace(name.to_string()).and_then(|old| self.at(&old));
+        self.rest(at, now);
+        if let Some(old) = old {
+            self.rest(old, now);
+        }
+        Ok(Reply::ok(format!("VCL '{name}' now active")))
+    }
+
+    /// `vcl.state`
+    pub fn set_state(
+        &mut self,
+        name: &str,
+        state: Option<&str>,
+        now: f64,
+        worker: &mut dyn Ask,
+    ) -> Result<Reply, Reply> {
+        let at = self.find(name)?;
+        if self.progs[at].state == State::Label {
+            return Err(Reply::new(Status::Param, "Labels are always warm"));
+        }
+        let state = State::parse(state)?;
+        if state == State::Cold {
+            if !self.users(name).is_empty() {
+                return Err(Reply::new(Status::Cant, "A labeled VCL cannot be set cold"));
+            }
+            if self.is_active(at) {
+                return Err(Reply::new(Status::Cant, "Cannot set the active VCL cold."));
+            }
+        }
+        self.change_state(at, state, now, worker)?;
+        Ok(Reply::ok(""))
+    }
+
+    fn change_state(&mut self, at: usize, state: State, now: f64, worker: &mut dyn Ask) -> Result<(), Reply> {
+        if self.progs[at].state == State::Label || self.progs[at].state == state {
+            return Ok(());
+        }
+        let old = std::mem::replace(&mut self.progs[at].state, state);
+        let warm = match state {
+            _ if self.is_active(at) => true,
+            State::Auto | State::Label => self.progs[at].warm,
+            State::Warm => true,
+            State::Cold => false,
+        };
+        match self.tell_temperature(at, warm, worker) {
+            Ok(()) => {
+                self.rest(at, now);
+                Ok(())
+            }
+            Err(answer) => {
+                self.progs[at].state = old;
+                Err(answer)
+            }
+        }
+    }
+
+    fn tell_temperature(&mut self, at: usize, warm: bool, worker: &mut dyn Ask) -> Result<(), Reply> {
+        let prog = &mut self.progs[at];
+        if worker.is_running() {
+            let answer = worker.ask(&format!("vcl.state {} {}{}", prog.name, u8::from(warm), prog.state.word()));
+            if !answer.is_ok() {
+                return Err(answer);
+            }
+        }
+        prog.warm = warm;
+        Ok(())
+    }
+
+    fn require_warm(&mut self, at: usize, now: f64, worker: &mut dyn Ask) -> Result<(), Reply> {
+        let prog = &self.progs[at];
+        if prog.state == State::Cold {
+            let text = format!("VCL '{}' is cold - set to auto or warm first", prog.name);
+            return Err(Reply::new(Status::Cant, text));
+        }
+        self.set_warm(at, true, now, worker)
+    }
+
+    fn set_warm(&mut self, at: usize, warm: bool, now: f64, worker: &mut dyn Ask) -> Result<(), Reply> {
+        if self.progs[at].warm == warm {
+            return Ok(());
+        }
+        match self.progs[at].state {
+            State::Auto | State::Label => {
+                self.progs[at].idle_since = None;
+                let done = self.tell_temperature(at, warm, worker);
+                self.rest(at, now);
+                done
+            }
+            State::Cold | State::Warm => {
+                self.change_state(at, if warm { State::Warm } else { State::Cold }, now, worker)
+            }
+        }
+    }
+
+    /// Lets VCLs go cold that have rested for `cooldown` seconds. Called every now and then.
+    pub fn cool(&mut self, now: f64, cooldown: f64, worker: &mut dyn Ask) {
+        for at in 0..self.progs.len() {
+            let due = self.progs[at].idle_since.is_some_and(|since| since + cooldown < now);
+            if due && let Err(answer) = self.set_warm(at, false, now, worker) {
+                worker.complain(&format!("VCL {} could not go cold: {}", self.progs[at].name, answer.text));
+            }
+        }
+    }
+
+    /// `vcl.label`
+    pub fn label(&mut self, label: &str, target: &str, now: f64, worker: &mut dyn Ask) -> Result<Reply, Reply> {
+        check_name(label)?;
+        let existing = self.at(label);
+        if existing.is_some_and(|at| self.progs[at].state != State::Label) {
+            return Err(Reply::new(Status::Param, format!("{label} is not a label")));
+        }
+        let to = self.find(target)?;
+        if self.progs[to].state == State::Label {
+            return Err(Reply::new(Status::Cant, "VCL labels cannot point to labels"));
+        }
+        if let Some(at) = existing
+            && self.progs[at].uses[0] != target
+        {
+            let mut path = String::new();
+            if self.reaches(target, label, &mut path) {
+                path.push_str(&format!("Pointing label {label} at {target} would create a loop"));
+                return Err(Reply::new(Status::Param, path));
+            }
+        }
+        self.require_warm(to, now, worker)?;
+        let at = match existing {
+            Some(at) => {
+                self.require_warm(at, now, worker)?;
+                let old = std::mem::replace(&mut self.progs[at].uses[0], target.to_string());
+                let old = self.at(&old).expect("a label's VCL can't be discarded before it");
+                self.rest(old, now);
+                at
+            }
+            None => {
+                self.progs.push(Prog {
+                    name: label.into(),
+                    state: State::Label,
+                    warm: true,
+                    file: None,
+                    uses: vec![target.to_string()],
+                    idle_since: None,
+                });
+                self.progs.len() - 1
+            }
+        };
+        self.progs[to].idle_since = None;
+        if worker.is_running() {
+            let answer = worker.ask(&label_line(&self.progs[at]));
+            if !answer.is_ok() {
+                return Err(answer);
+            }
+        }
+        Ok(Reply::ok(""))
+    }
+
+    /// Whether `target` is reached from `from`; the way is described on the way back.
+    fn reaches(&self, from: &str, target: &str, path: &mut String) -> bool {
+        if from == target {
+            return true;
+        }
+        let Some(at) = self.at(from) else { return false };
+        for used in &self.progs[at].uses {
+            if self.reaches(used, target, path) {
+                path.push_str(&match self.progs[at].state {
+                    State::Label => format!("Label {from} points to vcl {used}\n"),
+                    _ => format!("Vcl {from} uses Label {used}\n"),
+                });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// `vcl.discard`: the files of what went, for the caller to remove, and the reply.
+    pub fn discard(&mut self, patterns: &[&str], now: f64, worker: &mut dyn Ask) -> (Vec<PathBuf>, Reply) {
+        let marked = match self.mark(patterns) {
+            Ok(marked) => marked,
+            Err(reply) => return (Vec::new(), reply),
+        };
+        let mut files = Vec::new();
+        // Users before what they use, so that nothing dangles in between.
+        let mut left = marked;
+        while !left.is_empty() {
+            let free = left.iter().position(|name| self.users(name).is_empty());
+            let name = left.remove(free.expect("everything that uses a marked one is marked"));
+            self.remove(&name, now, worker, &mut files);
+        }
+        (files, Reply::ok(""))
+    }
+
+    fn mark(&self, patterns: &[&str]) -> Result<Vec<String>, Reply> {
+        let mut marked: Vec<String> = Vec::new();
+        for pattern in patterns {
+            let before = marked.len();
+            let mut matched = false;
+            for (at, prog) in self.progs.iter().enumerate() {
+                if !glob::matches(pattern.as_bytes(), prog.name.as_bytes()) {
+                    continue;
+                }
+                if self.is_active(at) {
+                    let text = format!("Cannot discard active VCL program {}\n", prog.name);
+                    return Err(Reply::new(Status::Cant, text));
+                }
+                matched = true;
+                if !marked.contains(&prog.name) {
+                    marked.push(prog.name.clone());
+                }
+            }
+            if !matched && before == marked.len() {
+                return Err(Reply::new(Status::Param, format!("No VCL name matches {pattern}\n")));
+            }
+        }
+        for name in &marked {
+            let users = self.users(name);
+            if users.iter().any(|user| !marked.iter().any(|m| m == user)) {
+                return Err(Reply::new(Status::Cant, self.still_used(name, &users)));
+            }
+        }
+        Ok(marked)
+    }
+
+    fn still_used(&self, name: &str, users: &[&str]) -> String {
+        let mut text = match self.is_label(name) {
+            true => format!("Cannot discard VCL label {name}, other VCLs depend on it:\n"),
+            false => format!("Cannot discard labeled VCL program {name}:\n"),
+        };
+        for user in users.iter().take(5) {
+            text.push_str(&format!("\t{user}\n"));
+        }
+        if users.len() > 5 {
+            text.push_str("\t[...]");
+        }
+        text
+    }
+
+    fn remove(&mut self, name: &str, now: f64, worker: &mut dyn Ask, files: &mut Vec<PathBuf>) {
+        let at = self.at(name).expect("marked from this list");
+        let _ = self.change_state(at, State::Cold, now, worker);
+        if worker.is_running() {
+            let answer = worker.ask(&format!("vcl.discard {name}"));
+            if !answer.is_ok() && answer.status != Status::Comms {
+                worker.complain(&format!("VCL {name} could not be discarded: {}", answer.text));
+            }
+        }
+        let prog = self.progs.remove(at);
+        files.extend(prog.file);
+        for used in prog.uses {
+            if let Some(at) = self.at(&used) {
+                self.rest(at, now);
+            }
+        }
+    }
+}
+
+fn load_line(prog: &Prog) -> String {
+    let file = prog.file.as_ref().expect("a VCL that is no label has a file");
+    format!("vcl.load {} {} {}{}", prog.name, file.display(), u8::from(prog.warm), prog.state.word())
+}
+
+fn label_line(prog: &Prog) -> String {
+    format!("vcl.label {} {}", prog.name, prog.uses[0])
+}
+
+fn check_name(name: &str) -> Result<(), Reply> {
+    match named::bad_name_byte(name) {
+        None => Ok(()),
+        Some(byte @ 0x21..0x7f) => {
+            Err(Reply::new(Status::Param, format!("Illegal character in VCL name ('{}')", byte as char)))
+        }
+        Some(byte) => Err(Reply::new(Status::Param, format!("Illegal character in VCL name (0x{byte:02x})"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

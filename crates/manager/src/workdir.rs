@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! -n: the working directory, which is also the current directory of manager and worker.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use sys::user;
+
+use crate::fatal::{Fatal, argument, errno_text};
+use crate::jail::Jail;
+
+/// Where instances live that are named, not placed.
+pub const STATE_DIR: &str = "/var/lib/varnish";
+
+/// The generated secret's file, within the directory.
+pub const SECRET: &str = "_.secret";
+
+/// The directory that -n names: a path when absolute, otherwise an instance under the state directory.
+pub fn path_of(name: Option<&str>) -> PathBuf {
+    // join() with an absolute path is that path.
+    Path::new(STATE_DIR).join(name.filter(|n| !n.is_empty()).unwrap_or("varnishd"))
+}
+
+/// A private directory for -C without -n; its owner removes it.
+pub fn temporary() -> Result<PathBuf, Fatal> {
+    let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    for attempt in 0..100u32 {
+        let path = base.join(format!("varnishd_C_{}_{attempt}", std::process::id()));
+        match DirBuilder::new().mode(0o750).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => {
+                return argument(format!("Cannot create working directory '{}': {}", path.display(), errno_text(&e)));
+            }
+        }
+    }
+    argument(format!("Cannot create a directory in '{}'", base.display()))
+}
+
+/// Makes the directory (its parent must exist), enters it and sees whether files can be made there.
+pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
+    jail.privileged(|| {
+        make_dir(path, 0o755).or_else(|e| {
+            argument(format!("Cannot create working directory '{}': {}", path.display(), errno_text(&e)))
+        })?;
+        if let Some((_, gid)) = jail.manager_ids() {
+            let _ = user::chown(path, None, Some(gid));
+        }
+        std::env::set_current_dir(path).or_else(|e| {
+            argument(format!("Cannot change to working directory '{}': {}", path.display(), errno_text(&e)))
+        })?;
+        let test = Path::new("_.testfile");
+        let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(test);
+        if let Err(e) = made {
+            return argument(format!(
+                "Cannot create test-file in {} ({})\nCheck permissions (or delete old directory)",
+                path.display(),
+                errno_text(&e)
+            ));
+        }
+        let _ = fs::remove_file(test);
+        Ok(())
+    })
+}
+
+fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        done => done,
+    }
+}
+
+/// Makes a directory that belongs to the manager's jail user.
+pub fn make_subdir(path: &Path, jail: &Jail) -> io::Result<()> {
+    jail.privileged(|| {
+        make_dir(path, 0o755)?;
+        match jail.manager_ids() {
+            Some((uid, gid)) => user::chown(path, Some(uid), Some(gid)),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Removes a tree below the working directory, if it's there.
+pub fn remove_tree(path: &Path, jail: &Jail) {
+    let _ = jail.privileged(|| fs::remove_dir_all(path));
+}
+
+/// Writes a new secret of 256 random bytes (mode 0640) and returns its path.
+pub fn make_secret(dir: &Path, jail: &Jail) -> Result<PathBuf, Fatal> {
+    let path = dir.join(SECRET);
+    let write = || -> io::Result<()> {
+        let mut secret = [0; 256];
+        io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut secret)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&path)?;
+        file.write_all(&secret)
+    };
+    match jail.privileged(write) {
+        Ok(()) => Ok(path),
+        Err(e) => argument(format!("Cannot create secret-file in {} ({})", dir.display(), errno_text(&e))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_live_below_the_state_directory() {
+        assert_eq!(path_of(None), Path::new("/var/lib/varnish/varnishd"));
+        assert_eq!(path_of(Some("a")), Path::new("/var/lib/varnish/a"));
+        assert_eq!(path_of(Some("/tmp/x")), Path::new("/tmp/x"));
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about PROXY headers.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn check(line: &str, want: Result<&str, &str>) {
+    let got = match parse(line.as_bytes()) {
+        Ok(Progress::Complete(header)) => Ok(header.log.unwrap()),
+        Ok(Progress::Incomplete) => panic!("{line:?} is whole"),
+        Err(ProxyError::Garbage(text)) => Err(text),
+        Err(other) => Err(format!("{other:?}")),
+    };
+    assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{line:?}");
+}
+
+#[test]
+fn lines_of_version_1() {
+    check("PROXY TCP4 1.2.3.4 5.6.7.8 1234 5678\r\n", Ok("1 1.2.3.4 1234 5.6.7.8 5678"));
+    check("PROXY TCP6 1:f::2 5:a::8 1234 5678\r\nGET", Ok("1 1:f::2 1234 5:a::8 5678"));
+    check("PROXY A B C D\r\n", Err("PROXY1: Too few fields"));
+    check("PROXY UNKNOWN\r\n", Err("PROXY1: Too few fields"));
+    check("PROXY A B C D E F\r\n", Err("PROXY1: Too many fields"));
+    check("PROXY A B C D E\r\n", Err("PROXY1: Wrong TCP[46] field"));
+    check("PROXY TCP4 B C D E\r\n", Err("PROXY1: Cannot resolve source address"));
+    check("PROXY TCP4 1.2.3.4 D 1234 E\r\n", Err("PROXY1: Cannot resolve destination address"));
+    check("PROXY TCP4 ::1 ::1 1 2\r\n", Err("PROXY1: Cannot resolve source address"));
+    check("PROXY TCP4 1.2.3.4 5.6.7.8 65536 1\r\n", Err("PROXY1: Cannot resolve source address"));
+    check("PROXY TCP4 1.2.3.4 5.6.7.8 +1 1\r\n", Err("PROXY1: Cannot resolve source address"));
+    check("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n", Err("NotProxy"));
+    check("PROXYX TCP4 1.2.3.4 5.6.7.8 1 2\r\n", Err("NotProxy"));
+    check("XYZ\r\n", Err("NotProxy"));
+    check(&format!("PROXY {}\r\n", "x".repeat(110)), Err("Overflow"));
+}
+
+fn v2(command: u8, family: u8, payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() as u16).to_be_bytes();
+    [V2_SIGNATURE, &[command, family], &len, payload].concat()
+}
+
+#[test]
+fn headers_of_version_2_that_say_nothing() {
+    let header = |bytes: &[u8]| match parse(bytes) {
+        Ok(Progress::Complete(header)) => header,
+        other => panic!("{other:?}"),
+    };
+    let local = header(&v2(0x20, 0x11, b"whatever"));
+    assert_eq!((local.log.as_deref(), local.ends), (Some("2 local local local local"), None));
+    let unspec = header(&v2(0x21, 0x00, b""));
+    assert_eq!(unspec.ignored.as_deref(), Some("PROXY2: Ignoring UNSPEC|UNSPEC addresses"));
+    let udp = header(&v2(0x21, 0x12, &[0; 12]));
+    assert_eq!(udp.ignored.as_deref(), Some("PROXY2: Ignoring unsupported protocol (0x12)"));
+    let short = header(&v2(0x21, 0x21, &[0; 12]));
+    assert_eq!(short.ignored.as_deref(), Some("PROXY2: Ignoring short IPv6 addresses (12)"));
+}
+
+#[test]
+fn headers_of_version_2_that_are_refused() {
+    let error = |text: &str| Err(ProxyError::Garbage(text.to_owned()));
+    assert_eq!(parse(&v2(0x31, 0x11, &[0; 12])), error("PROXY2: bad version (3)"));
+    assert_eq!(parse(&v2(0x22, 0x11, &[0; 12])), error("PROXY2: bad command (2)"));
+    assert_eq!(parse(&v2(0x21, 0x11, &[0; 1025])), Err(ProxyError::Overflow));
+    assert_eq!(ProxyError::Overflow.close(), SessClose::RxOverflow);
+}
+
+fn any_ends() -> impl Strategy<Value = Ends> {
+    let end = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(|(ip, port)| SocketAddr::new(ip, port));
+    (end.clone(), end).prop_map(|(source, destination)| Ends { source, destination })
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(ends in any_ends(), authority in "[a-z.]{0,20}") {
+        let same = ends.same_family();
+        let mut one = Vec::new();
+        write_v1(&ends, &mut one);
+        let mut two = Vec::new();
+        write_v2(&ends, Some(&authority), &mut two);
+        for (wire, is_v2) in [(one, false), (two, true)] {
+            for end in 0..wire.len() {
+                prop_assert_eq!(parse(&wire[..end]), Ok(Progress::Incomplete), "{} of {}", end, wire.len());
+            }
+            let Ok(Progress::Complete(header)) = parse(&wire) else { panic!("{wire:?}") };
+            prop_assert_eq!(header.consumed, wire.len());
+            prop_assert_eq!(header.ends, Some(same));
+            let found = tlv(&header.tlvs, 2).unwrap_or_default();
+            prop_assert_eq!(found, if is_v2 { authority.as_bytes() } else { b"" });
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300), family: u8) {
+        let _ = parse(&bytes);
+        let _ = parse(&v2(0x21, family & 0x33, &bytes));
+        let _ = parse(&[b"PROXY TCP4 ", &bytes[..]].concat());
+        let _ = tlv(&bytes, family);
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Version 1: a line of text.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Ends, Header, MAX_V1_LINE, Progress, ProxyError, garbage};
+
+/// Parses a line that begins with the signature.
+pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
+    let Some(lf) = input.iter().take(MAX_V1_LINE).position(|&c| c == b'\n') else {
+        return if input.len() >= MAX_V1_LINE { Err(ProxyError::Overflow) } else { Ok(Progress::Incomplete) };
+    };
+    let line = &input[..lf];
+    let Some(line) = line.strip_suffix(b"\r").filter(|l| !l.contains(&b'\r')) else {
+        return Err(ProxyError::NotProxy);
+    };
+    let Ok(line) = std::str::from_utf8(line) else { return Err(ProxyError::NotProxy) };
+    let mut words = line.split(' ');
+    if words.next() != Some("PROXY") {
+        return Err(ProxyError::NotProxy);
+    }
+    let fields: Vec<&str> = words.collect();
+    let [family, source_ip, destination_ip, source_port, destination_port] = fields[..] else {
+        return garbage(if fields.len() < 5 { "PROXY1: Too few fields" } else { "PROXY1: Too many fields" });
+    };
+    let v6 = match family {
+        "TCP4" => false,
+        "TCP6" => true,
+        _ => return garbage("PROXY1: Wrong TCP[46] field"),
+    };
+    let Some(source) = address(source_ip, source_port, v6) else {
+        return garbage("PROXY1: Cannot resolve source address");
+    };
+    let Some(destination) = address(destination_ip, destination_port, v6) else {
+        return garbage("PROXY1: Cannot resolve destination address");
+    };
+    Ok(Progress::Complete(Header {
+        consumed: lf + 1,
+        ends: Some(Ends { source, destination }),
+        log: Some(format!("1 {source_ip} {source_port} {destination_ip} {destination_port}")),
+        ..Header::default()
+    }))
+}
+
+fn address(ip: &str, port: &str, v6: bool) -> Option<SocketAddr> {
+    let ip: IpAddr = ip.parse().ok().filter(|ip: &IpAddr| ip.is_ipv6() == v6)?;
+    let digits = !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit());
+    digits.then(|| port.parse().ok())?.map(|port| SocketAddr::new(ip, port))
+}
+
+/// Writes a version 1 header.
+pub fn write(ends: &Ends, out: &mut Vec<u8>) {
+    let Ends { source, destination } = ends.same_family();
+    let family = if source.is_ipv4() { 4 } else { 6 };
+    write!(out, "PROXY TCP{family} {} {} {} {}\r\n", source.ip(), destination.ip(), source.port(), destination.port())
+        .expect("a Vec takes every write");
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Facts about streams.
+
+use super::*;
+
+fn pair() -> (Stream, Stream) {
+    let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+    let stream = |s: std::os::unix::net::UnixStream| Stream::from_bare(Bare::from_fd(s.into()).unwrap()).unwrap();
+    (stream(a), stream(b))
+}
+
+fn soon(ms: u64) -> Option<Instant> {
+    Some(Instant::now() + Duration::from_millis(ms))
+}
+
+#[test]
+fn bytes_go_through_and_the_end_is_zero() {
+    rt::run(async {
+        let (a, b) = pair();
+        a.write_all_vectored(&mut [IoSlice::new(b""), IoSlice::new(b"hel"), IoSlice::new(b"lo")], Duration::ZERO, None)
+            .await
+            .unwrap();
+        a.shutdown_write();
+        let mut got = Vec::with_capacity(16);
+        while b.read_buf(&mut got, soon(5000)).await.unwrap() > 0 {}
+        assert_eq!(got, b"hello");
+        assert!(matches!(b.try_read_buf(&mut Vec::new()), Err(e) if e.kind() == ErrorKind::InvalidInput));
+        assert_eq!(b.peer().log_text(), "0.0.0.0 0");
+    })
+    .unwrap();
+}
+
+#[test]
+fn deadlines_end_reads_and_writes() {
+    rt::run(async {
+        let (a, b) = pair();
+        assert!(matches!(b.read(&mut [0; 4], soon(1)).await, Err(IoError::Timeout)));
+        let much = vec![0; 8 << 20];
+        assert!(matches!(a.write_all(&much, soon(1)).await, Err(IoError::Timeout)));
+        let idle = a.write_all_vectored(&mut [IoSlice::new(&much)], Duration::from_millis(1), None).await;
+        assert!(matches!(idle, Err(IoError::Timeout)));
+        drop(b);
+        assert!(matches!(a.write_all(b"x", None).await, Err(IoError::Closed)));
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_idle_connection_tells_what_waits_on_it() {
+    rt::run(async {
+        let (a, b) = pair();
+        assert_eq!(a.pending(), Pending::Nothing);
+        b.write_all(b"x", None).await.unwrap();
+        assert_eq!(a.pending(), Pending::Data);
+        a.read(&mut [0; 4], None).await.unwrap();
+        let bare = a.into_bare().unwrap();
+        assert_eq!(bare.pending(), Pending::Nothing);
+        drop(b);
+        assert_eq!(bare.pending(), Pending::Closed);
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_stream_moves_between_runtimes() {
+    let (mine, theirs) = rt::run(async {
+        let (a, b) = pair();
+        (a.into_bare().unwrap(), b.into_bare().unwrap())
+    })
+    .unwrap();
+    let other = std::thread::spawn(move || {
+        rt::run(async { Stream::from_bare(theirs).unwrap().write_all(b"moved", None).await.unwrap() }).unwrap();
+    });
+    rt::run(async {
+        let mut got = [0; 5];
+        let n = Stream::from_bare(mine).unwrap().read(&mut got, soon(5000)).await.unwrap();
+        assert_eq!(&got[..n], b"moved");
+    })
+    .unwrap();
+    other.join().unwrap();
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How much of the machine this process may use: CPU affinity, cgroup quota, cgroup memory limit.
+
+use std::fs;
+
+/// CPUs that affinity and the cgroup's quota leave us, rounded up, at least 1.
+pub fn usable() -> usize {
+    let by_affinity = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))
+        .map(|set| (0..nix::sched::CpuSet::count()).filter(|&i| set.is_set(i).unwrap_or(false)).count())
+        .unwrap_or(1);
+    let by_quota = quota().map_or(usize::MAX, |cpus| (cpus.ceil() as usize).max(1));
+    by_affinity.min(by_quota).max(1)
+}
+
+fn quota() -> Option<f64> {
+    let text = fs::read_to_string("/sys/fs/cgroup/cpu.max").ok()?;
+    parse_cpu_max(&text)
+}
+
+/// `cpu.max` holds "quota period" in microseconds, or "max period".
+fn parse_cpu_max(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let quota: f64 = words.next()?.parse().ok()?;
+    let period: f64 = words.next()?.parse().ok()?;
+    (period > 0.0).then_some(quota / period)
+}
+
+/// Memory limit of the cgroup in bytes, when there is one (version 2, then 1).
+pub fn memory_limit() -> Option<u64> {
+    let v2 = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let text = v2.or_else(|| fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes").ok())?;
+    // Version 1 says "no limit" with a number near 2^63.
+    text.trim().parse().ok().filter(|&limit: &u64| limit < 1 << 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_max_is_quota_over_period() {
+        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(parse_cpu_max("max 100000\n"), None);
+        assert!(usable() >= 1);
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Descriptors: inheritance, pipes, socket pairs, nonblocking mode.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+/// Takes possession of a descriptor that this process inherited at exec, by its number, and marks it close-on-exec.
+///
+/// Call it once for each number: a second owner would close a descriptor under the first one. It is an error (EBADF)
+/// when no such descriptor is open; 0, 1 and 2 are refused.
+pub fn inherit(raw: RawFd) -> io::Result<OwnedFd> {
+    if raw < 3 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: fcntl on any number is defined; a number that isn't open gives EBADF.
+    if unsafe { libc::fcntl(raw, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the number is open (checked above); by the contract of this function nobody else in this process owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Whether the descriptor survives exec.
+pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
+    let flag = if inheritable { FdFlag::empty() } else { FdFlag::FD_CLOEXEC };
+    fcntl(fd, FcntlArg::F_SETFD(flag))?;
+    Ok(())
+}
+
+/// Switches nonblocking mode of the open file description (shared with whoever inherited it).
+pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
+    let fd = fd.as_fd();
+    let mut flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+    flags.set(OFlag::O_NONBLOCK, on);
+    fcntl(fd, FcntlArg::F_SETFL(flags))?;
+    Ok(())
+}
+
+/// A duplicate with close-on-exec set, numbered 3 or above.
+pub fn duplicate(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let raw = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(3))?;
+    // SAFETY: F_DUPFD_CLOEXEC has just made this descriptor; nobody else knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// A connected pair of stream sockets, close-on-exec.
+pub fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?)
+}
+
+/// A pipe (read end, write end), close-on-exec.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
+}
+
+/// Reads what is there into `buf`: 0 is end of file. Interrupted calls are repeated.
+pub fn read(fd: impl AsFd, buf: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match nix::unistd::read(fd.as_fd(), buf) {
+            Err(nix::Error::EINTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// Writes what fits. Interrupted calls are repeated.
+pub fn write(fd: impl AsFd, buf: &[u8]) -> io::Result<usize> {
+    loop {
+        match nix::unistd::write(fd.as_fd(), buf) {
+            Err(nix::Error::EINTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// Writes everything, waiting when the descriptor is nonblocking and full.
+pub fn write_all(fd: impl AsFd, mut buf: &[u8]) -> io::Result<()> {
+    let fd = fd.as_fd();
+    while !buf.is_empty() {
+        match write(fd, buf) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => buf = &buf[n..],
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                wait(fd, Want::Write, None)?;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Bytes, a connection, or end of file.
+    Read,
+    /// Room to write.
+    Write,
+}
+
+/// Waits until the descriptor is ready, hung up or in error; false when `timeout` passed first.
+pub fn wait(fd: impl AsFd, want: Want, timeout: Option<std::time::Duration>) -> io::Result<bool> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let flags = match want {
+        Want::Read => PollFlags::POLLIN,
+        Want::Write => PollFlags::POLLOUT,
+    };
+    let deadline = timeout.map(|t| std::time::Instant::now() + t);
+    loop {
+        let left = match deadline {
+            None => PollTimeout::NONE,
+            Some(at) => {
+                let left = at.saturating_duration_since(std::time::Instant::now());
+                PollTimeout::try_from(left.as_millis().min(i32::MAX as u128) as i32).unwrap_or(PollTimeout::MAX)
+            }
+        };
+        match poll(&mut [PollFd::new(fd.as_fd(), flags)], left) {
+            Err(nix::Error::EINTR) => {}
+            done => return Ok(done? > 0),
+        }
+    }
+}
+
+/// Closes every descriptor from `first` on that isn't close-on-exec safe to keep: all of them. For the very start of a
+/// program, before anything was opened.
+pub fn close_from(first: RawFd) {
+    assert!(first >= 3, "standard descriptors are not closed here");
+    // SAFETY: close_range touches only the descriptor table; the caller runs this before it owns a descriptor in the range.
+    let rc = unsafe { libc::syscall(libc::SYS_close_range, first as u32, u32::MAX, 0u32) };
+    if rc != 0 {
+        for raw in first..4096 {
+            // SAFETY: as above; numbers that aren't open give EBADF.
+            unsafe { libc::close(raw) };
+        }
+    }
+}
+
+/// Makes a standard descriptor (0, 1 or 2) refer to `to`.
+pub fn replace_standard(number: RawFd, to: impl AsFd) -> io::Result<()> {
+    assert!((0..3).contains(&number), "only standard descriptors are replaced");
+    // SAFETY: dup2 onto a standard descriptor; std never closes these and tolerates what they refer to.
+    if unsafe { libc::dup2(to.as_fd().as_raw_fd(), number) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Makes a standard descriptor refer to /dev/null.
+pub fn null_standard(number: RawFd) -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    replace_standard(number, null.as_fd())
+}
+
+/// The standard descriptors, borrowed for the life of the process.
+pub fn standard(number: RawFd) -> BorrowedFd<'static> {
+    assert!((0..3).contains(&number), "only standard descriptors are lent");
+    // SAFETY: std opens missing standard descriptors before main, and nothing in this program closes them.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Waits until at least one of the descriptors is ready (or hung up, or in error) and says which; all false when
+/// `timeout` passed first.
+pub fn wait_any(wants: &[(BorrowedFd<'_>, Want)], timeout: Option<std::time::Duration>) -> io::Result<Vec<bool>> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds: Vec<PollFd<'_>> = wants
+        .iter()
+        .map(|(fd, want)| PollFd::new(*fd, if *want == Want::Read { PollFlags::POLLIN } else { PollFlags::POLLOUT }))
+        .collect();
+    // Rounded up, so that a timer is due when its time has passed.
+    let timeout = match timeout {
+        None => PollTimeout::NONE,
+        Some(t) => {
+            PollTimeout::try_from(t.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32).unwrap_or(PollTimeout::MAX)
+        }
+    };
+    match poll(&mut fds, timeout) {
+        Ok(_) => Ok(fds.iter().map(|fd| fd.revents().is_some_and(|r| !r.is_empty())).collect()),
+        Err(nix::Error::EINTR) => Ok(vec![false; wants.len()]),
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Resource limits, the out-of-memory score, process attributes.
+
+use std::ffi::CString;
+use std::io;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises the number of open files to the hard limit, or beyond it when root may; returns the limit now in force.
+pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if hard < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_ok() {
+        return Ok(wanted);
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    Ok(hard)
+}
+
+/// Allows core files as far as the hard limit does (true), or none.
+pub fn set_core_files(allowed: bool) -> io::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
+    Ok(setrlimit(Resource::RLIMIT_CORE, if allowed { hard } else { 0 }, hard)?)
+}
+
+/// How readily the kernel picks this process when memory runs out: -1000 (never) to 1000. Without permission: an error,
+/// which callers may ignore.
+pub fn set_oom_score(score: i32) -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", score.to_string())
+}
+
+/// Lets a process that changed its user dump core.
+pub fn set_dumpable(on: bool) -> io::Result<()> {
+    Ok(nix::sys::prctl::set_dumpable(on)?)
+}
+
+/// The name that `ps -o comm` and `top` show for the calling thread; at most 15 bytes count.
+pub fn set_thread_name(name: &str) -> io::Result<()> {
+    Ok(nix::sys::prctl::set_name(&CString::new(name)?)?)
+}
+
+/// Asks for `signal` when the parent ends. Void after a change of credentials: call it last.
+pub fn die_with_parent(signal: i32) -> io::Result<()> {
+    let signal = nix::sys::signal::Signal::try_from(signal)?;
+    Ok(nix::sys::prctl::set_pdeathsig(signal)?)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Pid files: decimal pid without a newline, locked as long as the owner lives.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// An open, locked pid file. The lock goes with the value (or the process).
+#[derive(Debug)]
+pub struct PidFile {
+    file: Flock<File>,
+    path: PathBuf,
+}
+
+/// Why a pid file can't be had.
+#[derive(Debug)]
+pub enum PidFileError {
+    /// Another process holds it; its pid if the file shows one.
+    Running(Option<i32>),
+    /// Not to be opened or locked.
+    Io(io::Error),
+}
+
+impl PidFile {
+    /// Opens (creates) and locks the file; nothing is written yet.
+    pub fn open(path: &Path, mode: u32) -> Result<PidFile, PidFileError> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(mode);
+        let file = options.open(path).map_err(PidFileError::Io)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => Ok(PidFile { file, path: path.to_path_buf() }),
+            Err((mut file, Errno::EWOULDBLOCK)) => {
+                let mut text = String::new();
+                let _ = file.read_to_string(&mut text);
+                Err(PidFileError::Running(text.trim().parse().ok()))
+            }
+            Err((_, errno)) => Err(PidFileError::Io(errno.into())),
+        }
+    }
+
+    /// Writes this process's pid.
+    pub fn write(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(std::process::id().to_string().as_bytes())
+    }
+
+    /// Removes the file, if the path still names ours, and unlocks.
+    pub fn remove(self) {
+        let same = match (self.file.metadata(), std::fs::metadata(&self.path)) {
+            (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
+            _ => false,
+        };
+        if same {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Starting, watching and ending child processes: the own executable is opened once and started again from that
+//! descriptor, so that replacing the file on disk can't mix two versions.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+
+/// This program's executable, held open.
+#[derive(Debug)]
+pub struct Executable(OwnedFd);
+
+impl Executable {
+    /// Opens the executable that this process runs.
+    pub fn open_self() -> io::Result<Executable> {
+        Ok(Executable(File::open("/proc/self/exe")?.into()))
+    }
+}
+
+/// Who the child shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// User, real, effective and saved.
+    pub uid: u32,
+    /// Group, likewise.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// A child to be: everything that is set up between fork and exec.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    exe: &'a Executable,
+    argv: Vec<CString>,
+    standard: [Option<BorrowedFd<'a>>; 3],
+    keep: Vec<BorrowedFd<'a>>,
+    cwd: Option<CString>,
+    credentials: Option<Credentials>,
+    umask: Option<u32>,
+    cpu_seconds: Option<u64>,
+    memory_bytes: Option<u64>,
+    oom_score: Option<i32>,
+    new_group: bool,
+}
+
+fn c_string(text: &OsStr) -> io::Result<CString> {
+    Ok(CString::new(text.as_bytes())?)
+}
+
+impl<'a> Spawn<'a> {
+    /// A child that runs `exe` under the name `argv0`. Standard descriptors are inherited unless set.
+    pub fn new(exe: &'a Executable, argv0: impl AsRef<OsStr>) -> io::Result<Spawn<'a>> {
+        Ok(Spawn {
+            exe,
+            argv: vec![c_string(argv0.as_ref())?],
+            standard: [None; 3],
+            keep: Vec::new(),
+            cwd: None,
+            credentials: None,
+            umask: None,
+            cpu_seconds: None,
+            memory_bytes: None,
+            oom_score: None,
+            new_group: false,
+        })
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> io::Result<Self> {
+        self.argv.push(c_string(arg.as_ref())?);
+        Ok(self)
+    }
+
+    /// Sets a standard descriptor (0, 1, 2).
+    pub fn standard(mut self, number: usize, fd: BorrowedFd<'a>) -> Self {
+        self.standard[number] = Some(fd);
+        self
+    }
+
+    /// Lets the child inherit this descriptor under its own number (which must be 3 or more).
+    pub fn keep(mut self, fd: BorrowedFd<'a>) -> Self {
+        assert!(fd.as_raw_fd() >= 3, "standard descriptors are set with `standard`");
+        self.keep.push(fd);
+        self
+    }
+
+    /// Changes the directory.
+    pub fn cwd(mut self, dir: PathBuf) -> io::Result<Self> {
+        self.cwd = Some(c_string(dir.as_os_str())?);
+        Ok(self)
+    }
+
+    /// Changes user and groups before exec; needs real user id 0.
+    pub fn credentials(mut self, credentials: Option<Credentials>) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// Sets the file creation mask.
+    pub fn umask(mut self, mask: u32) -> Self {
+        self.umask = Some(mask);
+        self
+    }
+
+    /// Limits CPU time; the child gets SIGXCPU, a second later SIGKILL.
+    pub fn cpu_seconds(mut self, seconds: u64) -> Self {
+        self.cpu_seconds = Some(seconds);
+        self
+    }
+
+    /// Limits the address space.
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets the out-of-memory score (errors ignored: it needs permission to go down).
+    pub fn oom_score(mut self, score: i32) -> Self {
+        self.oom_score = Some(score);
+        self
+    }
+
+    /// Puts the child into a process group of its own, away from the terminal's Ctrl-C.
+    pub fn new_group(mut self) -> Self {
+        self.new_group = true;
+        self
+    }
+
+    /// Forks and execs. What fails after the fork makes the child exit with status 127 and a line on its stderr.
+    ///
+    /// Call it while the process has one thread.
+    pub fn start(self) -> io::Result<Child> {
+        // SAFETY: one thread only (contract): no lock can be held by a thread that doesn't exist in the child.
+        match unsafe { fork() }? {
+            ForkResult::Parent { child } => Ok(Child { pid: child }),
+            ForkResult::Child => {
+                let error = self.become_child();
+                let text = format!("exec failed: {error}\n");
+                let _ = crate::fd::write_all(crate::fd::standard(2), text.as_bytes());
+                // SAFETY: ends the child without running the parent's exit handlers.
+                unsafe { libc::_exit(127) }
+            }
+        }
+    }
+
+    fn become_child(&self) -> io::Error {
+        match self.prepare() {
+            Ok(()) => {}
+            Err(e) => return e,
+        }
+        let mut argv: Vec<*const libc::c_char> = self.argv.iter().map(|a| a.as_ptr()).collect();
+        argv.push(std::ptr::null());
+        // SAFETY: argv is a NULL-terminated array of NUL-terminated strings that live in `self`; environ is libc's own
+        // and nothing changes it in this one-threaded process.
+        unsafe { libc::fexecve(self.exe.0.as_raw_fd(), argv.as_ptr(), environ) };
+        io::Error::last_os_error()
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        crate::signal::default(libc::SIGPIPE)?;
+        crate::signal::default(libc::SIGHUP)?;
+        crate::signal::unblock_all()?;
+        if self.new_group {
+            nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        }
+        for fd in &self.keep {
+            crate::fd::set_inheritable(fd, true)?;
+        }
+        for (number, fd) in self.standard.iter().enumerate() {
+            if let Some(fd) = fd {
+                crate::fd::replace_standard(number as RawFd, fd)?;
+            }
+        }
+        if let Some(score) = self.oom_score {
+            let _ = crate::limits::set_oom_score(score);
+        }
+        if let Some(dir) = &self.cwd {
+            nix::unistd::chdir(dir.as_c_str())?;
+        }
+        self.apply_credentials()?;
+        if let Some(mask) = self.umask {
+            nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+        }
+        use nix::sys::resource::{Resource, setrlimit};
+        if let Some(seconds) = self.cpu_seconds {
+            setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
+        }
+        if let Some(bytes) = self.memory_bytes {
+            setrlimit(Resource::RLIMIT_AS, bytes, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn apply_credentials(&self) -> io::Result<()> {
+        use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+        let Some(to) = &self.credentials else { return Ok(()) };
+        if !nix::unistd::geteuid().is_root() {
+            nix::unistd::seteuid(Uid::from_raw(0))?;
+        }
+        let groups: Vec<Gid> = to.groups.iter().copied().map(Gid::from_raw).collect();
+        setgroups(&groups)?;
+        let (uid, gid) = (Uid::from_raw(to.uid), Gid::from_raw(to.gid));
+        setresgid(gid, gid, gid)?;
+        Ok(setresuid(uid, uid, uid)?)
+    }
+}
+
+unsafe extern "C" {
+    static environ: *const *const libc::c_char;
+}
+
+/// A started child. It isn't ended when dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    pid: Pid,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By a signal; true when it left a core file.
+    Signal(i32, bool),
+}
+
+impl Child {
+    /// Process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// Sends a signal. A child that has gone already is no error.
+    pub fn kill(&self, signal: i32) -> io::Result<()> {
+        let signal = nix::sys::signal::Signal::try_from(signal)?;
+        match nix::sys::signal::kill(self.pid, signal) {
+            Err(nix::Error::ESRCH) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
+    /// How it ended, without waiting: None while it lives.
+    pub fn try_wait(&self) -> io::Result<Option<Exit>> {
+        self.wait_with(Some(WaitPidFlag::WNOHANG))
+    }
+
+    /// Waits for the end.
+    pub fn wait(&self) -> io::Result<Exit> {
+        loop {
+            if let Some(exit) = self.wait_with(None)? {
+                return Ok(exit);
+            }
+        }
+    }
+
+    fn wait_with(&self, flags: Option<WaitPidFlag>) -> io::Result<Option<Exit>> {
+        loop {
+            return match waitpid(self.pid, flags) {
+                Err(nix::Error::EINTR) => continue,
+                Ok(WaitStatus::Exited(_, status)) => Ok(Some(Exit::Status(status))),
+                Ok(WaitStatus::Signaled(_, signal, core)) => Ok(Some(Exit::Signal(signal as i32, core))),
+                Ok(_) => Ok(None),
+                Err(e) => Err(e.into()),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_cannot_exec_says_127() {
+        // /dev/null stands for an executable that can't be run.
+        let exe = Executable(File::open("/dev/null").unwrap().into());
+        let null = File::create("/dev/null").unwrap();
+        let child = Spawn::new(&exe, "x").unwrap().standard(2, std::os::fd::AsFd::as_fd(&null)).start().unwrap();
+        assert_eq!(child.wait().unwrap(), Exit::Status(127));
+    }
+}

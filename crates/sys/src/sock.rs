@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Listening sockets and their names.
+//!
+//! A TCP address gets a group of sockets, one per runtime. The first is bound without SO_REUSEPORT, so that a second
+//! instance is refused with EADDRINUSE; then the option is set on it and the other members are bound.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+/// Errno of an address family that this machine doesn't have (EAFNOSUPPORT).
+pub const NO_SUCH_FAMILY: i32 = libc::EAFNOSUPPORT;
+
+/// The longest path of a Unix-domain socket, in bytes.
+pub const LONGEST_UNIX_PATH: usize = 107;
+
+/// A socket's local or remote name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// TCP.
+    Inet(SocketAddr),
+    /// Unix domain, by path (empty when unnamed).
+    Unix(PathBuf),
+}
+
+/// Binds `members` (at least 1) TCP sockets to one address. Port 0 picks a free port, the same for all. They don't listen
+/// yet. The flag IPV6_V6ONLY is set on IPv6 sockets, as separate sockets serve IPv4.
+pub fn bind_tcp_group(addr: SocketAddr, members: usize) -> io::Result<Vec<OwnedFd>> {
+    let first = tcp_socket(addr)?;
+    first.bind(&addr.into())?;
+    let bound = first.local_addr()?;
+    let mut group = Vec::with_capacity(members.max(1));
+    if members > 1 {
+        // Only from here on may others of our user share the address.
+        first.set_reuse_port(true)?;
+    }
+    group.push(OwnedFd::from(first));
+    for _ in 1..members {
+        let member = tcp_socket(addr)?;
+        member.set_reuse_port(true)?;
+        member.bind(&bound)?;
+        group.push(member.into());
+    }
+    Ok(group)
+}
+
+fn tcp_socket(addr: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// Binds a Unix-domain socket, replacing a socket file that is there already, and sets its owner and mode when asked.
+pub fn bind_unix(path: &Path, uid: Option<u32>, gid: Option<u32>, mode: Option<u32>) -> io::Result<OwnedFd> {
+    let addr = SockAddr::unix(path)?;
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if std::os::unix::fs::FileTypeExt::is_socket(&meta.file_type()) => std::fs::remove_file(path)?,
+        Ok(_) => return Err(io::Error::from_raw_os_error(libc::EADDRINUSE)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&addr)?;
+    if let Some(mode) = mode {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    if uid.is_some() || gid.is_some() {
+        crate::user::chown(path, uid, gid)?;
+    }
+    Ok(socket.into())
+}
+
+/// Starts listening (again, to change the depth).
+pub fn listen(fd: impl AsFd, depth: i32) -> io::Result<()> {
+    SockRef::from(&fd).listen(depth)
+}
+
+/// Takes a waiting connection, close-on-exec; None when there is none and the listener is nonblocking.
+pub fn accept(fd: impl AsFd) -> io::Result<Option<(OwnedFd, Name)>> {
+    match SockRef::from(&fd).accept() {
+        Ok((socket, addr)) => Ok(Some((socket.into(), name_of(&addr)?))),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// A TCP connection with a time limit.
+pub fn connect_tcp(addr: SocketAddr, timeout: std::time::Duration) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.connect_timeout(&addr.into(), timeout)?;
+    Ok(socket.into())
+}
+
+/// Starts a nonblocking TCP connection; it is made (or has failed, see `take_error`) when the socket is writable.
+pub fn start_connect_tcp(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&addr.into()) {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(e) => return Err(e),
+    }
+    Ok(socket.into())
+}
+
+/// The pending error of a socket, if any.
+pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
+    SockRef::from(&fd).take_error()
+}
+
+/// The local name.
+pub fn local_name(fd: impl AsFd) -> io::Result<Name> {
+    name_of(&SockRef::from(&fd).local_addr()?)
+}
+
+/// The peer's name.
+pub fn peer_name(fd: impl AsFd) -> io::Result<Name> {
+    name_of(&SockRef::from(&fd).peer_addr()?)
+}
+
+fn name_of(addr: &SockAddr) -> io::Result<Name> {
+    if let Some(inet) = addr.as_socket() {
+        return Ok(Name::Inet(inet));
+    }
+    if addr.is_unix() {
+        return Ok(Name::Unix(addr.as_pathname().map(Path::to_path_buf).unwrap_or_default()));
+    }
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_group_on_the_same_address_is_refused() {
+        let group = bind_tcp_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        for fd in &group {
+            listen(fd, 16).unwrap();
+        }
+        let Name::Inet(addr) = local_name(&group[2]).unwrap() else { panic!("TCP has an inet name") };
+        let error = bind_tcp_group(addr, 3).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Users, groups and the credentials of this process.
+
+use std::io;
+
+use nix::unistd::{Gid, Group, Uid, User};
+
+/// A user as the system knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+}
+
+/// A user by name.
+pub fn user(name: &str) -> Option<Account> {
+    let user = User::from_name(name).ok()??;
+    Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+}
+
+/// A user by number.
+pub fn user_by_id(uid: u32) -> Option<Account> {
+    let user = User::from_uid(Uid::from_raw(uid)).ok()??;
+    Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+}
+
+/// A group's number by name.
+pub fn group(name: &str) -> Option<u32> {
+    Some(Group::from_name(name).ok()??.gid.as_raw())
+}
+
+/// A group's number, checked to exist.
+pub fn group_by_id(gid: u32) -> Option<u32> {
+    Some(Group::from_gid(Gid::from_raw(gid)).ok()??.gid.as_raw())
+}
+
+/// Real user id 0.
+pub fn is_root() -> bool {
+    nix::unistd::getuid().is_root()
+}
+
+/// Supplementary groups of this process.
+pub fn own_groups() -> io::Result<Vec<u32>> {
+    Ok(nix::unistd::getgroups()?.into_iter().map(Gid::as_raw).collect())
+}
+
+/// Sets the effective user and group, keeping real and saved ids: the way back to root stays open.
+/// To become root again pass (0, 0).
+pub fn set_effective(uid: u32, gid: u32) -> io::Result<()> {
+    // Root first, or the group can't be changed; the user last, for the same reason.
+    if !nix::unistd::geteuid().is_root() {
+        nix::unistd::seteuid(Uid::from_raw(0))?;
+    }
+    nix::unistd::setegid(Gid::from_raw(gid))?;
+    nix::unistd::seteuid(Uid::from_raw(uid))?;
+    Ok(())
+}
+
+/// Changes owner and group of a file.
+pub fn chown(path: &std::path::Path, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    Ok(nix::unistd::chown(path, uid.map(Uid::from_raw), gid.map(Gid::from_raw))?)
+}
+
+/// Every group that a user belongs to, its primary group included.
+pub fn groups_of(account: &Account) -> Vec<u32> {
+    let Ok(name) = std::ffi::CString::new(account.name.as_str()) else { return vec![account.gid] };
+    match nix::unistd::getgrouplist(&name, Gid::from_raw(account.gid)) {
+        Ok(groups) => groups.into_iter().map(Gid::as_raw).collect(),
+        Err(_) => vec![account.gid],
+    }
+}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Starts a varnishd in a directory of its own, speaks its CLI, and ends it."""
+import ctypes
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+
+from .report import until
+
+START_LIMIT = 60  # seconds; Debian's varnishd compiles VCL with a C compiler
+
+
+def die_with_parent():
+    """Runs in the child before exec: no server outlives the harness, even when that is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def workdir():
+    """A temporary directory that a jailed worker may enter."""
+    d = tempfile.mkdtemp(prefix="lacquer-test.")
+    os.chmod(d, 0o755)
+    return pathlib.Path(d)
+
+
+class CliError(Exception):
+    """The CLI answered with another status than 200, or not at all."""
+
+
+class Cli:
+    """One CLI connection over a connected socket; authenticates with the secret in `secret_file` when asked to."""
+
+    def __init__(self, sock, secret_file):
+        self.sock, self.file = sock, sock.makefile("rb")
+        sock.settimeout(START_LIMIT)
+        status, body = self.reply()
+        if status == 107:
+            challenge = body[:32]
+            key = pathlib.Path(secret_file).read_bytes()
+            digest = hashlib.sha256(challenge + b"\n" + key + challenge + b"\n").hexdigest()
+            status, body = self.ask_raw(f"auth {digest}")
+        if status != 200:
+            raise CliError(f"{status} {body!r}")
+
+    def reply(self):
+        head = self.file.read(13)
+        if len(head) < 13:
+            raise CliError("the CLI connection was closed")
+        status, length = int(head[:3]), int(head[4:12])
+        return status, self.file.read(length + 1)[:-1]
+
+    def ask_raw(self, line):
+        self.sock.sendall(line.encode() + b"\n")
+        return self.reply()
+
+    def ask(self, line):
+        status, body = self.ask_raw(line)
+        if status != 200:
+            raise CliError(f"{line}: {status} {body.decode(errors='replace')}")
+        return body.decode(errors="replace")
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+def vsm_segment(n_dir, cls, ident):
+    """The payload of one segment of the manager's shared memory set, or None."""
+    d = pathlib.Path(n_dir) / "_.vsm_mgt"
+    try:
+        for line in (d / "_.index").read_text().splitlines():
+            w = line.split()
+            if w[0] == "+" and w[4:6] == [cls, ident]:
+                off, length = int(w[2]), int(w[3])
+                return (d / w[1]).read_bytes()[off:off + length]
+    except (OSError, IndexError, ValueError):
+        pass
+    return None
+
+
+def cli_of(n_dir):
+    """Finds the CLI of a running varnishd by its working directory, as varnishadm does; None while there is none."""
+    addresses, secret = vsm_segment(n_dir, "Arg", "-T"), vsm_segment(n_dir, "Arg", "-S")
+    if not addresses or not secret:
+        return None
+    for line in addresses.split(b"\0")[0].decode().splitlines():
+        host, port = line.split()
+        try:
+            return Cli(socket.create_connection((host, int(port)), 5), secret.split(b"\0")[0].decode())
+        except OSError:
+            continue
+    return None
+
+
+class Varnishd:
+    """A varnishd in the foreground with its own working directory, told to call our CLI socket.
+
+    `args` are further arguments; unless they hold -a it listens on a free loopback port, unless they hold -f or -b the VCL
+    text `vcl` is used. Use as a context manager.
+    """
+
+    def __init__(self, program, args=(), vcl=None, backend=None, storage="malloc,100m"):
+        self.dir = workdir()
+        self.n = self.dir / "n"
+        (self.dir / "secret").write_text("test\n")
+        args = list(args)
+        if vcl is not None:
+            (self.dir / "test.vcl").write_text(vcl)
+            args += ["-f", str(self.dir / "test.vcl")]
+        elif backend is not None:
+            args += ["-b", f"{backend[0]}:{backend[1]}"]
+        if "-a" not in args:
+            args += ["-a", "127.0.0.1:0"]
+        if storage:
+            args += ["-s", storage]
+        self.output = []
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(START_LIMIT)
+            host, port = listener.getsockname()
+            self.proc = subprocess.Popen(
+                [program, "-F", "-n", str(self.n), "-S", str(self.dir / "secret"), "-M", f"{host} {port}", *args],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+            self.reader = threading.Thread(target=self._read_output, daemon=True)
+            self.reader.start()
+            try:
+                self.cli = Cli(self._accept(listener), self.dir / "secret")
+                if not until(START_LIMIT, lambda: "running" in self.cli.ask("status")):
+                    raise CliError("the worker does not run")
+                self.addresses = {}
+                for line in self.cli.ask("debug.listen_address").splitlines():
+                    name, host, port = line.split()
+                    self.addresses[name] = (host, int(port) if port.isdigit() else 0)
+                self.address = next(iter(self.addresses.values()))
+            except (CliError, OSError) as e:
+                self.close()
+                raise SystemExit(f"{program} did not start: {e}\n{self.log()}")
+
+    def _accept(self, listener):
+        listener.settimeout(0.2)
+        for _ in range(START_LIMIT * 5):
+            try:
+                return listener.accept()[0]
+            except TimeoutError:
+                if self.proc.poll() is not None:
+                    raise CliError(f"ended with status {self.proc.returncode}")
+        raise CliError("no CLI connection")
+
+    def _read_output(self):
+        for line in self.proc.stdout:
+            self.output.append(line.decode(errors="replace"))
+
+    def log(self):
+        return "".join(self.output[-40:])
+
+    def pids(self):
+        """The manager and everything below it."""
+        return tree(self.proc.pid)
+
+    def worker(self):
+        return self.pids()[-1]
+
+    def close(self):
+        self.proc.terminate()
+        try:
+            self.proc.wait(20)
+        except subprocess.TimeoutExpired:
+            for p in self.pids():
+                os.kill(p, signal.SIGKILL)
+            self.proc.wait()
+        self.reader.join(5)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def tree(pid):
+    """A process and all below it, parents first."""
+    found = [pid]
+    for p in found:
+        try:
+            kids = pathlib.Path(f"/proc/{p}/task/{p}/children").read_text().split()
+        except OSError:
+            continue
+        found += [int(k) for k in kids]
+    return found
+
+
+def pss(pids):
+    """Bytes of memory of these processes, what is shared counted once in proportion; those gone meanwhile count nothing."""
+    total = 0
+    for p in pids:
+        try:
+            for line in pathlib.Path(f"/proc/{p}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    total += int(line.split()[1]) * 1024
+        except OSError:
+            continue
+    return total

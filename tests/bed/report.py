@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Counts results and prints the one closing line that `make test` adds up."""
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class Report:
+    """Results of one harness. A failed check says what was expected; nothing stops at the first one."""
+
+    def __init__(self, name):
+        self.name, self.passed, self.failed = name, 0, 0
+
+    def check(self, ok, what):
+        if ok:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAIL {self.name}: {what}", flush=True)
+        return ok
+
+    def note(self, text):
+        print(f"     {self.name}: {text}", flush=True)
+
+    def close(self):
+        """Prints the closing line; the exit status to end with."""
+        print(f"{self.name}: {self.passed} passed, {self.failed} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def options(doc, **more):
+    """The command line that all harnesses share; `more` maps further long options to keyword arguments of add_argument."""
+    p = argparse.ArgumentParser(description=doc)
+    p.add_argument("--varnishd", default=os.environ.get("VARNISHD") or str(ROOT / "dist/bin/varnishd"),
+                   help="the program to test (also: environment VARNISHD)")
+    p.add_argument("--full", action="store_true", help="the full size of the bed instead of the reduced one of `make test`")
+    for name, kw in more.items():
+        p.add_argument("--" + name.replace("_", "-"), **kw)
+    o = p.parse_args()
+    if not os.access(o.varnishd, os.X_OK):
+        sys.exit(f"{o.varnishd}: no such program (run `make build`, or name one with VARNISHD)")
+    return o
+
+
+def until(limit, probe, step=0.02):
+    """Polls `probe` until it gives something true or `limit` seconds are over; gives its last value."""
+    end = time.monotonic() + limit
+    while True:
+        got = probe()
+        if got or time.monotonic() > end:
+            return got
+        time.sleep(step)

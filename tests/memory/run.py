@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Memory under churn: 20 times the store's size is pushed through it while slow readers hold on to what they read.
+
+The Pss of all processes must stay below the store's size x 1.15 + 64 MB and must fall after a ban of everything. Bodies are
+log-uniform from 0.2 to 256 KB. Reduced: a store of 64 MB, 50 slow readers and a small log; --full: 512 MB, 200 slow readers
+and varnishd's own defaults.
+"""
+import multiprocessing
+import pathlib
+import random
+import select
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.daemon import Varnishd, die_with_parent, pss
+from bed.http import Client, get
+from bed.origin import Origin, simple
+from bed.report import Report, options, until
+
+CLIENTS = 8
+SMALL, BIG = 200, 256 << 10
+PATTERN = bytes(range(256)) * (BIG // 256 + 1)
+
+
+def size_of(path):
+    """The body's length is a function of the path: the same URL has always the same body."""
+    return int(SMALL * (BIG / SMALL) ** random.Random(path).random())
+
+
+def answer(_method, path, _fields):
+    if path.startswith("/slow"):
+        return "Cache-Control: max-age=3600\r\n", PATTERN[:BIG]
+    return "Cache-Control: max-age=3600\r\n", PATTERN[:size_of(path)]
+
+
+def origin_process(pipe):
+    die_with_parent()
+    with Origin(simple(answer)) as origin:
+        pipe.send(origin.address)
+        pipe.recv()
+
+
+def push(address, goal, client, out):
+    """One client process: asks for fresh URLs, and now and then for a recent one, until `goal` octets came; reports what came."""
+    die_with_parent()
+    rng, got, wrong, asked = random.Random(client), 0, 0, 0
+    c = Client(address, 60, keep=False)
+    while got < goal:
+        n = asked if rng.random() < 0.9 else max(0, asked - rng.randrange(1, 200))
+        path = f"/o/{client}/{n}"
+        r = c.request(path)
+        asked += 1
+        got += r.length
+        if not r.whole() or r.length != size_of(path):
+            wrong += 1
+            c.close()
+            c = Client(address, 60, keep=False)
+        if asked % 100 == 0:
+            out.send((False, got, wrong, asked))
+    out.send((True, got, wrong, asked))
+
+
+class SlowReaders:
+    """Connections that ask for big objects, each its own, and read a few octets at a time; a finished or cut one starts anew."""
+
+    def __init__(self, address, count):
+        self.address, self.n, self.stop = address, 0, threading.Event()
+        self.socks = [self._start() for _ in range(count)]
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _start(self):
+        self.n += 1
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(10)
+        s.connect(self.address)
+        s.sendall(f"GET /slow/{self.n} HTTP/1.1\r\nHost: bed.test\r\nConnection: close\r\n\r\n".encode())
+        s.setblocking(False)
+        return s
+
+    def _run(self):
+        while not self.stop.wait(0.2):
+            for i, s in enumerate(self.socks):
+                try:
+                    if s.recv(2048):
+                        continue
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    pass
+                s.close()
+                try:
+                    self.socks[i] = self._start()
+                except OSError:
+                    pass
+
+    def end(self):
+        self.stop.set()
+        self.thread.join(20)
+        for s in self.socks:
+            s.close()
+
+
+def churn(report, v, size, limit, slow):
+    """Pushes and watches; gives the peak."""
+    goal = 20 * size // CLIENTS
+    workers, state = [], {}
+    for client in range(CLIENTS):
+        ours, theirs = multiprocessing.Pipe(False)
+        p = multiprocessing.Process(target=push, args=(v.address, goal, client, theirs), daemon=True)
+        p.start()
+        theirs.close()
+        workers.append((ours, p))
+    readers, peak, begin = SlowReaders(v.address, slow), 0, time.monotonic()
+    open_pipes = [w[0] for w in workers]
+    while open_pipes:
+        for pipe in select.select(open_pipes, [], [], 0.25)[0]:
+            try:
+                done, *state[pipe] = pipe.recv()
+            except EOFError:
+                done = True
+            if done:
+                open_pipes.remove(pipe)
+        peak = max(peak, pss(v.pids()))
+    for _, p in workers:
+        p.join(10)
+    got, wrong, asked = (sum(s[i] for s in state.values()) for i in range(3))
+    report.note(f"{asked} requests, {got / 1e6:.0f} MB through a store of {size / 1e6:.0f} MB in {time.monotonic() - begin:.0f} s, "
+                f"{slow} slow readers; peak Pss {peak / 1e6:.1f} MB, limit {limit / 1e6:.1f} MB")
+    report.check(wrong == 0, f"{wrong} of {asked} answers were wrong or cut")
+    report.check(got >= goal * CLIENTS, f"only {got} octets came through")
+    report.check(peak < limit, f"peak Pss {peak / 1e6:.1f} MB, limit {limit / 1e6:.1f} MB")
+    readers.end()
+    return peak
+
+
+def main():
+    o = options(__doc__, megabytes=dict(type=int))
+    mb = o.megabytes or (512 if o.full else 64)
+    size = mb << 20
+    limit = size * 1.15 + (64 << 20)
+    report = Report("memory")
+    ours, theirs = multiprocessing.Pipe()
+    origin = multiprocessing.Process(target=origin_process, args=(theirs,), daemon=True)
+    origin.start()
+    address = ours.recv()
+    args = ["-p", "ban_lurker_age=0.1", "-p", "ban_lurker_sleep=0.01"] + ([] if o.full else ["-l", "4m"])
+    try:
+        with Varnishd(o.varnishd, args, backend=address, storage=f"malloc,{mb}m") as v:
+            pid = v.worker()
+            churn(report, v, size, limit, 200 if o.full else 50)
+            full = pss(v.pids())
+            v.cli.ask("ban obj.status != 0")
+            want = full - size // 2
+
+            def fallen():
+                get(v.address, "/o/after", keep=False)  # an allocator may wait for a little traffic before it gives back
+                return (p := pss(v.pids())) < want and p
+            low = until(60, fallen, 0.25)
+            now = low or pss(v.pids())
+            report.note(f"after a ban of everything: {full / 1e6:.1f} -> {now / 1e6:.1f} MB")
+            report.check(low, f"Pss did not fall by half the store after the ban: {full / 1e6:.1f} -> {now / 1e6:.1f} MB")
+            report.check(v.worker() == pid, "the worker is another one than at the start")
+    finally:
+        ours.send(None)
+        origin.join(5)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

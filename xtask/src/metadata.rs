@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `cargo metadata`, as far as the checks need it.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// One package, of ours or of others.
+pub struct Package {
+    pub name: String,
+    /// The SPDX expression, empty when the package declares none.
+    pub licence: String,
+    /// `package.metadata.layer`, for packages of this workspace.
+    pub layer: Option<u64>,
+    /// Names of the packages of this workspace that it depends on, dev-dependencies included.
+    pub ours: Vec<String>,
+    /// Whether it comes from elsewhere.
+    pub foreign: bool,
+}
+
+/// Every package of the workspace and, with `deps`, every package they are built from on this platform.
+pub fn packages(root: &Path, deps: bool) -> Result<Vec<Package>, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root).args(["metadata", "--format-version", "1", "--locked"]);
+    match deps {
+        true => cargo.args(["--filter-platform", "x86_64-unknown-linux-gnu"]),
+        false => cargo.arg("--no-deps"),
+    };
+    let out = cargo.output().map_err(|e| format!("cargo metadata: {e}"))?;
+    if !out.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr).trim()));
+    }
+    let all: Value = serde_json::from_slice(&out.stdout).map_err(|e| format!("cargo metadata: {e}"))?;
+    let used: Option<Vec<&str>> =
+        all["resolve"]["nodes"].as_array().map(|n| n.iter().filter_map(|n| n["id"].as_str()).collect());
+    let packages = all["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    Ok(packages
+        .iter()
+        .filter(|p| used.as_ref().is_none_or(|u| p["id"].as_str().is_some_and(|id| u.contains(&id))))
+        .map(package)
+        .collect())
+}
+
+fn package(p: &Value) -> Package {
+    let ours = |d: &&Value| d["path"].is_string();
+    Package {
+        name: text(&p["name"]),
+        licence: text(&p["license"]),
+        layer: p["metadata"]["layer"].as_u64(),
+        ours: p["dependencies"].as_array().into_iter().flatten().filter(ours).map(|d| text(&d["name"])).collect(),
+        foreign: p["source"].is_string(),
+    }
+}
+
+fn text(v: &Value) -> String {
+    v.as_str().unwrap_or_default().to_owned()
+}
