@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Malformed HTTP/1 requests: client and origin at once, so that what a proxy forwards is judged and not only what it answers.
 
-`cases.json` holds the cases and says what each word in them means. Fails above 0 forbidden or 5 lax.
+`cases.json` holds 80 cases and says what each word in them means; `uploads.json` adds broken uploads. Fails above 0 forbidden or 5 lax.
 """
 import dataclasses
 import json
@@ -293,7 +293,8 @@ def main():
     o = options(__doc__, only=dict(help="run only cases whose id holds this"), verbose=dict(action="store_true"),
                 nginx=dict(action="store_true", help="judge nginx instead, to check this harness"))
     report, witness = Report("h1"), Witness()
-    cases = [c for c in json.loads((pathlib.Path(__file__).parent / "cases.json").read_text())["cases"]
+    here = pathlib.Path(__file__).parent
+    cases = [c for f in ("cases.json", "uploads.json") for c in json.loads((here / f).read_text())["cases"]
              if not o.only or o.only in c["id"]]
     with Origin(witness.serve) as origin:
         host, port = origin.address

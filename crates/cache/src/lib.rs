@@ -1,2 +1,53 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The cache core: digest, objhead, objcore, boc, lookup, waitinglist, vary, expiry, bans, purge.
+//! The cache core: digest, objhead, objcore, boc, lookup, waitinglist, vary, expiry, eviction, bans, purge.
+//!
+//! Knows neither HTTP versions nor VCL: what it must know of a request, a stored head or a regular expression comes in
+//! through [`Request`], [`StoredHead`] and [`Regexes`]. It wakes through `std::task::Waker` only.
+//!
+//! ```text
+//! Cache::lookup -> Hit(ObjRef)            a fresh object (it may still be streaming: ObjRef::reader follows it)
+//!                | Grace{stale, busy}     stale within grace; who gets `busy` fetches in the background
+//!                | Miss(Busy)             the right, and duty, to fetch
+//!                | MissStale{busy, stale} the same, with an older object to revalidate
+//!                | HitForMiss{busy, ..}   fetch, others don't wait for it
+//!                | HitForPass{..}         pass
+//!                | Wait(Ticket)           somebody fetches it: await the ticket, then Cache::resume
+//! Busy: set_head -> start_stream -> append* -> finish | fail          (dropped = failed)
+//! ```
+//!
+//! Lock order: shard -> { store's eviction list, ban list }; boc and waiter locks are leaves. No lock is held while a
+//! regular expression runs, an object's memory is freed or a waker is called.
+
+mod attrs;
+mod ban;
+mod boc;
+mod busy;
+mod cache;
+mod digest;
+mod events;
+mod evict;
+mod expire;
+mod heap;
+mod lookup;
+mod objcore;
+mod objhead;
+mod objref;
+mod purge;
+mod request;
+mod waiting;
+
+pub use attrs::{Attrs, Flags, Times, Vary};
+pub use ban::{BanError, BanSpec};
+pub use boc::{BocState, FetchFailed};
+pub use busy::{Busy, ShortBody, Unwanted};
+pub use cache::{Cache, Config, Params};
+pub use digest::{Digest, DigestBuilder};
+pub use events::{Event, EventTag};
+pub use lookup::{Looked, Lookup, LookupOptions};
+pub use objref::{Finished, Headers, ObjRef, Reader};
+pub use purge::Purge;
+pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
+pub use waiting::Ticket;
+
+#[cfg(test)]
+mod tests;

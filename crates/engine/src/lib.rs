@@ -1,2 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The transaction machine: sessions, requests, backend requests; meets every HTTP version at Transport.
+//! The transaction machine: sessions, requests, backend requests. Every HTTP version meets it at [`transport::Transport`].
+
+pub mod bereq;
+pub mod choice;
+pub mod contain;
+pub mod current;
+mod esi;
+pub mod httplog;
+pub mod req;
+pub mod reqbody;
+pub mod sess;
+pub mod shared;
+pub mod transport;
+pub mod vars;
+
+pub use req::Req;
+pub use sess::{ListenerInfo, Sess, SessTimeouts};
+pub use shared::{Engine, Labels, Random};
+pub use transport::Transport;

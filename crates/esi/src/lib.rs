@@ -1,2 +1,32 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! ESI: tokenizer to instructions, resumable over chunks.
+//! Edge Side Includes: finds `<esi:...>` tags in a body and says which bytes are delivered, which are left out, and
+//! what is included where.
+//!
+//! [`Parser`] takes the body in slices of any size and hands every byte, in order, to a [`Sink`] as verbatim or
+//! skipped. [`ProgramBuilder`] turns that into a [`Program`], opaque bytes that are stored with the object; delivery
+//! walks them with [`Program::steps`]. Knows no socket, clock, cache or log; depth is the engine's business.
+//! Behaves as Varnish's ESI 1.0 subset: include, remove, comment, `<!--esi -->`.
+
+mod complaint;
+mod include;
+mod parser;
+mod program;
+mod tag;
+
+pub use complaint::{Complaint, Severity};
+pub use include::Include;
+pub use parser::{Parser, Sink};
+pub use program::{Corrupt, Piece, Program, ProgramBuilder, Step};
+
+/// Bits of the parameter `feature` that concern parsing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Features {
+    /// `esi_disable_xml_check`: process bodies that don't begin with `<`.
+    pub disable_xml_check: bool,
+    /// `esi_ignore_https`: treat `https://` in src as `http://`.
+    pub ignore_https: bool,
+    /// `esi_ignore_other_elements`: don't look for the `>` of other tags, so that ESI may stand within them.
+    pub ignore_other_elements: bool,
+    /// `esi_remove_bom`: leave out a byte order mark at the start.
+    pub remove_bom: bool,
+}

@@ -1,2 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Fetch and deliver filter chains: gzip, gunzip, ranges.
+//! What happens to a body between backend and storage (fetch) and between storage and client (deliver).
+//!
+//! Sans-IO: a [`Chain`] takes slices and fills slices, a bounded amount of work per call; the caller yields between
+//! calls. A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
+//! what a filter changes in the head is handed out as [`Edit`]s.
+//!
+//! ```text
+//! fetch:    names = default_fetch(..) or beresp.filters; open_fetch(names, ..) -> edits, chain
+//!           loop chain.step(input, is_end, storage space) -> consumed, produced, state
+//! deliver:  names = default_deliver(..) or resp.filters; open_deliver(names, ..) -> edits, length, chain
+//! ```
+
+mod chain;
+mod deliver;
+mod error;
+mod esi_fetch;
+mod fetch;
+mod gunzip;
+mod gzip;
+mod inflate;
+mod range;
+mod step;
+pub mod stitch;
+mod test_gunzip;
+
+pub use chain::{Acct, Chain};
+pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
+pub use error::{FilterError, OpenError};
+pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
+pub use gunzip::Gunzip;
+pub use gzip::{Gzip, GzipParams};
+pub use range::Range;
+pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step};
+pub use test_gunzip::TestGunzip;

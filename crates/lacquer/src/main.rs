@@ -1,4 +1,77 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The one binary: `lacquer serve|…`; started as `varnishd` it is that program.
 
-fn main() {}
+use std::ffi::OsString;
+use std::path::Path;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Programs that will be part of this binary and aren't yet: the name, the command.
+const LATER: &[(&str, &str)] = &[
+    ("varnishlog", "log"),
+    ("varnishncsa", "ncsa"),
+    ("varnishstat", "stat"),
+    ("varnishtop", "top"),
+    ("varnishhist", "hist"),
+    ("varnishadm", "adm"),
+    ("varnishtest", "test"),
+    ("", "vcl"),
+    ("", "statsd"),
+];
+
+const HELP: &str = "\
+Usage: lacquer <command> [options]
+
+  serve      the accelerator, with varnishd's options (serve -? lists them)
+  help       this text
+  --version  who this is
+
+Started under the name varnishd it is `lacquer serve`.
+";
+
+fn main() {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_else(|| OsString::from("lacquer"));
+    let name = Path::new(&name).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let args: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    std::process::exit(run(&name, &args));
+}
+
+fn run(name: &str, args: &[String]) -> i32 {
+    match name {
+        manager::checker::PROGRAM => manager::checker::run_child(),
+        manager::handover::PROGRAM => worker::main(args),
+        "varnishd" => manager::main("varnishd", args),
+        _ if LATER.iter().any(|(program, _)| *program == name) => refuse(name),
+        _ => lacquer(args),
+    }
+}
+
+fn lacquer(args: &[String]) -> i32 {
+    match args.first().map(String::as_str) {
+        Some("serve") => manager::main("lacquer serve", &args[1..]),
+        Some("--version" | "-V" | "version") => {
+            println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
+            0
+        }
+        Some("help" | "--help" | "-h" | "-?") => {
+            print!("{HELP}");
+            0
+        }
+        Some(command) if LATER.iter().any(|(_, later)| *later == command) => refuse(&format!("lacquer {command}")),
+        Some(other) => {
+            eprint!("lacquer: no command {other:?}\n{HELP}");
+            2
+        }
+        None => {
+            eprint!("{HELP}");
+            2
+        }
+    }
+}
+
+fn refuse(what: &str) -> i32 {
+    eprintln!("{what} isn't built yet; Varnish's own tools work with this server");
+    2
+}

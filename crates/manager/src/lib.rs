@@ -1,15 +1,74 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The manager process: arguments, sockets, CLI, parameters, VCL sources, the worker's life. Never touches traffic.
+//!
+//! One thread and one poll loop ([`core`]). VCL is checked in a process of its own ([`checker`]); the worker is another
+//! one ([`life`], [`worker`]). [`serve`] is the way from a command line to the loop.
 
 pub mod checker;
+mod clitcp;
+mod commands;
+mod core;
+mod docs;
 mod fatal;
+pub mod handover;
 mod jail;
+mod life;
 mod listen;
+mod memory;
 mod named;
 mod options;
 mod reply;
 mod report;
+mod serve;
+mod session;
 mod stores;
-mod usage;
+pub mod usage;
 mod vcls;
 mod workdir;
+mod worker;
+
+use fatal::Fatal;
+use options::Request;
+
+/// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. Returns the
+/// exit status.
+pub fn main(program: &str, args: &[String]) -> i32 {
+    match options::parse(program, args).and_then(|request| run(program, request, args)) {
+        Ok(status) => status,
+        Err(fatal) => {
+            let text = fatal.to_string();
+            if !text.is_empty() {
+                report::stderr(&text);
+            }
+            if matches!(fatal, Fatal::Option(_)) {
+                report::stdout(&usage::usage(program));
+            }
+            fatal.status()
+        }
+    }
+}
+
+fn run(program: &str, request: Request, args: &[String]) -> Result<i32, Fatal> {
+    match request {
+        Request::Version => {
+            report::stderr(usage::version_text(program).trim_end());
+            Ok(0)
+        }
+        Request::Print(kind) => print(&kind),
+        Request::Serve(options) => serve::serve(&options, args.to_vec()),
+    }
+}
+
+/// -x
+fn print(kind: &str) -> Result<i32, Fatal> {
+    let text = match kind {
+        "parameter" => tables::params::rst(),
+        "vsl" => docs::log_records(),
+        "cli" => docs::commands(),
+        "builtin" => format!("{}\n", vcl::builtin()),
+        "optstring" => format!("{}\n", options::OPTSTRING),
+        _ => return fatal::argument("Invalid -x argument"),
+    };
+    report::stdout(&text);
+    Ok(0)
+}

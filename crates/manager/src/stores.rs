@@ -30,12 +30,24 @@ pub enum Kind {
 pub struct StoreArg {
     /// `name=`, or s0, s1, ...
     pub name: String,
+    /// The argument as given.
+    pub spec: String,
     /// The kind as given: malloc, default, file.
     pub kind_text: String,
     /// What it is.
     pub kind: Kind,
     /// Limit in bytes; None is unlimited (malloc), or an existing file's size.
     pub bytes: Option<u64>,
+}
+
+impl StoreArg {
+    /// The kind, as `storage.list` names it.
+    pub fn kind_word(&self) -> &'static str {
+        match self.kind {
+            Kind::Malloc => "malloc",
+            Kind::File { .. } => "file",
+        }
+    }
 }
 
 /// All stores, Transient last.
@@ -67,7 +79,7 @@ impl Stores {
             return argument(format!("(-s {spec}) '{name}' is already defined"));
         }
         let (kind, bytes) = check(&parts.words[1..], display_kind(&kind_text))?;
-        let store = StoreArg { name, kind_text, kind, bytes };
+        let store = StoreArg { name, spec: spec.to_string(), kind_text, kind, bytes };
         if store.name == TRANSIENT {
             self.transient = Some(store);
         } else {

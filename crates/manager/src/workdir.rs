@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use sys::user;
@@ -81,6 +81,25 @@ pub fn make_subdir(path: &Path, jail: &Jail) -> io::Result<()> {
             None => Ok(()),
         }
     })
+}
+
+/// Makes a directory (mode 0750) that belongs to the worker's user. It gets its name when it's complete, as readers
+/// look at it again when its mode changes.
+pub fn make_worker_dir(path: &Path, jail: &Jail) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    let _ = fs::remove_dir_all(&fresh);
+    DirBuilder::new().mode(0o750).create(&fresh)?;
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o750))?;
+    if let Some((uid, gid)) = jail.worker_ids() {
+        user::chown(&fresh, Some(uid), Some(gid))?;
+    }
+    fs::rename(&fresh, path)
+}
+
+/// Writes a file that our group may read.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+    file.write_all(bytes)
 }
 
 /// Removes a tree below the working directory, if it's there.

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 pub use tokio::task::{AbortHandle, JoinHandle};
-pub use tokio::time::{Instant, sleep, sleep_until};
+pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// Runs `main` on this thread's runtime until it ends. Local tasks it spawned are dropped then.
 ///
@@ -45,6 +45,19 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
         return Ok(future.await);
     }
     tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
+}
+
+/// Both results, once both futures are ready; they run in turn on this task.
+pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    tokio::join!(a, b)
+}
+
+/// Waits for `future` until `deadline`.
+///
+/// # Errors
+/// [`Elapsed`] when the time ran out.
+pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
+    tokio::time::timeout_at(deadline, future).await.map_err(|_| Elapsed)
 }
 
 /// Lets other tasks of this thread run once.

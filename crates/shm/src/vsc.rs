@@ -37,7 +37,7 @@ pub struct Stats(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     set: SegmentSet,
-    /// By name of the type; each stays as long as this does, as a reader needs it before any counters.
+    /// By name of the type. A reader needs it before any counters and until the last of them is gone.
     docs: Mutex<HashMap<&'static str, (u64, Segment)>>,
 }
 
@@ -51,14 +51,14 @@ impl Stats {
     pub fn add<T: Set>(&self, ident: &str) -> io::Result<CounterSet<T>> {
         let doc = self.doc::<T>()?;
         let segment = self.0.set.prepare("Stat", ident, BODY + size_of::<T>())?;
-        CounterSet::publish(segment, doc)
+        CounterSet::publish(segment, doc, self.clone())
     }
 
     /// As [`Stats::add`], in `cluster` if that has room left.
     pub fn add_to<T: Set>(&self, cluster: &Cluster, ident: &str) -> io::Result<CounterSet<T>> {
         let doc = self.doc::<T>()?;
         match cluster.prepare("Stat", ident, BODY + size_of::<T>()) {
-            Some(segment) => CounterSet::publish(segment, doc),
+            Some(segment) => CounterSet::publish(segment, doc, self.clone()),
             None => self.add(ident),
         }
     }
@@ -74,7 +74,7 @@ impl Stats {
         if let Some((id, _)) = docs.get(T::NAME) {
             return Ok(*id);
         }
-        let id = doc_id(&self.0.set, docs.len() as u64 + 1);
+        let id = doc_id(&self.0.set);
         let mut text = json_doc::<T>().into_bytes();
         text.push(0);
         let mut segment = self.0.set.prepare("StatDoc", &format!("{id:x}"), BODY + text.len())?;
@@ -87,12 +87,12 @@ impl Stats {
 }
 
 /// Unique over manager and worker and over a worker's lives: readers match a document by this alone.
-fn doc_id(set: &SegmentSet, number: u64) -> u64 {
+fn doc_id(set: &SegmentSet) -> u64 {
     let home = match set.home() {
         Home::Manager => 1,
         Home::Worker => 2,
     };
-    home << 56 | (set.birth() & 0xffff_ffff) << 16 | number
+    home << 60 | (set.birth() & 0xffff_ffff) << 28 | (set.next_number() & 0xfff_ffff)
 }
 
 fn write_head(segment: &Segment, doc: u64, ready: Ready) {
@@ -112,7 +112,8 @@ struct Shared<T: Set> {
 }
 
 enum Memory<T> {
-    Segment(Segment),
+    /// With the document, which must not go first.
+    Segment(Segment, #[expect(dead_code, reason = "held, not read")] Stats),
     /// Owned here: `counters` points into it and nothing else does.
     Private(NonNull<T>),
 }
@@ -129,17 +130,17 @@ impl<T: Set> CounterSet<T> {
         Self(Arc::new(Shared { home: Memory::Private(counters), counters }))
     }
 
-    fn publish(mut segment: Segment, doc: u64) -> io::Result<Self> {
+    fn publish(mut segment: Segment, doc: u64, stats: Stats) -> io::Result<Self> {
         write_head(&segment, doc, Ready::Valid);
         segment.publish()?;
         let counters = segment.map().at(segment.offset() + BODY, size_of::<T>()).cast::<T>();
         assert!(counters.is_aligned(), "segments begin at multiples of 8");
-        Ok(Self(Arc::new(Shared { home: Memory::Segment(segment), counters })))
+        Ok(Self(Arc::new(Shared { home: Memory::Segment(segment, stats), counters })))
     }
 
     /// Hides them from readers (the backends of a cold VCL) or shows them again.
     pub fn set_hidden(&self, hidden: bool) {
-        if let Memory::Segment(segment) = &self.0.home {
+        if let Memory::Segment(segment, _) = &self.0.home {
             let ready = if hidden { Ready::Hidden } else { Ready::Valid };
             segment.map().u32(segment.offset() + READY_AT).store(ready as u32, Ordering::Release);
         }

@@ -89,6 +89,15 @@ impl SegmentSet {
         Ok(Self(Arc::new(set)))
     }
 
+    /// Takes the directory as it is, empty and ours: a jailed worker may not make it, the manager does that.
+    pub fn adopt(workdir: &Path, home: Home, pid: u32) -> io::Result<Self> {
+        let birth = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let dir = workdir.join(home.dir_name());
+        let index = Index::create(&dir, pid, birth, None)?;
+        let set = Set { dir, home, owner: None, birth, next_file: AtomicU64::new(0), index: Mutex::new(index) };
+        Ok(Self(Arc::new(set)))
+    }
+
     /// Whose set it is.
     pub fn home(&self) -> Home {
         self.0.home
@@ -118,6 +127,11 @@ impl SegmentSet {
     /// Makes a file for several segments of at most `len` bytes together, headers and rounding included.
     pub fn cluster(&self, name: &str, len: usize) -> io::Result<Cluster> {
         Cluster::create(&self.0, name, len)
+    }
+
+    /// A number no file or document of this set has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.0.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Takes the index away: readers see that this process is gone. Segments still held are no longer published.

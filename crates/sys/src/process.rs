@@ -5,7 +5,7 @@
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -48,6 +48,7 @@ pub struct Spawn<'a> {
     memory_bytes: Option<u64>,
     oom_score: Option<i32>,
     new_group: bool,
+    no_core: bool,
 }
 
 fn c_string(text: &OsStr) -> io::Result<CString> {
@@ -69,6 +70,7 @@ impl<'a> Spawn<'a> {
             memory_bytes: None,
             oom_score: None,
             new_group: false,
+            no_core: false,
         })
     }
 
@@ -133,13 +135,19 @@ impl<'a> Spawn<'a> {
         self
     }
 
+    /// Forbids core files.
+    pub fn no_core(mut self) -> Self {
+        self.no_core = true;
+        self
+    }
+
     /// Forks and execs. What fails after the fork makes the child exit with status 127 and a line on its stderr.
     ///
     /// Call it while the process has one thread.
     pub fn start(self) -> io::Result<Child> {
         // SAFETY: one thread only (contract): no lock can be held by a thread that doesn't exist in the child.
         match unsafe { fork() }? {
-            ForkResult::Parent { child } => Ok(Child { pid: child }),
+            ForkResult::Parent { child } => Child::watch(child),
             ForkResult::Child => {
                 let error = self.become_child();
                 let text = format!("exec failed: {error}\n");
@@ -195,6 +203,9 @@ impl<'a> Spawn<'a> {
         if let Some(bytes) = self.memory_bytes {
             setrlimit(Resource::RLIMIT_AS, bytes, bytes)?;
         }
+        if self.no_core {
+            setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+        }
         Ok(())
     }
 
@@ -216,10 +227,17 @@ unsafe extern "C" {
     static environ: *const *const libc::c_char;
 }
 
-/// A started child. It isn't ended when dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A started child. It isn't ended when dropped. Its descriptor polls readable when it has ended.
+#[derive(Debug)]
 pub struct Child {
     pid: Pid,
+    pidfd: OwnedFd,
+}
+
+impl AsFd for Child {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
 }
 
 /// How a child ended.
@@ -232,6 +250,16 @@ pub enum Exit {
 }
 
 impl Child {
+    fn watch(pid: Pid) -> io::Result<Child> {
+        // SAFETY: pidfd_open takes a pid and flags and touches no memory of ours; the pid is a child not yet waited for.
+        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0u32) };
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call has just made this descriptor (close-on-exec by definition); nobody else owns it.
+        Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(raw as RawFd) } })
+    }
+
     /// Process id.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw()
@@ -273,6 +301,20 @@ impl Child {
     }
 }
 
+/// The machine's name.
+pub fn host_name() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
+}
+
+/// System, release and machine, as uname(1) says them.
+pub fn platform() -> (String, String, String) {
+    let word = |text: &OsStr| text.to_string_lossy().into_owned();
+    match nix::sys::utsname::uname() {
+        Ok(u) => (word(u.sysname()), word(u.release()), word(u.machine())),
+        Err(_) => ("Linux".into(), "?".into(), "?".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +324,7 @@ mod tests {
         // /dev/null stands for an executable that can't be run.
         let exe = Executable(File::open("/dev/null").unwrap().into());
         let null = File::create("/dev/null").unwrap();
-        let child = Spawn::new(&exe, "x").unwrap().standard(2, std::os::fd::AsFd::as_fd(&null)).start().unwrap();
+        let child = Spawn::new(&exe, "x").unwrap().standard(2, null.as_fd()).start().unwrap();
         assert_eq!(child.wait().unwrap(), Exit::Status(127));
     }
 }

@@ -73,3 +73,8 @@ pub fn groups_of(account: &Account) -> Vec<u32> {
         Err(_) => vec![account.gid],
     }
 }
+
+/// A group's name.
+pub fn group_name(gid: u32) -> Option<String> {
+    Some(Group::from_gid(Gid::from_raw(gid)).ok()??.name)
+}

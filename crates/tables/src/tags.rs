@@ -15,12 +15,12 @@ pub enum TagKind {
 }
 
 macro_rules! tags {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal $name:literal $kind:ident;)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident = $number:literal $name:literal $kind:ident;)*) => {
         /// Kind of a log record.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Tag {
-            $($(#[$doc])* $variant = $number,)*
+            $($(#[doc = $doc])* $variant = $number,)*
         }
 
         impl Tag {
@@ -32,7 +32,13 @@ macro_rules! tags {
                 match self { $(Tag::$variant => $name,)* }
             }
 
+            /// What it says, in a line or two.
+            pub const fn text(self) -> &'static str {
+                match self { $(Tag::$variant => concat!($($doc, "\n"),*),)* }
+            }
+
             /// How its data looks.
+            #[inline]
             pub const fn kind(self) -> TagKind {
                 match self { $(Tag::$variant => TagKind::$kind,)* }
             }
@@ -302,6 +308,7 @@ pub struct TagMask(pub [u64; 2]);
 
 impl TagMask {
     /// Whether `tag` is in the set.
+    #[inline]
     pub const fn has(self, tag: Tag) -> bool {
         let n = tag as usize;
         self.0[n / 64] & (1 << (n % 64)) != 0

@@ -113,7 +113,7 @@ impl Vcc<'_> {
         if let Some(ip) = short_ipv4(host) {
             return Ok(vec![IpAddr::V4(ip)]);
         }
-        if host.len() > 255 || host.is_empty() {
+        if host.len() > 255 {
             return Err("Name or service not known".to_owned());
         }
         self.outside.resolve(host)

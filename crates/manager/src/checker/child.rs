@@ -17,6 +17,10 @@ const LONGEST_REQUEST: u64 = 64 << 20;
 
 /// Reads a request on stdin and answers it; the value is the exit status.
 pub fn run() -> i32 {
+    // A panic here is a bug of ours, told in one line; the manager adds that the check failed.
+    std::panic::set_hook(Box::new(|info| {
+        report::stderr(&format!("The VCL compiler panicked: {}", info.to_string().replace('\n', " ")));
+    }));
     let mut bytes = Vec::new();
     if let Err(e) = io::stdin().take(LONGEST_REQUEST).read_to_end(&mut bytes) {
         report::stderr(&format!("cannot read the request: {}", errno_text(&e)));
@@ -75,16 +79,16 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
     let recorder = Recorder::new(&sources);
     // Into the bundle with it, for who compiles again.
     let _ = recorder.read(MAIN);
-    let text = std::str::from_utf8(&main.1).map_err(|_| format!("File '{}' is not UTF-8 text\n", main.0))?;
     let has = |feature: &str| request.features.iter().any(|f| f == feature);
     let options = Options {
         allow_inline_c: has("allow_inline_c"),
         err_unref: has("err_unref"),
         unsafe_path: has("unsafe_path"),
         stores: request.stores.clone(),
+        labels: request.labels.clone(),
         ..Options::default()
     };
-    let compiled = vcl::compile(&main.0, text, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
+    let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
     let bundle = recorder.into_bundle();
     let out = match request.listing {
         true => listing(&bundle),

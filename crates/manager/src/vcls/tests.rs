@@ -37,11 +37,11 @@ fn a_cold_vcl_never_becomes_active() {
     add(&mut vcls, "c", State::Cold, &[], &mut worker);
     assert_eq!(vcls.not_startable(), Some("No active VCL"));
     let refusal = vcls.use_vcl("c", 0.0, &mut worker).unwrap_err();
-    assert_eq!(refusal.text, "VCL 'c' is cold - set to auto or warm first");
+    assert_eq!(refusal.text(), "VCL 'c' is cold - set to auto or warm first");
     add(&mut vcls, "w", State::Warm, &[], &mut worker);
-    assert_eq!(vcls.use_vcl("w", 0.0, &mut worker).unwrap().text, "VCL 'w' now active");
+    assert_eq!(vcls.use_vcl("w", 0.0, &mut worker).unwrap().text(), "VCL 'w' now active");
     assert_eq!(vcls.not_startable(), None);
-    assert_eq!(vcls.list(), "available   cold   cold        -   c\nactive      warm   warm        -   w\n");
+    assert_eq!(vcls.list(), "available   cold    cold         -    c\nactive      warm    warm         -    w\n");
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn labels_hold_their_vcl() {
     add(&mut vcls, "main", State::Auto, &["l"], &mut worker);
     vcls.use_vcl("main", 0.0, &mut worker).unwrap();
     let (_, reply) = vcls.discard(&["a"], 0.0, &mut worker);
-    assert_eq!(reply.text, "Cannot discard labeled VCL program a:\n\tl\n");
+    assert_eq!(reply.text(), "Cannot discard labeled VCL program a:\n\tl\n");
     let (_, reply) = vcls.discard(&["l"], 0.0, &mut worker);
-    assert_eq!(reply.text, "Cannot discard VCL label l, other VCLs depend on it:\n\tmain\n");
-    assert!(vcls.label("l", "main", 0.0, &mut worker).unwrap_err().text.ends_with("would create a loop"));
+    assert_eq!(reply.text(), "Cannot discard VCL label l, other VCLs depend on it:\n\tmain\n");
+    assert!(vcls.label("l", "main", 0.0, &mut worker).unwrap_err().text().ends_with("would create a loop"));
     assert_eq!(
         vcls.push_lines(),
         ["vcl.load a vcl_a/b 1auto", "vcl.label l a", "vcl.load main vcl_main/b 1auto", "vcl.use \"main\""]
@@ -93,7 +93,7 @@ fn discard_takes_patterns_and_all_or_nothing() {
     vcls.use_vcl("v3", 0.0, &mut worker).unwrap();
     vcls.label("l", "v1", 0.0, &mut worker).unwrap();
     assert_eq!(vcls.discard(&["v*"], 0.0, &mut worker).1.status, Status::Cant);
-    assert_eq!(vcls.discard(&["x*"], 0.0, &mut worker).1.text, "No VCL name matches x*\n");
+    assert_eq!(vcls.discard(&["x*"], 0.0, &mut worker).1.text(), "No VCL name matches x*\n");
     let (files, reply) = vcls.discard(&["v1", "l", "v2"], 0.0, &mut worker);
     assert!(reply.is_ok());
     assert_eq!(files.len(), 2);
@@ -103,6 +103,6 @@ fn discard_takes_patterns_and_all_or_nothing() {
 #[test]
 fn names_are_checked() {
     let vcls = Vcls::default();
-    assert_eq!(vcls.may_load("a/b", None, QUOTA).unwrap_err().text, "Illegal character in VCL name ('/')");
+    assert_eq!(vcls.may_load("a/b", None, QUOTA).unwrap_err().text(), "Illegal character in VCL name ('/')");
     assert!(vcls.may_load("a", Some("hot"), QUOTA).is_err());
 }

@@ -6,7 +6,7 @@
 
 use base::Vxid;
 use tables::Tag;
-use tables::tags::TagKind;
+use tables::tags::{TagKind, TagMask};
 
 /// Marks the beginning of the ring.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"VSLHEAD1");
@@ -71,9 +71,19 @@ pub fn id_word(vxid: Vxid, marker: Marker) -> u32 {
 }
 
 /// Whether data of this tag ends in a NUL.
+#[inline]
 pub const fn is_text(tag: Tag) -> bool {
-    !matches!(tag.kind(), TagKind::Binary)
+    !BINARY.has(tag)
 }
+
+const BINARY: TagMask = {
+    let (mut set, mut i) = (TagMask([0; 2]), 0);
+    while i < Tag::ALL.len() {
+        set.set(Tag::ALL[i], matches!(Tag::ALL[i].kind(), TagKind::Binary));
+        i += 1;
+    }
+    set
+};
 
 /// A record, read back.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,92 +13,122 @@ static PAIRS: [u8; 200] = {
     table
 };
 
-/// Room for any number here: sign, 20 digits, point, 9 decimals.
-const ROOM: usize = 32;
-
+/// Room that any number here needs at most: sign, 20 digits, point, 6 decimals.
+pub const ROOM: usize = 32;
 /// Millionths or thousandths beyond this are shown as this.
 const MOST: u64 = 9_000_000_000_000_000;
 
-/// A number's text.
+/// A number's text, for those who don't write into a buffer of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Digits {
     buf: [u8; ROOM],
-    start: u8,
+    len: usize,
 }
 
 impl Digits {
     /// The text.
-    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.buf[usize::from(self.start)..]
+        &self.buf[..self.len]
     }
 
-    fn push_pair(&mut self, pair: usize) {
-        self.start -= 2;
-        let at = usize::from(self.start);
-        self.buf[at..at + 2].copy_from_slice(&PAIRS[pair * 2..pair * 2 + 2]);
-    }
-
-    fn push(&mut self, byte: u8) {
-        self.start -= 1;
-        self.buf[usize::from(self.start)] = byte;
-    }
-
-    fn push_whole(&mut self, mut n: u64) {
-        while n >= 100 {
-            self.push_pair((n % 100) as usize);
-            n /= 100;
-        }
-        if n >= 10 {
-            self.push_pair(n as usize);
-        } else {
-            self.push(b'0' + n as u8);
-        }
+    fn of(write: impl FnOnce(&mut [u8; ROOM]) -> usize) -> Self {
+        let mut buf = [0; ROOM];
+        let len = write(&mut buf);
+        Self { buf, len }
     }
 }
 
 /// `%u`
-#[inline]
 pub fn dec(n: u64) -> Digits {
-    let mut out = Digits { buf: [0; ROOM], start: ROOM as u8 };
-    out.push_whole(n);
-    out
+    Digits::of(|buf| put_dec(buf, n))
 }
 
 /// `%.6f`; not a number shows as 0.
-#[inline]
 pub fn fixed6(x: f64) -> Digits {
-    let scaled = (x * 1e6).round_ties_even();
-    let magnitude = (scaled.abs() as u64).min(MOST);
-    let mut out = Digits { buf: [0; ROOM], start: ROOM as u8 };
-    let mut part = magnitude % 1_000_000;
-    for _ in 0..3 {
-        out.push_pair((part % 100) as usize);
-        part /= 100;
-    }
-    out.push(b'.');
-    out.push_whole(magnitude / 1_000_000);
-    if scaled.is_sign_negative() && !x.is_nan() {
-        out.push(b'-');
-    }
-    out
+    Digits::of(|buf| put_fixed6(buf, x))
 }
 
 /// `%.3f`; not a number shows as 0.
-#[inline]
 pub fn fixed3(x: f64) -> Digits {
-    let scaled = (x * 1e3).round_ties_even();
-    let magnitude = (scaled.abs() as u64).min(MOST);
-    let mut out = Digits { buf: [0; ROOM], start: ROOM as u8 };
-    let part = magnitude % 1000;
-    out.push_pair((part % 100) as usize);
-    out.push(b'0' + (part / 100) as u8);
-    out.push(b'.');
-    out.push_whole(magnitude / 1000);
-    if scaled.is_sign_negative() && !x.is_nan() {
-        out.push(b'-');
+    Digits::of(|buf| put_fixed3(buf, x))
+}
+
+/// Writes `%u`; gives its length. Right into its place: copying bytes just written costs more than making them.
+#[inline]
+pub fn put_dec(out: &mut [u8; ROOM], n: u64) -> usize {
+    let len = n.checked_ilog10().map_or(1, |log| log as usize + 1);
+    put_whole(&mut out[..len], n);
+    len
+}
+
+/// Writes `%.6f`; gives its length.
+#[inline]
+pub fn put_fixed6(out: &mut [u8; ROOM], x: f64) -> usize {
+    let scaled = scale(x, 1e6);
+    let point = put_sign_and_whole(out, x, scaled / 1_000_000);
+    let part = (scaled % 1_000_000) as u32;
+    let decimals = &mut out[point..point + 7];
+    decimals[0] = b'.';
+    put_pair(&mut decimals[1..3], part / 10_000);
+    put_pair(&mut decimals[3..5], part / 100 % 100);
+    put_pair(&mut decimals[5..7], part % 100);
+    point + 7
+}
+
+/// Writes `%.3f`; gives its length.
+#[inline]
+pub fn put_fixed3(out: &mut [u8; ROOM], x: f64) -> usize {
+    let scaled = scale(x, 1e3);
+    let point = put_sign_and_whole(out, x, scaled / 1000);
+    let part = (scaled % 1000) as u32;
+    let decimals = &mut out[point..point + 4];
+    decimals[0] = b'.';
+    decimals[1] = b'0' + (part / 100) as u8;
+    put_pair(&mut decimals[2..4], part % 100);
+    point + 4
+}
+
+/// Gives where the digits end.
+#[inline]
+fn put_sign_and_whole(out: &mut [u8; ROOM], x: f64, whole: u64) -> usize {
+    let sign = usize::from(x.is_sign_negative() && !x.is_nan());
+    out[0] = b'-';
+    let end = sign + whole.checked_ilog10().map_or(1, |log| log as usize + 1);
+    put_whole(&mut out[sign..end], whole);
+    end
+}
+
+/// Fills `out`, which is as long as `n` has digits.
+#[inline]
+fn put_whole(out: &mut [u8], n: u64) {
+    let (mut n, mut end) = (n, out.len());
+    // 32-bit divisions are several times cheaper, and nearly all numbers are small.
+    while n > u64::from(u32::MAX) {
+        put_pair(&mut out[end - 2..end], (n % 100) as u32);
+        (n, end) = (n / 100, end - 2);
     }
-    out
+    let mut n = n as u32;
+    while n >= 100 {
+        put_pair(&mut out[end - 2..end], n % 100);
+        (n, end) = (n / 100, end - 2);
+    }
+    if n >= 10 {
+        put_pair(&mut out[end - 2..end], n);
+    } else {
+        out[end - 1] = b'0' + n as u8;
+    }
+}
+
+#[inline]
+fn put_pair(out: &mut [u8], pair: u32) {
+    let pair = pair as usize * 2;
+    out.copy_from_slice(&PAIRS[pair..pair + 2]);
+}
+
+/// The magnitude in units of `1 / unit`, rounded; a conversion from f64 saturates and makes not-a-number 0.
+#[inline]
+fn scale(x: f64, unit: f64) -> u64 {
+    ((x.abs() * unit + 0.5) as u64).min(MOST)
 }
 
 #[cfg(test)]

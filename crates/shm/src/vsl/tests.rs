@@ -32,7 +32,9 @@ impl Fixture {
         let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
         let mut params = Params::default();
         params.set("vsl_space", "1M").unwrap();
-        settings.iter().for_each(|(name, value)| drop(params.set(name, value).unwrap()));
+        for (name, value) in settings {
+            params.set(name, value).unwrap();
+        }
         let main = CounterSet::<Main>::private();
         let ring = Arc::new(LogRing::create(&set, &params, main.clone()).unwrap());
         Self { dir, params, main, ring }

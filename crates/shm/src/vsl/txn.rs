@@ -80,14 +80,18 @@ impl TxnLog {
         let nul = usize::from(layout::is_text(tag));
         let wanted = parts.iter().map(|p| p.len()).sum::<usize>() + nul;
         let room = self.room(wanted);
-        let bytes = bytes_mut(&mut self.buffer[self.used + HEAD_WORDS..][..layout::data_words(room)]);
+        let words = &mut self.buffer[self.used + HEAD_WORDS..][..layout::data_words(room)];
+        // The NUL and the padding are in the last word, as the parts fill all but the NUL.
+        if let Some(last) = words.last_mut() {
+            *last = 0;
+        }
+        let bytes = bytes_mut(words);
         let mut at = 0;
         for part in parts {
             let cut = &part[..part.len().min(room - nul - at)];
             bytes[at..at + cut.len()].copy_from_slice(cut);
             at += cut.len();
         }
-        bytes[at..].fill(0);
         self.finish(tag, at + nul);
     }
 
@@ -117,9 +121,8 @@ impl TxnLog {
         }
         let (since_start, since_last) = (now.since(self.start), now.since(self.last));
         self.last = now;
-        let (a, b, c) = (num::fixed6(now.0), num::fixed6(since_start), num::fixed6(since_last));
-        let parts = [label.as_bytes(), b": ", a.as_bytes(), b" ", b.as_bytes(), b" ", c.as_bytes()];
-        self.put_parts(Tag::Timestamp, &parts);
+        let record = self.record(Tag::Timestamp).text(label).text(": ");
+        record.fixed6(now.0).text(" ").fixed6(since_start).text(" ").fixed6(since_last);
     }
 
     /// Makes `now` the transaction's beginning without a record, as a restart or a session's next request needs.
@@ -200,9 +203,8 @@ impl RecordWriter<'_> {
 
     /// Appends a whole number.
     #[inline]
-    pub fn num(mut self, n: u64) -> Self {
-        self.push(num::dec(n).as_bytes());
-        self
+    pub fn num(self, n: u64) -> Self {
+        self.put_number(|out| num::put_dec(out, n))
     }
 
     /// Appends a space and a whole number.
@@ -213,15 +215,28 @@ impl RecordWriter<'_> {
 
     /// Appends a number with six decimals.
     #[inline]
-    pub fn fixed6(mut self, x: f64) -> Self {
-        self.push(num::fixed6(x).as_bytes());
-        self
+    pub fn fixed6(self, x: f64) -> Self {
+        self.put_number(|out| num::put_fixed6(out, x))
     }
 
     /// Appends a number with three decimals.
     #[inline]
-    pub fn fixed3(mut self, x: f64) -> Self {
-        self.push(num::fixed3(x).as_bytes());
+    pub fn fixed3(self, x: f64) -> Self {
+        self.put_number(|out| num::put_fixed3(out, x))
+    }
+
+    /// Writes a number right into the buffer where there is room for any, else what fits of it.
+    #[inline]
+    fn put_number(mut self, write: impl FnOnce(&mut [u8; num::ROOM]) -> usize) -> Self {
+        if self.at + num::ROOM < self.most {
+            let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
+            let place = bytes[self.at..].first_chunk_mut().expect("room was checked");
+            self.at += write(place);
+        } else if self.most > 0 {
+            let mut number = [0; num::ROOM];
+            let len = write(&mut number);
+            self.push(&number[..len]);
+        }
         self
     }
 

@@ -162,8 +162,11 @@ fn wrap_words(out: &mut String, line: &str, at: usize, indent: usize) {
     }
 }
 
+/// Names and texts.
+type Rows = &'static [(&'static str, &'static str)];
+
 fn bit_table(out: &mut String, kind: Kind) {
-    let (names, head): (&[(&str, &str)], &[(&str, &str)]) = match kind {
+    let (names, head): (Rows, Rows) = match kind {
         Kind::Debug => (DebugBits::NAMES, &[("none", "Clear all")]),
         Kind::Experimental => (ExperimentalBits::NAMES, &[("none", "Clear all")]),
         Kind::Feature => (FeatureBits::NAMES, &[("default", "Set the default"), ("none", "Clear all")]),

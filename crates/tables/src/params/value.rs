@@ -363,16 +363,16 @@ fn show_real(x: f64) -> String {
 
 /// A byte size as varnish-7.1 shows it: `48k`, `1.50k`, `0.25G`, or bytes when it is no multiple of 256.
 pub fn show_bytes(n: u64) -> String {
-    if n == 0 || n % 256 != 0 {
+    if n == 0 || !n.is_multiple_of(256) {
         return format!("{n}b");
     }
     let mut n = n;
     for unit in ['k', 'M', 'G', 'T', 'P', 'E'] {
-        if n % 1024 != 0 {
+        if !n.is_multiple_of(1024) {
             return format!("{:.2}{unit}", n as f64 / 1024.0);
         }
         n /= 1024;
-        if n % 256 != 0 {
+        if !n.is_multiple_of(256) {
             return format!("{n}{unit}");
         }
     }

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The ban lurker: tests objects against bans that look at objects alone, so that bans can leave the list.
+//!
+//! A pass plans once which bans it can finish (those old enough that need no request), then walks the index in small
+//! steps. A ban that needs a request is a barrier: an object below it can't be moved past it, though the finishable
+//! bans above are tested on it. Beyond `ban_cutoff` objects are killed untested.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+use base::Mono;
+
+use super::{Ban, Bans};
+use crate::cache::{Cache, Params, Shared};
+use crate::events::Event;
+use crate::objcore::{Objcore, State};
+
+/// How long the lurker sleeps when no ban has to get older, in seconds.
+const IDLE: f64 = 49.62;
+
+/// Objcores looked at in one step, tested or not.
+const WALK: usize = 20_000;
+
+#[derive(Default)]
+pub(super) struct Lurker {
+    pass: Option<Pass>,
+    /// Newest ban when the last pass was planned.
+    planned: u64,
+    idle: f64,
+}
+
+/// What one walk over the index does.
+#[derive(Default)]
+struct Pass {
+    /// Bans to be tested, newest first.
+    bans: Vec<Arc<Ban>>,
+    /// What to do with the objects that stand at a ban: one row for each below the first that is tested, newest first.
+    rows: Vec<Row>,
+    /// Whether there is anything to walk for.
+    has_objects: bool,
+    /// The oldest ban at which a fetch began that was running when the pass was planned. Its object still has the newer
+    /// bans before it: they can't be marked as done.
+    oldest_pin: Option<u64>,
+    shard: usize,
+    pending: Vec<Weak<Objcore>>,
+}
+
+#[derive(Clone, Copy)]
+struct Row {
+    seq: u64,
+    /// Where the objects move.
+    to: u64,
+    /// How many of the pass's bans are newer than this one.
+    newer: usize,
+    kill: bool,
+}
+
+impl Cache {
+    /// One step of the lurker: tests up to `ban_lurker_batch` objects and tells what it killed. Answers how many seconds
+    /// to leave it alone (a new ban cuts that short: [`Cache::wake_lurker_by`]).
+    pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(Event)) -> f64 {
+        let shared = self.shared();
+        let (bans, params) = (&shared.bans, shared.params.load());
+        let mut lurker = bans.lurker.lock();
+        if params.ban_lurker_sleep <= 0.0 {
+            lurker.pass = None;
+            bans.clean_tail();
+            return IDLE;
+        }
+        if lurker.pass.is_none() {
+            lurker.planned = bans.newest.load(Relaxed);
+            let (pass, idle) = bans.plan(now, &params);
+            lurker.idle = idle;
+            if pass.bans.is_empty() {
+                bans.clean_tail();
+                return idle;
+            }
+            lurker.pass = Some(pass);
+        }
+        let pass = lurker.pass.as_mut().expect("planned above");
+        match pass.step(shared, params.ban_lurker_batch.max(1), tell) {
+            Step::Batch => return params.ban_lurker_sleep,
+            Step::Walked => return 0.0,
+            Step::Over => {}
+        }
+        if let Some(pass) = lurker.pass.take() {
+            bans.clean_tail();
+            bans.finish(&pass);
+        }
+        if bans.newest.load(Relaxed) == lurker.planned { lurker.idle } else { 0.0 }
+    }
+
+    /// Wakes this once when there is something new for the lurker.
+    pub fn wake_lurker_by(&self, waker: Waker) {
+        *self.shared().bans.kick.lock() = Some(waker);
+    }
+}
+
+enum Step {
+    /// A batch of objects was tested.
+    Batch,
+    /// Many objcores were looked at.
+    Walked,
+    /// Nothing is left.
+    Over,
+}
+
+impl Bans {
+    /// Plans a pass; also answers in how many seconds the next ban will be old enough.
+    fn plan(&self, now: Mono, params: &Params) -> (Pass, f64) {
+        let list = self.inner.lock();
+        let cutoff = if params.ban_cutoff > 0 { params.ban_cutoff } else { usize::MAX };
+        let mut pass = Pass::default();
+        let (mut to, mut idle) = (None, IDLE);
+        let newest_first: Vec<_> = list.entries.iter().rev().collect();
+        for (count, entry) in newest_first.iter().enumerate() {
+            let ban = &entry.ban;
+            if let Some(to) = to {
+                pass.rows.push(Row { seq: ban.seq, to, newer: pass.bans.len(), kill: count > cutoff });
+                pass.has_objects |= entry.refs > 0;
+            }
+            if entry.pins > 0 {
+                pass.oldest_pin = Some(ban.seq);
+            }
+            if ban.is_completed() {
+                continue;
+            }
+            if ban.spec.has_req() && count <= cutoff {
+                if to.is_some() {
+                    to = newest_first.get(count + 1).map(|next| next.ban.seq);
+                }
+                continue;
+            }
+            let young = ban.mono.0 - (now.0 - params.ban_lurker_age);
+            if young < 0.0 {
+                pass.bans.push(ban.clone());
+                to.get_or_insert(ban.seq);
+            } else {
+                idle = young.min(idle);
+            }
+        }
+        (pass, idle)
+    }
+
+    /// All objects have been tested against the pass's bans.
+    fn finish(&self, pass: &Pass) {
+        let list = self.inner.lock();
+        let oldest = list.entries[0].ban.seq;
+        let is_done = |ban: &&Arc<Ban>| ban.seq >= oldest && pass.oldest_pin.is_none_or(|pin| ban.seq <= pin);
+        pass.bans.iter().filter(is_done).for_each(|ban| self.complete(ban));
+    }
+}
+
+impl Pass {
+    fn step(&mut self, shared: &Shared, batch: usize, tell: &mut dyn FnMut(Event)) -> Step {
+        let (mut tested, mut walked) = (0, 0);
+        if !self.has_objects {
+            return Step::Over;
+        }
+        loop {
+            while let Some(oc) = self.pending.pop() {
+                let Some(oc) = oc.upgrade() else { continue };
+                self.test(shared, &oc, tell);
+                tested += 1;
+                if tested == batch {
+                    return Step::Batch;
+                }
+            }
+            if self.shard == shared.shards.len() {
+                return Step::Over;
+            }
+            if walked >= WALK {
+                return Step::Walked;
+            }
+            let shard = shared.shards[self.shard].lock();
+            let stands_below = |oc: &&Arc<Objcore>| {
+                walked += 1;
+                oc.state() == State::Stored && self.row(oc.ban_seq.load(Relaxed)).is_some()
+            };
+            self.pending = shard.heads.all().filter(stands_below).map(Arc::downgrade).collect();
+            self.shard += 1;
+        }
+    }
+
+    /// What to do with an object that was tested up to `seq`.
+    fn row(&self, seq: u64) -> Option<Row> {
+        // The first row is the one right below the newest ban of the pass; whatever stands there or above is done.
+        let is_below = self.rows.first().is_some_and(|first| seq < first.to);
+        let at = self.rows.partition_point(|row| row.seq > seq);
+        self.rows.get(at).copied().filter(|_| is_below)
+    }
+
+    fn test(&self, shared: &Shared, oc: &Arc<Objcore>, tell: &mut dyn FnMut(Event)) {
+        let main = shared.main;
+        let seq = oc.ban_seq.load(Relaxed);
+        let Some(row) = self.row(seq) else { return };
+        let mut tests = 0;
+        for ban in self.bans[..row.newer].iter().rev().filter(|ban| !ban.is_completed()) {
+            if oc.ban_seq.load(Relaxed) != seq {
+                // A lookup was faster.
+                return;
+            }
+            let hits = row.kill || {
+                main.bans_lurker_tested.inc();
+                ban.spec.matches(shared, ban.mono, oc, None, &mut tests)
+            };
+            if hits {
+                main.bans_lurker_tests_tested.add(tests);
+                if shared.invalidate(oc, ban.seq) {
+                    let (counter, event) = match row.kill {
+                        true => (&main.bans_lurker_obj_killed_cutoff, Event::KilledByCutoff(oc.xid())),
+                        false => (&main.bans_lurker_obj_killed, Event::BannedByLurker(oc.xid())),
+                    };
+                    counter.inc();
+                    tell(event);
+                }
+                return;
+            }
+        }
+        main.bans_lurker_tests_tested.add(tests);
+        if row.to > seq {
+            shared.bans.advance(oc, seq, row.to);
+        }
+    }
+}

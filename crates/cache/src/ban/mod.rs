@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Bans: invalidation by expression. The list, and testing one object against what is new on it.
+//!
+//! Bans and purges take numbers from one sequence. An objcore knows up to which number it has been tested; a busy one
+//! starts at the number known when its fetch began, so that a ban which comes meanwhile counts. Each ban counts the
+//! objects that stand at it (`refs`) and the fetches that began there (`pins`); what is older than all of them is gone.
+
+mod lurker;
+mod show;
+mod spec;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::task::Waker;
+
+use base::{Clock, Mono, Real};
+use parking_lot::Mutex;
+use tables::counters::Main;
+
+pub use self::spec::{BanError, BanSpec};
+use crate::cache::{Cache, Shared};
+use crate::objcore::{NO_BAN, Objcore};
+use crate::request::Request;
+
+/// Bans taken off the list at a time while an object is tested.
+const CHUNK: usize = 64;
+
+/// One ban.
+pub(crate) struct Ban {
+    pub seq: u64,
+    pub real: Real,
+    pub mono: Mono,
+    pub spec: BanSpec,
+    /// Every object that it could hit has been tested, or a newer ban says the same.
+    pub is_completed: AtomicBool,
+}
+
+impl Ban {
+    pub fn is_completed(&self) -> bool {
+        self.is_completed.load(Relaxed)
+    }
+}
+
+pub(crate) struct Bans {
+    /// Number of the newest invalidation of any kind.
+    seq: AtomicU64,
+    /// Number of the newest ban.
+    newest: AtomicU64,
+    inner: Mutex<List>,
+    lurker: Mutex<lurker::Lurker>,
+    kick: Mutex<Option<Waker>>,
+    main: &'static Main,
+}
+
+/// Oldest first; never empty.
+struct List {
+    entries: VecDeque<Entry>,
+}
+
+struct Entry {
+    ban: Arc<Ban>,
+    refs: u64,
+    pins: u64,
+}
+
+impl List {
+    /// Where the objects stand that have been tested up to `seq`.
+    fn position(&self, seq: u64) -> usize {
+        let after = self.entries.partition_point(|entry| entry.ban.seq <= seq);
+        after.checked_sub(1).expect("a ban that something stands at is on the list")
+    }
+
+    fn at(&mut self, seq: u64) -> &mut Entry {
+        let at = self.position(seq);
+        &mut self.entries[at]
+    }
+
+    fn newest(&self) -> &Entry {
+        self.entries.back().expect("the list is never empty")
+    }
+}
+
+impl Bans {
+    pub fn new(main: &'static Main, clock: &Clock) -> Self {
+        let bans = Self {
+            seq: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
+            inner: Mutex::new(List { entries: VecDeque::new() }),
+            lurker: Mutex::default(),
+            kick: Mutex::new(None),
+            main,
+        };
+        // As in Varnish there is always one; the first is empty and done.
+        bans.insert(BanSpec::default(), clock, false);
+        bans.complete(&bans.inner.lock().newest().ban);
+        bans
+    }
+
+    /// Number of the newest invalidation.
+    pub fn seq(&self) -> u64 {
+        self.seq.load(Acquire)
+    }
+
+    /// A number for an invalidation that isn't a ban.
+    pub fn next_seq(&self) -> u64 {
+        self.seq.fetch_add(1, Release) + 1
+    }
+
+    /// Adds a ban to the list; with `dups` older ones that say the same are done.
+    pub fn insert(&self, spec: BanSpec, clock: &Clock, dups: bool) {
+        let is_for_lurker = !spec.has_req();
+        let main = self.main;
+        {
+            let mut list = self.inner.lock();
+            let ban = Ban {
+                seq: self.next_seq(),
+                real: clock.real(),
+                mono: clock.mono(),
+                spec,
+                is_completed: AtomicBool::new(false),
+            };
+            main.bans.inc();
+            main.bans_added.inc();
+            main.bans_obj.add(u64::from(ban.spec.has_obj()));
+            main.bans_req.add(u64::from(ban.spec.has_req()));
+            main.bans_persisted_bytes.add(ban.spec.bytes());
+            for entry in list.entries.iter().filter(|entry| dups && !entry.ban.is_completed()) {
+                if entry.ban.spec.says_the_same(&ban.spec) {
+                    self.complete(&entry.ban);
+                    main.bans_dups.inc();
+                }
+            }
+            self.newest.store(ban.seq, Release);
+            list.entries.push_back(Entry { ban: Arc::new(ban), refs: 0, pins: 0 });
+        }
+        if is_for_lurker {
+            self.kick();
+        }
+    }
+
+    /// Has the lurker look.
+    fn kick(&self) {
+        let waker = self.kick.lock().take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn complete(&self, ban: &Ban) {
+        if !ban.is_completed.swap(true, Relaxed) {
+            self.main.bans_completed.inc();
+            self.main.bans_persisted_fragmentation.add(ban.spec.bytes() - spec::HEAD_BYTES);
+        }
+    }
+
+    /// Drops the bans that are older than everything.
+    fn clean_tail(&self) {
+        let mut gone = Vec::new();
+        let mut list = self.inner.lock();
+        while list.entries.len() > 1 && list.entries[0].refs + list.entries[0].pins == 0 {
+            gone.extend(list.entries.pop_front().map(|entry| entry.ban));
+        }
+        drop(list);
+        let main = self.main;
+        for ban in gone {
+            main.bans.dec();
+            main.bans_deleted.inc();
+            main.bans_completed.sub(u64::from(ban.is_completed()));
+            main.bans_obj.sub(u64::from(ban.spec.has_obj()));
+            main.bans_req.sub(u64::from(ban.spec.has_req()));
+            let kept = if ban.is_completed() { spec::HEAD_BYTES } else { ban.spec.bytes() };
+            main.bans_persisted_fragmentation.add(kept);
+        }
+    }
+
+    /// A fetch begins.
+    pub fn pin(&self, oc: &Objcore) {
+        let mut list = self.inner.lock();
+        let seq = self.seq();
+        oc.ban_seq.store(seq, Relaxed);
+        list.at(seq).pins += 1;
+    }
+
+    /// A fetch ended without an object.
+    pub fn unpin(&self, oc: &Objcore) {
+        let mut list = self.inner.lock();
+        let seq = oc.ban_seq.swap(NO_BAN, Relaxed);
+        let entry = list.at(seq);
+        assert!(entry.pins > 0, "a fetch leaves the ban it began at");
+        entry.pins -= 1;
+    }
+
+    /// A fetch has become an object; whether an invalidation came since it began.
+    pub fn attach(&self, oc: &Objcore) -> bool {
+        let mut list = self.inner.lock();
+        let seq = oc.ban_seq.load(Relaxed);
+        let entry = list.at(seq);
+        assert!(entry.pins > 0, "a fetch leaves the ban it began at");
+        entry.pins -= 1;
+        entry.refs += 1;
+        list.newest().ban.seq > seq
+    }
+
+    /// An object leaves the cache.
+    pub fn detach(&self, oc: &Objcore) {
+        let mut list = self.inner.lock();
+        let seq = oc.ban_seq.swap(NO_BAN, Relaxed);
+        if seq != NO_BAN {
+            list.at(seq).refs -= 1;
+        }
+    }
+
+    /// An object that was tested up to `from` has been tested up to `to`; `false` when somebody else was first.
+    fn advance(&self, oc: &Objcore, from: u64, to: u64) -> bool {
+        let mut list = self.inner.lock();
+        if oc.ban_seq.load(Relaxed) != from {
+            return false;
+        }
+        list.at(from).refs -= 1;
+        list.at(to).refs += 1;
+        oc.ban_seq.store(to, Relaxed);
+        true
+    }
+
+    /// Whether there are bans up to number `arrival` that the object wasn't tested against.
+    pub fn has_news(&self, oc: &Objcore, arrival: u64) -> bool {
+        oc.ban_seq.load(Relaxed) < self.newest.load(Acquire).min(arrival)
+    }
+
+    /// Tests an object against the bans up to number `arrival`, newest first. Answers the number of one that hits it;
+    /// else notes how far it has been tested.
+    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Option<u64> {
+        let from = oc.ban_seq.load(Relaxed);
+        let to = self.newest.load(Acquire).min(arrival);
+        if from >= to {
+            return None;
+        }
+        let (mut below, mut tests, mut hit) = (to, 0, None);
+        while hit.is_none() {
+            let chunk = self.chunk(from, below);
+            let Some(last) = chunk.last() else { break };
+            below = last.seq - 1;
+            let hits = |ban: &&Arc<Ban>| ban.spec.matches(shared, ban.mono, oc, Some(req), &mut tests);
+            hit = chunk.iter().filter(|ban| !ban.is_completed()).find(hits).map(|ban| ban.seq);
+        }
+        self.main.bans_tested.inc();
+        self.main.bans_tests_tested.add(tests);
+        if hit.is_none() {
+            self.advance(oc, from, to);
+        }
+        hit
+    }
+
+    /// The newest bans in (`from`, `to`], newest first.
+    fn chunk(&self, from: u64, to: u64) -> Vec<Arc<Ban>> {
+        let list = self.inner.lock();
+        let end = list.entries.partition_point(|entry| entry.ban.seq <= to);
+        let newest_first = list.entries.range(..end).rev();
+        newest_first.map(|entry| &entry.ban).take_while(|ban| ban.seq > from).take(CHUNK).cloned().collect()
+    }
+}
+
+impl Cache {
+    /// The CLI's `ban`: words as the CLI split them.
+    ///
+    /// # Errors
+    /// [`BanError`], whose text is varnishd's.
+    pub fn ban_words(&self, words: &[&str]) -> Result<(), BanError> {
+        self.ban(BanSpec::from_words(words, &*self.shared().regexes)?);
+        Ok(())
+    }
+
+    /// VCL's `ban()` and `std.ban()`: one text.
+    ///
+    /// # Errors
+    /// [`BanError`], whose text is varnishd's.
+    pub fn ban_text(&self, text: &str) -> Result<(), BanError> {
+        self.ban(BanSpec::from_text(text, &*self.shared().regexes)?);
+        Ok(())
+    }
+
+    /// Adds a parsed ban.
+    pub fn ban(&self, spec: BanSpec) {
+        let shared = self.shared();
+        shared.bans.insert(spec, &shared.clock, shared.params.load().ban_dups);
+    }
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A ban's expression: `field operator value && ...`. Parsing, and testing an object.
+
+use std::fmt;
+
+use base::Mono;
+use base::text::parse_duration;
+
+use crate::cache::Shared;
+use crate::objcore::Objcore;
+use crate::request::{Regex, Regexes, Request};
+
+/// What a ban without tests would take in Varnish's form.
+pub(super) const HEAD_BYTES: u64 = 16;
+
+/// Longest name of a header field.
+const NAME_LIMIT: usize = 126;
+
+/// Most tests in one ban.
+const TEST_LIMIT: usize = 256;
+
+/// A parsed ban. Its text form (`Display`) is that of `ban.list`.
+#[derive(Default)]
+pub struct BanSpec {
+    tests: Vec<Test>,
+}
+
+struct Test {
+    field: Field,
+    oper: Oper,
+    value: Value,
+}
+
+#[derive(PartialEq)]
+enum Field {
+    ReqUrl,
+    ReqHttp(String),
+    ObjStatus,
+    ObjHttp(String),
+    ObjTtl,
+    ObjAge,
+    ObjGrace,
+    ObjKeep,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Oper {
+    Eq,
+    Neq,
+    Match,
+    NoMatch,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+}
+
+enum Value {
+    Text(String),
+    Pattern(String, Box<dyn Regex>),
+    Seconds(f64),
+}
+
+/// Why an expression isn't a ban; the texts are varnishd's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BanError {
+    /// The CLI got a number of words that can't be right.
+    WordCount,
+    /// A word between two tests of the CLI's ban.
+    NotAnd(String),
+    /// Nothing at all.
+    Empty,
+    /// A field without an operator.
+    NoOperator,
+    /// An operator without a value.
+    NoValue,
+    /// A word between two tests of VCL's ban.
+    NotAndBetween(String),
+    /// A field that can't be banned on.
+    UnknownField(String),
+    /// An operator that the field doesn't take.
+    BadOperator {
+        /// Those that it takes.
+        expected: &'static str,
+        /// What stands there.
+        got: String,
+    },
+    /// The regular expression, in its compiler's words.
+    BadRegex(String),
+    /// A duration was expected.
+    BadDuration(String),
+    /// More tests than a ban may have.
+    TooLong,
+}
+
+impl fmt::Display for BanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WordCount => write!(f, "Wrong number of arguments"),
+            Self::NotAnd(word) => write!(f, "Found \"{word}\" expected &&"),
+            Self::Empty => write!(f, "No ban conditions found."),
+            Self::NoOperator => write!(f, "Expected comparison operator."),
+            Self::NoValue => write!(f, "Expected second operand."),
+            Self::NotAndBetween(word) => write!(f, "Expected && between conditions, found \"{word}\""),
+            Self::UnknownField(word) => write!(f, "Unknown or unsupported field \"{word}\""),
+            Self::BadOperator { expected, got } => write!(f, "expected conditional ({expected}) got \"{got}\""),
+            Self::BadRegex(text) => write!(f, "Regex compile error: {text}"),
+            Self::BadDuration(word) => write!(f, "expected duration <n.nn>[ms|s|m|h|d|w|y] got \"{word}\""),
+            Self::TooLong => write!(f, "more than {TEST_LIMIT} conditions"),
+        }
+    }
+}
+
+impl std::error::Error for BanError {}
+
+impl BanSpec {
+    /// Parses the words of the CLI's `ban`.
+    ///
+    /// # Errors
+    /// [`BanError`].
+    pub fn from_words(words: &[&str], regexes: &dyn Regexes) -> Result<BanSpec, BanError> {
+        if words.len() % 4 != 3 {
+            return Err(BanError::WordCount);
+        }
+        if let Some(word) = words.iter().skip(3).step_by(4).find(|word| **word != "&&") {
+            return Err(BanError::NotAnd((*word).to_owned()));
+        }
+        let mut spec = BanSpec::default();
+        words.chunks(4).try_for_each(|test| spec.add(test[0], test[1], test[2], regexes))?;
+        Ok(spec)
+    }
+
+    /// Parses the text of VCL's `ban()`: words between white space, without quoting.
+    ///
+    /// # Errors
+    /// [`BanError`].
+    pub fn from_text(text: &str, regexes: &dyn Regexes) -> Result<BanSpec, BanError> {
+        let mut words = text.split_ascii_whitespace();
+        let mut spec = BanSpec::default();
+        loop {
+            let field = words.next().ok_or(BanError::Empty)?;
+            let oper = words.next().ok_or(BanError::NoOperator)?;
+            let value = words.next().ok_or(BanError::NoValue)?;
+            spec.add(field, oper, value, regexes)?;
+            match words.next() {
+                None => return Ok(spec),
+                Some("&&") => {}
+                Some(word) => return Err(BanError::NotAndBetween(word.to_owned())),
+            }
+        }
+    }
+
+    fn add(&mut self, field: &str, oper: &str, value: &str, regexes: &dyn Regexes) -> Result<(), BanError> {
+        if self.tests.len() == TEST_LIMIT {
+            return Err(BanError::TooLong);
+        }
+        let field = Field::parse(field).ok_or_else(|| BanError::UnknownField(field.to_owned()))?;
+        let got = oper;
+        let bad = || BanError::BadOperator { expected: field.operators(), got: got.to_owned() };
+        let oper = Oper::parse(oper).filter(|&oper| field.takes(oper)).ok_or_else(bad)?;
+        let value = match oper {
+            _ if field.is_duration() => {
+                Value::Seconds(parse_duration(value).ok_or_else(|| BanError::BadDuration(value.to_owned()))?)
+            }
+            Oper::Match | Oper::NoMatch => {
+                Value::Pattern(value.to_owned(), regexes.compile(value).map_err(BanError::BadRegex)?)
+            }
+            Oper::Eq | Oper::Neq | Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => Value::Text(value.to_owned()),
+        };
+        self.tests.push(Test { field, oper, value });
+        Ok(())
+    }
+
+    /// Whether it needs a request to be tested: only lookups can.
+    pub fn has_req(&self) -> bool {
+        self.tests.iter().any(|test| test.field.is_req())
+    }
+
+    /// Whether it looks at objects.
+    pub fn has_obj(&self) -> bool {
+        self.tests.iter().any(|test| !test.field.is_req())
+    }
+
+    /// About what it takes in Varnish's form.
+    pub(super) fn bytes(&self) -> u64 {
+        HEAD_BYTES + self.tests.iter().map(|test| 8 + test.to_string().len() as u64).sum::<u64>()
+    }
+
+    /// Whether the other hits the same objects at any time; a ban on ttl or age depends on when it was made.
+    pub(super) fn says_the_same(&self, other: &BanSpec) -> bool {
+        let is_timeless = |spec: &BanSpec| !spec.tests.iter().any(|test| test.field.is_relative());
+        self.tests.len() == other.tests.len()
+            && is_timeless(self)
+            && self.tests.iter().zip(&other.tests).all(|(a, b)| a.says_the_same(b))
+    }
+
+    /// Whether it hits the object. Counts the tests made.
+    pub(super) fn matches(
+        &self,
+        shared: &Shared,
+        made: Mono,
+        oc: &Objcore,
+        req: Option<&dyn Request>,
+        tests: &mut u64,
+    ) -> bool {
+        self.tests.iter().all(|test| {
+            *tests += 1;
+            test.matches(shared, made, oc, req)
+        })
+    }
+}
+
+impl Field {
+    fn parse(word: &str) -> Option<Field> {
+        let name = |name: &str| (name.len() <= NAME_LIMIT).then(|| name.to_owned());
+        if let Some(rest) = word.strip_prefix("req.http.") {
+            return name(rest).map(Field::ReqHttp);
+        }
+        if let Some(rest) = word.strip_prefix("obj.http.") {
+            return name(rest).map(Field::ObjHttp);
+        }
+        Some(match word {
+            "req.url" => Field::ReqUrl,
+            "obj.status" => Field::ObjStatus,
+            "obj.ttl" => Field::ObjTtl,
+            "obj.age" => Field::ObjAge,
+            "obj.grace" => Field::ObjGrace,
+            "obj.keep" => Field::ObjKeep,
+            _ => return None,
+        })
+    }
+
+    fn is_req(&self) -> bool {
+        matches!(self, Self::ReqUrl | Self::ReqHttp(_))
+    }
+
+    fn is_duration(&self) -> bool {
+        matches!(self, Self::ObjTtl | Self::ObjAge | Self::ObjGrace | Self::ObjKeep)
+    }
+
+    fn is_relative(&self) -> bool {
+        matches!(self, Self::ObjTtl | Self::ObjAge)
+    }
+
+    fn operators(&self) -> &'static str {
+        if self.is_duration() { "==, !=, >, >=, < or <=" } else { "==, !=, ~ or !~" }
+    }
+
+    fn takes(&self, oper: Oper) -> bool {
+        match oper {
+            Oper::Eq | Oper::Neq => true,
+            Oper::Match | Oper::NoMatch => !self.is_duration(),
+            Oper::Gt | Oper::Gte | Oper::Lt | Oper::Lte => self.is_duration(),
+        }
+    }
+}
+
+impl Oper {
+    const ALL: [Oper; 8] = [Oper::Eq, Oper::Neq, Oper::Match, Oper::NoMatch, Oper::Gt, Oper::Gte, Oper::Lt, Oper::Lte];
+
+    fn text(self) -> &'static str {
+        match self {
+            Oper::Eq => "==",
+            Oper::Neq => "!=",
+            Oper::Match => "~",
+            Oper::NoMatch => "!~",
+            Oper::Gt => ">",
+            Oper::Gte => ">=",
+            Oper::Lt => "<",
+            Oper::Lte => "<=",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Oper> {
+        Oper::ALL.into_iter().find(|oper| oper.text() == word)
+    }
+
+    fn compare(self, a: f64, b: f64) -> bool {
+        match self {
+            Oper::Eq => a == b,
+            Oper::Neq => a != b,
+            Oper::Gt => a > b,
+            Oper::Gte => a >= b,
+            Oper::Lt => a < b,
+            Oper::Lte => a <= b,
+            Oper::Match | Oper::NoMatch => false,
+        }
+    }
+}
+
+impl Test {
+    fn says_the_same(&self, other: &Test) -> bool {
+        let same_value = match (&self.value, &other.value) {
+            (Value::Text(a), Value::Text(b)) | (Value::Pattern(a, _), Value::Pattern(b, _)) => a == b,
+            (Value::Seconds(a), Value::Seconds(b)) => a == b,
+            (Value::Text(_) | Value::Pattern(..) | Value::Seconds(_), _) => false,
+        };
+        same_value && self.field == other.field && self.oper == other.oper
+    }
+
+    fn matches(&self, shared: &Shared, made: Mono, oc: &Objcore, req: Option<&dyn Request>) -> bool {
+        match &self.field {
+            Field::ReqUrl => req.is_some_and(|req| self.matches_text(Some(req.url()))),
+            Field::ReqHttp(name) => req.is_some_and(|req| self.matches_text(req.header(name))),
+            Field::ObjHttp(name) => {
+                oc.with_front(|front| self.matches_text(shared.heads.header(front.head(), name))).unwrap_or(false)
+            }
+            Field::ObjStatus => oc
+                .with_front(|front| {
+                    let status = shared.heads.status(front.head());
+                    self.matches_text(Some(status.to_string().as_bytes()))
+                })
+                .unwrap_or(false),
+            Field::ObjTtl | Field::ObjAge | Field::ObjGrace | Field::ObjKeep => self.matches_time(made, oc),
+        }
+    }
+
+    /// A field that isn't there equals nothing, differs from everything, and neither matches nor fails to match.
+    fn matches_text(&self, text: Option<&[u8]>) -> bool {
+        match (&self.value, self.oper, text) {
+            (Value::Text(value), Oper::Eq, text) => text == Some(value.as_bytes()),
+            (Value::Text(value), Oper::Neq, text) => text != Some(value.as_bytes()),
+            (Value::Pattern(_, regex), Oper::Match, Some(text)) => regex.is_match(text),
+            (Value::Pattern(_, regex), Oper::NoMatch, Some(text)) => !regex.is_match(text),
+            (Value::Text(_) | Value::Pattern(..) | Value::Seconds(_), _, _) => false,
+        }
+    }
+
+    /// TTL and age are those of the moment when the ban was made.
+    fn matches_time(&self, made: Mono, oc: &Objcore) -> bool {
+        let Value::Seconds(seconds) = self.value else { return false };
+        let times = oc.times();
+        let (a, b) = match self.field {
+            Field::ObjTtl => (times.t_origin.0 + times.ttl, made.0 + seconds),
+            Field::ObjAge => (-times.t_origin.0, seconds - made.0),
+            Field::ObjGrace => (times.grace, seconds),
+            Field::ObjKeep => (times.keep, seconds),
+            Field::ReqUrl | Field::ReqHttp(_) | Field::ObjStatus | Field::ObjHttp(_) => return false,
+        };
+        self.oper.compare(a, b)
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReqUrl => write!(f, "req.url"),
+            Self::ReqHttp(name) => write!(f, "req.http.{name}"),
+            Self::ObjStatus => write!(f, "obj.status"),
+            Self::ObjHttp(name) => write!(f, "obj.http.{name}"),
+            Self::ObjTtl => write!(f, "obj.ttl"),
+            Self::ObjAge => write!(f, "obj.age"),
+            Self::ObjGrace => write!(f, "obj.grace"),
+            Self::ObjKeep => write!(f, "obj.keep"),
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.field, self.oper.text())?;
+        match &self.value {
+            Value::Text(text) | Value::Pattern(text, _) => write!(f, "{text}"),
+            Value::Seconds(seconds) => write!(f, "{}", super::show::duration(*seconds)),
+        }
+    }
+}
+
+impl fmt::Display for BanSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, test) in self.tests.iter().enumerate() {
+            let and = if at == 0 { "" } else { " && " };
+            write!(f, "{and}{test}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for BanSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BanSpec({self})")
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A fetch in progress: its state, the body so far, who waits for more.
+//!
+//! ```text
+//! ReqDone -> PrepStream -> Stream{fetched} -> Finished{length}
+//!    \____________\______________\__________> Failed
+//! ```
+//! (A fetch that doesn't stream goes from PrepStream straight to Finished.)
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, Waker};
+
+use base::Mono;
+use parking_lot::Mutex;
+use storage::{Body, Buf};
+
+use crate::objcore::Front;
+use crate::purge::Purge;
+
+/// A fetch failed; the text says how, for the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FetchFailed(pub &'static str);
+
+/// Progress of a fetch. Only the fetch moves it, and only forward.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BocState {
+    /// The request is ready to go out.
+    ReqDone,
+    /// The head is stored; lookups don't find it yet.
+    PrepStream,
+    /// Found and read while it grows.
+    Stream {
+        /// Body bytes so far.
+        fetched: u64,
+    },
+    /// Whole.
+    Finished {
+        /// Body bytes.
+        length: u64,
+    },
+    /// Broken off.
+    Failed(FetchFailed),
+}
+
+impl BocState {
+    fn rank(self) -> u8 {
+        match self {
+            Self::ReqDone => 0,
+            Self::PrepStream => 1,
+            Self::Stream { .. } => 2,
+            Self::Finished { .. } => 3,
+            Self::Failed(_) => 4,
+        }
+    }
+
+    fn is_over(self) -> bool {
+        self.rank() >= 3
+    }
+}
+
+/// Field names, and the values a request must have for them.
+pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
+
+/// See the module.
+pub(crate) struct Boc {
+    front: OnceLock<Front>,
+    /// What a request must look like that waits for this fetch: a guess from the older variants.
+    pub vary_guess: Option<VaryGuess>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    state: BocState,
+    body: Body,
+    /// The body goes to one reader and isn't kept.
+    transit: bool,
+    /// Most bytes a transit body may be ahead of its reader.
+    room: Option<u64>,
+    consumed: u64,
+    clients: u32,
+    had_client: bool,
+    waiters: BTreeMap<u64, Waker>,
+    next_waiter: u64,
+    writer: Option<Waker>,
+    soft_purge: Option<(Mono, Purge)>,
+}
+
+/// What a reader finds at its offset.
+pub(crate) enum Found {
+    Bytes(Buf),
+    End,
+    /// The body moved into the objcore.
+    Moved,
+}
+
+impl Boc {
+    pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
+        let inner = Inner {
+            state: BocState::ReqDone,
+            body: Body::default(),
+            transit,
+            room,
+            consumed: 0,
+            clients: 0,
+            had_client: false,
+            waiters: BTreeMap::new(),
+            next_waiter: 0,
+            writer: None,
+            soft_purge: None,
+        };
+        Self { front: OnceLock::new(), vary_guess, inner: Mutex::new(inner) }
+    }
+
+    pub fn front(&self) -> Option<&Front> {
+        self.front.get()
+    }
+
+    pub fn set_front(&self, front: Front) {
+        assert!(self.front.set(front).is_ok(), "a head is published once");
+    }
+
+    pub fn state(&self) -> BocState {
+        self.inner.lock().state
+    }
+
+    pub fn is_transit(&self) -> bool {
+        self.inner.lock().transit
+    }
+
+    pub fn set_transit(&self) {
+        self.inner.lock().transit = true;
+    }
+
+    pub fn set_room(&self, room: Option<u64>) {
+        self.inner.lock().room = room;
+    }
+
+    pub fn set_soft_purge(&self, now: Mono, purge: Purge) {
+        self.inner.lock().soft_purge = Some((now, purge));
+    }
+
+    pub fn take_soft_purge(&self) -> Option<(Mono, Purge)> {
+        self.inner.lock().soft_purge.take()
+    }
+
+    pub fn fetched(&self) -> u64 {
+        self.inner.lock().body.len()
+    }
+
+    /// Moves on and wakes everybody.
+    pub fn advance(&self, next: BocState) {
+        let woken = {
+            let mut inner = self.inner.lock();
+            assert!(next.rank() > inner.state.rank() && !inner.state.is_over(), "a boc only moves forward");
+            inner.state = match next {
+                BocState::Stream { .. } => BocState::Stream { fetched: inner.body.len() },
+                other => other,
+            };
+            if next.is_over() && !inner.transit || matches!(next, BocState::Failed(_)) {
+                // Readers go on in the objcore; a failed body is of no use to anybody.
+                inner.body.drop_before(u64::MAX);
+            }
+            std::mem::take(&mut inner.waiters)
+        };
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    /// Adds body bytes and wakes the readers.
+    pub fn push(&self, buf: Buf) {
+        let woken = {
+            let mut inner = self.inner.lock();
+            assert!(!inner.state.is_over(), "no bytes after the end of a fetch");
+            inner.body.push(buf);
+            let fetched = inner.body.len();
+            if inner.transit && !inner.had_client {
+                inner.body.drop_before(fetched);
+                inner.consumed = fetched;
+            }
+            if let BocState::Stream { .. } = inner.state {
+                inner.state = BocState::Stream { fetched };
+            }
+            std::mem::take(&mut inner.waiters)
+        };
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    /// Drops the body so far; nobody reads it yet.
+    pub fn clear_body(&self) {
+        let mut inner = self.inner.lock();
+        inner.body = Body::default();
+        inner.consumed = 0;
+    }
+
+    /// The last `count` blocks of a body that is kept.
+    pub fn tail(&self, count: usize) -> Vec<Buf> {
+        self.inner.lock().body.tail(count)
+    }
+
+    pub fn replace_tail(&self, count: usize, merged: Buf) {
+        self.inner.lock().body.replace_tail(count, merged);
+    }
+
+    /// Takes the whole body out for sealing: the blocks, to be handed to [`storage::Store::seal`]. Readers keep finding
+    /// them here until [`Boc::advance`] to Finished.
+    pub fn copy_body(&self) -> Body {
+        let inner = self.inner.lock();
+        let mut body = Body::default();
+        inner.body.pieces().for_each(|piece| body.push(piece.buf.clone()));
+        body
+    }
+
+    /// A handle of a client came into being.
+    pub fn client_in(&self) {
+        let mut inner = self.inner.lock();
+        inner.clients += 1;
+        inner.had_client = true;
+    }
+
+    /// A handle of a client is gone; the fetch may be for nobody now.
+    pub fn client_out(&self) {
+        let writer = {
+            let mut inner = self.inner.lock();
+            assert!(inner.clients > 0, "more clients left a fetch than came");
+            inner.clients -= 1;
+            if inner.is_wanted() { None } else { inner.writer.take() }
+        };
+        writer.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether anybody needs the rest: always for what will be stored.
+    pub fn is_wanted(&self) -> bool {
+        self.inner.lock().is_wanted()
+    }
+
+    /// Ready once there is room for more: `Ok`, or `Err` when nobody needs more.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        let mut inner = self.inner.lock();
+        if !inner.is_wanted() {
+            return Poll::Ready(Err(()));
+        }
+        let ahead = inner.body.len() - inner.consumed;
+        let is_full = inner.transit && inner.clients > 0 && inner.room.is_some_and(|room| ahead >= room.max(1));
+        if !is_full {
+            return Poll::Ready(Ok(()));
+        }
+        inner.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready once `done` says so of the state.
+    pub fn poll_state(
+        &self,
+        cx: &mut Context<'_>,
+        id: &mut Option<u64>,
+        done: impl Fn(BocState) -> bool,
+    ) -> Poll<BocState> {
+        let mut inner = self.inner.lock();
+        if done(inner.state) {
+            return Poll::Ready(inner.state);
+        }
+        inner.wait(cx, id);
+        Poll::Pending
+    }
+
+    /// Ready once there is something at `offset`. What lies before it has been consumed.
+    pub fn poll_at(&self, cx: &mut Context<'_>, id: &mut Option<u64>, offset: u64) -> Poll<Result<Found, FetchFailed>> {
+        let mut writer = None;
+        let found = {
+            let mut inner = self.inner.lock();
+            if inner.transit && offset > inner.consumed {
+                inner.consumed = offset;
+                inner.body.drop_before(offset);
+                writer = inner.writer.take();
+            }
+            match inner.state {
+                BocState::Failed(why) => Poll::Ready(Err(why)),
+                BocState::Finished { .. } if !inner.transit => Poll::Ready(Ok(Found::Moved)),
+                state => match inner.body.at(offset) {
+                    Some(buf) => Poll::Ready(Ok(Found::Bytes(buf))),
+                    None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
+                    None if state.is_over() => Poll::Ready(Ok(Found::End)),
+                    None => {
+                        inner.wait(cx, id);
+                        Poll::Pending
+                    }
+                },
+            }
+        };
+        writer.into_iter().for_each(Waker::wake);
+        found
+    }
+
+    /// A waiter goes away. Everybody is woken by each event, so that it has nothing to pass on.
+    pub fn forget(&self, id: u64) {
+        self.inner.lock().waiters.remove(&id);
+    }
+}
+
+impl Inner {
+    fn is_wanted(&self) -> bool {
+        !self.transit || !self.had_client || self.clients > 0
+    }
+
+    fn wait(&mut self, cx: &Context<'_>, id: &mut Option<u64>) {
+        let id = *id.get_or_insert_with(|| {
+            self.next_waiter += 1;
+            self.next_waiter
+        });
+        self.waiters.insert(id, cx.waker().clone());
+    }
+}
+
+impl std::fmt::Debug for Boc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Boc({:?})", self.state())
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The right, and the duty, to fill an objcore. Dropping it unfinished is a failed fetch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+
+use storage::{NoSpace, Store};
+
+use crate::attrs::{Attrs, Vary};
+use crate::boc::{Boc, BocState, FetchFailed};
+use crate::cache::Cache;
+use crate::events::Event;
+use crate::objcore::{Content, Front, Objcore, State};
+use crate::objref::ObjRef;
+
+/// Longest block a body is written in.
+const PIECE: usize = 64 << 10;
+/// Shorter appends are gathered: so many blocks in a row, or so many bytes, become one.
+const CRUMB: usize = 4 << 10;
+const CRUMBS: usize = 16;
+
+/// The body is shorter or longer than was announced; the fetch has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShortBody {
+    /// Announced bytes.
+    pub declared: u64,
+    /// Bytes that came.
+    pub fetched: u64,
+}
+
+/// Nobody needs the rest of this fetch: its only client is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unwanted;
+
+/// See the module. `Send`: a fetch may move between threads.
+pub struct Busy {
+    cache: Cache,
+    oc: Arc<Objcore>,
+    boc: Arc<Boc>,
+    is_private: bool,
+    is_over: bool,
+    filling: Option<Filling>,
+    nukes_left: u32,
+    crumbs: usize,
+    events: Vec<Event>,
+}
+
+/// The head is stored.
+struct Filling {
+    store: Arc<Store>,
+    front: Front,
+    attrs: Attrs,
+    is_published: bool,
+}
+
+impl Busy {
+    pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
+        let nukes_left = cache.shared().params.load().nuke_limit;
+        Self { cache, oc, boc, is_private, is_over: false, filling: None, nukes_left, crumbs: 0, events: Vec::new() }
+    }
+
+    /// A handle for the client that waits for this fetch: await its `headers()`, then read. Take it before the fetch
+    /// starts; a background fetch needs none.
+    pub fn object(&self) -> ObjRef {
+        ObjRef::with(self.oc.clone(), Some(self.boc.clone()))
+    }
+
+    /// Whether requests are parked until this fetch has a head.
+    pub fn has_waiters(&self) -> bool {
+        !self.is_private && self.cache.shared().shard(&self.oc.digest).lock().heads.has_waiters(&self.oc.digest)
+    }
+
+    /// Forgets the body so far, to fill the object anew. Only before it is published.
+    pub fn reset(&mut self) {
+        assert!(!self.is_published(), "what others may read stays");
+        self.boc.clear_body();
+        self.crumbs = 0;
+    }
+
+    /// Whether it is a pass.
+    pub fn is_private(&self) -> bool {
+        self.is_private
+    }
+
+    /// Stores the head. It isn't seen before [`Busy::start_stream`] (or [`Busy::finish`]); until then it may be stored
+    /// anew, elsewhere. With a hit-for-miss or hit-for-pass flag the body goes to the one client and isn't kept.
+    ///
+    /// # Errors
+    /// [`NoSpace`] when eviction couldn't make room; the fetch may go on with another store.
+    pub fn set_head(
+        &mut self,
+        store: &Arc<Store>,
+        head: &[u8],
+        vary: Option<Vary<'_>>,
+        attrs: &Attrs,
+    ) -> Result<(), NoSpace> {
+        assert!(!self.is_published(), "the head is stored before it is published");
+        let shared = self.cache.shared();
+        self.nukes_left = shared.params.load().nuke_limit;
+        let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
+        let parts = [head, vary.spec, vary.values];
+        let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
+        let [head_len, spec_len, values_len] = parts.map(|part| part.len() as u32);
+        let front = Front { buf, head_len, spec_len, values_len };
+        self.oc.describe(attrs, store.id());
+        if attrs.flags.is_uncacheable() {
+            self.boc.set_transit();
+        }
+        self.filling = Some(Filling { store: store.clone(), front, attrs: *attrs, is_published: false });
+        Ok(())
+    }
+
+    /// Publishes the head: clients and lookups find the object while its body grows. Needs [`Busy::set_head`].
+    pub fn start_stream(&mut self) {
+        self.publish();
+        self.boc.advance(BocState::Stream { fetched: 0 });
+    }
+
+    /// Adds body bytes; readers are woken.
+    ///
+    /// # Errors
+    /// [`NoSpace`] when eviction couldn't make room: the fetch should fail.
+    pub fn append(&mut self, data: &[u8]) -> Result<(), NoSpace> {
+        let filling = self.filling.as_ref().expect("the head is stored before the body");
+        for part in data.chunks(PIECE) {
+            let shared = self.cache.shared();
+            let buf = shared.block(&filling.store, &[part], &mut self.nukes_left, &mut self.events)?;
+            self.boc.push(buf);
+            self.crumbs = if part.len() < CRUMB { self.crumbs + 1 } else { 0 };
+        }
+        if self.crumbs >= CRUMBS && !self.boc.is_transit() {
+            self.sweep();
+        }
+        Ok(())
+    }
+
+    /// Ready when more should be appended: a body that is only passed on waits for its reader. `Err` when its client is
+    /// gone, so that the fetch can end.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
+        self.boc.poll_room(cx).map_err(|()| Unwanted)
+    }
+
+    /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
+    pub fn set_transit_buffer(&mut self, bytes: Option<u64>) {
+        self.boc.set_room(bytes);
+    }
+
+    /// Whether anybody needs this fetch: `false` once the only client of an uncacheable one is gone.
+    pub fn is_wanted(&self) -> bool {
+        self.boc.is_wanted()
+    }
+
+    /// Body bytes so far.
+    pub fn fetched(&self) -> u64 {
+        self.boc.fetched()
+    }
+
+    /// Evictions and the like made for this fetch since last asked, for its log.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The body is whole: publishes the head if that hasn't happened, packs the object, and ends the fetch. Answers the
+    /// body's length.
+    ///
+    /// # Errors
+    /// [`ShortBody`] when `declared` says another length: the fetch has failed, the object is gone.
+    pub fn finish(mut self, declared: Option<u64>) -> Result<u64, ShortBody> {
+        let fetched = self.boc.fetched();
+        if let Some(declared) = declared.filter(|&declared| declared != fetched) {
+            self.end_failed(FetchFailed("body of another length than announced"));
+            return Err(ShortBody { declared, fetched });
+        }
+        self.publish();
+        self.seal(fetched);
+        self.is_over = true;
+        self.boc.advance(BocState::Finished { length: fetched });
+        self.oc.drop_boc();
+        if !self.is_private {
+            self.cache.shared().evictable(&self.oc);
+        }
+        Ok(fetched)
+    }
+
+    /// The fetch failed: readers get `why`, the object is gone.
+    pub fn fail(mut self, why: FetchFailed) {
+        self.end_failed(why);
+    }
+
+    fn is_published(&self) -> bool {
+        self.filling.as_ref().is_some_and(|filling| filling.is_published)
+    }
+
+    /// Makes the objcore findable (unless it is a pass) and rushes the waitinglist.
+    fn publish(&mut self) {
+        let filling = self.filling.as_mut().expect("the head is stored before it is published");
+        if filling.is_published {
+            return;
+        }
+        filling.is_published = true;
+        self.boc.set_front(filling.front.clone());
+        self.boc.advance(BocState::PrepStream);
+        if self.is_private {
+            self.oc.set_state(State::Stored);
+        } else {
+            self.unbusy();
+        }
+    }
+
+    fn unbusy(&self) {
+        let filling = self.filling.as_ref().expect("only what has a head is published");
+        let shared = self.cache.shared();
+        let params = shared.params.load();
+        let (oc, digest) = (&self.oc, &self.oc.digest);
+        let mut surplus = None;
+        let waiters = {
+            let mut shard = shared.shard(digest).lock();
+            if let Some((at, purge)) = self.boc.take_soft_purge() {
+                oc.set_times(purge.apply(oc.times(), at));
+            }
+            let is_overtaken = oc.overtaken.load(Relaxed) != 0;
+            let when = if is_overtaken { shared.overtaken_until() } else { oc.times().dead_at() };
+            shard.heads.unbusy(oc, filling.front.vary());
+            oc.set_state(State::Stored);
+            let was_overtaken = shared.bans.attach(oc) || is_overtaken;
+            shared.arm(&mut shard, oc, when);
+            if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
+                shared.main.vary_limit.inc();
+                surplus = Some(shared.unlink(&mut shard, &old));
+            }
+            // Uncacheable answers serve nobody else, and an overtaken one only those who wait now.
+            let all = filling.attrs.flags.is_uncacheable() || was_overtaken;
+            shard.heads.take_waiters(digest, if all { usize::MAX } else { params.rush_exponent })
+        };
+        drop(surplus);
+        self.cache.wake(digest, waiters);
+    }
+
+    /// Merges the crumbs at the end of the body into one block, if there is room.
+    fn sweep(&mut self) {
+        let count = std::mem::take(&mut self.crumbs);
+        let Some(filling) = &self.filling else { return };
+        let tail = self.boc.tail(count);
+        let parts: Vec<&[u8]> = tail.iter().map(|buf| &buf[..]).collect();
+        if let Ok(merged) = filling.store.block(&parts) {
+            self.boc.replace_tail(count, merged);
+        }
+    }
+
+    /// Moves the bytes from the boc into the objcore.
+    fn seal(&mut self, fetched: u64) {
+        let filling = self.filling.take().expect("only what has a head is finished");
+        let (mut front, mut more, mut body_len) = (filling.front, Box::default(), 0);
+        if !self.boc.is_transit() {
+            let sealed = filling.store.seal(front.buf, &self.boc.copy_body());
+            (front.buf, more, body_len) = (sealed.front, sealed.more, fetched);
+        } else if self.is_private {
+            // Its one reader finds head and body in the boc.
+            return;
+        }
+        self.oc.set_content(Content { front, more, body_len });
+    }
+
+    fn end_failed(&mut self, why: FetchFailed) {
+        self.is_over = true;
+        let was_published = self.is_published();
+        self.boc.advance(BocState::Failed(why));
+        self.oc.drop_boc();
+        if self.is_private {
+            return;
+        }
+        let shared = self.cache.shared();
+        if was_published {
+            shared.kill(&self.oc);
+            return;
+        }
+        let (removed, waiters) = {
+            let mut shard = shared.shard(&self.oc.digest).lock();
+            self.oc.set_state(State::Dying);
+            let removed = shard.heads.remove(&self.oc);
+            shared.bans.unpin(&self.oc);
+            let max = shared.params.load().rush_exponent;
+            (removed, shard.heads.take_waiters(&self.oc.digest, max))
+        };
+        drop(removed);
+        self.cache.wake(&self.oc.digest, waiters);
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.end_failed(FetchFailed("fetch given up"));
+        }
+    }
+}
+
+impl std::fmt::Debug for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Busy({:?}, {:?})", self.oc, self.boc)
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The cache as a whole: its shards, its stores, and the moves that keep index, heap and lists in step.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arc_swap::ArcSwap;
+use base::{Clock, Mono};
+use parking_lot::{Mutex, MutexGuard};
+use storage::{Buf, NoSpace, Store, StoreId, Stores};
+use tables::counters::Main;
+
+use crate::ban::Bans;
+use crate::boc::Boc;
+use crate::busy::Busy;
+use crate::digest::Digest;
+use crate::events::Event;
+use crate::evict::Evictor;
+use crate::heap::Heap;
+use crate::objcore::{Objcore, State};
+use crate::objhead::Heads;
+use crate::request::{Regexes, StoredHead};
+use crate::waiting::Waiter;
+
+/// A power of two; each is a lock, a table and a heap.
+const SHARDS: usize = 512;
+
+/// How long an object that an invalidation overtook stays for the requests that waited for it, in seconds.
+const OVERTAKEN_LIFE: f64 = 10.0;
+
+/// What a cache is made of.
+pub struct Config {
+    /// For the moments that no caller names (bans, the end of fetches).
+    pub clock: Clock,
+    /// Counters.
+    pub main: &'static Main,
+    /// Stores.
+    pub stores: Arc<Stores>,
+    /// Reads stored heads for bans.
+    pub heads: Box<dyn StoredHead>,
+    /// Compiles regular expressions for bans.
+    pub regexes: Box<dyn Regexes>,
+    /// Parameters.
+    pub params: Params,
+}
+
+/// The parameters that concern the cache, named as in `param.show`; times in seconds.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Bans further down the list kill unread (0: none do).
+    pub ban_cutoff: usize,
+    /// Mark older bans that say the same as done.
+    pub ban_dups: bool,
+    /// Younger bans are left to lookups.
+    pub ban_lurker_age: f64,
+    /// Objects the lurker tests at a stretch.
+    pub ban_lurker_batch: usize,
+    /// Pause between stretches; 0 switches the lurker off.
+    pub ban_lurker_sleep: f64,
+    /// Objects evicted for one object at most.
+    pub nuke_limit: u32,
+    /// Parked requests woken at a time.
+    pub rush_exponent: usize,
+    /// Variants an objhead has at most (0: any number).
+    pub vary_limit: usize,
+    /// Bytes a passed body may be ahead of its reader (`None`: any number).
+    pub transit_buffer: Option<u64>,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            ban_cutoff: 0,
+            ban_dups: true,
+            ban_lurker_age: 60.0,
+            ban_lurker_batch: 8,
+            ban_lurker_sleep: 0.010,
+            nuke_limit: 50,
+            rush_exponent: 3,
+            vary_limit: 0,
+            transit_buffer: Some(1 << 20),
+        }
+    }
+}
+
+/// The cache of a worker; a cheap handle.
+#[derive(Clone)]
+pub struct Cache(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub shards: Box<[Shard]>,
+    pub bans: Bans,
+    pub main: &'static Main,
+    pub clock: Clock,
+    pub heads: Box<dyn StoredHead>,
+    pub regexes: Box<dyn Regexes>,
+    pub params: ArcSwap<Params>,
+    stores: Arc<Stores>,
+    evictors: Box<[Evictor]>,
+}
+
+/// One part of the index.
+pub(crate) struct Shard {
+    inner: Mutex<ShardInner>,
+    /// When the first of the heap is due, as bits of an `f64`; infinite when none is.
+    pub next_expiry: AtomicU64,
+}
+
+pub(crate) struct ShardInner {
+    pub heads: Heads,
+    pub heap: Heap,
+}
+
+impl Shard {
+    pub fn lock(&self) -> ShardGuard<'_> {
+        ShardGuard { shard: self, inner: self.inner.lock() }
+    }
+}
+
+/// A locked shard.
+pub(crate) struct ShardGuard<'a> {
+    shard: &'a Shard,
+    inner: MutexGuard<'a, ShardInner>,
+}
+
+impl ShardGuard<'_> {
+    fn publish_next_expiry(&self) {
+        let next = self.inner.heap.next().map_or(f64::INFINITY, |next| next.0);
+        self.shard.next_expiry.store(next.to_bits(), Relaxed);
+    }
+}
+
+impl std::ops::Deref for ShardGuard<'_> {
+    type Target = ShardInner;
+
+    fn deref(&self) -> &ShardInner {
+        &self.inner
+    }
+}
+
+impl std::ops::DerefMut for ShardGuard<'_> {
+    fn deref_mut(&mut self) -> &mut ShardInner {
+        &mut self.inner
+    }
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(config: Config) -> Cache {
+        let Config { clock, main, stores, heads, regexes, params } = config;
+        let shard = |_| Shard {
+            inner: Mutex::new(ShardInner { heads: Heads::new(main), heap: Heap::default() }),
+            next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
+        };
+        let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
+        Cache(Arc::new(Shared {
+            shards: (0..SHARDS).map(shard).collect(),
+            bans: Bans::new(main, &clock),
+            main,
+            clock,
+            heads,
+            regexes,
+            params: ArcSwap::from_pointee(params),
+            stores,
+            evictors,
+        }))
+    }
+
+    /// Puts new parameters into force.
+    pub fn set_params(&self, params: Params) {
+        self.0.params.store(Arc::new(params));
+    }
+
+    /// The stores.
+    pub fn stores(&self) -> &Arc<Stores> {
+        &self.0.stores
+    }
+
+    /// The right to fetch something that will never be found: a pass.
+    pub fn private(&self) -> Busy {
+        let boc = Arc::new(Boc::new(true, self.0.params.load().transit_buffer, None));
+        let oc = Objcore::busy(Digest([0; 32]), self.0.main, boc.clone());
+        Busy::new(self.clone(), oc, boc, true)
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
+    /// Wakes as many of those parked on `digest` as the parameter says.
+    pub(crate) fn rush(&self, digest: &Digest) {
+        let max = self.0.params.load().rush_exponent;
+        let waiters = self.0.shard(digest).lock().heads.take_waiters(digest, max);
+        self.wake(digest, waiters);
+    }
+
+    /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
+    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>) {
+        while !waiters.is_empty() {
+            let woken = waiters.iter().filter(|waiter| waiter.wake()).count();
+            self.0.main.busy_wakeup.add(woken as u64);
+            let lost = waiters.len() - woken;
+            waiters = match lost {
+                0 => Vec::new(),
+                lost => self.0.shard(digest).lock().heads.take_waiters(digest, lost),
+            };
+        }
+    }
+
+    pub(crate) fn count_gone(&self, digest: &Digest) {
+        self.0.shard(digest).lock().heads.count_gone(digest);
+    }
+
+    /// Objcores in the index and in the expiry heaps, and objheads: for tests and for the panic report.
+    pub fn census(&self) -> (usize, usize, usize) {
+        self.0.shards.iter().fold((0, 0, 0), |sum, shard| {
+            let shard = shard.lock();
+            (sum.0 + shard.heads.all().count(), sum.1 + shard.heap.len(), sum.2 + shard.heads.len())
+        })
+    }
+}
+
+impl Shared {
+    pub fn shard(&self, digest: &Digest) -> &Shard {
+        &self.shards[digest.shard(self.shards.len())]
+    }
+
+    pub fn now(&self) -> Mono {
+        self.clock.mono()
+    }
+
+    /// Takes a stored objcore out of index, heap and lists. The caller drops the handle after the unlock.
+    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>) -> Arc<Objcore> {
+        assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
+        oc.set_state(State::Dying);
+        let removed = shard.heads.remove(oc);
+        shard.heap.remove(oc);
+        shard.publish_next_expiry();
+        self.evictors[oc.store() as usize].remove(oc);
+        self.bans.detach(oc);
+        removed
+    }
+
+    /// Sets when an objcore is to expire.
+    pub fn arm(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, when: Mono) {
+        shard.heap.set(oc, when);
+        shard.publish_next_expiry();
+    }
+
+    /// Takes an object out for good, if it is still there; whether it was.
+    pub fn kill(&self, oc: &Arc<Objcore>) -> bool {
+        let dead = {
+            let mut shard = self.shard(&oc.digest).lock();
+            (oc.state() == State::Stored && shard.heads.objcs(&oc.digest).iter().any(|other| Arc::ptr_eq(other, oc)))
+                .then(|| self.unlink(&mut shard, oc))
+        };
+        dead.is_some()
+    }
+
+    /// An invalidation of this number hit the object: it goes at once, or, while requests wait that are older, soon.
+    pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
+        let dead = {
+            let mut shard = self.shard(&oc.digest).lock();
+            if oc.state() != State::Stored {
+                return false;
+            }
+            if shard.heads.has_waiters(&oc.digest) {
+                oc.overtaken.store(seq, Relaxed);
+                let when = self.now().plus(OVERTAKEN_LIFE);
+                self.arm(&mut shard, oc, when);
+                self.bans.detach(oc);
+                return true;
+            }
+            self.unlink(&mut shard, oc)
+        };
+        drop(dead);
+        true
+    }
+
+    /// When an objcore that was overtaken during its fetch goes.
+    pub fn overtaken_until(&self) -> Mono {
+        self.now().plus(OVERTAKEN_LIFE)
+    }
+
+    /// A finished object may be evicted from now on.
+    pub fn evictable(&self, oc: &Arc<Objcore>) {
+        let _shard = self.shard(&oc.digest).lock();
+        if oc.state() == State::Stored {
+            self.evictors[oc.store() as usize].add(oc);
+        }
+    }
+
+    /// A block of `store`, making room by eviction while `nukes_left` allows.
+    pub fn block(
+        &self,
+        store: &Store,
+        parts: &[&[u8]],
+        nukes_left: &mut u32,
+        events: &mut Vec<Event>,
+    ) -> Result<Buf, NoSpace> {
+        loop {
+            let full = match store.block(parts) {
+                Ok(buf) => return Ok(buf),
+                Err(full) => full,
+            };
+            if *nukes_left == 0 {
+                self.main.n_lru_limited.inc();
+                events.push(Event::NukeLimit);
+                return Err(full);
+            }
+            *nukes_left -= 1;
+            let Some(event) = self.evict_one(store.id()) else {
+                events.push(Event::NothingToEvict);
+                return Err(full);
+            };
+            events.push(event);
+        }
+    }
+
+    /// Evicts one object of a store.
+    pub fn evict_one(&self, store: StoreId) -> Option<Event> {
+        loop {
+            let oc = self.evictors[store as usize].victim()?;
+            let xid = oc.xid();
+            if self.kill(&oc) {
+                self.main.n_lru_nuked.inc();
+                return Some(Event::Evicted(xid));
+            }
+        }
+    }
+}

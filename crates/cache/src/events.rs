@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What happened to objects on the side, for the log.
+
+use base::Vxid;
+
+/// The kind of log record an event becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventTag {
+    /// An object went for its age or for room.
+    ExpKill,
+    /// An object went for a ban.
+    ExpBan,
+}
+
+/// Something that happened to an object other than the one asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event {
+    /// Its time was over; `ttl_left` in seconds is mostly negative.
+    Expired {
+        /// Which.
+        xid: Vxid,
+        /// Seconds of TTL left.
+        ttl_left: f64,
+    },
+    /// Evicted for room.
+    Evicted(Vxid),
+    /// Nothing could be evicted.
+    NothingToEvict,
+    /// As much was evicted for one object as `nuke_limit` allows.
+    NukeLimit,
+    /// A lookup found it banned.
+    BannedByLookup(Vxid),
+    /// The lurker found it banned.
+    BannedByLurker(Vxid),
+    /// The lurker killed it because its ban is further down than `ban_cutoff`.
+    KilledByCutoff(Vxid),
+}
+
+impl Event {
+    /// Which record.
+    pub fn tag(&self) -> EventTag {
+        match self {
+            Self::Expired { .. } | Self::Evicted(_) | Self::NothingToEvict | Self::NukeLimit => EventTag::ExpKill,
+            Self::BannedByLookup(_) | Self::BannedByLurker(_) | Self::KilledByCutoff(_) => EventTag::ExpBan,
+        }
+    }
+}
+
+impl std::fmt::Display for Event {
+    /// The record's text as varnish-7.1 writes it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Expired { xid, ttl_left } => write!(f, "EXP_Expired x={xid} t={ttl_left:.0}"),
+            Self::Evicted(xid) => write!(f, "LRU x={xid}"),
+            Self::NothingToEvict => write!(f, "LRU_Fail"),
+            Self::NukeLimit => write!(f, "LRU reached nuke_limit"),
+            Self::BannedByLookup(xid) => write!(f, "{xid} banned lookup"),
+            Self::BannedByLurker(xid) => write!(f, "{xid} banned by lurker"),
+            Self::KilledByCutoff(xid) => write!(f, "{xid} killed for lurker cutoff"),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Expiry: objects whose ttl, grace and keep are over leave the cache.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::Mono;
+
+use crate::cache::Cache;
+use crate::events::Event;
+
+/// At most so many objects go under one hold of a shard's lock.
+const BATCH: usize = 64;
+
+impl Cache {
+    /// Expires what is due at `now`, at most `budget` objects, and tells each. Answers how many went: as many as the
+    /// budget means that more may be due.
+    pub fn expire(&self, now: Mono, budget: usize, tell: &mut dyn FnMut(Event)) -> usize {
+        let mut count = 0;
+        for shard in &self.shared().shards {
+            while count < budget && f64::from_bits(shard.next_expiry.load(Relaxed)) <= now.0 {
+                count += self.expire_some(shard, now, (budget - count).min(BATCH), tell);
+            }
+        }
+        count
+    }
+
+    /// When the next object is due; `None` when there is none.
+    pub fn next_expiry(&self) -> Option<Mono> {
+        let times = self.shared().shards.iter().map(|shard| f64::from_bits(shard.next_expiry.load(Relaxed)));
+        times.min_by(f64::total_cmp).filter(|next| next.is_finite()).map(Mono)
+    }
+
+    fn expire_some(&self, shard: &crate::cache::Shard, now: Mono, max: usize, tell: &mut dyn FnMut(Event)) -> usize {
+        let shared = self.shared();
+        let mut dead = Vec::new();
+        {
+            let mut guard = shard.lock();
+            while dead.len() < max
+                && let Some(oc) = guard.heap.due(now).cloned()
+            {
+                dead.push(shared.unlink(&mut guard, &oc));
+            }
+        }
+        for oc in &dead {
+            shared.main.n_expired.inc();
+            tell(Event::Expired { xid: oc.xid(), ttl_left: oc.times().fresh_until(None).since(now) });
+        }
+        dead.len()
+    }
+}

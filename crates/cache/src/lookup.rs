@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Lookup: what the index has for a request.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::{Mono, Vxid};
+
+use crate::attrs::{Flags, Vary};
+use crate::boc::Boc;
+use crate::busy::Busy;
+use crate::cache::{Cache, ShardGuard, ShardInner};
+use crate::digest::Digest;
+use crate::events::Event;
+use crate::objcore::{Objcore, State};
+use crate::objhead::{ANY, HASHED_FROM, vary_hash};
+use crate::objref::ObjRef;
+use crate::request::Request;
+use crate::waiting::{Ticket, Waiter};
+
+/// The request's own wishes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LookupOptions {
+    /// `req.hash_always_miss`.
+    pub always_miss: bool,
+    /// `req.hash_ignore_busy`.
+    pub ignore_busy: bool,
+    /// `req.hash_ignore_vary`.
+    pub ignore_vary: bool,
+    /// `req.ttl`, seconds; only a value above 0 limits.
+    pub max_ttl: Option<f64>,
+    /// `req.grace`, seconds; only a value of 0 or more limits.
+    pub max_grace: Option<f64>,
+}
+
+/// The verdict.
+#[derive(Debug)]
+pub enum Lookup {
+    /// A fresh object. [`ObjRef::fetched`] is `Some` while it still streams.
+    Hit(ObjRef),
+    /// A stale object within its grace.
+    Grace {
+        /// To be delivered.
+        stale: ObjRef,
+        /// The right to refresh it in the background, unless somebody has it already.
+        busy: Option<Busy>,
+    },
+    /// Nothing usable: fetch it.
+    Miss(Busy),
+    /// Nothing usable, but an older object that the fetch may revalidate.
+    MissStale {
+        /// The right to fetch.
+        busy: Busy,
+        /// The older object.
+        stale: ObjRef,
+    },
+    /// Known to be uncacheable: fetch, nobody waits for it.
+    HitForMiss {
+        /// The right to fetch.
+        busy: Busy,
+        /// Who found out (log record HitMiss).
+        xid: Vxid,
+        /// Seconds for which that is still known; negative once over.
+        ttl_left: f64,
+    },
+    /// Known to be passed.
+    HitForPass {
+        /// Who found out (log record HitPass).
+        xid: Vxid,
+        /// Seconds for which that is still known.
+        ttl_left: f64,
+    },
+    /// It is being fetched: await the ticket, then [`Cache::resume`].
+    Wait(Ticket),
+}
+
+/// A verdict and what came to light beside it.
+#[derive(Debug)]
+pub struct Looked {
+    /// The verdict.
+    pub lookup: Lookup,
+    /// Objects found banned on the way, for the log. Mostly empty (and then not allocated).
+    pub events: Vec<Event>,
+    /// Variants of other requests passed on the way (`vary_notice`).
+    pub variants_passed: usize,
+}
+
+/// One look at an objhead.
+#[derive(Default)]
+struct Scan {
+    /// Fresh.
+    hit: Option<Arc<Objcore>>,
+    /// The newest of the stale ones.
+    stale: Option<Arc<Objcore>>,
+    is_busy: bool,
+    /// Bans have to be tested on this one first, without a lock.
+    unchecked: Option<Arc<Objcore>>,
+    passed: usize,
+    /// Another request's variant: what this request would be stored under can be guessed from it.
+    other: Option<Arc<Objcore>>,
+}
+
+/// A lookup's unchanging side.
+struct Ask<'a> {
+    digest: &'a Digest,
+    req: &'a dyn Request,
+    now: Mono,
+    options: &'a LookupOptions,
+    /// Invalidations after this one don't concern the request.
+    arrival: u64,
+}
+
+impl Cache {
+    /// Looks `digest` up for `req`; `now` is when the request came in.
+    pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
+        let arrival = self.shared().bans.seq();
+        self.look(&Ask { digest, req, now, options, arrival })
+    }
+
+    /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
+    /// it: so it can have the answer that it waited for.
+    pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
+        let (digest, arrival) = ticket.redeem();
+        self.look(&Ask { digest: &digest, req, now, options, arrival })
+    }
+
+    fn look(&self, ask: &Ask<'_>) -> Looked {
+        let shared = self.shared();
+        let mut events = Vec::new();
+        loop {
+            let mut shard = shared.shard(ask.digest).lock();
+            if ask.options.always_miss {
+                let busy = self.insert_busy(&mut shard, ask, None);
+                return Looked { lookup: Lookup::Miss(busy), events, variants_passed: 0 };
+            }
+            let scan = self.scan(&shard, ask);
+            if let Some(oc) = scan.unchecked {
+                drop(shard);
+                if let Some(seq) = shared.bans.check(shared, &oc, ask.req, ask.arrival)
+                    && shared.invalidate(&oc, seq)
+                {
+                    shared.main.bans_obj_killed.inc();
+                    events.push(Event::BannedByLookup(oc.xid()));
+                }
+                continue;
+            }
+            let variants_passed = scan.passed;
+            let (lookup, waiters) = self.decide(&mut shard, ask, scan);
+            drop(shard);
+            self.wake(ask.digest, waiters);
+            return Looked { lookup, events, variants_passed };
+        }
+    }
+
+    /// Goes through the variants, newest first.
+    fn scan(&self, shard: &ShardInner, ask: &Ask<'_>) -> Scan {
+        let mut scan = Scan::default();
+        let objcs = shard.heads.objcs(ask.digest);
+        match shard.heads.objhead(ask.digest).filter(|_| objcs.len() >= HASHED_FROM && !ask.options.ignore_vary) {
+            None => {
+                let _ = objcs.iter().rev().try_for_each(|oc| self.consider(&mut scan, oc, ask));
+            }
+            Some(head) => {
+                let mut values = Vec::new();
+                let mut own = |spec: &[u8]| {
+                    values.clear();
+                    ask.req.vary_values(spec, &mut values);
+                    vary_hash(spec, &values)
+                };
+                let wanted: Vec<u64> = head.specs.iter().map(|spec| own(spec)).collect();
+                let rows = objcs.iter().zip(&head.hashes).rev();
+                let mut candidates = rows.filter(|(_, hash)| **hash == ANY || wanted.contains(hash));
+                let _ = candidates.try_for_each(|(oc, _)| self.consider(&mut scan, oc, ask));
+                if scan.hit.is_none() {
+                    scan.passed = objcs.len();
+                    scan.other = scan.other.or_else(|| objcs.last().cloned());
+                }
+            }
+        }
+        scan
+    }
+
+    /// Weighs one variant; `Break` ends the walk.
+    fn consider(&self, scan: &mut Scan, oc: &Arc<Objcore>, ask: &Ask<'_>) -> ControlFlow<()> {
+        let options = ask.options;
+        let matches = |vary: Vary<'_>| ask.req.vary_matches(vary.spec, vary.values);
+        if oc.state() == State::Busy {
+            let guess = oc.boc().filter(|_| !options.ignore_vary);
+            let is_ours = guess
+                .is_none_or(|boc| boc.vary_guess.as_ref().is_none_or(|(spec, values)| matches(Vary { spec, values })));
+            scan.is_busy |= is_ours && !options.ignore_busy;
+            scan.passed += usize::from(!is_ours);
+            return ControlFlow::Continue(());
+        }
+        let times = oc.times();
+        let overtaken = oc.overtaken.load(Relaxed);
+        if times.ttl <= 0.0 || (overtaken != 0 && ask.arrival >= overtaken) {
+            return ControlFlow::Continue(());
+        }
+        if !options.ignore_vary && !oc.vary_matches(matches) {
+            scan.passed += 1;
+            scan.other.get_or_insert_with(|| oc.clone());
+            return ControlFlow::Continue(());
+        }
+        if self.shared().bans.has_news(oc, ask.arrival) {
+            scan.unchecked = Some(oc.clone());
+            return ControlFlow::Break(());
+        }
+        if times.fresh_until(options.max_ttl).0 > ask.now.0 {
+            scan.hit = Some(oc.clone());
+            return ControlFlow::Break(());
+        }
+        let is_stale = times.fresh_until(None).0 <= ask.now.0;
+        if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
+            scan.stale = Some(oc.clone());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Turns what was seen into a verdict; also answers whom to wake after the unlock.
+    fn decide(&self, shard: &mut ShardGuard<'_>, ask: &Ask<'_>, scan: Scan) -> (Lookup, Vec<Arc<Waiter>>) {
+        let (shared, options) = (self.shared(), ask.options);
+        let ttl_left = |oc: &Objcore| oc.times().fresh_until(options.max_ttl).since(ask.now);
+        if let Some(oc) = scan.hit {
+            if oc.flags().has(Flags::HIT_FOR_MISS) && !oc.flags().has(Flags::HIT_FOR_PASS) {
+                let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));
+                let busy = self.insert_busy(shard, ask, scan.other);
+                return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
+            }
+            let waiters = self.next_waiters(shard, ask.digest);
+            if oc.flags().has(Flags::HIT_FOR_PASS) {
+                return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
+            }
+            return (Lookup::Hit(used(oc)), waiters);
+        }
+        if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
+            let (xid, ttl_left) = (oc.xid(), ttl_left(oc));
+            let busy = self.insert_busy(shard, ask, scan.other);
+            return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
+        }
+        let in_grace = |oc: &Objcore| oc.times().grace_until(options.max_ttl, options.max_grace).0 >= ask.now.0;
+        let lookup = match (scan.stale, scan.is_busy) {
+            (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: used(oc), busy: None },
+            (Some(oc), false) if in_grace(&oc) => {
+                let busy = Some(self.insert_busy(shard, ask, scan.other));
+                Lookup::Grace { stale: used(oc), busy }
+            }
+            (Some(oc), false) => {
+                let busy = self.insert_busy(shard, ask, scan.other);
+                Lookup::MissStale { busy, stale: ObjRef::new(oc) }
+            }
+            (None, false) => Lookup::Miss(self.insert_busy(shard, ask, scan.other)),
+            (_, true) => {
+                let waiter = Waiter::parked();
+                shard.heads.park(ask.digest, waiter.clone());
+                shared.main.busy_sleep.inc();
+                Lookup::Wait(Ticket::new(self.clone(), *ask.digest, waiter, ask.arrival))
+            }
+        };
+        (lookup, Vec::new())
+    }
+
+    fn next_waiters(&self, shard: &mut ShardGuard<'_>, digest: &Digest) -> Vec<Arc<Waiter>> {
+        if !shard.heads.has_waiters(digest) {
+            return Vec::new();
+        }
+        shard.heads.take_waiters(digest, self.shared().params.load().rush_exponent)
+    }
+
+    /// A new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.
+    fn insert_busy(&self, shard: &mut ShardGuard<'_>, ask: &Ask<'_>, other: Option<Arc<Objcore>>) -> Busy {
+        let shared = self.shared();
+        let guess = other.and_then(|oc| {
+            let spec = oc.with_front(|front| front.vary().map(|vary| Box::<[u8]>::from(vary.spec)))??;
+            let mut values = Vec::new();
+            ask.req.vary_values(&spec, &mut values);
+            Some((spec, values.into_boxed_slice()))
+        });
+        let boc = Arc::new(Boc::new(false, shared.params.load().transit_buffer, guess));
+        let oc = Objcore::busy(*ask.digest, shared.main, boc.clone());
+        shared.bans.pin(&oc);
+        shard.heads.add(oc.clone());
+        Busy::new(self.clone(), oc, boc, false)
+    }
+}
+
+/// A handle on an object that is delivered.
+fn used(oc: Arc<Objcore>) -> ObjRef {
+    oc.hits.fetch_add(1, Relaxed);
+    oc.touch();
+    ObjRef::new(oc)
+}

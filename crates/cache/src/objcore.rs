@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One variant of an objhead: its state, its times, its bytes.
+//!
+//! An objcore is busy, stored or dying, and only ever moves in that direction; the state changes under its shard's lock.
+//! Its memory is free when the last handle on it is gone.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use base::{Mono, Vxid};
+use parking_lot::Mutex;
+use storage::{Buf, Piece, StoreId, piece_at};
+use tables::counters::Main;
+
+use crate::attrs::{Attrs, Flags, Times, Vary};
+use crate::boc::Boc;
+use crate::digest::Digest;
+
+/// Where an objcore is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum State {
+    Busy,
+    Stored,
+    Dying,
+}
+
+/// Not in the expiry heap, not in an eviction list.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+/// Not attached to the ban list.
+pub(crate) const NO_BAN: u64 = u64::MAX;
+/// Highest value of the access count that eviction looks at.
+pub(crate) const MAX_FREQ: u8 = 3;
+
+/// See the module.
+pub(crate) struct Objcore {
+    pub digest: Digest,
+    main: &'static Main,
+    xid: AtomicU64,
+    times: [AtomicU64; 4],
+    /// All bans up to this number have been tested; [`NO_BAN`] when it isn't on the ban list.
+    pub ban_seq: AtomicU64,
+    /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none.
+    pub overtaken: AtomicU64,
+    pub hits: AtomicU32,
+    pub heap_slot: AtomicU32,
+    pub evict_slot: AtomicU32,
+    state: AtomicU8,
+    flags: AtomicU8,
+    freq: AtomicU8,
+    store: AtomicU8,
+    /// Whether `n_object` counts it.
+    is_object: AtomicU8,
+    content: OnceLock<Content>,
+    boc: Mutex<Option<Arc<Boc>>>,
+}
+
+/// A stored head with its vary key, in one block; a small body may follow them.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    pub buf: Buf,
+    pub head_len: u32,
+    pub spec_len: u32,
+    pub values_len: u32,
+}
+
+/// All bytes of a finished object.
+pub(crate) struct Content {
+    pub front: Front,
+    pub more: Box<[Piece]>,
+    pub body_len: u64,
+}
+
+impl Objcore {
+    pub fn busy(digest: Digest, main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
+        main.n_objectcore.inc();
+        Arc::new(Self {
+            digest,
+            main,
+            xid: AtomicU64::new(0),
+            times: Default::default(),
+            ban_seq: AtomicU64::new(NO_BAN),
+            overtaken: AtomicU64::new(0),
+            hits: AtomicU32::new(0),
+            heap_slot: AtomicU32::new(NO_SLOT),
+            evict_slot: AtomicU32::new(NO_SLOT),
+            state: AtomicU8::new(State::Busy as u8),
+            flags: AtomicU8::new(0),
+            freq: AtomicU8::new(0),
+            store: AtomicU8::new(0),
+            is_object: AtomicU8::new(0),
+            content: OnceLock::new(),
+            boc: Mutex::new(Some(boc)),
+        })
+    }
+
+    pub fn state(&self) -> State {
+        match self.state.load(Relaxed) {
+            0 => State::Busy,
+            1 => State::Stored,
+            _ => State::Dying,
+        }
+    }
+
+    /// Moves on. The caller holds the shard's lock, or the objcore is private.
+    pub fn set_state(&self, next: State) {
+        let old = self.state.swap(next as u8, Relaxed);
+        assert!(old < next as u8, "an objcore's state only moves forward");
+    }
+
+    pub fn xid(&self) -> Vxid {
+        Vxid(self.xid.load(Relaxed))
+    }
+
+    pub fn flags(&self) -> Flags {
+        Flags(self.flags.load(Relaxed))
+    }
+
+    pub fn store(&self) -> StoreId {
+        self.store.load(Relaxed)
+    }
+
+    pub fn times(&self) -> Times {
+        let [t_origin, ttl, grace, keep] = [0, 1, 2, 3].map(|i: usize| f64::from_bits(self.times[i].load(Relaxed)));
+        Times { t_origin: Mono(t_origin), ttl, grace, keep }
+    }
+
+    pub fn set_times(&self, times: Times) {
+        let values = [times.t_origin.0, times.ttl, times.grace, times.keep];
+        self.times.iter().zip(values).for_each(|(slot, value)| slot.store(value.to_bits(), Relaxed));
+    }
+
+    /// Notes what the fetch knows; the objcore is busy.
+    pub fn describe(&self, attrs: &Attrs, store: StoreId) {
+        self.set_times(attrs.times);
+        self.xid.store(attrs.xid.0, Relaxed);
+        self.flags.store(attrs.flags.0, Relaxed);
+        self.store.store(store, Relaxed);
+        if self.is_object.swap(1, Relaxed) == 0 {
+            self.main.n_object.inc();
+        }
+    }
+
+    /// Counts a use for eviction. No lock, and no write once it is popular.
+    pub fn touch(&self) {
+        let freq = self.freq.load(Relaxed);
+        if freq < MAX_FREQ {
+            self.freq.store(freq + 1, Relaxed);
+        }
+    }
+
+    pub fn freq(&self) -> u8 {
+        self.freq.load(Relaxed)
+    }
+
+    pub fn set_freq(&self, freq: u8) {
+        self.freq.store(freq, Relaxed);
+    }
+
+    /// The fetch in progress, if there is one.
+    pub fn boc(&self) -> Option<Arc<Boc>> {
+        match self.content.get() {
+            Some(_) => None,
+            None => self.boc.lock().clone(),
+        }
+    }
+
+    /// The fetch is over (well or badly): lets go of it.
+    pub fn drop_boc(&self) {
+        *self.boc.lock() = None;
+    }
+
+    pub fn content(&self) -> Option<&Content> {
+        self.content.get()
+    }
+
+    pub fn set_content(&self, content: Content) {
+        assert!(self.content.set(content).is_ok(), "an object is finished once");
+    }
+
+    /// Whether the request selects this variant; one without a vary key, or without a head yet, is everybody's.
+    pub fn vary_matches(&self, matches: impl Fn(Vary<'_>) -> bool) -> bool {
+        if let Some(content) = self.content.get() {
+            return content.front.vary().is_none_or(matches);
+        }
+        let boc = self.boc.lock().clone();
+        boc.is_none_or(|boc| boc.front().is_none_or(|front| front.vary().is_none_or(matches)))
+    }
+
+    /// The stored head and its vary key, also while the body streams.
+    pub fn with_front<R>(&self, read: impl FnOnce(&Front) -> R) -> Option<R> {
+        if let Some(content) = self.content.get() {
+            return Some(read(&content.front));
+        }
+        let boc = self.boc.lock().clone();
+        match boc {
+            Some(boc) => boc.front().map(read),
+            None => self.content.get().map(|content| read(&content.front)),
+        }
+    }
+
+    /// Bytes its store is charged with.
+    pub fn weight(&self) -> u64 {
+        self.content.get().map_or(0, |content| {
+            content.front.buf.charged_bytes() + content.more.iter().map(|piece| piece.buf.charged_bytes()).sum::<u64>()
+        })
+    }
+}
+
+impl Front {
+    pub fn head(&self) -> &[u8] {
+        &self.buf[..self.head_len as usize]
+    }
+
+    pub fn vary(&self) -> Option<Vary<'_>> {
+        let (head, spec, values) = (self.head_len as usize, self.spec_len as usize, self.values_len as usize);
+        let (spec, values) = self.buf.get(head..head + spec + values)?.split_at(spec);
+        (!spec.is_empty()).then_some(Vary { spec, values })
+    }
+
+    /// Length of all but a body.
+    pub fn len(&self) -> usize {
+        (self.head_len + self.spec_len + self.values_len) as usize
+    }
+}
+
+impl Content {
+    /// Body bytes from `offset` on, up to the end of their block; `None` at the end.
+    pub fn at(&self, offset: u64) -> Option<Buf> {
+        if offset >= self.body_len {
+            return None;
+        }
+        if !self.more.is_empty() {
+            return piece_at(&self.more, offset);
+        }
+        let buf = &self.front.buf;
+        Some(buf.slice(self.front.len() + offset as usize..buf.len()))
+    }
+}
+
+impl Drop for Objcore {
+    fn drop(&mut self) {
+        self.main.n_objectcore.dec();
+        if self.is_object.load(Relaxed) != 0 {
+            self.main.n_object.dec();
+        }
+    }
+}
+
+impl std::fmt::Debug for Objcore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Objcore({:?} x={} {:?})", self.digest, self.xid(), self.state())
+    }
+}

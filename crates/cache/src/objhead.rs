@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The index of one shard: digest to objhead, an objhead's variants and its waitinglist.
+//!
+//! Nearly all objheads have one variant and nobody waiting: those are a bare objcore in the table, which has the digest.
+//! Variants stand in the order in which they were stored, the newest last, each with the hash of its vary key: finding
+//! one among thousands reads a row of words, not thousands of objcores.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use tables::counters::Main;
+
+use crate::attrs::Vary;
+use crate::digest::Digest;
+use crate::objcore::{Objcore, State};
+use crate::waiting::Waiter;
+
+/// The vary hash of what every request must look at: a busy objcore, or one without Vary.
+pub(crate) const ANY: u64 = 0;
+
+/// From this many variants on lookups go by the hash of the vary key.
+pub(crate) const HASHED_FROM: usize = 8;
+
+pub(crate) struct Heads {
+    table: HashTable<Slot>,
+    main: &'static Main,
+}
+
+enum Slot {
+    One(Arc<Objcore>),
+    Many(Box<Objhead>),
+}
+
+pub(crate) struct Objhead {
+    digest: Digest,
+    pub objcs: Vec<Arc<Objcore>>,
+    /// For each of `objcs`, in the same order.
+    pub hashes: Vec<u64>,
+    /// The sets of field names that variants were stored under.
+    pub specs: Vec<Box<[u8]>>,
+    waiting: VecDeque<Arc<Waiter>>,
+    /// About how many of `waiting` went away.
+    gone: usize,
+}
+
+impl Slot {
+    fn digest(&self) -> &Digest {
+        match self {
+            Slot::One(oc) => &oc.digest,
+            Slot::Many(head) => &head.digest,
+        }
+    }
+}
+
+impl Heads {
+    pub fn new(main: &'static Main) -> Self {
+        Self { table: HashTable::new(), main }
+    }
+
+    /// The variants of an objhead, newest last.
+    pub fn objcs(&self, digest: &Digest) -> &[Arc<Objcore>] {
+        match self.find(digest) {
+            None => &[],
+            Some(Slot::One(oc)) => std::slice::from_ref(oc),
+            Some(Slot::Many(head)) => &head.objcs,
+        }
+    }
+
+    /// The objhead, when it is more than one variant that nobody waits for.
+    pub fn objhead(&self, digest: &Digest) -> Option<&Objhead> {
+        match self.find(digest)? {
+            Slot::One(_) => None,
+            Slot::Many(head) => Some(head),
+        }
+    }
+
+    /// Objheads here.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// All objcores, for walks.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Objcore>> {
+        self.table.iter().flat_map(|slot| match slot {
+            Slot::One(oc) => std::slice::from_ref(oc).iter(),
+            Slot::Many(head) => head.objcs.iter(),
+        })
+    }
+
+    fn find(&self, digest: &Digest) -> Option<&Slot> {
+        self.table.find(digest.hash(), |slot| slot.digest() == digest)
+    }
+
+    /// Adds a busy variant.
+    pub fn add(&mut self, oc: Arc<Objcore>) {
+        if self.find(&oc.digest).is_none() {
+            self.main.n_objecthead.inc();
+            let key = oc.digest.hash();
+            self.table.insert_unique(key, Slot::One(oc), |slot| slot.digest().hash());
+            return;
+        }
+        let head = self.head_mut(&oc.digest.clone());
+        head.objcs.push(oc);
+        head.hashes.push(ANY);
+    }
+
+    /// Takes a variant out.
+    pub fn remove(&mut self, oc: &Arc<Objcore>) -> Arc<Objcore> {
+        let digest = oc.digest;
+        match self.table.find_mut(digest.hash(), |slot| *slot.digest() == digest) {
+            Some(Slot::One(one)) => {
+                assert!(Arc::ptr_eq(one, oc), "an objcore is removed from where it is");
+                let oc = one.clone();
+                self.drop_head(&digest);
+                oc
+            }
+            Some(Slot::Many(head)) => {
+                let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc));
+                let at = at.expect("an objcore is removed from where it is");
+                head.hashes.remove(at);
+                let oc = head.objcs.remove(at);
+                self.settle(&digest);
+                oc
+            }
+            None => panic!("an objcore that isn't dying has an objhead"),
+        }
+    }
+
+    /// Makes a busy variant a stored one: the newest, found by its vary key.
+    pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<Vary<'_>>) {
+        if matches!(self.find(&oc.digest), Some(Slot::One(_))) {
+            return;
+        }
+        let hash = vary.map_or(ANY, |vary| vary_hash(vary.spec, vary.values));
+        let head = self.head_mut(&oc.digest);
+        let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)).expect("a busy objcore is in its objhead");
+        let oc = head.objcs.remove(at);
+        head.hashes.remove(at);
+        head.objcs.push(oc);
+        head.hashes.push(hash);
+        if let Some(vary) = vary.filter(|vary| !head.specs.iter().any(|spec| **spec == *vary.spec)) {
+            head.specs.push(vary.spec.into());
+        }
+        let digest = head.digest;
+        self.settle(&digest);
+    }
+
+    /// The oldest stored variant, when there are more than `limit` (0: no limit).
+    pub fn surplus(&self, digest: &Digest, limit: usize) -> Option<Arc<Objcore>> {
+        let objcs = self.objcs(digest);
+        if limit == 0 || objcs.len() <= limit {
+            return None;
+        }
+        objcs.iter().find(|oc| oc.state() == State::Stored).cloned()
+    }
+
+    /// Parks a request.
+    pub fn park(&mut self, digest: &Digest, waiter: Arc<Waiter>) {
+        self.main.waitinglist_len.inc();
+        self.head_mut(digest).waiting.push_back(waiter);
+    }
+
+    /// Whether requests are parked (some may just have gone).
+    pub fn has_waiters(&self, digest: &Digest) -> bool {
+        self.objhead(digest).is_some_and(|head| !head.waiting.is_empty())
+    }
+
+    /// Takes parked requests off the list, oldest first; the caller wakes them after the unlock.
+    pub fn take_waiters(&mut self, digest: &Digest, max: usize) -> Vec<Arc<Waiter>> {
+        let Some(Slot::Many(head)) = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest) else {
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        while out.len() < max
+            && let Some(waiter) = head.waiting.pop_front()
+        {
+            self.main.waitinglist_len.dec();
+            if waiter.is_gone() {
+                head.gone = head.gone.saturating_sub(1);
+            } else {
+                out.push(waiter);
+            }
+        }
+        self.settle(digest);
+        out
+    }
+
+    /// A parked request went away; its place is cleared when half the list is like it.
+    pub fn count_gone(&mut self, digest: &Digest) {
+        let Some(Slot::Many(head)) = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest) else { return };
+        head.gone += 1;
+        if head.gone * 2 >= head.waiting.len() {
+            let before = head.waiting.len();
+            head.waiting.retain(|waiter| !waiter.is_gone());
+            self.main.waitinglist_len.sub((before - head.waiting.len()) as u64);
+            head.gone = 0;
+            self.settle(digest);
+        }
+    }
+
+    /// The objhead in its full form, made if need be.
+    fn head_mut(&mut self, digest: &Digest) -> &mut Objhead {
+        let main = self.main;
+        let entry = self.table.entry(digest.hash(), |slot| slot.digest() == digest, |slot| slot.digest().hash());
+        let slot = entry
+            .or_insert_with(|| {
+                main.n_objecthead.inc();
+                Slot::Many(Box::new(Objhead::new(*digest, None)))
+            })
+            .into_mut();
+        if let Slot::One(oc) = slot {
+            *slot = Slot::Many(Box::new(Objhead::new(*digest, Some(oc.clone()))));
+        }
+        match slot {
+            Slot::Many(head) => head,
+            Slot::One(_) => unreachable!("made full above"),
+        }
+    }
+
+    /// Brings an objhead to its smallest form, or drops it.
+    fn settle(&mut self, digest: &Digest) {
+        let slot = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest);
+        let Some(slot) = slot else { return };
+        let Slot::Many(head) = slot else { return };
+        if !head.waiting.is_empty() {
+            return;
+        }
+        match head.objcs.len() {
+            0 => self.drop_head(digest),
+            1 if head.hashes[0] == ANY || head.objcs[0].state() == State::Stored => {
+                let oc = head.objcs.pop().expect("there is one");
+                *slot = Slot::One(oc);
+            }
+            _ => {}
+        }
+    }
+
+    fn drop_head(&mut self, digest: &Digest) {
+        if let Ok(entry) = self.table.find_entry(digest.hash(), |slot| slot.digest() == digest) {
+            entry.remove();
+            self.main.n_objecthead.dec();
+        }
+    }
+}
+
+impl Objhead {
+    fn new(digest: Digest, oc: Option<Arc<Objcore>>) -> Self {
+        let mut head = Self {
+            digest,
+            objcs: Vec::new(),
+            hashes: Vec::new(),
+            specs: Vec::new(),
+            waiting: VecDeque::new(),
+            gone: 0,
+        };
+        if let Some(oc) = oc {
+            let hash = head.note(&oc);
+            head.objcs.push(oc);
+            head.hashes.push(hash);
+        }
+        head
+    }
+
+    /// The vary hash of an objcore that comes from the small form; its spec is remembered.
+    fn note(&mut self, oc: &Objcore) -> u64 {
+        if oc.state() == State::Busy {
+            return ANY;
+        }
+        oc.with_front(|front| {
+            front.vary().map_or(ANY, |vary| {
+                self.specs.push(vary.spec.into());
+                vary_hash(vary.spec, vary.values)
+            })
+        })
+        .unwrap_or(ANY)
+    }
+}
+
+/// Hash of a vary key; never [`ANY`]. (FNV-1a; who can choose the values can at worst make its own lookups linear.)
+pub(crate) fn vary_hash(spec: &[u8], values: &[u8]) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for &byte in spec.iter().chain(&[0xff]).chain(values) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash | 1
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Counted handles on objects, and readers of their bodies.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+
+use base::Vxid;
+use storage::{Buf, StoreId};
+
+use crate::attrs::{Flags, Times};
+use crate::boc::{Boc, BocState, FetchFailed, Found};
+use crate::objcore::Objcore;
+
+/// A counted handle: the object stays readable as long as it is held, whatever becomes of it in the index.
+pub struct ObjRef {
+    oc: Arc<Objcore>,
+    boc: Option<Arc<Boc>>,
+}
+
+impl ObjRef {
+    pub(crate) fn new(oc: Arc<Objcore>) -> Self {
+        let boc = oc.boc();
+        Self::with(oc, boc)
+    }
+
+    pub(crate) fn with(oc: Arc<Objcore>, boc: Option<Arc<Boc>>) -> Self {
+        boc.iter().for_each(|boc| boc.client_in());
+        Self { oc, boc }
+    }
+
+    pub(crate) fn objcore(&self) -> &Arc<Objcore> {
+        &self.oc
+    }
+
+    /// The stored head, as given to `set_head`. Empty before [`ObjRef::headers`] is ready.
+    pub fn head(&self) -> &[u8] {
+        match (self.oc.content(), &self.boc) {
+            (Some(content), _) => content.front.head(),
+            (None, Some(boc)) => boc.front().map_or(&[], |front| front.head()),
+            (None, None) => &[],
+        }
+    }
+
+    /// The fetch that made it.
+    pub fn xid(&self) -> Vxid {
+        self.oc.xid()
+    }
+
+    /// Its times now (a purge may have cut them).
+    pub fn times(&self) -> Times {
+        self.oc.times()
+    }
+
+    /// Facts.
+    pub fn flags(&self) -> Flags {
+        self.oc.flags()
+    }
+
+    /// Times it was delivered from the cache.
+    pub fn hits(&self) -> u32 {
+        self.oc.hits.load(Relaxed)
+    }
+
+    /// The store it lives in.
+    pub fn store(&self) -> StoreId {
+        self.oc.store()
+    }
+
+    /// Length of the body when it is whole.
+    pub fn body_len(&self) -> Option<u64> {
+        match (&self.boc, self.oc.content()) {
+            (Some(boc), _) => match boc.state() {
+                BocState::Finished { length } => Some(length),
+                BocState::ReqDone | BocState::PrepStream | BocState::Stream { .. } | BocState::Failed(_) => None,
+            },
+            (None, content) => content.map(|content| content.body_len),
+        }
+    }
+
+    /// Body bytes so far when it was found while its fetch ran, as the log's Hit record wants to know.
+    pub fn fetched(&self) -> Option<u64> {
+        self.boc.as_ref().map(|boc| boc.fetched())
+    }
+
+    /// Progress of its fetch; an object found whole is Finished.
+    pub fn state(&self) -> BocState {
+        match &self.boc {
+            Some(boc) => boc.state(),
+            None => BocState::Finished { length: self.oc.content().map_or(0, |content| content.body_len) },
+        }
+    }
+
+    /// Ready when the head can be read.
+    pub fn headers(&self) -> Headers<'_> {
+        Headers { obj: self, id: None }
+    }
+
+    /// Ready when the body is whole.
+    pub fn finished(&self) -> Finished<'_> {
+        Finished { obj: self, id: None }
+    }
+
+    /// Reads the body from `start` on, following the fetch if it still runs.
+    pub fn reader(&self, start: u64) -> Reader {
+        Reader { obj: self.clone(), offset: start, id: None }
+    }
+
+    fn poll_state(
+        &self,
+        cx: &mut Context<'_>,
+        id: &mut Option<u64>,
+        done: impl Fn(BocState) -> bool,
+    ) -> Poll<Result<(), FetchFailed>> {
+        let Some(boc) = &self.boc else { return Poll::Ready(Ok(())) };
+        match ready!(boc.poll_state(cx, id, done)) {
+            BocState::Failed(why) => Poll::Ready(Err(why)),
+            BocState::ReqDone | BocState::PrepStream | BocState::Stream { .. } | BocState::Finished { .. } => {
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    fn forget(&self, id: Option<u64>) {
+        if let (Some(id), Some(boc)) = (id, &self.boc) {
+            boc.forget(id);
+        }
+    }
+}
+
+impl Clone for ObjRef {
+    fn clone(&self) -> Self {
+        Self::with(self.oc.clone(), self.boc.clone())
+    }
+}
+
+impl Drop for ObjRef {
+    fn drop(&mut self) {
+        self.boc.iter().for_each(|boc| boc.client_out());
+    }
+}
+
+impl std::fmt::Debug for ObjRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.oc.fmt(f)
+    }
+}
+
+/// See [`ObjRef::headers`].
+pub struct Headers<'a> {
+    obj: &'a ObjRef,
+    id: Option<u64>,
+}
+
+impl Future for Headers<'_> {
+    type Output = Result<(), FetchFailed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let obj = self.obj;
+        obj.poll_state(cx, &mut self.id, |state| !matches!(state, BocState::ReqDone | BocState::PrepStream))
+    }
+}
+
+impl Drop for Headers<'_> {
+    fn drop(&mut self) {
+        self.obj.forget(self.id);
+    }
+}
+
+/// See [`ObjRef::finished`].
+pub struct Finished<'a> {
+    obj: &'a ObjRef,
+    id: Option<u64>,
+}
+
+impl Future for Finished<'_> {
+    type Output = Result<(), FetchFailed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let obj = self.obj;
+        obj.poll_state(cx, &mut self.id, |state| matches!(state, BocState::Finished { .. } | BocState::Failed(_)))
+    }
+}
+
+impl Drop for Finished<'_> {
+    fn drop(&mut self) {
+        self.obj.forget(self.id);
+    }
+}
+
+/// Reads a body. Any number of readers may follow one fetch, except of an uncacheable one, which has one.
+pub struct Reader {
+    obj: ObjRef,
+    offset: u64,
+    id: Option<u64>,
+}
+
+impl Reader {
+    /// The next bytes (at most a block); `None` at the end. Asking again says that the bytes before are done with.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, FetchFailed>> {
+        let found = match &self.obj.boc {
+            None => Found::Moved,
+            Some(boc) => match ready!(boc.poll_at(cx, &mut self.id, self.offset)) {
+                Ok(found) => found,
+                Err(why) => return Poll::Ready(Err(why)),
+            },
+        };
+        let buf = match found {
+            Found::Bytes(buf) => Some(buf),
+            Found::End => None,
+            Found::Moved => self.obj.oc.content().and_then(|content| content.at(self.offset)),
+        };
+        self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
+        Poll::Ready(Ok(buf))
+    }
+
+    /// [`Reader::poll_next`] as a future.
+    pub async fn next(&mut self) -> Result<Option<Buf>, FetchFailed> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The next bytes if there are any without waiting: the synchronous way of a hit. `Ok(None)` may be the end or a
+    /// fetch that isn't that far; [`Reader::poll_next`] tells them apart.
+    pub fn now(&mut self) -> Result<Option<Buf>, FetchFailed> {
+        match &self.obj.boc {
+            None => {
+                let buf = self.obj.oc.content().and_then(|content| content.at(self.offset));
+                self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
+                Ok(buf)
+            }
+            Some(_) => match self.poll_next(&mut Context::from_waker(std::task::Waker::noop())) {
+                Poll::Ready(found) => found,
+                Poll::Pending => Ok(None),
+            },
+        }
+    }
+
+    /// Offset of the next byte.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Goes on at `offset`, for ranges.
+    pub fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// The object read.
+    pub fn object(&self) -> &ObjRef {
+        &self.obj
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.obj.forget(self.id);
+    }
+}

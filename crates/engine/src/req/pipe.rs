@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `pipe`: the two connections are joined and nothing is looked at any more.
+
+use vrt::{Action, Method};
+
+use super::{Req, ReqCtx, Step};
+use crate::bereq::pipe::PipeBereq;
+use crate::transport::Transport;
+
+impl Req {
+    pub(super) async fn pipe(&mut self, transport: &mut dyn Transport) -> Step {
+        let engine = self.engine().clone();
+        engine.main.s_pipe.inc();
+        let mut bereq = PipeBereq::begin(self);
+        let action = self.vcl_pipe(&mut bereq, transport).await;
+        match action {
+            Action::Pipe => {}
+            other => {
+                bereq.end();
+                return Self::common_step(other);
+            }
+        }
+        self.mark("Process");
+        bereq.log.timestamp("Process", self.log.last());
+        let Some(_place) = PipePlace::enter(&engine, self.params.pipe_sess_max) else {
+            engine.main.pipe_limited.inc();
+            bereq.end();
+            return Step::VclFail;
+        };
+        let close = bereq.run(self, transport).await;
+        self.close = Some(close);
+        Step::Done
+    }
+
+    async fn vcl_pipe(&mut self, bereq: &mut PipeBereq, transport: &mut dyn Transport) -> Action {
+        use vrt::Outcome;
+        let vcl = self.vcl.clone().expect("a request that runs VCL has one");
+        let mut machine = std::mem::take(&mut self.machine);
+        machine.start(&vcl, Method::Pipe);
+        let action = loop {
+            let now = self.t_req;
+            let outcome = machine.run(&mut ReqCtx { req: self, bereq: Some(bereq), now });
+            match outcome {
+                Outcome::Done(action) => break action,
+                Outcome::Wait(wait) => {
+                    let value = self.drive(transport, wait).await;
+                    machine.resume(value);
+                }
+                Outcome::OutOfBudget => rt::yield_now().await,
+                Outcome::Failed(_) => break Action::Fail,
+            }
+        };
+        self.machine = machine;
+        self.after_vcl(action)
+    }
+}
+
+/// One of the `pipe_sess_max` places.
+struct PipePlace<'a>(&'a crate::shared::Engine);
+
+impl<'a> PipePlace<'a> {
+    fn enter(engine: &'a crate::shared::Engine, limit: u32) -> Option<Self> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let open = engine.pipes.fetch_add(1, Relaxed);
+        engine.main.n_pipe.inc();
+        let place = PipePlace(engine);
+        (limit == 0 || open < i64::from(limit)).then_some(place)
+    }
+}
+
+impl Drop for PipePlace<'_> {
+    fn drop(&mut self) {
+        self.0.pipes.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.main.n_pipe.dec();
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The response goes out: filters, range, framing, and the body as it is stored or comes in.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use cache::{FetchFailed, Flags, ObjRef, Reader};
+use filters::{RangeVerdict, Chain, DeliverFacts, DeliverInput, Edit, Note, SLICE, State, default_deliver, open_deliver};
+use message::range::{self, RangeError};
+use message::{conditional, encoding, names};
+use storage::Buf;
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+use super::{Req, Source, Step};
+use crate::httplog::RESP;
+use crate::transport::{BodyLen, SendError, Transport};
+
+/// How much may be queued for the client before the delivery waits for it.
+const QUEUE_BYTES: usize = 256 * 1024;
+
+/// What is to be sent.
+struct Plan {
+    chain: Chain,
+    do_esi: bool,
+    len: Option<u64>,
+    /// Bytes of the stored body to leave out and to send, when nothing else happens to them.
+    window: Option<(u64, u64)>,
+}
+
+/// Why a delivery broke off.
+enum Cut {
+    /// The fetch failed behind it.
+    Fetch,
+    /// The client is gone.
+    Client(SessClose),
+}
+
+impl Req {
+    pub(super) async fn transmit(&mut self, source: Source, transport: &mut dyn Transport) -> Step {
+        let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
+        let (obj, stored) = match &source {
+            Source::Object(obj) => (Some(obj.clone()), self.stored_len(obj, clen)),
+            Source::Made(body) => (None, Some(body.len() as u64)),
+        };
+        self.obj = obj;
+        let to_head = self.original.method() == b"HEAD";
+        let Ok(plan) = self.plan(stored) else {
+            self.log.put(Tag::Error, b"Failure to push processors");
+            self.close = Some(SessClose::Overload);
+            self.mark("Resp");
+            return Step::Done;
+        };
+        let status = self.resp.status() % 1000;
+        let mut send_body = !(to_head || status < 200 || status == 204 || status == 304);
+        if status < 200 || status == 204 || status == 304 {
+            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+        } else if clen.is_some() && clen == plan.len {
+            // The stored field says it already.
+        } else if to_head && self.obj.as_ref().is_some_and(|obj| obj.flags().is_uncacheable()) {
+            // What the backend said to HEAD stands.
+        } else {
+            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+            if let Some(len) = plan.len {
+                let mut text = [0; 24];
+                let len = super::deliver::decimal(len, &mut text).to_vec();
+                self.set_resp(names::CONTENT_LENGTH, &[&len]);
+            }
+        }
+        send_body &= plan.len != Some(0);
+        let announced = match (send_body, plan.len) {
+            (false, _) => BodyLen::None,
+            (true, Some(len)) => BodyLen::Known(len),
+            (true, None) => BodyLen::Unknown,
+        };
+        self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
+        let sent = if send_body { self.send_body(source, plan, transport).await } else { Ok(()) };
+        match sent {
+            Ok(()) => transport.send_end(),
+            Err(cut) => {
+                transport.abort();
+                self.close = Some(match cut {
+                    Cut::Fetch => SessClose::TxError,
+                    Cut::Client(close) => close,
+                });
+            }
+        }
+        if !transport.has_input() && poll_fn(|cx| transport.poll_flush(cx, 0)).await.is_err() {
+            self.close.get_or_insert(SessClose::RemClose);
+        }
+        self.mark("Resp");
+        self.obj = None;
+        Step::Done
+    }
+
+    /// The length of what is stored, as far as it is known.
+    fn stored_len(&self, obj: &ObjRef, announced: Option<u64>) -> Option<u64> {
+        obj.body_len().or(announced)
+    }
+
+    /// The default of `resp.filters`.
+    pub(super) fn filter_list(&self) -> &'static str {
+        let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
+        default_deliver(DeliverFacts {
+            do_esi: !self.disable_esi && flags.has(Flags::ESI),
+            do_gunzip: self.params.http_gzip_support
+                && flags.has(Flags::GZIPPED)
+                && !encoding::takes_gzip(&self.head),
+            do_range: self.params.http_range_support
+                && self.resp.status() == 200
+                && self.head.has(names::RANGE),
+        })
+    }
+
+    fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
+        let names = match &self.filters {
+            Some(names) => names.as_bytes().to_vec(),
+            None => self.filter_list().as_bytes().to_vec(),
+        };
+        self.log.put(Tag::Filters, &names);
+        let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
+        let mut window = None;
+        let opened = open_deliver(
+            &names,
+            DeliverInput {
+                body_bytes: stored,
+                plain_bytes: None,
+                has_esi,
+                range: &mut |len| {
+                    let verdict = self.judge_range(len);
+                    if let RangeVerdict::Part(low, high) = verdict {
+                        window = Some((low, high));
+                    }
+                    verdict
+                },
+            },
+        );
+        let opened = opened.map_err(|error| self.log.putf(Tag::Error, format_args!("{error}")))?;
+        for edit in &opened.edits {
+            match edit {
+                Edit::Unset(name) => RESP.unset(&mut self.resp, &mut self.log, name),
+                Edit::WeakenEtag => self.weaken_resp_etag(),
+                Edit::SetGzip | Edit::VaryAcceptEncoding => {}
+            }
+        }
+        let only_range = window.is_some() && opened.chain.len() == 1 && !opened.do_esi;
+        let chain = if only_range { Chain::new() } else { opened.chain };
+        Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window: window.filter(|_| only_range) })
+    }
+
+    /// What becomes of the client's Range for a body of that length; changes the head.
+    fn judge_range(&mut self, len: Option<u64>) -> RangeVerdict {
+        if !conditional::if_range_holds(&self.head, &self.resp) {
+            return RangeVerdict::Whole;
+        }
+        let slice = match range::requested(&self.head) {
+            Ok(None) => return RangeVerdict::Whole,
+            Ok(Some(asked)) => asked.resolve(len),
+            Err(error) => Err(error),
+        };
+        match slice {
+            Ok(None) => RangeVerdict::Whole,
+            Ok(Some(slice)) => {
+                self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
+                self.put_status(206);
+                RangeVerdict::Part(slice.low, slice.high)
+            }
+            Err(error) => {
+                self.refuse_range(error, len);
+                RangeVerdict::Unsatisfiable
+            }
+        }
+    }
+
+    fn refuse_range(&mut self, error: RangeError, len: Option<u64>) {
+        self.log.put2(Tag::Debug, b"RANGE_FAIL ", error.text().as_bytes());
+        if let Some(len) = len {
+            self.set_resp(names::CONTENT_RANGE, &[format!("bytes */{len}").as_bytes()]);
+        }
+        self.put_status(416);
+    }
+
+    fn put_status(&mut self, status: u16) {
+        if self.resp.set_status(status).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        RESP.log_status(&self.resp, &mut self.log);
+    }
+
+    async fn send_body(&mut self, source: Source, mut plan: Plan, transport: &mut dyn Transport) -> Result<(), Cut> {
+        match source {
+            Source::Made(body) => {
+                let mut body = Buf::unaccounted(body);
+                if let Some((low, high)) = plan.window {
+                    body = body.slice(low as usize..high as usize + 1);
+                }
+                self.push(&mut plan.chain, &body, true, transport).await
+            }
+            Source::Object(obj) => self.send_object(&obj, &mut plan, transport).await,
+        }
+    }
+
+    async fn send_object(&mut self, obj: &ObjRef, plan: &mut Plan, transport: &mut dyn Transport) -> Result<(), Cut> {
+        let (start, mut left) = match plan.window {
+            Some((low, high)) => (low, high - low + 1),
+            None => (0, u64::MAX),
+        };
+        let mut reader = obj.reader(start);
+        while left > 0 {
+            let Some(mut piece) = self.next_piece(&mut reader, transport).await? else { break };
+            if piece.len() as u64 > left {
+                piece = piece.slice(0..left as usize);
+            }
+            left -= piece.len() as u64;
+            self.push(&mut plan.chain, &piece, false, transport).await?;
+        }
+        if plan.window.is_some() && left > 0 {
+            return Err(Cut::Client(SessClose::RangeShort));
+        }
+        if plan.chain.is_empty() {
+            return Ok(());
+        }
+        let done = self.push(&mut plan.chain, &Buf::unaccounted(Vec::new()), true, transport).await;
+        let closing: Vec<_> = plan.chain.close().collect();
+        for (note, _) in closing {
+            if let Some(Note::Gzip(text)) = note {
+                self.log.put(Tag::Gzip, text.as_bytes());
+            }
+        }
+        done
+    }
+
+    /// The next piece of the stored body. While it isn't there what is queued goes out.
+    async fn next_piece(&mut self, reader: &mut Reader, transport: &mut dyn Transport) -> Result<Option<Buf>, Cut> {
+        let body = self.body.clone();
+        poll_fn(|cx| {
+            if let Poll::Ready(next) = reader.poll_next(cx) {
+                return Poll::Ready(next.map_err(|FetchFailed(_)| Cut::Fetch));
+            }
+            let _ = body.poll_pump(cx, transport);
+            match transport.poll_flush(cx, 0) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
+                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Queues a piece, through the filters; waits when much is queued.
+    async fn push(
+        &mut self,
+        chain: &mut Chain,
+        piece: &Buf,
+        is_last: bool,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        if chain.is_empty() {
+            if !piece.is_empty() {
+                transport.send_data(piece.clone());
+            }
+            return self.flush_some(transport).await;
+        }
+        let mut data: &[u8] = piece;
+        loop {
+            let mut out = vec![0; SLICE];
+            let step = chain.step(data, is_last, &mut out).map_err(|error| {
+                self.log.putf(Tag::Error, format_args!("{error}"));
+                match error {
+                    filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
+                    _ => Cut::Fetch,
+                }
+            })?;
+            data = &data[step.consumed..];
+            if step.produced > 0 {
+                out.truncate(step.produced);
+                transport.send_data(Buf::unaccounted(out));
+            }
+            self.flush_some(transport).await?;
+            match step.state {
+                State::End | State::Hungry => return Ok(()),
+                State::More => rt::yield_now().await,
+            }
+        }
+    }
+
+    async fn flush_some(&mut self, transport: &mut dyn Transport) -> Result<(), Cut> {
+        if transport.queued() < QUEUE_BYTES {
+            return Ok(());
+        }
+        let body = self.body.clone();
+        poll_fn(|cx| {
+            let _ = body.poll_pump(cx, transport);
+            transport.poll_flush(cx, QUEUE_BYTES / 4)
+        })
+        .await
+        .map_err(|error| Cut::Client(close_of(error)))
+    }
+}
+
+fn close_of(error: SendError) -> SessClose {
+    match error {
+        SendError::Closed => SessClose::RemClose,
+        SendError::TimedOut => SessClose::TxError,
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What all transactions of a worker share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use base::{Clock, Mono, Real, VxidSource};
+use shm::vsl::LogRing;
+use storage::Stores;
+use tables::counters::Main;
+use tables::params::Params;
+use vrt::ctx::StoreProperty;
+use vrt::{LoadedVcl, Value};
+
+/// Finds a VCL by label, for `return (vcl(label))`.
+pub trait Labels: Send + Sync {
+    /// The VCL that the label stands for now.
+    fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
+}
+
+/// The worker as its transactions see it.
+pub struct Engine {
+    /// Both times.
+    pub clock: Clock,
+    /// Source of all vxids.
+    pub vxids: VxidSource,
+    /// The parameters in force; a transaction keeps the ones it began with.
+    pub params: ArcSwap<Params>,
+    /// `MAIN.*`
+    pub main: &'static Main,
+    /// The log.
+    pub log: Arc<LogRing>,
+    /// The cache.
+    pub cache: cache::Cache,
+    /// The stores behind it.
+    pub stores: Arc<Stores>,
+    /// What new requests run.
+    pub vcl: ArcSwapOption<LoadedVcl>,
+    /// Labels.
+    pub labels: Box<dyn Labels>,
+    /// `server.identity`
+    pub identity: String,
+    /// `server.hostname`
+    pub hostname: String,
+    /// Sessions open now.
+    pub sessions: AtomicI64,
+    /// Pipes open now.
+    pub pipes: AtomicI64,
+    /// Background fetches running now.
+    pub bgfetches: AtomicI64,
+    /// Set when the worker is to end: no new request on old connections.
+    pub draining: AtomicBool,
+    /// `debug.srandom`'s generator, also used otherwise.
+    pub random: Random,
+}
+
+impl Engine {
+    /// A wall-clock time as the cache's monotonic one.
+    pub fn mono_of(&self, real: Real) -> Mono {
+        let (now, mono) = (self.clock.real(), self.clock.mono());
+        mono.plus(real.since(now))
+    }
+
+    /// A monotonic time as wall-clock time.
+    pub fn real_of(&self, mono: Mono) -> Real {
+        let (now, at) = (self.clock.real(), self.clock.mono());
+        now.plus(mono.since(at))
+    }
+}
+
+/// Random numbers for directors and `std.random`: splitmix64, seedable for tests.
+pub struct Random(AtomicU64);
+
+impl Random {
+    /// A generator with this seed.
+    pub fn seeded(seed: u64) -> Self {
+        Random(AtomicU64::new(seed))
+    }
+
+    /// Starts over with this seed (`debug.srandom`).
+    pub fn seed(&self, seed: u64) {
+        self.0.store(seed, Ordering::Relaxed);
+    }
+
+    /// A number in `[0, 1)`.
+    pub fn next(&self) -> f64 {
+        let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl Engine {
+    /// Adds a ban.
+    ///
+    /// # Errors
+    /// What is wrong with the expression.
+    pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
+        let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
+        self.cache.ban_text(spec).map_err(|error| error.to_string())
+    }
+
+    /// A store by its name in VCL.
+    pub fn store_named(&self, name: &[u8]) -> Option<&Arc<storage::Store>> {
+        self.stores.named(std::str::from_utf8(name).ok()?)
+    }
+
+    /// `storage.NAME.free_space` and the like.
+    pub fn store_property(&self, name: &[u8], property: StoreProperty) -> Value {
+        let store = self.store_named(name);
+        let bytes = |n: u64| Value::Bytes(n.min(i64::MAX as u64) as i64);
+        match property {
+            StoreProperty::FreeSpace => bytes(store.map_or(0, |store| store.free_bytes().unwrap_or(i64::MAX as u64))),
+            StoreProperty::UsedSpace => bytes(store.map_or(0, |store| store.used_bytes())),
+            StoreProperty::Happy => Value::Bool(store.is_some()),
+        }
+    }
+}

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The parser: a state machine that is fed slices of any size and classifies every byte.
+//!
+//! ```text
+//! Start -> Bom -> TestXml -> NotXml                    no '<' first: all verbatim
+//!             '-> Text <-> Tag ('<' and a few bytes) -> OtherTag, Comment, Cdata -> Text
+//!                               '-> Element -> InTag <-> AttrName, SkipAttr, AttrDelim, AttrVal
+//!                                     '---------'-> TagError -> Text
+//! ```
+//! At most [`HELD`] bytes are undecided at any time, and one attribute's value is kept.
+
+use crate::tag::{AFTER_LT, ATTRIBUTES, ELEMENTS, LONGEST, Match, Word, find, in_name, is_space, starts_name};
+use crate::{Complaint, Features, Include};
+
+/// Longest src; beyond it no request line would fit.
+const MAX_SRC: usize = 64 * 1024;
+/// Complaints about one body; further ones are dropped.
+const MAX_COMPLAINTS: u32 = 1000;
+/// `<` and the longest word.
+const HELD: usize = LONGEST + 1;
+
+/// Who wants to know. The bytes of all calls, in order, are the body.
+pub trait Sink {
+    /// These bytes are delivered.
+    fn verbatim(&mut self, bytes: &[u8]);
+    /// These bytes are left out.
+    fn skip(&mut self, bytes: &[u8]);
+    /// A fragment comes after what was delivered so far.
+    fn include(&mut self, include: &Include);
+    /// Something is wrong, in the run of delivered or skipped bytes that began at `after`.
+    fn complaint(&mut self, complaint: Complaint, after: u64);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Start,
+    Bom,
+    TestXml,
+    NotXml,
+    Text,
+    Tag,
+    OtherTag,
+    /// How many `-` or `]` of the end were just seen.
+    Comment(u8),
+    Cdata(u8),
+    Element,
+    InTag,
+    TagError,
+    AttrName,
+    SkipAttr,
+    AttrDelim,
+    AttrVal,
+}
+
+impl State {
+    fn is_in_esi_tag(self) -> bool {
+        match self {
+            State::Element | State::InTag | State::TagError => true,
+            State::AttrName | State::SkipAttr | State::AttrDelim | State::AttrVal => true,
+            State::Start | State::Bom | State::TestXml | State::NotXml | State::Text => false,
+            State::Tag | State::OtherTag | State::Comment(_) | State::Cdata(_) => false,
+        }
+    }
+}
+
+/// A few bytes whose meaning isn't known yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    bytes: [u8; HELD],
+    len: usize,
+}
+
+impl Held {
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn take(&mut self) -> Held {
+        std::mem::take(self)
+    }
+}
+
+/// The ESI tag being read.
+#[derive(Debug, Default)]
+struct Tag {
+    element: Option<Word>,
+    is_end: bool,
+    is_empty: bool,
+    can_have_attribute: bool,
+    src: Option<Vec<u8>>,
+    continue_on_error: bool,
+    attribute: Option<Word>,
+    delimiter: u8,
+    value: Vec<u8>,
+}
+
+/// Where the current run of delivered or skipped bytes began.
+#[derive(Debug, Default)]
+struct Runs {
+    is_verbatim: bool,
+    start: u64,
+    total: u64,
+}
+
+impl Runs {
+    fn add(&mut self, is_verbatim: bool, bytes: &[u8]) {
+        if is_verbatim != self.is_verbatim {
+            (self.is_verbatim, self.start) = (is_verbatim, self.total);
+        }
+        self.total += bytes.len() as u64;
+    }
+}
+
+/// Reads one body.
+#[derive(Debug)]
+pub struct Parser {
+    features: Features,
+    state: State,
+    held: Held,
+    /// In `<!--esi`: its `-->` is to be left out.
+    in_comment: bool,
+    /// `-` of that end seen and not yet classified.
+    dashes: u8,
+    in_remove: bool,
+    found: bool,
+    tag: Tag,
+    runs: Runs,
+    complaints: u32,
+}
+
+impl Parser {
+    /// At the start of a body.
+    pub fn new(features: Features) -> Self {
+        Self {
+            features,
+            state: State::Start,
+            held: Held::default(),
+            in_comment: false,
+            dashes: 0,
+            in_remove: false,
+            found: false,
+            tag: Tag::default(),
+            runs: Runs::default(),
+            complaints: 0,
+        }
+    }
+
+    /// The next bytes of the body.
+    pub fn feed(&mut self, mut input: &[u8], sink: &mut dyn Sink) {
+        while let Some(&byte) = input.first() {
+            let plain = self.plain_bytes(input);
+            if plain > 0 {
+                self.text(&input[..plain], sink);
+                input = &input[plain..];
+            } else {
+                self.byte(byte, sink);
+                input = &input[1..];
+            }
+        }
+    }
+
+    /// The body's end. Whether there was any ESI in it: if not, the object needs no program.
+    pub fn finish(&mut self, sink: &mut dyn Sink) -> bool {
+        match self.state {
+            State::Start | State::Bom | State::TestXml | State::NotXml | State::Text => {}
+            State::Tag | State::OtherTag | State::Comment(_) | State::Cdata(_) => {
+                self.complain(Complaint::EndedInTag, sink)
+            }
+            State::Element | State::InTag | State::TagError | State::AttrName => {
+                self.complain(Complaint::EndedInTag, sink)
+            }
+            State::SkipAttr | State::AttrDelim | State::AttrVal => self.complain(Complaint::EndedInTag, sink),
+        }
+        if matches!(self.state, State::Bom | State::Tag) {
+            let held = self.held.take();
+            self.text(held.as_slice(), sink);
+        }
+        self.give_back_dashes(sink);
+        self.found
+    }
+
+    /// How many bytes at the start of `input` are text without any meaning: the fast path.
+    fn plain_bytes(&self, input: &[u8]) -> usize {
+        let until = |found: Option<usize>| found.unwrap_or(input.len());
+        match self.state {
+            State::NotXml => input.len(),
+            State::Text if self.dashes > 0 => 0,
+            State::Text if self.in_comment => until(memchr::memchr2(b'<', b'-', input)),
+            State::Text => until(memchr::memchr(b'<', input)),
+            State::OtherTag => until(memchr::memchr(b'>', input)),
+            State::Comment(0) => until(memchr::memchr(b'-', input)),
+            State::Cdata(0) => until(memchr::memchr(b']', input)),
+            _ => 0,
+        }
+    }
+
+    fn byte(&mut self, byte: u8, sink: &mut dyn Sink) {
+        if self.state.is_in_esi_tag() {
+            self.classify(false, &[byte], sink);
+            self.in_tag(byte, sink);
+        } else {
+            self.in_text(byte, sink);
+        }
+    }
+
+    fn again(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        bytes.iter().for_each(|&byte| self.byte(byte, sink));
+    }
+
+    fn classify(&mut self, is_verbatim: bool, bytes: &[u8], sink: &mut dyn Sink) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.runs.add(is_verbatim, bytes);
+        if is_verbatim { sink.verbatim(bytes) } else { sink.skip(bytes) }
+    }
+
+    /// Bytes of the page: delivered unless in `<esi:remove>`.
+    fn text(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        self.classify(!self.in_remove, bytes, sink);
+    }
+
+    fn complain(&mut self, complaint: Complaint, sink: &mut dyn Sink) {
+        self.complaints += 1;
+        if self.complaints <= MAX_COMPLAINTS {
+            sink.complaint(complaint, self.runs.start);
+        }
+    }
+
+    fn give_back_dashes(&mut self, sink: &mut dyn Sink) {
+        let dashes = std::mem::take(&mut self.dashes);
+        self.text(&b"--"[..usize::from(dashes)], sink);
+    }
+
+    // Outside of ESI tags: each byte is classified here, or held.
+
+    fn in_text(&mut self, byte: u8, sink: &mut dyn Sink) {
+        match self.state {
+            State::Start if self.features.remove_bom && is_bom_start(byte) => {
+                self.state = State::Bom;
+                self.held.push(byte);
+            }
+            State::Start => {
+                self.state = self.after_bom();
+                self.byte(byte, sink);
+            }
+            State::Bom => self.in_bom(byte, sink),
+            State::TestXml => self.test_xml(byte, sink),
+            State::Text => self.in_page(byte, sink),
+            State::Tag => self.after_lt(byte, sink),
+            State::OtherTag => {
+                self.text(&[byte], sink);
+                if byte == b'>' {
+                    self.state = State::Text;
+                }
+            }
+            State::Comment(seen) => self.state = self.until(byte, b'-', seen, sink).map_or(State::Text, State::Comment),
+            State::Cdata(seen) => self.state = self.until(byte, b']', seen, sink).map_or(State::Text, State::Cdata),
+            State::NotXml => self.text(&[byte], sink),
+            State::Element | State::InTag | State::TagError | State::AttrName => unreachable!("{:?}", self.state),
+            State::SkipAttr | State::AttrDelim | State::AttrVal => unreachable!("{:?}", self.state),
+        }
+    }
+
+    fn after_bom(&self) -> State {
+        if self.features.disable_xml_check { State::Text } else { State::TestXml }
+    }
+
+    fn in_bom(&mut self, byte: u8, sink: &mut dyn Sink) {
+        self.held.push(byte);
+        let held = self.held;
+        if held.as_slice()[1..] == [0xbb, 0xbf] {
+            self.held.take();
+            self.classify(false, held.as_slice(), sink);
+            self.state = State::Start;
+        } else if held.as_slice()[1..] != [0xbb] {
+            self.held.take();
+            self.state = self.after_bom();
+            self.again(held.as_slice(), sink);
+        }
+    }
+
+    fn test_xml(&mut self, byte: u8, sink: &mut dyn Sink) {
+        match byte {
+            b'<' => self.open_tag(),
+            c if is_space(c) => self.text(&[byte], sink),
+            c => {
+                let why = if is_bom_start(c) { Complaint::NotXmlBom } else { Complaint::NotXml };
+                self.complain(why, sink);
+                self.state = State::NotXml;
+                self.text(&[byte], sink);
+            }
+        }
+    }
+
+    fn in_page(&mut self, byte: u8, sink: &mut dyn Sink) {
+        match byte {
+            b'-' if self.in_comment && self.dashes < 2 => self.dashes += 1,
+            b'-' if self.in_comment => self.text(b"-", sink),
+            b'>' if self.dashes == 2 => {
+                (self.dashes, self.in_comment, self.found) = (0, false, true);
+                self.classify(false, b"-->", sink);
+            }
+            b'<' => {
+                self.give_back_dashes(sink);
+                self.open_tag();
+            }
+            _ => {
+                self.give_back_dashes(sink);
+                self.text(&[byte], sink);
+            }
+        }
+    }
+
+    fn open_tag(&mut self) {
+        self.state = State::Tag;
+        self.held.push(b'<');
+    }
+
+    /// Text up to three bytes: two of `mark` and a `>`. `None` when they are through, else the marks just seen.
+    fn until(&mut self, byte: u8, mark: u8, seen: u8, sink: &mut dyn Sink) -> Option<u8> {
+        self.text(&[byte], sink);
+        match byte {
+            b'>' if seen == 2 => None,
+            c if c == mark => Some((seen + 1).min(2)),
+            _ => Some(0),
+        }
+    }
+
+    fn after_lt(&mut self, byte: u8, sink: &mut dyn Sink) {
+        self.held.push(byte);
+        let (word, len) = match find(AFTER_LT, &self.held.as_slice()[1..]) {
+            Match::Partial => return,
+            Match::Word(word, len) => (Some(word), len + 1),
+            Match::Nothing => (None, 1),
+        };
+        let held = self.held.take();
+        let (seen, rest) = held.as_slice().split_at(len);
+        match word {
+            Some(Word::CommentEsi) => {
+                if self.in_remove {
+                    self.complain(Complaint::NestedComment, sink);
+                }
+                self.in_comment = true;
+                self.state = State::Text;
+                self.classify(false, seen, sink);
+            }
+            Some(Word::Esi | Word::EsiEnd) => {
+                self.found = true;
+                self.tag = Tag { is_end: word == Some(Word::EsiEnd), ..Tag::default() };
+                self.state = State::Element;
+                self.classify(false, seen, sink);
+            }
+            Some(Word::Comment) => {
+                self.in_comment = false;
+                self.state = State::Comment(0);
+                self.text(seen, sink);
+            }
+            Some(Word::Cdata) => {
+                self.state = State::Cdata(0);
+                self.text(seen, sink);
+            }
+            Some(Word::EmptyComment) => {
+                self.state = State::Text;
+                self.text(seen, sink);
+            }
+            _ => {
+                self.state = if self.features.ignore_other_elements { State::Text } else { State::OtherTag };
+                self.text(seen, sink);
+            }
+        }
+        self.again(rest, sink);
+    }
+
+    // In ESI tags: the bytes are already classified as left out.
+
+    fn in_tag(&mut self, byte: u8, sink: &mut dyn Sink) {
+        match self.state {
+            State::Element => self.element(byte, sink),
+            State::InTag => self.between_attributes(byte, sink),
+            State::TagError if byte == b'>' => self.state = State::Text,
+            State::TagError => {}
+            State::AttrName => self.attribute_name(byte, sink),
+            State::SkipAttr => self.skip_attribute(byte, sink),
+            State::AttrDelim => self.attribute_delimiter(byte, sink),
+            State::AttrVal => self.attribute_value(byte, sink),
+            State::Start | State::Bom | State::TestXml | State::NotXml => unreachable!("{:?}", self.state),
+            State::Text | State::Tag | State::OtherTag => unreachable!("{:?}", self.state),
+            State::Comment(_) | State::Cdata(_) => unreachable!("{:?}", self.state),
+        }
+    }
+
+    fn tag_again(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        bytes.iter().for_each(|&byte| self.in_tag(byte, sink));
+    }
+
+    fn bad_tag(&mut self, complaint: Complaint, sink: &mut dyn Sink) {
+        self.complain(complaint, sink);
+        self.state = State::TagError;
+    }
+
+    fn element(&mut self, byte: u8, sink: &mut dyn Sink) {
+        self.held.push(byte);
+        let word = match find(ELEMENTS, self.held.as_slice()) {
+            Match::Partial => return,
+            Match::Word(word, _) => Some(word),
+            Match::Nothing => None,
+        };
+        let held = self.held.take();
+        self.tag.element = word;
+        self.state = State::InTag;
+        match word {
+            Some(Word::Include) if self.in_remove => self.bad_tag(Complaint::IncludeInRemove, sink),
+            Some(Word::Include) if self.tag.is_end => self.bad_tag(Complaint::IncludeEndTag, sink),
+            Some(Word::EsiComment) if self.in_remove => self.bad_tag(Complaint::CommentInRemove, sink),
+            Some(Word::EsiComment) if self.tag.is_end => self.bad_tag(Complaint::CommentEndTag, sink),
+            Some(_) => {}
+            None => {
+                self.bad_tag(Complaint::Bogus, sink);
+                self.tag_again(held.as_slice(), sink);
+            }
+        }
+    }
+
+    fn between_attributes(&mut self, byte: u8, sink: &mut dyn Sink) {
+        match byte {
+            b'>' => {
+                self.state = State::Text;
+                self.end_of_tag(sink);
+            }
+            _ if self.tag.is_empty => self.bad_tag(Complaint::EmptyNotClosed, sink),
+            b'/' => (self.tag.is_empty, self.tag.can_have_attribute) = (true, false),
+            c if is_space(c) => self.tag.can_have_attribute = true,
+            c if self.tag.can_have_attribute && starts_name(c) => {
+                self.tag.attribute = None;
+                if self.tag.element == Some(Word::Include) {
+                    self.state = State::AttrName;
+                    self.in_tag(byte, sink);
+                } else {
+                    self.state = State::SkipAttr;
+                }
+            }
+            _ => self.bad_tag(Complaint::BadAttributeStart, sink),
+        }
+    }
+
+    fn attribute_name(&mut self, byte: u8, sink: &mut dyn Sink) {
+        self.held.push(byte);
+        match find(ATTRIBUTES, self.held.as_slice()) {
+            Match::Partial => {}
+            Match::Word(word, _) => {
+                self.held.take();
+                self.tag.attribute = Some(word);
+                self.state = State::AttrDelim;
+            }
+            Match::Nothing => {
+                let held = self.held.take();
+                self.state = State::SkipAttr;
+                self.tag_again(held.as_slice(), sink);
+            }
+        }
+    }
+
+    fn skip_attribute(&mut self, byte: u8, sink: &mut dyn Sink) {
+        match byte {
+            c if in_name(c) => {}
+            b'=' => self.state = State::AttrDelim,
+            b'>' | b'/' | b' ' | b'\t' => {
+                self.state = State::InTag;
+                self.in_tag(byte, sink);
+            }
+            _ => self.bad_tag(Complaint::BadAttributeChar, sink),
+        }
+    }
+
+    fn attribute_delimiter(&mut self, byte: u8, sink: &mut dyn Sink) {
+        self.tag.value.clear();
+        match byte {
+            b'"' | b'\'' => (self.tag.delimiter, self.state) = (byte, State::AttrVal),
+            b' ' | b'\t' => self.bad_tag(Complaint::BadDelimiter, sink),
+            _ => {
+                (self.tag.delimiter, self.state) = (b' ', State::AttrVal);
+                self.in_tag(byte, sink);
+            }
+        }
+    }
+
+    fn attribute_value(&mut self, byte: u8, sink: &mut dyn Sink) {
+        if byte == b'>' {
+            self.bad_tag(Complaint::NoEndDelimiter, sink);
+            self.state = State::Text;
+        } else if byte == self.tag.delimiter || (self.tag.delimiter == b' ' && byte == b'\t') {
+            self.state = State::InTag;
+            self.end_of_attribute(sink);
+        } else if self.tag.attribute.is_some() {
+            self.tag.value.push(byte);
+            if self.tag.value.len() > MAX_SRC {
+                self.bad_tag(Complaint::SrcTooLong, sink);
+            }
+        }
+    }
+
+    fn end_of_attribute(&mut self, sink: &mut dyn Sink) {
+        match self.tag.attribute {
+            Some(Word::Src) if self.tag.src.is_some() => self.bad_tag(Complaint::MultipleSrc, sink),
+            Some(Word::Src) if self.tag.value.iter().any(|&c| is_space(c)) => self.bad_tag(Complaint::SpaceInSrc, sink),
+            Some(Word::Src) => self.tag.src = Some(std::mem::take(&mut self.tag.value)),
+            Some(Word::OnError) => self.tag.continue_on_error = self.tag.value == b"continue",
+            _ => {}
+        }
+    }
+
+    fn end_of_tag(&mut self, sink: &mut dyn Sink) {
+        match self.tag.element {
+            Some(Word::Include) => self.end_of_include(sink),
+            Some(Word::Remove) if self.tag.is_empty => self.complain(Complaint::RemoveEmpty, sink),
+            Some(Word::Remove) if self.in_remove && !self.tag.is_end => self.complain(Complaint::RemoveOpen, sink),
+            Some(Word::Remove) if !self.in_remove && self.tag.is_end => self.complain(Complaint::RemoveNotOpen, sink),
+            Some(Word::Remove) => self.in_remove = !self.tag.is_end,
+            Some(_) if !self.tag.is_empty => self.complain(Complaint::CommentNotEmpty, sink),
+            Some(_) | None => {}
+        }
+    }
+
+    fn end_of_include(&mut self, sink: &mut dyn Sink) {
+        if !self.tag.is_empty {
+            self.complain(Complaint::NoSlash, sink);
+        }
+        let Some(src) = self.tag.src.take() else { return self.complain(Complaint::NoSrc, sink) };
+        let (include, warning) = Include::from_src(&src, self.tag.continue_on_error, self.features);
+        if let Some(warning) = warning {
+            self.complain(warning, sink);
+        }
+        match include {
+            Ok(include) => sink.include(&include),
+            Err(complaint) => self.complain(complaint, sink),
+        }
+    }
+}
+
+/// UTF-8's mark begins with EF; EB is what varnishd looks for.
+fn is_bom_start(byte: u8) -> bool {
+    matches!(byte, 0xef | 0xeb)
+}
+
+#[cfg(test)]
+mod tests;

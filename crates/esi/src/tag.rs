@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Recognises words while they come in byte by byte.
+
+/// What follows a `<`, or stands in an ESI tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// `!--esi`
+    CommentEsi,
+    /// `!---->`
+    EmptyComment,
+    /// `!--`
+    Comment,
+    /// `/esi:`
+    EsiEnd,
+    /// `esi:`
+    Esi,
+    /// `![CDATA[`
+    Cdata,
+    /// `include`
+    Include,
+    /// `remove`
+    Remove,
+    /// `comment`
+    EsiComment,
+    /// `src=`
+    Src,
+    /// `onerror=`
+    OnError,
+}
+
+/// Words after `<`; a longer word comes before its own beginning.
+pub(crate) const AFTER_LT: &[(&[u8], Word)] = &[
+    (b"!--esi", Word::CommentEsi),
+    (b"!---->", Word::EmptyComment),
+    (b"!--", Word::Comment),
+    (b"/esi:", Word::EsiEnd),
+    (b"esi:", Word::Esi),
+    (b"![CDATA[", Word::Cdata),
+];
+
+/// Names of ESI elements.
+pub(crate) const ELEMENTS: &[(&[u8], Word)] =
+    &[(b"include", Word::Include), (b"remove", Word::Remove), (b"comment", Word::EsiComment)];
+
+/// Attributes of include that mean something.
+pub(crate) const ATTRIBUTES: &[(&[u8], Word)] = &[(b"src=", Word::Src), (b"onerror=", Word::OnError)];
+
+/// The longest word.
+pub(crate) const LONGEST: usize = 8;
+
+/// How far recognition has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// More bytes are needed.
+    Partial,
+    /// This word, of so many bytes; what follows it belongs to what comes next.
+    Word(Word, usize),
+    /// None of them.
+    Nothing,
+}
+
+/// Looks `seen` up.
+pub(crate) fn find(table: &[(&'static [u8], Word)], seen: &[u8]) -> Match {
+    for (text, word) in table {
+        if seen.starts_with(text) {
+            return Match::Word(*word, text.len());
+        }
+        if text.starts_with(seen) {
+            return Match::Partial;
+        }
+    }
+    Match::Nothing
+}
+
+/// White space of XML.
+pub(crate) fn is_space(c: u8) -> bool {
+    matches!(c, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// What an XML name may begin with.
+pub(crate) fn starts_name(c: u8) -> bool {
+    c.is_ascii_alphabetic() || c == b'_' || c == b':' || c >= 0x80
+}
+
+/// What an XML name is made of.
+pub(crate) fn in_name(c: u8) -> bool {
+    starts_name(c) || c.is_ascii_digit() || c == b'-' || c == b'.'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        let check = |seen: &str, want| assert_eq!(find(AFTER_LT, seen.as_bytes()), want, "{seen}");
+        check("", Match::Partial);
+        check("!--e", Match::Partial);
+        check("!--esi", Match::Word(Word::CommentEsi, 6));
+        check("!--ex", Match::Word(Word::Comment, 3));
+        check("!---", Match::Partial);
+        check("!---->", Match::Word(Word::EmptyComment, 6));
+        check("!----x", Match::Word(Word::Comment, 3));
+        check("b", Match::Nothing);
+        check("esi:include", Match::Word(Word::Esi, 4));
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Filters one behind the other, with a small buffer between two.
+
+use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step};
+
+/// A chain of filters; the first one gets the input.
+#[derive(Default)]
+pub struct Chain {
+    links: Vec<Link>,
+}
+
+struct Link {
+    filter: Box<dyn Filter>,
+    calls: u64,
+    bytes_out: u64,
+    ended: bool,
+    /// What it made and the next one hasn't taken: `from..to` of `buf`. The last link writes to the caller's space.
+    buf: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+/// What a VfpAcct or VdpAcct record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acct {
+    /// The filter.
+    pub name: &'static str,
+    /// How often it ran.
+    pub calls: u64,
+    /// Bytes it made.
+    pub bytes: u64,
+}
+
+impl Chain {
+    /// No filter: the caller needn't call [`Chain::step`] at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a filter.
+    pub fn push(&mut self, filter: impl Filter + 'static) {
+        if let Some(last) = self.links.last_mut() {
+            last.buf = vec![0; SLICE];
+        }
+        let filter = Box::new(filter);
+        self.links.push(Link { filter, calls: 0, bytes_out: 0, ended: false, buf: Vec::new(), from: 0, to: 0 });
+    }
+
+    /// Number of filters.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Whether bodies go through as they are.
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// Runs each filter at most once. `out` must not be empty. `is_last`: nothing follows `input`; after it the caller
+    /// goes on calling, with what is left of the input, until [`State::End`].
+    ///
+    /// # Errors
+    /// A filter gave up; the body can't go on.
+    pub fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        assert!(!out.is_empty(), "a step needs room");
+        let mut step = Step { consumed: 0, produced: 0, state: State::Hungry };
+        if self.links.is_empty() {
+            let n = input.len().min(out.len());
+            out[..n].copy_from_slice(&input[..n]);
+            step = Step { consumed: n, produced: n, state: if n < input.len() { State::More } else { step.state } };
+            if n == input.len() && is_last {
+                step.state = State::End;
+            }
+            return Ok(step);
+        }
+        let mut hungry = true;
+        for i in 0..self.links.len() {
+            let is_tail = i + 1 == self.links.len();
+            let (before, after) = self.links.split_at_mut(i);
+            let link = &mut after[0];
+            if link.ended || (!is_tail && link.from < link.to) {
+                // Nothing to do here before the next one took what there is.
+                hungry &= link.ended;
+                continue;
+            }
+            let (source, source_ends) = match before.last() {
+                None => (input, is_last),
+                Some(prev) => (&prev.buf[prev.from..prev.to], prev.ended),
+            };
+            let room = if is_tail { &mut *out } else { &mut link.buf[..] };
+            let did = link.filter.step(source, source_ends, room)?;
+            link.calls += 1;
+            link.bytes_out += did.produced as u64;
+            link.ended = did.state == State::End;
+            hungry &= did.state != State::More;
+            if is_tail {
+                step.produced = did.produced;
+            } else {
+                (link.from, link.to) = (0, did.produced);
+            }
+            match before.last_mut() {
+                None => step.consumed = did.consumed,
+                Some(prev) => {
+                    prev.from += did.consumed;
+                    hungry &= prev.from == prev.to;
+                }
+            }
+        }
+        // An ended link's successor has yet to be told so: only the tail's end is the chain's.
+        let told = self.links.windows(2).all(|pair| !pair[0].ended || pair[1].ended);
+        step.state = match self.links.last() {
+            Some(tail) if tail.ended => State::End,
+            _ if hungry && told && step.consumed == input.len() && !is_last => State::Hungry,
+            _ => State::More,
+        };
+        Ok(step)
+    }
+
+    /// Records to be logged as they come.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        self.links.iter_mut().for_each(|link| link.filter.take_notes(&mut notes));
+        notes
+    }
+
+    /// At the end, also an early one: for each filter, from the one next to the storage (or client) back, its Gzip
+    /// record and its account, in the order Varnish logs them.
+    pub fn close(&self) -> impl Iterator<Item = (Option<Note>, Acct)> + '_ {
+        self.links.iter().rev().map(|link| {
+            let acct = Acct { name: link.filter.name(), calls: link.calls, bytes: link.bytes_out };
+            (link.filter.closing_note().map(Note::Gzip), acct)
+        })
+    }
+
+    /// Positions in the stored body, if it is gzip.
+    pub fn gzip_bits(&self) -> Option<GzipBits> {
+        self.links.last().and_then(|link| link.filter.gzip_bits())
+    }
+
+    /// The ESI program of the stored body, if there is any.
+    pub fn take_esi(&mut self) -> Option<Vec<u8>> {
+        self.links.iter_mut().find_map(|link| link.filter.take_esi())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Why a filter gave up. The texts are those of Varnish's FetchError records.
+
+use std::fmt;
+
+/// A body isn't what it claims to be, or doesn't have what it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterError {
+    /// Not gzip, damaged, or its checksum is wrong; zlib's word for it.
+    InvalidGzip(&'static str),
+    /// Bytes after the end of the gzip data.
+    JunkAfterGzip,
+    /// The gzip data has no end (filter gunzip).
+    GunzipTruncated,
+    /// The gzip data has no end (filter testgunzip).
+    TestTruncated,
+    /// Compressing failed.
+    GzipFailed,
+    /// The body ended before the range did: the session closes with RANGE_SHORT.
+    RangeShort,
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidGzip(why) => write!(f, "Invalid Gzip data: {why}"),
+            Self::JunkAfterGzip => f.write_str("Junk after gzip data"),
+            Self::GunzipTruncated => f.write_str("Gunzip error at the very end"),
+            Self::TestTruncated => f.write_str("tGunzip failed"),
+            Self::GzipFailed => f.write_str("Gzip failed"),
+            Self::RangeShort => f.write_str("Body shorter than its range"),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+/// A chain could not be set up. The text is a FetchError record's (deliver: an Error record's).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// No such filter: the list from its name on.
+    NotFound(String),
+    /// A filter refuses to work on this body.
+    Refused {
+        /// The filter.
+        name: &'static str,
+        /// The text of a VCL_Error record that comes first.
+        vcl_error: &'static str,
+    },
+    /// The filter is known and not built yet.
+    NotBuilt(&'static str),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(rest) => write!(f, "Filter '...{rest}' not found"),
+            Self::Refused { name, .. } => write!(f, "Fetch filter {name} failed to open"),
+            Self::NotBuilt(name) => write!(f, "Filter {name} is not built yet"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

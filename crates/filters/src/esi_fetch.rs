@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `esi` and `esi_gzip`: find the ESI tags of a body on its way into the cache and make the program that delivery
+//! follows. `esi` stores the body as it is; `esi_gzip` stores it as gzip in pieces: each delivered run is whole deflate
+//! blocks that refer to nothing outside of it.
+
+use std::collections::VecDeque;
+
+use esi::{Complaint, Features, Include, Parser, Piece, ProgramBuilder, Severity, Sink};
+use zlib_rs::{Deflate, DeflateFlush, Status};
+
+use crate::gunzip::record;
+use crate::gzip::deflate;
+use crate::stitch::{self, Sum};
+use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step};
+
+/// Runs that one step ends at most: a flush of the compressor each.
+const ITEMS: usize = 32;
+
+fn note(complaint: Complaint, after: u64) -> Note {
+    let text = complaint.record(after);
+    match complaint.severity() {
+        Severity::Error => Note::EsiError(text),
+        Severity::Warning => Note::EsiWarning(text),
+        Severity::Info => Note::EsiInfo(text),
+    }
+}
+
+/// The plain form: bytes pass, the program counts them.
+pub(crate) struct Esi {
+    parser: Parser,
+    work: Plain,
+    program: Option<Vec<u8>>,
+}
+
+struct Plain {
+    builder: Option<ProgramBuilder>,
+    notes: Vec<Note>,
+}
+
+impl Plain {
+    fn builder(&mut self) -> &mut ProgramBuilder {
+        self.builder.as_mut().expect("taken at the end of the body, after which nothing is parsed")
+    }
+}
+
+impl Sink for Plain {
+    fn verbatim(&mut self, bytes: &[u8]) {
+        self.builder().verbatim(bytes.len() as u64);
+    }
+
+    fn skip(&mut self, bytes: &[u8]) {
+        self.builder().skip(bytes.len() as u64);
+    }
+
+    fn include(&mut self, include: &Include) {
+        self.builder().include(include);
+    }
+
+    fn complaint(&mut self, complaint: Complaint, after: u64) {
+        self.notes.push(note(complaint, after));
+    }
+}
+
+impl Esi {
+    /// `url` is bereq's.
+    pub(crate) fn new(url: &[u8], features: Features) -> Self {
+        let work = Plain { builder: Some(ProgramBuilder::new(url, false)), notes: Vec::new() };
+        Self { parser: Parser::new(features), work, program: None }
+    }
+}
+
+impl Filter for Esi {
+    fn name(&self) -> &'static str {
+        "esi"
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let n = input.len().min(out.len()).min(SLICE);
+        out[..n].copy_from_slice(&input[..n]);
+        self.parser.feed(&input[..n], &mut self.work);
+        let state = match (n == input.len(), is_last) {
+            (false, _) => State::More,
+            (true, false) => State::Hungry,
+            (true, true) => {
+                let found = self.parser.finish(&mut self.work);
+                self.program = self.work.builder.take().filter(|_| found).and_then(ProgramBuilder::finish);
+                State::End
+            }
+        };
+        Ok(Step { consumed: n, produced: n, state })
+    }
+
+    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+        notes.append(&mut self.work.notes);
+    }
+
+    fn take_esi(&mut self) -> Option<Vec<u8>> {
+        self.program.take()
+    }
+}
+
+/// The gzip form.
+pub(crate) struct EsiGzip {
+    parser: Parser,
+    work: Packing,
+    phase: Phase,
+    program: Option<Vec<u8>>,
+    plain: u64,
+    packed: u64,
+    /// Header or trailer: what of it isn't written yet.
+    frame: VecDeque<u8>,
+}
+
+enum Phase {
+    Body,
+    /// The parser is done; what it left is packed.
+    Ending,
+    /// Only the trailer is left to be written.
+    Ended,
+}
+
+/// What the parser said, in order, not yet packed: at most one slice of body.
+enum Item {
+    Run { is_verbatim: bool, bytes: Vec<u8>, at: usize },
+    Include(Include),
+}
+
+/// What is to be done with the bytes the parser classified.
+struct Packing {
+    deflate: Deflate,
+    queue: VecDeque<Item>,
+    builder: Option<ProgramBuilder>,
+    notes: Vec<Note>,
+    /// Of the whole body, for the trailer.
+    whole: Sum,
+    /// Of the open run.
+    run: Sum,
+    run_is_verbatim: bool,
+    run_packed: u64,
+    /// Whether anything was packed since the last flush.
+    dirty: bool,
+}
+
+impl Sink for Packing {
+    fn verbatim(&mut self, bytes: &[u8]) {
+        self.append(true, bytes);
+    }
+
+    fn skip(&mut self, bytes: &[u8]) {
+        self.append(false, bytes);
+    }
+
+    fn include(&mut self, include: &Include) {
+        self.queue.push_back(Item::Include(include.clone()));
+    }
+
+    fn complaint(&mut self, complaint: Complaint, after: u64) {
+        self.notes.push(note(complaint, after));
+    }
+}
+
+impl Packing {
+    fn append(&mut self, verbatim: bool, more: &[u8]) {
+        match self.queue.back_mut() {
+            Some(Item::Run { is_verbatim, bytes, .. }) if *is_verbatim == verbatim => bytes.extend_from_slice(more),
+            _ => self.queue.push_back(Item::Run { is_verbatim: verbatim, bytes: more.to_vec(), at: 0 }),
+        }
+    }
+
+    fn builder(&mut self) -> &mut ProgramBuilder {
+        self.builder.as_mut().expect("taken at the end of the body, after which nothing is packed")
+    }
+
+    fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<(usize, usize), FilterError> {
+        let (from, to) = (self.deflate.total_in(), self.deflate.total_out());
+        match self.deflate.compress(input, out, flush) {
+            Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
+            Err(_) => return Err(FilterError::GzipFailed),
+        }
+        let used = (self.deflate.total_in() - from) as usize;
+        let made = (self.deflate.total_out() - to) as usize;
+        self.run.add(&input[..used]);
+        self.whole.add(&input[..used]);
+        self.run_packed += made as u64;
+        self.dirty |= used > 0;
+        Ok((used, made))
+    }
+
+    /// Brings the open run to a byte boundary; true when it is there. What follows bytes that are left out refers to
+    /// nothing before it: they must not be missed.
+    fn end_run(&mut self, out: &mut [u8], made: &mut usize) -> Result<bool, FilterError> {
+        if self.dirty {
+            let room = out.len() - *made;
+            let flush = if self.run_is_verbatim { DeflateFlush::SyncFlush } else { DeflateFlush::FullFlush };
+            let (_, n) = self.pack(&[], &mut out[*made..], flush)?;
+            *made += n;
+            if n == room {
+                return Ok(false);
+            }
+            self.dirty = false;
+        }
+        let (sum, packed) = (std::mem::take(&mut self.run), std::mem::take(&mut self.run_packed));
+        if self.run_is_verbatim {
+            let piece = Piece { crc: sum.crc, plain_bytes: sum.plain_bytes };
+            self.builder().gzip_piece(packed, piece);
+        } else {
+            self.builder().skip(packed);
+        }
+        Ok(true)
+    }
+
+    /// Works on the queue until it is empty, `out` is full, or that was enough.
+    fn work(&mut self, out: &mut [u8], made: &mut usize) -> Result<(), FilterError> {
+        for _ in 0..ITEMS {
+            if *made == out.len() {
+                break;
+            }
+            match self.queue.pop_front() {
+                None => return Ok(()),
+                Some(Item::Run { is_verbatim, bytes, mut at }) => {
+                    let switches = is_verbatim != self.run_is_verbatim;
+                    if switches && !self.end_run(out, made)? {
+                        self.queue.push_front(Item::Run { is_verbatim, bytes, at });
+                        continue;
+                    }
+                    self.run_is_verbatim = is_verbatim;
+                    let (used, n) = self.pack(&bytes[at..], &mut out[*made..], DeflateFlush::NoFlush)?;
+                    at += used;
+                    *made += n;
+                    if at < bytes.len() {
+                        self.queue.push_front(Item::Run { is_verbatim, bytes, at });
+                    }
+                }
+                Some(Item::Include(include)) => {
+                    // What is delivered before it must be in the program before it.
+                    if self.run_is_verbatim && !self.end_run(out, made)? {
+                        self.queue.push_front(Item::Include(include));
+                        continue;
+                    }
+                    self.run_is_verbatim = false;
+                    self.builder().include(&include);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EsiGzip {
+    /// `url` is bereq's.
+    pub(crate) fn new(url: &[u8], features: Features, params: GzipParams) -> Self {
+        let mut builder = ProgramBuilder::new(url, true);
+        builder.skip(stitch::HEADER.len() as u64);
+        let work = Packing {
+            deflate: deflate(params),
+            queue: VecDeque::new(),
+            builder: Some(builder),
+            notes: Vec::new(),
+            whole: Sum::default(),
+            run: Sum::default(),
+            run_is_verbatim: false,
+            run_packed: 0,
+            dirty: false,
+        };
+        let frame = stitch::HEADER.into();
+        Self { parser: Parser::new(features), work, phase: Phase::Body, program: None, plain: 0, packed: 0, frame }
+    }
+
+    fn bits(&self) -> GzipBits {
+        let last = (self.packed * 8).saturating_sub(stitch::TAIL_BYTES as u64 * 8);
+        GzipBits { start: stitch::HEADER.len() as u64 * 8, last, stop: last + 40, plain_bytes: self.plain }
+    }
+
+    fn write_frame(&mut self, out: &mut [u8], made: &mut usize) {
+        let n = self.frame.len().min(out.len() - *made);
+        for (slot, byte) in out[*made..].iter_mut().zip(self.frame.drain(..n)) {
+            *slot = byte;
+        }
+        *made += n;
+    }
+
+    /// Parses a slice, once what came before is packed.
+    fn parse(&mut self, input: &[u8], is_last: bool) -> usize {
+        if !self.work.queue.is_empty() || !matches!(self.phase, Phase::Body) {
+            return 0;
+        }
+        let n = input.len().min(SLICE);
+        self.parser.feed(&input[..n], &mut self.work);
+        self.plain += n as u64;
+        if n == input.len() && is_last {
+            let found = self.parser.finish(&mut self.work);
+            self.phase = Phase::Ending;
+            self.program = found.then(Vec::new);
+        }
+        n
+    }
+
+    /// The end of the last run, then the trailer.
+    fn end(&mut self, out: &mut [u8], made: &mut usize) -> Result<State, FilterError> {
+        if matches!(self.phase, Phase::Ending) {
+            if !self.work.end_run(out, made)? {
+                return Ok(State::More);
+            }
+            self.frame.extend(stitch::tail(self.work.whole.crc, self.work.whole.plain_bytes));
+            self.phase = Phase::Ended;
+        }
+        self.write_frame(out, made);
+        Ok(if self.frame.is_empty() { State::End } else { State::More })
+    }
+}
+
+impl Filter for EsiGzip {
+    fn name(&self) -> &'static str {
+        "esi_gzip"
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let mut made = 0;
+        self.write_frame(out, &mut made);
+        let consumed = self.parse(input, is_last);
+        self.work.work(out, &mut made)?;
+        let mut state = State::More;
+        if self.work.queue.is_empty() && made < out.len() {
+            state = match self.phase {
+                Phase::Body if consumed == input.len() => State::Hungry,
+                Phase::Body => State::More,
+                Phase::Ending | Phase::Ended => self.end(out, &mut made)?,
+            };
+        }
+        self.packed += made as u64;
+        if state == State::End && self.program.is_some() {
+            self.program = self.work.builder.take().and_then(ProgramBuilder::finish);
+        }
+        Ok(Step { consumed, produced: made, state })
+    }
+
+    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+        notes.append(&mut self.work.notes);
+    }
+
+    fn closing_note(&self) -> Option<String> {
+        Some(record("G F E", self.plain, self.packed, self.bits()))
+    }
+
+    fn gzip_bits(&self) -> Option<GzipBits> {
+        Some(self.bits())
+    }
+
+    fn take_esi(&mut self) -> Option<Vec<u8>> {
+        self.program.take()
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `gzip`: packs a body on its way into the cache.
+//!
+//! The deflate stream is brought to a byte boundary and ended with an empty stored block of our own, so that we know
+//! where its last block begins without asking the compressor: that is what stitching needs.
+
+use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Method, Status, Strategy, crc32};
+
+use crate::gunzip::record;
+use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, stitch};
+
+/// The parameters of packing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GzipParams {
+    /// `gzip_level`, 0 to 9.
+    pub level: u8,
+    /// `gzip_memlevel`, 1 to 9.
+    pub memlevel: u8,
+}
+
+impl Default for GzipParams {
+    fn default() -> Self {
+        Self { level: 6, memlevel: 8 }
+    }
+}
+
+/// A raw deflate stream.
+pub(crate) fn deflate(params: GzipParams) -> Deflate {
+    Deflate::new_with_config(DeflateConfig {
+        level: i32::from(params.level.min(9)),
+        method: Method::Deflated,
+        window_bits: -15,
+        mem_level: i32::from(params.memlevel.clamp(1, 9)),
+        strategy: Strategy::Default,
+    })
+}
+
+/// Packs into gzip.
+pub struct Gzip {
+    deflate: Deflate,
+    crc: u32,
+    plain: u64,
+    packed: u64,
+    phase: Phase,
+}
+
+enum Phase {
+    /// Header not yet written.
+    Head,
+    Body,
+    /// All input is in; the compressor still gives.
+    Flush,
+    /// Bytes of the trailer that are written.
+    Tail(usize),
+}
+
+impl Gzip {
+    /// Nothing packed yet.
+    pub fn new(params: GzipParams) -> Self {
+        Self { deflate: deflate(params), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
+    }
+
+    fn run(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<(usize, usize), FilterError> {
+        let (from, to) = (self.deflate.total_in(), self.deflate.total_out());
+        match self.deflate.compress(input, out, flush) {
+            Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
+            Err(_) => return Err(FilterError::GzipFailed),
+        }
+        Ok(((self.deflate.total_in() - from) as usize, (self.deflate.total_out() - to) as usize))
+    }
+
+    fn bits(&self) -> GzipBits {
+        let tail = (stitch::TAIL_BYTES as u64) * 8;
+        let last = (self.packed * 8).saturating_sub(tail);
+        GzipBits { start: stitch::HEADER.len() as u64 * 8, last, stop: last + 40, plain_bytes: self.plain }
+    }
+
+    fn tail(&self) -> [u8; stitch::TAIL_BYTES] {
+        stitch::tail(self.crc, self.plain)
+    }
+}
+
+impl Filter for Gzip {
+    fn name(&self) -> &'static str {
+        "gzip"
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let mut step = Step { consumed: 0, produced: 0, state: State::More };
+        match self.phase {
+            Phase::Head => {
+                let head = stitch::HEADER;
+                let at = self.packed as usize;
+                let n = (head.len() - at).min(out.len());
+                out[..n].copy_from_slice(&head[at..at + n]);
+                step.produced = n;
+                if at + n == head.len() {
+                    self.phase = Phase::Body;
+                }
+            }
+            Phase::Body => {
+                let slice = &input[..input.len().min(SLICE)];
+                (step.consumed, step.produced) = self.run(slice, out, DeflateFlush::NoFlush)?;
+                let used = &slice[..step.consumed];
+                self.crc = crc32::crc32(self.crc, used);
+                self.plain += used.len() as u64;
+                if step.consumed == input.len() && step.produced < out.len() {
+                    step.state = if is_last { State::More } else { State::Hungry };
+                    if is_last {
+                        self.phase = Phase::Flush;
+                    }
+                }
+            }
+            Phase::Flush => {
+                step.produced = self.run(&[], out, DeflateFlush::SyncFlush)?.1;
+                if step.produced < out.len() {
+                    self.phase = Phase::Tail(0);
+                }
+            }
+            Phase::Tail(at) => {
+                let tail = self.tail();
+                let n = (tail.len() - at).min(out.len());
+                out[..n].copy_from_slice(&tail[at..at + n]);
+                step.produced = n;
+                self.phase = Phase::Tail(at + n);
+                if at + n == tail.len() {
+                    step.state = State::End;
+                }
+            }
+        }
+        self.packed += step.produced as u64;
+        Ok(step)
+    }
+
+    fn closing_note(&self) -> Option<String> {
+        Some(record("G F -", self.plain, self.packed, self.bits()))
+    }
+
+    fn gzip_bits(&self) -> Option<GzipBits> {
+        Some(self.bits())
+    }
+}

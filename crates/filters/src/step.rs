@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The interface of a filter: one bounded step at a time.
+
+use crate::FilterError;
+
+/// Bytes that one step of a filter takes or makes at most; about 50 us of gzip.
+pub const SLICE: usize = 16 * 1024;
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes of the input that were used; the rest is to be given again.
+    pub consumed: usize,
+    /// Bytes written at the start of the output.
+    pub produced: usize,
+    /// What is needed to go on.
+    pub state: State,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Call again with the rest of the input: the output is full, or the slice is used up.
+    More,
+    /// All input is used: call again when there is more. Never after the last input.
+    Hungry,
+    /// That was the end of the output. Input that is left over isn't needed.
+    End,
+}
+
+/// One filter.
+pub trait Filter {
+    /// Its name in `beresp.filters` or `resp.filters`.
+    fn name(&self) -> &'static str;
+
+    /// Takes from `input` and writes to `out` (not empty), at most about [`SLICE`] bytes of either. `is_last`: nothing
+    /// follows `input`.
+    ///
+    /// # Errors
+    /// The body can't be what it claims to be; nothing more may be asked of this filter.
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError>;
+
+    /// What it wants to have logged when it is closed, be it early: the Gzip record.
+    fn closing_note(&self) -> Option<String> {
+        None
+    }
+
+    /// Records for the log since the last call.
+    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+        let _ = notes;
+    }
+
+    /// Where the deflate stream of the stored body begins and ends, once it is through.
+    fn gzip_bits(&self) -> Option<GzipBits> {
+        None
+    }
+
+    /// The ESI program of the stored body, once it is through and if there is any.
+    fn take_esi(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// Something for the transaction's log, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A Gzip record.
+    Gzip(String),
+    /// An ESI_xmlerror record that counts as `MAIN.esi_errors`.
+    EsiError(String),
+    /// An ESI_xmlerror record that counts as `MAIN.esi_warnings`.
+    EsiWarning(String),
+    /// An ESI_xmlerror record that counts as nothing.
+    EsiInfo(String),
+    /// A VCL_Error record.
+    VclError(String),
+}
+
+/// A change of the head that goes with a filter, in the order to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Remove the field.
+    Unset(&'static str),
+    /// `Content-Encoding: gzip`.
+    SetGzip,
+    /// A strong ETag becomes a weak one (`W/` in front).
+    WeakenEtag,
+    /// `Accept-Encoding` joins Vary unless it is there.
+    VaryAcceptEncoding,
+}
+
+/// Positions in a gzip body, in bits from its start, and the length of the other form. Stitching needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct GzipBits {
+    /// First bit of the first deflate block.
+    pub start: u64,
+    /// First bit of the last deflate block.
+    pub last: u64,
+    /// First bit after the last deflate block.
+    pub stop: u64,
+    /// Bytes of the body when it is not compressed.
+    pub plain_bytes: u64,
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! -T: addresses where the CLI listens. -M: addresses that the CLI connects to, again and again until somebody answers.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use sys::fd::Want;
+use sys::sock::{self, Name};
+
+use crate::fatal::{Fatal, argument, errno_text};
+use crate::jail::Jail;
+use crate::listen::resolve;
+use crate::report::{Loud, say};
+
+/// Where -T goes without one: a port of the kernel's choice on this machine only.
+pub const DEFAULT_CLI: &str = "localhost:0";
+
+/// Connections that wait to be taken.
+const BACKLOG: i32 = 10;
+
+/// Listens on every address that the argument names; adds a line `addr port` for each to `lines`.
+pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>, Fatal> {
+    let addresses =
+        resolve(arg, 0).map_err(|why| Fatal::Argument(format!("Could not resolve -T argument to address\n\t{why}")))?;
+    let mut sockets = Vec::new();
+    for address in addresses {
+        let Ok(group) = jail.privileged(|| sock::bind_tcp_group(address, 1)) else { continue };
+        for socket in group {
+            let ready = sock::listen(&socket, BACKLOG).and_then(|()| sys::fd::set_nonblocking(&socket, true));
+            if let (Ok(()), Ok(Name::Inet(bound))) = (ready, sock::local_name(&socket)) {
+                lines.push_str(&format!("{} {}\n", bound.ip(), bound.port()));
+                sockets.push(socket);
+            }
+        }
+    }
+    if sockets.is_empty() {
+        return argument(format!("-T {arg} could not be listened on."));
+    }
+    Ok(sockets)
+}
+
+/// Both ends of a connection, as sessions are called: `telnet <peer> <port> <own> <port>`.
+pub fn identity(kind: &str, socket: &OwnedFd) -> String {
+    let word = |name: std::io::Result<Name>| match name {
+        Ok(Name::Inet(address)) => format!("{} {}", address.ip(), address.port()),
+        Ok(Name::Unix(path)) => format!("{} -", path.display()),
+        Err(_) => "? ?".into(),
+    };
+    format!("{kind} {} {}", word(sock::peer_name(socket)), word(sock::local_name(socket)))
+}
+
+/// The outgoing connection.
+#[derive(Debug)]
+enum State {
+    /// To be tried at this time (monotonic seconds).
+    Waiting { until: f64 },
+    /// On its way.
+    Connecting(OwnedFd),
+    /// A session has it.
+    Connected,
+}
+
+/// Connects to one of some addresses and does so again when the connection ends.
+#[derive(Debug)]
+pub struct Masters {
+    addresses: Vec<SocketAddr>,
+    next: usize,
+    pause: f64,
+    state: State,
+}
+
+impl Masters {
+    /// Resolves the arguments; None when there are none.
+    pub fn new(args: &[String], now: f64) -> Result<Option<Masters>, Fatal> {
+        let mut addresses = Vec::new();
+        for arg in args {
+            let found = resolve(arg, 0)
+                .map_err(|why| Fatal::Argument(format!("Could not resolve -M argument to address\n\t{why}")))?;
+            addresses.extend(found);
+        }
+        if addresses.is_empty() {
+            return if args.is_empty() { Ok(None) } else { argument("Could not resolve -M argument to address") };
+        }
+        Ok(Some(Masters { addresses, next: 0, pause: 0.1, state: State::Waiting { until: now } }))
+    }
+
+    /// What to wait for.
+    pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Want)> {
+        match &self.state {
+            State::Connecting(socket) => Some((socket.as_fd(), Want::Write)),
+            State::Waiting { .. } | State::Connected => None,
+        }
+    }
+
+    /// When to call `poll` even without an event.
+    pub fn due(&self) -> Option<f64> {
+        match self.state {
+            State::Waiting { until } => Some(until),
+            State::Connecting(_) | State::Connected => None,
+        }
+    }
+
+    /// Tries, if it's time; gives a connection that was made.
+    pub fn poll(&mut self, now: f64) -> Option<OwnedFd> {
+        if matches!(self.state, State::Waiting { until } if until <= now) {
+            let address = self.addresses[self.next];
+            self.state = match sock::start_connect_tcp(address) {
+                Ok(socket) => State::Connecting(socket),
+                Err(_) => State::Waiting { until: now + self.pause },
+            };
+        }
+        let State::Connecting(socket) = &self.state else { return None };
+        if !sys::fd::wait(socket, Want::Write, Some(Duration::ZERO)).unwrap_or(true) {
+            return None;
+        }
+        let failure = match sock::take_error(socket) {
+            Ok(None) => None,
+            Ok(Some(e)) | Err(e) => Some(e),
+        };
+        let State::Connecting(socket) = std::mem::replace(&mut self.state, State::Connected) else { return None };
+        match failure {
+            None => {
+                self.pause = 1.0;
+                Some(socket)
+            }
+            Some(e) => {
+                say(Loud::Info, &format!("Could not connect to CLI-master: {}", errno_text(&e)));
+                self.next = (self.next + 1) % self.addresses.len();
+                self.state = State::Waiting { until: now + self.pause };
+                self.pause = if self.pause < 10.0 { self.pause + 1.0 } else { self.pause };
+                None
+            }
+        }
+    }
+
+    /// The connection has ended.
+    pub fn closed(&mut self, now: f64) {
+        self.state = State::Waiting { until: now + self.pause };
+    }
+}

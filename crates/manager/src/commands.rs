@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What CLI commands do. Those the manager doesn't know go to the worker.
+
+use base::clock::Real;
+use cli::Request;
+use tables::cli_cmds::{self, Command, Filter, Served};
+use tables::json::quote;
+use tables::params::{DebugBit, ParamError, Show};
+
+use crate::checker::{BUNDLE, Outcome, Source};
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::reply::{Reply, ReplyExt, Status, json_reply};
+use crate::report::{Loud, say};
+use crate::usage::version_string;
+use crate::vcls::{Checked, State as VclState};
+use crate::workdir;
+use crate::worker::State;
+
+/// Before authentication only these are known.
+const OPEN: [&str; 4] = ["auth", "help", "ping", "quit"];
+
+impl Manager {
+    /// Runs a command that isn't `auth` (sessions do that themselves).
+    pub(crate) fn execute(&mut self, request: &Request, authenticated: bool) -> Reply {
+        match request.command(authenticated) {
+            Ok(command) if !authenticated && !OPEN.contains(&command.name) => Reply::unknown(),
+            Ok(command) if command.served == Served::Manager => self.run_command(command, request, authenticated),
+            Ok(_) => self.forward(request),
+            // Commands that we don't know may be known to the worker.
+            Err(reply) => match request.name().bytes().next() {
+                Some(b'a'..=b'z') if authenticated && cli_cmds::lookup(request.name()).is_none() => {
+                    self.forward(request)
+                }
+                _ => reply,
+            },
+        }
+    }
+
+    fn run_command(&mut self, command: &Command, request: &Request, authenticated: bool) -> Reply {
+        let (json, arg) = (request.wants_json(), |at: usize| request.arg(at));
+        let (now, real) = (self.now(), self.clock.real().0);
+        let answer = |members: &str| json_reply(&request.words, real, members);
+        // Names are ASCII; one that isn't text is none.
+        let text = |at: usize| request.arg(at).unwrap_or("\u{fffd}");
+        match command.name {
+            "banner" => Reply::ok(self.banner()),
+            "help" => self.help(request, authenticated),
+            "ping" if json => answer(", \"PONG\"\n"),
+            "ping" => Reply::ok(format!("PONG {} 1.0", real as u64)),
+            "quit" => Reply::new(Status::Close, "Closing CLI connection"),
+            "status" if json => answer(&format!(", {}", quote(self.worker.state.word()))),
+            "status" => Reply::ok(format!("Child in state {}", self.worker.state.word())),
+            "start" => self.start(),
+            "stop" => self.stop(),
+            "pid" => self.pid(request),
+            "panic.show" => self.panic_show(request),
+            "panic.clear" => self.panic_clear(arg(0)),
+            "param.show" => self.param_show(request),
+            "param.set" => self.param_set(text(0), Some(text(1)), request),
+            "param.reset" => self.param_set(text(0), None, request),
+            "storage.list" => self.storage_list(request),
+            "vcl.load" => self.vcl_load(text(0), Source::File(text(1).into()), arg(2)),
+            "vcl.inline" => {
+                let source = request.args().get(1).cloned().unwrap_or_default();
+                self.vcl_load(text(0), Source::Text("<vcl.inline>".into(), source), arg(2))
+            }
+            "vcl.use" => either(self.vcls.use_vcl(text(0), now, &mut self.worker)),
+            "vcl.state" => either(self.vcls.set_state(text(0), arg(1), now, &mut self.worker)),
+            "vcl.label" => either(self.vcls.label(text(0), text(1), now, &mut self.worker)),
+            "vcl.discard" => self.vcl_discard(request),
+            "vcl.list" => self.vcl_list(request),
+            "vcl.deps" if json => answer(&self.vcls.deps_json()),
+            "vcl.deps" => Reply::ok(self.vcls.deps()),
+            "vcl.symtab" => not_built("vcl.symtab shows what a C compiler is given; there is none here."),
+            "debug.panic.master" => not_built("The manager doesn't panic on request."),
+            other => not_built(&format!("The command {other} isn't built yet.")),
+        }
+    }
+
+    fn json(&self, request: &Request, members: &str) -> Reply {
+        json_reply(&request.words, self.clock.real().0, members)
+    }
+
+    /// Passes a command on to the worker.
+    fn forward(&mut self, request: &Request) -> Reply {
+        if self.worker.pid().is_none() {
+            let text = "Unknown request in manager process (child not running).\nType 'help' for more info.";
+            return Reply::new(Status::Unknown, text);
+        }
+        self.worker.command(cli::client::encode(&request.words))
+    }
+
+    pub(crate) fn banner(&self) -> String {
+        let mut text = format!(
+            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n\n\
+             Type 'help' for command list.\nType 'quit' to close CLI session.\n",
+            self.vident,
+            version_string()
+        );
+        if self.worker.pid().is_none() {
+            text.push_str("Type 'start' to launch worker process.\n");
+        }
+        text
+    }
+
+    fn help(&self, request: &Request, authenticated: bool) -> Reply {
+        let served = if self.worker.pid().is_some() { None } else { Some(Served::Manager) };
+        if request.wants_json() {
+            return self.json(request, &cli_cmds::help_json(authenticated, served));
+        }
+        match request.arg(0) {
+            None => Reply::ok(cli_cmds::help(Filter::Plain, authenticated, served)),
+            Some("-a") => Reply::ok(cli_cmds::help(Filter::All, authenticated, served)),
+            Some("-d") => Reply::ok(cli_cmds::help(Filter::Debug, authenticated, served)),
+            Some(flag) if flag.starts_with('-') => Reply::new(Status::Unknown, "Unknown flag\n"),
+            Some(name) => {
+                let known = cli_cmds::lookup(name)
+                    .filter(|c| served.is_none_or(|s| s == c.served) && (authenticated || OPEN.contains(&c.name)));
+                known.map_or_else(Reply::unknown, |command| Reply::ok(cli_cmds::help_one(command)))
+            }
+        }
+    }
+
+    fn start(&mut self) -> Reply {
+        if self.worker.state != State::Stopped {
+            return Reply::new(Status::Cant, format!("Child in state {}", self.worker.state.word()));
+        }
+        match self.vcls.not_startable() {
+            Some(why) => Reply::new(Status::Cant, why),
+            None => {
+                self.restarts = 0;
+                self.launch_worker()
+            }
+        }
+    }
+
+    fn stop(&mut self) -> Reply {
+        if self.worker.state != State::Running && self.worker.state != State::Died {
+            return Reply::new(Status::Cant, format!("Child in state {}", self.worker.state.word()));
+        }
+        self.stop_worker();
+        Reply::ok("")
+    }
+
+    fn pid(&self, request: &Request) -> Reply {
+        let (own, worker) = (std::process::id(), self.worker.pid());
+        if request.wants_json() {
+            let worker = worker.map(|pid| format!(", \"worker\": {pid}")).unwrap_or_default();
+            return self.json(request, &format!(",\n  {{\"master\": {own}{worker}}}"));
+        }
+        let worker = worker.map(|pid| format!("Worker: {pid:10}\n")).unwrap_or_default();
+        Reply::ok(format!("Master: {own:10}\n{worker}"))
+    }
+
+    fn panic_show(&self, request: &Request) -> Reply {
+        match &self.panic {
+            None => Reply::cant("Child has not panicked or panic has been cleared"),
+            Some(text) if request.wants_json() => self.json(request, &format!(",\n{}", quote(text))),
+            Some(text) => Reply::ok(format!("{text}\n")),
+        }
+    }
+
+    fn panic_clear(&mut self, arg: Option<&str>) -> Reply {
+        match arg {
+            Some("-z") => {
+                self.count(|m| m.counters.child_panic.set(0));
+                self.panic = None;
+                Reply::ok("")
+            }
+            Some(other) => Reply::new(Status::Param, format!("Unknown parameter \"{other}\".")),
+            None if self.panic.is_none() => Reply::new(Status::Cant, "No panic to clear"),
+            None => {
+                self.panic = None;
+                Reply::ok("")
+            }
+        }
+    }
+
+    fn param_show(&self, request: &Request) -> Reply {
+        let (mut show, json) = (Show::default(), request.wants_json());
+        for word in request.args() {
+            match std::str::from_utf8(word).unwrap_or("\u{fffd}") {
+                "-l" if json => return Reply::param("-l not permitted with param.show -j"),
+                "-l" => show.long = true,
+                "changed" => show.changed = true,
+                _ if show.name.is_some() => return Reply::new(Status::TooMany, "Too many parameters"),
+                name => show.name = Some(name),
+            }
+        }
+        let shown = if json { show.json(&self.params) } else { show.text(&self.params) };
+        match shown {
+            Err(e) => refused_param(&e),
+            Ok(text) if json => self.json(request, &format!(",\n{text}")),
+            Ok(text) => Reply::ok(text),
+        }
+    }
+
+    /// Sets (or resets, without a value) a parameter here and in the worker. `-j` answers with `param.show -j`.
+    fn param_set(&mut self, name: &str, value: Option<&str>, request: &Request) -> Reply {
+        let done = match value {
+            Some(value) => self.params.set(name, value),
+            None => self.params.reset(name),
+        };
+        let applied = match done {
+            Err(e) => return refused_param(&e),
+            Ok(applied) => applied,
+        };
+        if let Some(note) = applied.note {
+            say(Loud::Info, &format!("Parameter {name}: {note}"));
+        }
+        self.params_changed();
+        let running = self.worker.pid().is_some();
+        if running {
+            // The worker applies the same command to the same values.
+            let mut words = vec![if value.is_some() { "param.set" } else { "param.reset" }, name];
+            words.extend(value);
+            let answer = self.worker.command(cli::client::encode(&words));
+            if !answer.is_ok() {
+                return answer;
+            }
+        }
+        if !request.wants_json() {
+            return Reply::ok(applied.reply(running));
+        }
+        let show = Show { name: Some(name), ..Show::default() };
+        let words = &request.words[..request.words.len() - 1];
+        match show.json(&self.params) {
+            Ok(text) => json_reply(words, self.clock.real().0, &format!(",\n{text}")),
+            Err(e) => refused_param(&e),
+        }
+    }
+
+    fn storage_list(&self, request: &Request) -> Reply {
+        let rows = self.stores.iter().map(|store| (store.name.as_str(), store.kind_word()));
+        if request.wants_json() {
+            let object = |(name, kind)| format!("{{\n  \"name\": {},\n  \"storage\": {}\n}}", quote(name), quote(kind));
+            let objects: Vec<String> = rows.map(object).collect();
+            return self.json(request, &format!(",\n{}", objects.join(",\n")));
+        }
+        let rows: String = rows.map(|(name, kind)| format!("\tstorage.{name} = {kind}\n")).collect();
+        Reply::ok(format!("Storage devices:\n{rows}"))
+    }
+
+    pub(crate) fn vcl_load(&mut self, name: &str, source: Source, state: Option<&str>) -> Reply {
+        let state = match self.vcls.may_load(name, state, self.quota()) {
+            Ok(state) => state,
+            Err(refusal) => return refusal,
+        };
+        let checked = match self.check_and_keep(name, source) {
+            Ok(checked) => checked,
+            Err(text) => return Reply::new(Status::Param, text),
+        };
+        let mut reply = self.add_vcl(name, state, checked);
+        if reply.is_ok() && self.worker.pid().is_none() {
+            reply.push_str("VCL compiled.\n");
+        }
+        reply
+    }
+
+    /// Adds a checked VCL; on failure its file goes.
+    pub(crate) fn add_vcl(&mut self, name: &str, state: VclState, checked: Checked) -> Reply {
+        let (file, quota, now) = (checked.file.clone(), self.quota(), self.now());
+        let reply = self.vcls.load(name, state, checked, quota, now, &mut self.worker);
+        if !reply.is_ok() {
+            self.remove_vcl(&file);
+        }
+        reply
+    }
+
+    /// Has a VCL checked and writes its bundle below the workdir. The error is what the CLI answers.
+    pub(crate) fn check_and_keep(&self, name: &str, source: Source) -> Result<Checked, String> {
+        let (labels, bundle, warnings) = match self.check_vcl(source, false) {
+            Outcome::Good(labels, bundle, warnings) => (labels, bundle, warnings),
+            Outcome::Bad(text) => return Err(text),
+            Outcome::Listing(..) => unreachable!("no listing was asked for"),
+        };
+        let Real(now) = self.clock.real();
+        let dir = std::path::PathBuf::from(format!("vcl_{name}.{now:.6}"));
+        let file = dir.join(BUNDLE);
+        let write = || {
+            workdir::make_subdir(&dir, &self.jail)?;
+            workdir::write_private(&file, &bundle)
+        };
+        match write() {
+            Ok(()) => Ok(Checked { file, labels, warnings }),
+            Err(e) => {
+                workdir::remove_tree(&dir, &self.jail);
+                Err(format!(
+                    "Cannot create VCL directory '{}': {}\nVCL compilation failed",
+                    dir.display(),
+                    errno_text(&e)
+                ))
+            }
+        }
+    }
+
+    fn vcl_discard(&mut self, request: &Request) -> Reply {
+        let patterns: Vec<&str> = (0..request.args().len()).map(|at| request.arg(at).unwrap_or("\u{fffd}")).collect();
+        let now = self.now();
+        let (files, reply) = self.vcls.discard(&patterns, now, &mut self.worker);
+        for file in files {
+            self.remove_vcl(&file);
+        }
+        reply
+    }
+
+    fn vcl_list(&mut self, request: &Request) -> Reply {
+        match (self.worker.pid().is_some(), request.wants_json()) {
+            (true, true) => self.worker.command("vcl.list -j"),
+            (true, false) => self.worker.command("vcl.list"),
+            (false, true) => self.json(request, &self.vcls.list_json()),
+            (false, false) => Reply::ok(self.vcls.list()),
+        }
+    }
+
+    /// Whether the log may leave this process for syslog.
+    pub(crate) fn logs_cli(&self) -> bool {
+        self.params.syslog_cli_traffic && !self.debug(DebugBit::VtcMode)
+    }
+}
+
+fn not_built(text: &str) -> Reply {
+    Reply::new(Status::Unimplemented, format!("{text}\n"))
+}
+
+fn either(result: Result<Reply, Reply>) -> Reply {
+    result.unwrap_or_else(|refusal| refusal)
+}
+
+fn refused_param(error: &ParamError) -> Reply {
+    let status = match error.status() {
+        107 => Status::Auth,
+        300 => Status::Cant,
+        _ => Status::Param,
+    };
+    Reply::new(status, error.to_string())
+}

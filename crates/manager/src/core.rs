@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The manager at work: one thread, one loop over everything that can happen.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::clock::Clock;
+use sys::fd::Want;
+use sys::pidfile::PidFile;
+use sys::process::Executable;
+use sys::signal::{self, Signals};
+use sys::sock;
+use tables::Params;
+use tables::params::DebugBit;
+
+use crate::checker::{Checker, Outcome, Request, Source};
+use crate::clitcp::{self, Masters};
+use crate::jail::Jail;
+use crate::listen::Listener;
+use crate::memory::Memory;
+use crate::report::{self, Loud, say};
+use crate::session::{Kind, Session};
+use crate::stores::Stores;
+use crate::vcls::{Quota, Vcls};
+use crate::workdir;
+use crate::worker::Worker;
+
+/// Seconds until the first look for VCLs that may go cold.
+const FIRST_COOLING: f64 = 3.0;
+
+/// CLI sessions at a time; further connections wait.
+const MOST_SESSIONS: usize = 256;
+/// Seconds without accepting after a failure to.
+const ACCEPT_PAUSE: f64 = 1.0;
+
+/// Everything the manager has.
+#[derive(Debug)]
+pub struct Manager {
+    pub(crate) clock: Clock,
+    pub(crate) exe: Executable,
+    pub(crate) jail: Rc<Jail>,
+    pub(crate) params: Params,
+    pub(crate) stores: Stores,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) workdir: PathBuf,
+    pub(crate) identity: String,
+    /// Platform and choices, as the banner shows them.
+    pub(crate) vident: String,
+    pub(crate) vcls: Vcls,
+    pub(crate) worker: Worker,
+    pub(crate) memory: Option<Memory>,
+    /// The last worker's panic, until it's cleared.
+    pub(crate) panic: Option<String>,
+    pub(crate) exit_status: i32,
+    pub(crate) secret: Option<PathBuf>,
+    pub(crate) secret_is_ours: bool,
+    pub(crate) pid_files: Vec<PidFile>,
+    pub(crate) cli_sockets: Vec<OwnedFd>,
+    pub(crate) masters: Option<Masters>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) timers: Timers,
+    pub(crate) restarts: u32,
+    /// The command line, for the worker's process list entry.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) remove_workdir: bool,
+    /// On the way out: nothing is made ready for another worker.
+    pub(crate) ending: bool,
+}
+
+/// When things are due, in monotonic seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timers {
+    pub(crate) started: f64,
+    pub(crate) uptime: f64,
+    pub(crate) ping: Option<f64>,
+    pub(crate) cooling: f64,
+    pub(crate) restart: Option<f64>,
+    pub(crate) worker_started: f64,
+    /// Until when no CLI connection is taken.
+    pub(crate) cli_pause: f64,
+}
+
+impl Timers {
+    /// All set from `now`.
+    pub fn new(now: f64) -> Timers {
+        Timers {
+            started: now,
+            uptime: now,
+            ping: None,
+            cooling: now + FIRST_COOLING,
+            restart: None,
+            worker_started: now,
+            cli_pause: now,
+        }
+    }
+}
+
+/// What happened, by descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Signal,
+    Worker,
+    CliSocket(usize),
+    Session(usize),
+    Master,
+}
+
+impl Manager {
+    pub(crate) fn now(&self) -> f64 {
+        self.clock.mono().0
+    }
+
+    pub(crate) fn debug(&self, bit: DebugBit) -> bool {
+        self.params.debug.has(bit)
+    }
+
+    /// What hangs on parameters, after one was set.
+    pub(crate) fn params_changed(&mut self) {
+        self.worker.patience = self.params.cli_timeout;
+        report::set_syslog(!self.debug(DebugBit::VtcMode));
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        Quota { most: self.params.max_vcl, handling: self.params.max_vcl_handling }
+    }
+
+    /// Has a VCL checked.
+    pub(crate) fn check_vcl(&self, source: Source, listing: bool) -> Outcome {
+        let mut features = Vec::new();
+        for (on, word) in [
+            (self.params.vcc_allow_inline_c, "allow_inline_c"),
+            (self.params.vcc_err_unref, "err_unref"),
+            (self.params.vcc_unsafe_path, "unsafe_path"),
+        ] {
+            if on {
+                features.push(word.to_string());
+            }
+        }
+        let request = Request {
+            source,
+            vcl_path: self.params.vcl_path.clone(),
+            features,
+            stores: self.stores.iter().map(|store| store.name.clone()).collect(),
+            labels: self.vcls.labels(),
+            listing,
+        };
+        Checker { exe: &self.exe, jail: &self.jail }.check(&request)
+    }
+
+    /// Serves until a signal, or the end of the -d session, says stop. Returns the exit status.
+    pub fn run(&mut self, mut signals: Signals) -> i32 {
+        loop {
+            let events = self.wait(&signals);
+            let mut stop = false;
+            for event in events {
+                match event {
+                    Event::Signal => stop |= self.on_signal(&mut signals),
+                    Event::Worker => self.on_worker(),
+                    Event::CliSocket(at) => self.on_connection(at),
+                    Event::Session(at) => self.on_session(at),
+                    Event::Master => {}
+                }
+            }
+            stop |= self.sweep_sessions();
+            self.on_timers();
+            if stop {
+                break;
+            }
+        }
+        self.ending = true;
+        say(Loud::Info, "manager stopping child");
+        self.stop_worker();
+        say(Loud::Info, "manager dies");
+        self.exit_status
+    }
+
+    fn wait(&self, signals: &Signals) -> Vec<Event> {
+        let mut wants: Vec<(BorrowedFd<'_>, Want)> = vec![(signals.as_fd(), Want::Read)];
+        let mut events = vec![Event::Signal];
+        for fd in self.worker.descriptors() {
+            wants.push((fd, Want::Read));
+            events.push(Event::Worker);
+        }
+        let takes_more = self.sessions.len() < MOST_SESSIONS && self.timers.cli_pause <= self.now();
+        for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
+            wants.push((socket.as_fd(), Want::Read));
+            events.push(Event::CliSocket(at));
+        }
+        for (at, session) in self.sessions.iter().enumerate() {
+            wants.push(session.want());
+            events.push(Event::Session(at));
+        }
+        if let Some(want) = self.masters.as_ref().and_then(Masters::descriptor) {
+            wants.push(want);
+            events.push(Event::Master);
+        }
+        let timeout = Duration::from_secs_f64((self.next_timer() - self.now()).clamp(0.0, 3600.0));
+        match sys::fd::wait_any(&wants, Some(timeout)) {
+            Ok(ready) => events.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(event, _)| event).collect(),
+            Err(e) => {
+                say(Loud::Error, &format!("poll: {e}"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn next_timer(&self) -> f64 {
+        let t = &self.timers;
+        let master = self.masters.as_ref().and_then(Masters::due);
+        [Some(t.uptime), t.ping, Some(t.cooling), t.restart, master].into_iter().flatten().fold(f64::MAX, f64::min)
+    }
+
+    fn on_timers(&mut self) {
+        let now = self.now();
+        if self.timers.uptime <= now {
+            self.timers.uptime = now + 1.0;
+            if let Some(memory) = &self.memory {
+                memory.counters.uptime.set((now - self.timers.started) as u64);
+            }
+        }
+        if self.timers.ping.is_some_and(|due| due <= now) {
+            self.ping_worker();
+        }
+        if self.timers.cooling <= now {
+            let cooldown = self.params.vcl_cooldown.as_secs_f64();
+            self.timers.cooling = now + (cooldown * 0.45).max(0.1);
+            self.vcls.cool(now, cooldown, &mut self.worker);
+        }
+        if self.timers.restart.is_some_and(|due| due <= now) {
+            self.timers.restart = None;
+            self.restart_worker();
+        }
+        if let Some(socket) = self.masters.as_mut().and_then(|masters| masters.poll(now)) {
+            let identity = clitcp::identity("master", &socket);
+            self.open_session(Kind::Master, identity, socket, None);
+        }
+    }
+
+    /// Whether to stop.
+    fn on_signal(&mut self, signals: &mut Signals) -> bool {
+        let mut stop = false;
+        while let Ok(Some(number)) = signals.take() {
+            say(Loud::Error, &format!("Manager got {}", signal::name(number)));
+            self.ending = true;
+            self.stop_worker();
+            stop = true;
+        }
+        stop
+    }
+
+    fn on_worker(&mut self) {
+        self.worker.relay_output();
+        if self.worker.has_ended() {
+            self.reap_worker();
+        }
+    }
+
+    fn on_connection(&mut self, at: usize) {
+        match sock::accept(&self.cli_sockets[at]) {
+            Ok(Some((socket, _))) => {
+                let identity = clitcp::identity("telnet", &socket);
+                self.open_session(Kind::Telnet, identity, socket, None);
+            }
+            Ok(None) => {}
+            // No descriptors, say: it stays readable, so look away for a while.
+            Err(e) => {
+                say(Loud::Error, &format!("Cannot take a CLI connection: {e}"));
+                self.timers.cli_pause = self.now() + ACCEPT_PAUSE;
+            }
+        }
+    }
+
+    /// The end of everything that is on disk.
+    fn cleanup(&mut self) {
+        let vtc_mode = self.debug(DebugBit::VtcMode);
+        if let Some(mut memory) = self.memory.take() {
+            memory.close(&self.jail, vtc_mode);
+        }
+        if !self.debug(DebugBit::VclKeep) {
+            let files: Vec<PathBuf> = self.vcls.files().cloned().collect();
+            files.iter().for_each(|file| self.remove_vcl(file));
+        }
+        self.jail.privileged(|| {
+            if let Some(secret) = self.secret.as_ref().filter(|_| self.secret_is_ours) {
+                let _ = std::fs::remove_file(secret);
+            }
+            for file in self.pid_files.drain(..) {
+                file.remove();
+            }
+        });
+        if self.remove_workdir {
+            let _ = self.jail.privileged(|| {
+                let _ = std::fs::remove_dir("vmod_cache");
+                let _ = std::env::set_current_dir("/");
+                std::fs::remove_dir(&self.workdir)
+            });
+        }
+    }
+
+    /// Removes a checked VCL from the workdir, unless it's to be kept.
+    pub(crate) fn remove_vcl(&self, file: &std::path::Path) {
+        if self.debug(DebugBit::VclKeep) {
+            return;
+        }
+        if let Some(dir) = file.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            workdir::remove_tree(dir, &self.jail);
+        }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        if self.worker.pid().is_some() {
+            let _ = self.worker.reap();
+        }
+        self.cleanup();
+    }
+}

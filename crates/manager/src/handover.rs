@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a worker is given at its birth.
+
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use cli::handoff::{Listener, Store, Transport, WorkerStart};
+use sys::sock::Name;
+use tables::params::DebugBit;
+
+use crate::core::Manager;
+use crate::jail::Role;
+use crate::listen::Protocol;
+use crate::stores::Kind;
+
+/// The program name under which this executable is the worker. Its first argument is the number of the CLI's descriptor,
+/// where the hand-over waits; what follows only shows in process lists how the manager was started.
+pub const PROGRAM: &str = "lacquer-worker";
+
+/// The worker's arguments.
+pub fn arguments(manager: &Manager, cli: i32) -> Vec<String> {
+    let mut arguments = vec![cli.to_string(), "--".into()];
+    arguments.extend(manager.arguments.iter().cloned());
+    arguments
+}
+
+/// The message for a worker that inherits these descriptors.
+pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
+    let name_of = |id: Option<u32>| id.and_then(sys::user::user_by_id).map(|account| account.name);
+    let credentials = manager.jail.credentials(Role::Worker);
+    WorkerStart {
+        listeners: manager.listeners.iter().flat_map(listeners).collect(),
+        stores: manager.stores.iter().map(store).collect(),
+        workdir: manager.workdir.clone(),
+        identity: manager.identity.clone(),
+        cli_fd: cli,
+        panic_fd: Some(panic),
+        manager_pid: std::process::id(),
+        manager_start: Duration::from_secs_f64(manager.clock.real().0 - (manager.now() - manager.timers.started)),
+        user: name_of(credentials.as_ref().map(|c| c.uid)),
+        group: credentials.and_then(|c| sys::user::group_name(c.gid)),
+        vtc_mode: manager.debug(DebugBit::VtcMode),
+        trusted: true,
+        params: manager.params.clone(),
+    }
+}
+
+fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listener> {
+    let (address, is_uds) = match &listener.address {
+        Name::Inet(address) => (format!("{} {}", address.ip(), address.port()), false),
+        Name::Unix(path) => (path.to_string_lossy().into_owned(), true),
+    };
+    let transport = match listener.protocol {
+        Protocol::Http => Transport::Http1,
+        Protocol::Proxy => Transport::Proxy,
+    };
+    listener.sockets.iter().map(move |socket| Listener {
+        name: listener.name.clone(),
+        fd: socket.as_raw_fd(),
+        transport,
+        address: address.clone(),
+        is_uds,
+    })
+}
+
+fn store(store: &crate::stores::StoreArg) -> Store {
+    let path = match &store.kind {
+        Kind::Malloc => None,
+        Kind::File { path, .. } => Some(path.clone()),
+    };
+    Store {
+        name: store.name.clone(),
+        kind: store.kind_word().into(),
+        size: store.bytes,
+        path,
+        spec: store.spec.clone(),
+    }
+}

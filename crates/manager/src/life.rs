@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Starting, watching and burying workers.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use sys::process::{Exit, Spawn};
+use tables::params::{DebugBit, FeatureBit};
+
+use crate::core::Manager;
+use crate::fatal::errno_text;
+use crate::handover;
+use crate::jail::Role;
+use crate::memory::Memory;
+use crate::reply::{Reply, ReplyExt, Status};
+use crate::report::{self, Loud, say};
+use crate::worker::State;
+
+/// A worker that lived shorter than this, in seconds, makes the next one wait.
+const SHORT_LIFE: f64 = 2.0;
+/// The longest wait, in seconds.
+const LONGEST_WAIT: f64 = 10.0;
+
+/// Exit status bits: a worker ended with a status, by a signal, with a core.
+const ENDED: i32 = 0x20;
+const KILLED: i32 = 0x40;
+const DUMPED: i32 = 0x80;
+
+impl Manager {
+    /// Starts a worker, gives it every VCL and has it accept connections.
+    pub(crate) fn launch_worker(&mut self) -> Reply {
+        if !matches!(self.worker.state, State::Stopped | State::Died) {
+            return Reply::ok("");
+        }
+        self.worker.state = State::Starting;
+        self.timers.restart = None;
+        self.timers.worker_started = self.now();
+        let (pid, start) = match self.spawn_worker() {
+            Ok(started) => started,
+            Err(e) => {
+                let text = format!("Could not start the child: {}", errno_text(&e));
+                say(Loud::Error, &text);
+                self.forget_child_memory();
+                self.worker.state = State::Stopped;
+                return Reply::new(Status::Cant, text);
+            }
+        };
+        say(Loud::Debug, &format!("Child ({pid}) Started"));
+        self.count(|m| m.counters.child_start.inc());
+        let greeting = self.worker.hand_over(&start);
+        if !greeting.is_ok() {
+            return self.failed_start(pid, "Child failed on launch", greeting);
+        }
+        report::stderr("Child launched OK");
+        for line in self.vcls.push_lines() {
+            let answer = self.worker.command(&line);
+            if !answer.is_ok() {
+                return self.failed_start(pid, "Pushing vcls failed", answer);
+            }
+        }
+        let answer = self.worker.command("start");
+        if !answer.is_ok() {
+            return self.failed_start(pid, "Acceptor start failed", answer);
+        }
+        self.worker.state = State::Running;
+        self.schedule_ping();
+        Reply::ok("")
+    }
+
+    fn failed_start(&mut self, pid: i32, what: &str, answer: Reply) -> Reply {
+        say(Loud::Error, &format!("Child ({pid}) {what}:\n{}", answer.text()));
+        self.stop_worker();
+        Reply::new(if answer.is_ok() { Status::Cant } else { answer.status }, answer.body)
+    }
+
+    /// The worker's pid, and the message for it.
+    fn spawn_worker(&mut self) -> std::io::Result<(i32, Vec<u8>)> {
+        let jail = self.jail.clone();
+        let memory = self.memory.as_mut().expect("memory exists before any worker");
+        let panic = memory.child_new(&jail)?;
+        let (ours, theirs) = sys::fd::socket_pair()?;
+        let (output, printed) = sys::fd::pipe()?;
+        let null = std::fs::File::open("/dev/null")?;
+        let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
+        self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
+        let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd());
+        let arguments = handover::arguments(self, theirs.as_raw_fd());
+        let mut spawn = Spawn::new(&self.exe, handover::PROGRAM)?
+            .standard(0, null.as_fd())
+            .standard(1, printed.as_fd())
+            .standard(2, printed.as_fd())
+            .keep(theirs.as_fd())
+            .keep(panic.as_fd())
+            .credentials(jail.credentials(Role::Worker))
+            .oom_score(oom_score());
+        if self.params.feature.has(FeatureBit::NoCoredump) {
+            spawn = spawn.no_core();
+        }
+        for arg in arguments {
+            spawn = spawn.arg(arg)?;
+        }
+        for socket in self.listeners.iter().flat_map(|listener| &listener.sockets) {
+            spawn = spawn.keep(socket.as_fd());
+        }
+        let child = jail.privileged(|| spawn.start())?;
+        let pid = child.pid();
+        self.worker.adopt(child, ours, output);
+        Ok((pid, start.encode()))
+    }
+
+    pub(crate) fn count(&self, what: impl FnOnce(&Memory)) {
+        if let Some(memory) = &self.memory {
+            what(memory);
+        }
+    }
+
+    fn forget_child_memory(&mut self) {
+        let keep = self.debug(DebugBit::VtcMode);
+        if let Some(memory) = &mut self.memory {
+            memory.child_gone(&self.jail, keep);
+        }
+    }
+
+    fn schedule_ping(&mut self) {
+        let interval = f64::from(self.params.ping_interval);
+        self.timers.ping = (interval > 0.0).then(|| self.now() + interval);
+    }
+
+    /// Asks the worker whether it lives.
+    pub(crate) fn ping_worker(&mut self) {
+        self.timers.ping = None;
+        if self.worker.state != State::Running {
+            return;
+        }
+        let answer = self.worker.command("ping");
+        if !answer.is_ok() || !answer.text().starts_with("PONG ") {
+            let text = format!("Unexpected reply from ping: {} {}", answer.status as u16, answer.text());
+            say(Loud::Error, &text);
+            if answer.status != Status::Comms {
+                self.worker.give_up();
+            }
+        }
+        self.schedule_ping();
+    }
+
+    /// Stops the worker in good order, if there is one.
+    pub(crate) fn stop_worker(&mut self) {
+        self.timers.restart = None;
+        if self.worker.state == State::Died {
+            self.worker.state = State::Stopped;
+        }
+        if !matches!(self.worker.state, State::Running | State::Starting) {
+            return;
+        }
+        self.worker.state = State::Stopping;
+        say(Loud::Debug, "Stopping Child");
+        self.reap_worker();
+    }
+
+    /// Waits for the worker's end, says how it was, and starts the next one if one is due.
+    pub(crate) fn reap_worker(&mut self) {
+        self.timers.ping = None;
+        if let Some((pid, exit)) = self.worker.reap() {
+            self.obituary(pid, exit);
+            let panic = self.memory.as_ref().map(Memory::panic_text).unwrap_or_default();
+            if !panic.is_empty() {
+                self.record_panic(pid, &panic);
+            }
+        }
+        self.forget_child_memory();
+        say(Loud::Debug, "Child cleanup complete");
+        match self.worker.state {
+            State::Running if self.params.auto_restart => {
+                self.worker.state = State::Died;
+                let wait = self.restart_wait();
+                self.timers.restart = Some(self.now() + wait);
+            }
+            State::Running | State::Stopping | State::Starting => {
+                self.worker.state = State::Stopped;
+                self.reopen_listeners();
+            }
+            State::Stopped | State::Died => {}
+        }
+    }
+
+    /// Nobody shall wait for a worker that isn't going to come.
+    fn reopen_listeners(&mut self) {
+        if self.ending {
+            return;
+        }
+        for listener in &mut self.listeners {
+            if let Err(e) = listener.reopen(&self.jail) {
+                let text = format!("Could not reopen listen socket {}: {}", listener.endpoint, errno_text(&e));
+                say(Loud::Error, &text);
+            }
+        }
+    }
+
+    /// The first restart comes at once; workers that die young make the next ones wait longer and longer.
+    fn restart_wait(&mut self) -> f64 {
+        if self.now() - self.timers.worker_started > SHORT_LIFE {
+            self.restarts = 0;
+        }
+        self.restarts = self.restarts.saturating_add(1);
+        match self.restarts {
+            1 => 0.0,
+            n => (0.1 * f64::from(1u32 << (n - 2).min(10))).min(LONGEST_WAIT),
+        }
+    }
+
+    /// The time has come for a new worker in place of one that died.
+    pub(crate) fn restart_worker(&mut self) {
+        if self.worker.state != State::Died {
+            return;
+        }
+        let reply = self.launch_worker();
+        if !reply.is_ok() && self.params.auto_restart {
+            // The cause may pass (no memory, no descriptors): try again, slower.
+            self.worker.state = State::Died;
+            let wait = self.restart_wait();
+            self.timers.restart = Some(self.now() + wait);
+        }
+    }
+
+    fn obituary(&mut self, pid: i32, exit: Exit) {
+        let mut text = format!("Child ({pid}) ");
+        let keeps_cores = !self.params.feature.has(FeatureBit::NoCoredump);
+        match exit {
+            Exit::Status(0) => text.push_str("ended"),
+            Exit::Status(status) => {
+                text.push_str(&format!("died status={status}"));
+                self.exit_status |= ENDED;
+                self.count(|m| if status == 1 { m.counters.child_exit.inc() } else { m.counters.child_stop.inc() });
+            }
+            Exit::Signal(signal, core) => {
+                text.push_str(&format!("died signal={signal}"));
+                self.exit_status |= KILLED;
+                self.count(|m| m.counters.child_died.inc());
+                if core {
+                    text.push_str(" (core dumped)");
+                    self.exit_status |= if keeps_cores { DUMPED } else { 0 };
+                    self.count(|m| m.counters.child_dump.inc());
+                }
+            }
+        }
+        say(if exit == Exit::Status(0) { Loud::Info } else { Loud::Error }, &text);
+    }
+
+    fn record_panic(&mut self, pid: i32, panic: &[u8]) {
+        let date = message::date::format(self.clock.real());
+        let text = format!("Panic at: {}\n{}", String::from_utf8_lossy(&date), printable(panic));
+        say(Loud::Error, &format!("Child ({pid}) {text}"));
+        self.count(|m| m.counters.child_panic.inc());
+        self.panic = Some(text);
+    }
+}
+
+/// The worker is what memory is taken from first.
+fn oom_score() -> i32 {
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|t| t.trim().parse::<i32>().ok());
+    (own.unwrap_or(0) + 200).min(1000)
+}
+
+/// Text with what terminals might act on escaped.
+fn printable(text: &[u8]) -> String {
+    let mut out = String::new();
+    for c in String::from_utf8_lossy(text).chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! From the command line to a manager that serves: the order of what is checked, opened and written is varnishd's.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use base::clock::Clock;
+use sys::daemon::Daemon;
+use sys::pidfile::{PidFile, PidFileError};
+use sys::process::Executable;
+use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
+use tables::Params;
+use tables::params::{DebugBit, FeatureBit};
+
+use crate::checker::{DiskSources, Outcome, Source};
+use crate::clitcp::{self, Masters};
+use crate::core::{Manager, Timers};
+use crate::fatal::{Fatal, argument, errno_text};
+use crate::jail::Jail;
+use crate::listen;
+use crate::memory::Memory;
+use crate::options::{Mode, Options, Ordered, ParamArg, VclArg};
+use crate::reply::{Reply, ReplyExt};
+use crate::report::{self, Loud, say};
+use crate::session::Kind;
+use crate::stores::Stores;
+use crate::usage::version_string;
+use crate::vcls::Vcls;
+use crate::workdir;
+use crate::worker::Worker;
+
+/// Descriptors that a worker may have, if we may allow it.
+const OPEN_FILES: u64 = 1 << 20;
+/// The default of -a.
+const DEFAULT_LISTEN: &str = ":80";
+/// Hash methods that varnishd knows.
+const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
+/// Waiters that varnishd knows on Linux.
+const WAITERS: [&str; 2] = ["epoll", "poll"];
+
+/// Runs the program; the value is its exit status.
+pub fn serve(options: &Options, arguments: Vec<String>) -> Result<i32, Fatal> {
+    report::configure(matches!(options.mode, Mode::Debug | Mode::Foreground), true);
+    sys::fd::close_from(3);
+    let exe = Executable::open_self().or_else(|e| argument(format!("Cannot open my own executable: {e}")))?;
+    let daemon = match options.mode {
+        Mode::Daemon => Some(sys::daemon::detach().or_else(|e| argument(format!("Fork() failed: {e}")))?),
+        Mode::Foreground | Mode::Debug | Mode::PrintVcl => None,
+    };
+    let (mut manager, mut todo) = prepare(options, arguments, exe)?;
+    if options.mode == Mode::PrintVcl {
+        return Ok(print_vcls(&mut manager, &mut todo.vcls));
+    }
+    let signals = open(&mut manager, options, &mut todo)?;
+    begin(manager, options, signals, todo.cli_file, daemon)
+}
+
+/// What the ordered arguments leave for later.
+struct Todo {
+    vcls: VecDeque<(String, Vec<u8>)>,
+    cli_file: Option<File>,
+    /// Whether -f was given, even empty.
+    f_given: bool,
+}
+
+/// Jail, parameters, sockets, stores, workdir.
+fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result<(Manager, Todo), Fatal> {
+    // While we may: the worker inherits it.
+    let _ = sys::limits::raise_open_files(OPEN_FILES);
+    let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
+    let clock = Clock::system();
+    let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
+    let (mut todo, mut unnamed) = (Todo { vcls: VecDeque::new(), cli_file: None, f_given: false }, 0);
+    let members = sys::cpu::usable();
+    let mut notes = Vec::new();
+    for item in &options.ordered {
+        match item {
+            Ordered::Listen(spec) => {
+                let arg = listen::parse(spec, &mut unnamed)?;
+                listen::bind(&arg, members, &jail, &mut listeners)?;
+            }
+            Ordered::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
+            Ordered::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
+            Ordered::Param(param) => notes.extend(apply_param(param, &mut params)?),
+            Ordered::Store(spec) => stores.add(spec)?,
+        }
+    }
+    check_secret(options.secret.as_deref(), &jail)?;
+    let (path, remove_workdir) = match (&options.name, options.mode) {
+        (None, Mode::PrintVcl) => (workdir::temporary()?, true),
+        (name, mode) => {
+            (workdir::path_of(name.as_deref()), mode == Mode::PrintVcl && !params.debug.has(DebugBit::VclKeep))
+        }
+    };
+    sys::syslog::open("varnishd");
+    workdir::enter(&path, &jail)?;
+    workdir::remove_tree(std::path::Path::new("vmod_cache"), &jail);
+    workdir::make_subdir(std::path::Path::new("vmod_cache"), &jail).or_else(|e| {
+        argument(format!("Cannot create vmod directory ({}/vmod_cache): {}", path.display(), errno_text(&e)))
+    })?;
+    stores.complete()?;
+    let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
+    let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
+    let now = clock.mono().0;
+    let mut manager = Manager {
+        exe,
+        worker: Worker::new(jail.clone()),
+        jail,
+        params,
+        stores,
+        listeners,
+        workdir: path,
+        identity,
+        vident,
+        vcls: Vcls::default(),
+        memory: None,
+        panic: None,
+        exit_status: 0,
+        secret: None,
+        secret_is_ours: false,
+        pid_files: Vec::new(),
+        cli_sockets: Vec::new(),
+        masters: None,
+        sessions: Vec::new(),
+        timers: Timers::new(now),
+        restarts: 0,
+        arguments,
+        remove_workdir,
+        ending: false,
+        clock,
+    };
+    manager.params_changed();
+    notes.iter().for_each(|note| say(Loud::Info, note));
+    Ok((manager, todo))
+}
+
+fn platform() -> String {
+    let u = sys::process::platform();
+    format!("{},{},{}", u.0, u.1, u.2)
+}
+
+fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal> {
+    match vcl {
+        VclArg::Nothing => todo.f_given = true,
+        VclArg::File(name) => {
+            todo.f_given = true;
+            let read = DiskSources::new(&params.vcl_path).load(name);
+            todo.vcls.push_back(
+                read.or_else(|(name, e)| argument(format!("Cannot read -f file '{name}' ({})", errno_text(&e))))?,
+            );
+        }
+        VclArg::Backend(address) => {
+            let body = match address.as_str() {
+                none if none.eq_ignore_ascii_case("none") => "none;\n".to_string(),
+                path if path.starts_with('/') => format!("{{\n    .path = \"{path}\";\n}}\n"),
+                host => format!("{{\n    .host = \"{host}\";\n}}\n"),
+            };
+            let text = format!("vcl 4.1;\nbackend default {body}");
+            todo.f_given = true;
+            todo.vcls.push_back(("<-b argument>".into(), text.into_bytes()));
+        }
+    }
+    Ok(())
+}
+
+fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
+    jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
+}
+
+fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
+    let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
+    match param {
+        ParamArg::Malformed(_) => argument("\t-p lacks '='"),
+        ParamArg::Set(name, value) => {
+            let applied = params.set(name, value).map_err(|e| plain(e.to_string()))?;
+            Ok(applied.note.map(|note| format!("Parameter {name}: {note}")))
+        }
+        ParamArg::Protect(list) => params.protect(list).map(|()| None).map_err(|e| plain(e.to_string())),
+    }
+}
+
+fn check_secret(secret: Option<&str>, jail: &Jail) -> Result<(), Fatal> {
+    match secret {
+        None => Ok(()),
+        Some("none") => {
+            report::stderr("Warning: CLI authentication disabled.");
+            Ok(())
+        }
+        Some(path) => match jail.privileged(|| File::open(path)) {
+            Ok(_) => Ok(()),
+            Err(e) => argument(format!("Cannot open -S file ({path}): {}", errno_text(&e))),
+        },
+    }
+}
+
+/// -C
+fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> i32 {
+    let mut status = 0;
+    while let Some((name, text)) = vcls.pop_front() {
+        match manager.check_vcl(Source::Text(name, text), true) {
+            Outcome::Listing(listing, warnings) => {
+                report::stderr(&format!("{warnings}{}", String::from_utf8_lossy(&listing)));
+            }
+            Outcome::Bad(text) => {
+                report::stderr(&text);
+                status = 2;
+            }
+            Outcome::Good(..) => unreachable!("a listing was asked for"),
+        }
+    }
+    status
+}
+
+/// VCLs, pid files, default sockets, shared memory, CLI sockets, the secret.
+fn open(manager: &mut Manager, options: &Options, todo: &mut Todo) -> Result<Signals, Fatal> {
+    boot_vcls(manager, &mut todo.vcls)?;
+    for path in &options.pid_files {
+        open_pid_file(manager, PathBuf::from(path))?;
+    }
+    open_pid_file(manager, manager.workdir.join("_.pid"))?;
+    if manager.listeners.is_empty() {
+        let arg = listen::parse(DEFAULT_LISTEN, &mut 0)?;
+        listen::bind(&arg, sys::cpu::usable(), &manager.jail, &mut manager.listeners)?;
+    }
+    check_hash_and_waiter(manager, options)?;
+    let jail = manager.jail.clone();
+    let mut memory = Memory::create(&manager.workdir, &jail, &manager.identity)
+        .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.workdir.display())))?;
+    open_cli(manager, options, &mut memory)?;
+    let written = jail.privileged(|| manager.pid_files.iter_mut().try_for_each(PidFile::write));
+    written.or_else(|e| argument(format!("Could not write pid-file: {}", errno_text(&e))))?;
+    open_secret(manager, options, &mut memory)?;
+    manager.memory = Some(memory);
+    let _ = signal::ignore(SIGHUP);
+    Signals::new(&[SIGTERM, SIGINT]).or_else(|e| argument(format!("Cannot watch signals: {e}")))
+}
+
+fn boot_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> Result<(), Fatal> {
+    let only = vcls.len() == 1;
+    while let Some((origin, text)) = vcls.pop_front() {
+        let name = manager.vcls.boot_name(only);
+        let checked = manager
+            .check_and_keep(&name, Source::Text(origin, text))
+            .map_err(|text| Fatal::Plain(2, format!("Error:\n{text}")))?;
+        let reply = manager.add_vcl(&name, crate::vcls::State::Auto, checked);
+        if !reply.is_ok() {
+            return Err(Fatal::Plain(2, format!("Error:\n{}", reply.text())));
+        }
+        if !reply.body.is_empty() {
+            report::stderr(&format!("Warnings:\n{}", reply.text()));
+        }
+        manager.vcls.set_active(&name);
+    }
+    Ok(())
+}
+
+fn open_pid_file(manager: &mut Manager, path: PathBuf) -> Result<(), Fatal> {
+    match manager.jail.privileged(|| PidFile::open(&path, 0o644)) {
+        Ok(file) => {
+            manager.pid_files.push(file);
+            Ok(())
+        }
+        Err(PidFileError::Running(pid)) => {
+            argument(format!("Varnishd is already running (pid={}) (pidfile={})", pid.unwrap_or(-1), path.display()))
+        }
+        Err(PidFileError::Io(e)) => {
+            argument(format!("Could not open pid-file ({}): {}", path.display(), errno_text(&e)))
+        }
+    }
+}
+
+fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(), Fatal> {
+    let hash = options.hash.as_deref().unwrap_or("critbit");
+    let kind = hash.split(',').next().unwrap_or("");
+    if kind.is_empty() {
+        return argument("-h argument is empty");
+    }
+    if !HASHES.contains(&kind) {
+        return argument(format!("Unknown hash method \"{kind}\""));
+    }
+    if kind != "classic" && hash.contains(',') {
+        return argument(format!("Hash method \"{kind}\" takes no arguments"));
+    }
+    manager.vident.push_str(&format!(",-h{kind}"));
+    if options.hash.is_some() {
+        say(Loud::Info, &format!("-h {hash} has no effect here: the index of objects has one kind"));
+    }
+    if let Some(waiter) = &options.waiter {
+        if !WAITERS.contains(&waiter.as_str()) {
+            return argument(format!("Unknown waiter method \"{waiter}\""));
+        }
+        say(Loud::Info, &format!("-W {waiter} has no effect here: there is one way of waiting"));
+    }
+    Ok(())
+}
+
+fn open_cli(manager: &mut Manager, options: &Options, memory: &mut Memory) -> Result<(), Fatal> {
+    manager.masters = Masters::new(&options.masters, manager.now())?;
+    let default = [clitcp::DEFAULT_CLI.to_string()];
+    let addresses = if options.cli_addresses.is_empty() { &default[..] } else { &options.cli_addresses };
+    for address in addresses.iter().filter(|address| *address != "none") {
+        let mut lines = String::new();
+        manager.cli_sockets.extend(clitcp::listen(address, &manager.jail, &mut lines)?);
+        memory.publish("-T", &lines).or_else(|e| argument(format!("Cannot publish -T: {e}")))?;
+    }
+    Ok(())
+}
+
+fn open_secret(manager: &mut Manager, options: &Options, memory: &mut Memory) -> Result<(), Fatal> {
+    let path = match options.secret.as_deref() {
+        Some("none") => return Ok(()),
+        Some(path) => PathBuf::from(path),
+        None => {
+            manager.secret_is_ours = true;
+            workdir::make_secret(&manager.workdir, &manager.jail)?
+        }
+    };
+    let text = path.to_string_lossy().into_owned();
+    memory.publish("-S", &text).or_else(|e| argument(format!("Cannot publish -S: {e}")))?;
+    match manager.jail.privileged(|| std::fs::read(&path)) {
+        Err(_) => return Err(Fatal::Plain(2, format!("Can not read secret-file \"{text}\""))),
+        Ok(secret) if secret.is_empty() => return Err(Fatal::Plain(2, format!("Empty secret-file \"{text}\""))),
+        Ok(_) => {}
+    }
+    manager.secret = Some(path);
+    Ok(())
+}
+
+/// Sessions that are there from the start, the first worker, then the loop.
+fn begin(
+    mut manager: Manager,
+    options: &Options,
+    signals: Signals,
+    cli_file: Option<File>,
+    daemon: Option<Daemon>,
+) -> Result<i32, Fatal> {
+    say(Loud::Debug, &format!("Version: {}", version_string()));
+    say(Loud::Debug, &format!("Platform: {}", manager.vident));
+    if manager.params.feature.has(FeatureBit::Http2) {
+        say(Loud::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
+    }
+    if options.mode == Mode::Debug {
+        let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));
+        match (input, output) {
+            (Ok(input), Ok(output)) => manager.open_session(Kind::Debug, "debug".into(), input, Some(output)),
+            _ => return argument("-d needs stdin and stdout"),
+        }
+    }
+    if let Some(file) = cli_file {
+        report::stderr("BEGIN of -I file processing");
+        manager.run_file(file)?;
+        report::stderr("END of -I file processing");
+    }
+    let mut started = Reply::ok("");
+    match manager.vcls.not_startable() {
+        _ if options.mode == Mode::Debug => {}
+        None => started = manager.launch_worker(),
+        Some(why) if !options.ordered.iter().any(|o| matches!(o, Ordered::Vcl(_))) => say(Loud::Error, why),
+        Some(_) => {}
+    }
+    let status = if started.is_ok() { 0 } else { 2 };
+    if let Some(daemon) = daemon {
+        let _ = daemon.report(status);
+    }
+    if status != 0 {
+        return Err(Fatal::Plain(status as i32, started.text().into_owned()));
+    }
+    if options.mode == Mode::Foreground {
+        let _ = sys::fd::null_standard(0);
+    }
+    Ok(manager.run(signals))
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! CLI sessions: on -T and -M connections, on stdin with -d, and from an -I file. Nobody waits for a client that doesn't
+//! read: replies queue in the session, and while they do it reads no further command.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use cli::auth::Challenge;
+use cli::{Decoder, Request};
+use sys::fd::Want;
+
+use crate::core::Manager;
+use crate::fatal::{Fatal, argument};
+use crate::reply::{Reply, ReplyExt, Status};
+use crate::report::{self, Loud, say};
+
+/// Where a session comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A -T address.
+    Telnet,
+    /// A -M connection.
+    Master,
+    /// stdin and stdout: its end is the manager's.
+    Debug,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    kind: Kind,
+    identity: String,
+    input: OwnedFd,
+    /// Where replies go, if not to `input`.
+    output: Option<OwnedFd>,
+    decoder: Decoder,
+    /// Until it's answered.
+    challenge: Option<Challenge>,
+    unsent: Vec<u8>,
+    /// No more commands; ends when everything is sent.
+    closing: bool,
+    ended: bool,
+}
+
+impl Session {
+    /// What to wait for.
+    pub fn want(&self) -> (BorrowedFd<'_>, Want) {
+        match self.unsent.is_empty() {
+            true => (self.input.as_fd(), Want::Read),
+            false => (self.output.as_ref().unwrap_or(&self.input).as_fd(), Want::Write),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        let output = self.output.as_ref().unwrap_or(&self.input);
+        while !self.unsent.is_empty() {
+            match sys::fd::write(output, &self.unsent) {
+                Ok(n) => drop(self.unsent.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.ended = true;
+                    return;
+                }
+            }
+        }
+        self.ended |= self.closing;
+    }
+
+    /// Takes what has come.
+    fn fill(&mut self) {
+        let mut buf = [0; 65536];
+        match sys::fd::read(&self.input, &mut buf) {
+            Ok(0) => self.ended = true,
+            Ok(n) => self.decoder.feed(&buf[..n]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.ended = true,
+        }
+    }
+}
+
+impl Manager {
+    /// Begins a session: with a challenge, or with the banner when none is needed.
+    pub(crate) fn open_session(&mut self, kind: Kind, identity: String, input: OwnedFd, output: Option<OwnedFd>) {
+        let asks = kind != Kind::Debug && self.secret.is_some();
+        let challenge = asks.then(Challenge::random).transpose();
+        let Ok(challenge) = challenge else {
+            say(Loud::Error, "No random numbers for a CLI challenge");
+            return;
+        };
+        // stdin and stdout are shared with whoever started us: their mode is not ours to change.
+        if kind != Kind::Debug && sys::fd::set_nonblocking(&input, true).is_err() {
+            return;
+        }
+        let decoder = if challenge.is_some() { Decoder::new() } else { Decoder::trusted() };
+        let hello = challenge.as_ref().map_or_else(|| Reply::ok(self.banner()), Challenge::reply);
+        let mut session = Session {
+            kind,
+            identity,
+            input,
+            output,
+            decoder,
+            challenge,
+            unsent: Vec::new(),
+            closing: false,
+            ended: false,
+        };
+        session.send(&hello.encode());
+        self.sessions.push(session);
+    }
+
+    /// Something happened to a session.
+    pub(crate) fn on_session(&mut self, at: usize) {
+        let Some(session) = self.sessions.get_mut(at) else { return };
+        if !session.unsent.is_empty() {
+            session.flush();
+        } else {
+            session.fill();
+        }
+        self.run_requests(at);
+    }
+
+    fn run_requests(&mut self, at: usize) {
+        loop {
+            let session = &mut self.sessions[at];
+            if session.closing || session.ended || !session.unsent.is_empty() {
+                return;
+            }
+            let Some(request) = session.decoder.next_request() else { return };
+            let authenticated = session.challenge.is_none();
+            let reply = match &request {
+                Err(error) => error.reply(),
+                Ok(request) => {
+                    self.log_request(at, &request.line);
+                    match request.command(authenticated) {
+                        Ok(command) if command.name == "auth" => self.authenticate(at, request),
+                        _ => self.execute(request, authenticated),
+                    }
+                }
+            };
+            let reply = reply.limited(self.params.cli_limit);
+            self.log_reply(at, &reply);
+            let session = &mut self.sessions[at];
+            // Who isn't authenticated yet may make no mistake.
+            session.closing =
+                reply.status == Status::Close || (session.challenge.is_some() && reply.status != Status::Ok);
+            session.send(&reply.encode());
+        }
+    }
+
+    fn authenticate(&mut self, at: usize, request: &Request) -> Reply {
+        let Some(path) = self.secret.clone() else {
+            return Reply::cant("Secret file not configured\n");
+        };
+        let secret = match self.jail.privileged(|| std::fs::read(&path)) {
+            Ok(secret) => secret,
+            Err(e) => return Reply::cant(format!("Cannot open secret file ({})\n", crate::fatal::errno_text(&e))),
+        };
+        let session = &mut self.sessions[at];
+        let answer = request.args().first().map(Vec::as_slice).unwrap_or_default();
+        if let Some(challenge) = &session.challenge {
+            if !challenge.is_answered_by(answer, &secret) {
+                say(Loud::Security, &format!("CLI Authentication failure from {}", session.identity));
+                return Reply::new(Status::Close, "");
+            }
+            session.challenge = None;
+            session.decoder.set_authenticated();
+        }
+        Reply::ok(self.banner())
+    }
+
+    fn log_request(&self, at: usize, line: &[u8]) {
+        if self.logs_cli() {
+            let identity = &self.sessions[at].identity;
+            say(Loud::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
+        }
+    }
+
+    fn log_reply(&self, at: usize, reply: &Reply) {
+        if self.logs_cli() {
+            let identity = &self.sessions[at].identity;
+            say(Loud::Cli, &format!("CLI {identity} Wr {:03} {}", reply.status.number(), reply.text()));
+        }
+    }
+
+    /// Ends what has ended; true when that was the -d session.
+    pub(crate) fn sweep_sessions(&mut self) -> bool {
+        let mut stop = false;
+        let now = self.now();
+        let mut at = 0;
+        while at < self.sessions.len() {
+            if !self.sessions[at].ended {
+                at += 1;
+                continue;
+            }
+            match self.sessions.remove(at).kind {
+                Kind::Telnet => {}
+                Kind::Debug => stop = true,
+                Kind::Master => {
+                    if let Some(masters) = &mut self.masters {
+                        masters.closed(now);
+                    }
+                }
+            }
+        }
+        stop
+    }
+
+    /// Runs the commands of an -I file. A failure ends the program, unless the line begins with `-`.
+    pub(crate) fn run_file(&mut self, mut file: File) -> Result<(), Fatal> {
+        let mut bytes = Vec::new();
+        if let Err(e) = file.read_to_end(&mut bytes) {
+            return argument(format!("Cannot read the -I file: {e}"));
+        }
+        report::stderr(&String::from_utf8_lossy(&Reply::ok(self.banner()).encode()));
+        let mut decoder = Decoder::trusted();
+        decoder.feed(&bytes);
+        while let Some(request) = decoder.next_request().or_else(|| decoder.finish()) {
+            let (tolerant, reply) = match &request {
+                Err(error) => (false, error.reply()),
+                Ok(request) => {
+                    report::stderr(&format!("> {}", String::from_utf8_lossy(&request.line)));
+                    (request.tolerant, self.execute(request, true))
+                }
+            };
+            report::stderr(String::from_utf8_lossy(&reply.encode()).trim_end_matches('\n'));
+            if !reply.is_ok() && !tolerant {
+                let (status, text) = (reply.status.number(), reply.text());
+                return argument(format!("-I file CLI command failed ({status})\n{text}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The worker as the manager sees it: its process, the CLI to it, what it prints, and how it ends.
+//!
+//! ```text
+//! Stopped ──start──▶ Starting ──ready──▶ Running ──stop──▶ Stopping ──▶ Stopped
+//!    ▲                   │                  │
+//!    └──── ended ────────┘◀─── Died ◀─ ended┘   (Died ──▶ Starting with auto_restart, else Stopped)
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use sys::fd::Want;
+use sys::process::{Child, Exit};
+use sys::signal;
+
+use crate::fatal::errno_text;
+use crate::jail::Jail;
+use crate::reply::{Reply, Status};
+use crate::report::{Loud, say};
+use crate::vcls::Ask;
+
+pub mod lines;
+
+use lines::Lines;
+
+/// Where the worker's life stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// None, and none wanted.
+    Stopped,
+    /// Being started.
+    Starting,
+    /// At work.
+    Running,
+    /// Being stopped.
+    Stopping,
+    /// Ended by itself; the next one is about to start.
+    Died,
+}
+
+impl State {
+    /// As `status` writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Stopped => "stopped",
+            State::Starting => "starting",
+            State::Running => "running",
+            State::Stopping => "stopping",
+            State::Died => "died, (restarting)",
+        }
+    }
+}
+
+/// A worker's process and the descriptors to it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    cli: OwnedFd,
+    replies: cli::ReplyDecoder,
+    output: OwnedFd,
+    output_open: bool,
+    lines: Lines,
+}
+
+/// The worker, if there is one, and what was left of the last.
+#[derive(Debug)]
+pub struct Worker {
+    /// State.
+    pub state: State,
+    process: Option<Process>,
+    jail: Rc<Jail>,
+    /// Parameter cli_timeout.
+    pub patience: Duration,
+}
+
+impl Worker {
+    /// No worker yet.
+    pub fn new(jail: Rc<Jail>) -> Worker {
+        Worker { state: State::Stopped, process: None, jail, patience: Duration::from_secs(60) }
+    }
+
+    /// Takes over a started process: our end of its CLI, and the read end of its output.
+    pub fn adopt(&mut self, child: Child, cli: OwnedFd, output: OwnedFd) {
+        assert!(self.process.is_none(), "one worker at a time");
+        let _ = sys::fd::set_nonblocking(&output, true);
+        self.process = Some(Process {
+            child,
+            cli,
+            replies: cli::ReplyDecoder::new(),
+            output,
+            output_open: true,
+            lines: Lines::default(),
+        });
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Option<i32> {
+        self.process.as_ref().map(|p| p.child.pid())
+    }
+
+    /// What to wait for: its end, its output.
+    pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let Some(process) = &self.process else { return Vec::new() };
+        let mut fds = vec![process.child.as_fd()];
+        if process.output_open {
+            fds.push(process.output.as_fd());
+        }
+        fds
+    }
+
+    /// Relays what it printed, as far as it's there.
+    pub fn relay_output(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.relay_output();
+        }
+    }
+
+    /// Whether it has ended and waits to be reaped.
+    pub fn has_ended(&self) -> bool {
+        let Some(process) = &self.process else { return false };
+        sys::fd::wait(&process.child, Want::Read, Some(Duration::ZERO)).unwrap_or(true)
+    }
+
+    /// Tells a new worker what it has to know and waits for its first word.
+    pub fn hand_over(&mut self, message: &[u8]) -> Reply {
+        match &mut self.process {
+            Some(process) => match process.send(message, self.patience) {
+                Ok(()) => process.answer(self.patience),
+                Err(text) => Reply::new(Status::Comms, text),
+            },
+            None => no_worker(),
+        }
+    }
+
+    /// Sends a line and waits for the answer.
+    pub fn command(&mut self, line: impl AsRef<[u8]>) -> Reply {
+        let Some(process) = &mut self.process else { return no_worker() };
+        let mut bytes = line.as_ref().to_vec();
+        if !bytes.ends_with(b"\n") {
+            bytes.push(b'\n');
+        }
+        let reply = match process.send(&bytes, self.patience) {
+            Ok(()) => process.answer(self.patience),
+            Err(text) => Reply::new(Status::Comms, text),
+        };
+        if reply.status == Status::Comms {
+            self.give_up();
+        }
+        reply
+    }
+
+    /// A worker that can't be talked to is of no use.
+    pub fn give_up(&mut self) {
+        if !matches!(self.state, State::Running | State::Starting) {
+            return;
+        }
+        let Some(process) = &self.process else { return };
+        let pid = process.child.pid();
+        // One that is on its way out needs no help: its own status says more than a signal of ours.
+        if sys::fd::wait(&process.child, Want::Read, Some(Duration::from_millis(200))).unwrap_or(false) {
+            return;
+        }
+        match self.jail.privileged(|| process.child.kill(signal::SIGQUIT)) {
+            Ok(()) => say(Loud::Error, &format!("Child ({pid}) not responding to CLI, killed it.")),
+            Err(e) => say(Loud::Error, &format!("Failed to kill child with PID {pid}: {}", errno_text(&e))),
+        }
+    }
+
+    /// Closes the CLI, which asks for an orderly end, waits for it (killing when it takes longer than cli_timeout), and
+    /// says how it went: pid and exit.
+    pub fn reap(&mut self) -> Option<(i32, Exit)> {
+        let Process { child, cli, output, output_open, lines, .. } = self.process.take()?;
+        drop(cli);
+        let mut rest = Remains { output, output_open, lines, pid: child.pid() };
+        if !rest.wait_for(&child, self.patience) {
+            say(Loud::Error, &format!("Child ({}) not dying, killing", rest.pid));
+            let _ = self.jail.privileged(|| child.kill(signal::SIGQUIT));
+            if !rest.wait_for(&child, Duration::from_secs(5)) {
+                let _ = self.jail.privileged(|| child.kill(signal::SIGKILL));
+            }
+        }
+        let exit = child.wait().unwrap_or(Exit::Status(1));
+        rest.relay();
+        rest.lines.finish(|line| said(rest.pid, line));
+        Some((rest.pid, exit))
+    }
+}
+
+fn no_worker() -> Reply {
+    Reply::new(Status::Cant, "")
+}
+
+impl Ask for Worker {
+    fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+    fn ask(&mut self, line: &str) -> Reply {
+        self.command(line)
+    }
+    fn complain(&mut self, text: &str) {
+        say(Loud::Error, text);
+    }
+}
+
+fn said(pid: i32, line: &[u8]) {
+    say(Loud::Info, &format!("Child ({pid}) said {}", String::from_utf8_lossy(line)));
+}
+
+/// Reads what is there; false when the other end is closed.
+fn relay(output: &OwnedFd, lines: &mut Lines, pid: i32) -> bool {
+    let mut buf = [0; 8192];
+    loop {
+        match sys::fd::read(output, &mut buf) {
+            Ok(0) => return false,
+            Ok(n) => lines.feed(&buf[..n], |line| said(pid, line)),
+            Err(e) => return e.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// What is left of a process whose CLI is closed.
+struct Remains {
+    output: OwnedFd,
+    output_open: bool,
+    lines: Lines,
+    pid: i32,
+}
+
+impl Remains {
+    fn relay(&mut self) {
+        self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.pid);
+    }
+
+    /// Whether the process ended in this time. Its output is drained meanwhile, so that it can't hang on that.
+    fn wait_for(&mut self, child: &Child, patience: Duration) -> bool {
+        let deadline = std::time::Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let mut wants = vec![(child.as_fd(), Want::Read)];
+            if self.output_open {
+                wants.push((self.output.as_fd(), Want::Read));
+            }
+            match sys::fd::wait_any(&wants, Some(left)) {
+                Ok(ready) if ready[0] => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+            if left.is_zero() {
+                return false;
+            }
+            self.relay();
+        }
+    }
+}
+
+impl Process {
+    fn relay_output(&mut self) {
+        self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.child.pid());
+    }
+
+    /// Waits until the CLI is ready, relaying output meanwhile.
+    fn wait_cli(&mut self, want: Want, deadline: std::time::Instant) -> Result<(), String> {
+        loop {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let mut wants = vec![(self.cli.as_fd(), want)];
+            if self.output_open {
+                wants.push((self.output.as_fd(), Want::Read));
+            }
+            let ready = sys::fd::wait_any(&wants, Some(left)).map_err(|e| errno_text(&e))?;
+            if ready[0] {
+                return Ok(());
+            }
+            if left.is_zero() {
+                return Err("CLI communication error (timeout)".into());
+            }
+            self.relay_output();
+        }
+    }
+
+    fn send(&mut self, mut bytes: &[u8], patience: Duration) -> Result<(), String> {
+        let deadline = std::time::Instant::now() + patience;
+        let _ = sys::fd::set_nonblocking(&self.cli, true);
+        while !bytes.is_empty() {
+            match sys::fd::write(&self.cli, bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => self.wait_cli(Want::Write, deadline)?,
+                Err(_) => return Err("CLI communication error".into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, patience: Duration) -> Reply {
+        let deadline = std::time::Instant::now() + patience;
+        let _ = sys::fd::set_nonblocking(&self.cli, true);
+        loop {
+            match self.replies.next_reply() {
+                Ok(Some(reply)) => return reply,
+                Err(e) => return Reply::new(Status::Comms, e.to_string()),
+                Ok(None) => {}
+            }
+            let mut buf = [0; 65536];
+            match sys::fd::read(&self.cli, &mut buf) {
+                Ok(0) => return Reply::new(Status::Comms, "CLI communication error (hdr)"),
+                Ok(n) => self.replies.feed(&buf[..n]),
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    if let Err(text) = self.wait_cli(Want::Read, deadline) {
+                        return Reply::new(Status::Comms, text);
+                    }
+                }
+                Err(_) => return Reply::new(Status::Comms, "CLI communication error (hdr)"),
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Counted handles on stored bytes.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::store::Charge;
+
+/// One allocation and what it is charged with. Freed, and taken off its store's account, with the last handle.
+pub(crate) struct Block {
+    bytes: Box<[u8]>,
+    charge: Option<Charge>,
+}
+
+/// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
+#[derive(Clone)]
+pub struct Buf {
+    block: Arc<Block>,
+    start: u32,
+    len: u32,
+}
+
+impl Buf {
+    pub(crate) fn charged(bytes: Box<[u8]>, charge: Charge) -> Self {
+        Self::over(bytes, Some(charge))
+    }
+
+    /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
+    pub fn unaccounted(bytes: Vec<u8>) -> Self {
+        Self::over(bytes.into_boxed_slice(), None)
+    }
+
+    fn over(bytes: Box<[u8]>, charge: Option<Charge>) -> Self {
+        let len = u32::try_from(bytes.len()).expect("blocks are at most MAX_BLOCK, buffers of ours below 4 GiB");
+        Self { block: Arc::new(Block { bytes, charge }), start: 0, len }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A handle on a part of this range. Panics when `range` isn't within it.
+    pub fn slice(&self, range: Range<usize>) -> Buf {
+        assert!(range.start <= range.end && range.end <= self.len(), "slice outside its buffer");
+        let len = (range.end - range.start) as u32;
+        Buf { block: self.block.clone(), start: self.start + range.start as u32, len }
+    }
+
+    /// What the whole block behind this handle is charged with, in bytes; 0 when no store accounts for it.
+    pub fn charged_bytes(&self) -> u64 {
+        self.block.charge.as_ref().map_or(0, Charge::bytes)
+    }
+}
+
+impl std::ops::Deref for Buf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.block.bytes[self.start as usize..(self.start + self.len) as usize]
+    }
+}
+
+impl AsRef<[u8]> for Buf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+/// Handles are equal when their bytes are.
+impl PartialEq for Buf {
+    fn eq(&self, other: &Buf) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Buf {}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! All stores of a worker.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tables::counters::Sma;
+
+use crate::spec::{StoreSpec, TRANSIENT};
+use crate::store::{Store, StoreId};
+
+/// The stores in the order of `storage.list`; the last is Transient. At least two, at most 255.
+pub struct Stores {
+    all: Vec<Arc<Store>>,
+    turn: AtomicUsize,
+}
+
+impl Stores {
+    /// Opens the stores of [`StoreSpec::parse_all`]; `counters` gives each its set (`SMA.<name>`).
+    pub fn open(specs: &[StoreSpec], mut counters: impl FnMut(&StoreSpec) -> &'static Sma) -> Stores {
+        assert!(specs.len() <= StoreId::MAX as usize, "stores are numbered in one byte");
+        assert!(specs.last().is_some_and(|spec| spec.name == TRANSIENT), "parse_all puts Transient last");
+        let open = |(id, spec): (usize, &StoreSpec)| Arc::new(Store::new(id as StoreId, spec, counters(spec)));
+        Stores { all: specs.iter().enumerate().map(open).collect(), turn: AtomicUsize::new(0) }
+    }
+
+    /// All, Transient last.
+    pub fn all(&self) -> &[Arc<Store>] {
+        &self.all
+    }
+
+    /// The store of this number.
+    pub fn get(&self, id: StoreId) -> &Arc<Store> {
+        &self.all[id as usize]
+    }
+
+    /// The store of this name (`s0`, `Transient`).
+    pub fn named(&self, name: &str) -> Option<&Arc<Store>> {
+        self.all.iter().find(|store| store.name() == name)
+    }
+
+    /// Where passed and short-lived objects go.
+    pub fn transient(&self) -> &Arc<Store> {
+        self.all.last().expect("there is always Transient")
+    }
+
+    /// The store of a new object when VCL didn't choose: each but Transient in turn.
+    pub fn next(&self) -> &Arc<Store> {
+        let count = (self.all.len() - 1).max(1);
+        &self.all[self.turn.fetch_add(1, Relaxed) % count]
+    }
+
+    /// The answer to `storage.list`.
+    pub fn list(&self) -> String {
+        let row = |store: &Arc<Store>| format!("\tstorage.{} = {}\n", store.name(), store.kind().as_str());
+        std::iter::once("Storage devices:\n".to_owned()).chain(self.all.iter().map(row)).collect()
+    }
+
+    /// The objects of `storage.list -j`, to be put behind the CLI's own first members.
+    pub fn list_json(&self) -> String {
+        let row = |store: &Arc<Store>| {
+            format!("{{\n  \"name\": \"{}\",\n  \"storage\": \"{}\"\n}}", store.name(), store.kind().as_str())
+        };
+        self.all.iter().map(row).collect::<Vec<_>>().join(",\n")
+    }
+}
