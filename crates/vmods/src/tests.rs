@@ -153,6 +153,7 @@ fn blobs() {
         "Failed(vmod blob error: size 5 from offset 1 requires more bytes than blob length 5 in blob.sub())"
     );
     assert_eq!(text("blob.length(blob.decode(HEX, encoded=\"0102\")) + blob.equal(:AA==:, :AA==:)"), "2true");
+    assert_eq!(text("blob.transcode(HEX, IDENTITY, encoded=\"666f6f00626172\")"), "foo");
     let init = "vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"0a0b\"); } \
                 sub vcl_recv { set req.http.out = o.encode(HEX, UPPER) + o.encode(BASE64) + blob.same(o.get(), o.get()); }";
     let mut world = World::new(init);

@@ -26,6 +26,7 @@ pub(super) struct World {
 pub(super) struct TestCtx {
     pub(super) req: Head,
     pub(super) bereq: Head,
+    pub(super) resp: Head,
     pub(super) tlvs: Vec<u8>,
     pub(super) ids: Result<(u32, u32), String>,
     pub(super) purged: Vec<String>,
@@ -109,6 +110,7 @@ impl World {
         let mut ctx = TestCtx {
             req: Head::new(),
             bereq: Head::new(),
+            resp: Head::new(),
             tlvs: Vec::new(),
             ids: Err("not listening on a Unix domain socket".into()),
             purged: Vec::new(),
@@ -120,6 +122,7 @@ impl World {
         };
         ctx.req.start_request(b"GET", b"/foo?a=1", b"HTTP/1.1").expect("room");
         ctx.bereq.copy_from(&ctx.req);
+        ctx.resp.start_response(b"HTTP/1.1", 200).expect("room");
         Ok(World { vcl, ctx, dir })
     }
 
@@ -173,7 +176,8 @@ impl Ctx for TestCtx {
         match id {
             HeadId::Req | HeadId::ReqTop => Some(&self.req),
             HeadId::Bereq => Some(&self.bereq),
-            HeadId::Beresp | HeadId::Resp | HeadId::Obj => None,
+            HeadId::Resp => Some(&self.resp),
+            HeadId::Beresp | HeadId::Obj => None,
         }
     }
 
@@ -181,7 +185,8 @@ impl Ctx for TestCtx {
         match id {
             HeadId::Req => Some((&mut self.req, &mut self.log)),
             HeadId::Bereq => Some((&mut self.bereq, &mut self.log)),
-            HeadId::ReqTop | HeadId::Beresp | HeadId::Resp | HeadId::Obj => None,
+            HeadId::Resp => Some((&mut self.resp, &mut self.log)),
+            HeadId::ReqTop | HeadId::Beresp | HeadId::Obj => None,
         }
     }
 
