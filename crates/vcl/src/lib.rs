@@ -2,6 +2,7 @@
 //! The Varnish configuration language, from source text down to bytecode. No IO besides what [`Sources`] gives.
 
 mod acls;
+mod atom;
 mod backends;
 mod call;
 mod check;
@@ -112,9 +113,10 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
 impl Diagnostics {
     /// The text as the CLI answers it, with status 106.
     pub fn for_cli(&self) -> String {
+        let text = &self.text;
+        let end = if text.ends_with('\n') { "" } else { "\n" };
         format!(
-            "Message from VCC-compiler:\n{}\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed",
-            self.text.trim_end_matches('\n').to_owned() + "\n"
+            "Message from VCC-compiler:\n{text}{end}Running VCC-compiler failed, exited with 2\nVCL compilation failed"
         )
     }
 }

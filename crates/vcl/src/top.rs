@@ -121,8 +121,14 @@ impl Vcc<'_> {
         self.say("The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
         self.say("Valid vcl_* subroutines are:\n");
-        let mut names: Vec<String> = self.builtin_subs.clone();
-        names.dedup();
+        // Those of the machine first, then their parts.
+        let (mut names, parts): (Vec<String>, Vec<String>) = self
+            .builtin_subs
+            .iter()
+            .cloned()
+            .partition(|n| self.procs.iter().any(|p| p.method.is_some() && p.name == *n));
+        names.sort();
+        names.extend(parts);
         let list: String = names.iter().map(|n| format!("\t{n}\n")).collect();
         self.say(&list);
         Err(Stop)

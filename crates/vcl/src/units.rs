@@ -21,7 +21,9 @@ impl Vcc<'_> {
             return Ok(seconds);
         }
         let shown = self.token_name(&self.token());
-        self.fail(&format!("Unknown duration unit {shown}\nLegal units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"))
+        self.fail(&format!(
+            "Unknown duration unit {shown}\nLegal duration units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"
+        ))
     }
 
     /// `10s`, where nothing else may stand.

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use base::Real;
 use tables::Tag;
-use tables::vclvars::{HeadId, Return, Type, Var};
-use vcl::program::{Compare, Math, Op};
+use tables::vclvars::{HeadId, Return, Var};
+use vcl::program::Op;
 
+use crate::arith::{bytes, cased, compare, int, math, negated, real};
 use crate::convert;
 use crate::ctx::{Ctx, Failure, StoreProperty};
 use crate::fields;
@@ -380,50 +380,6 @@ fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
     regex.is_match(subject).map_err(|e| format!("Regexp matching failed: {}", e.text()).into())
 }
 
-/// A STRING's bytes; none when it isn't set.
-fn bytes(value: &Value) -> &[u8] {
-    match value {
-        Value::String(Some(text)) => text,
-        _ => b"",
-    }
-}
-
-fn int(value: &Value) -> i64 {
-    match value {
-        Value::Int(n) | Value::Bytes(n) => *n,
-        _ => 0,
-    }
-}
-
-fn real(value: Value) -> f64 {
-    match value {
-        Value::Real(x) | Value::Duration(x) | Value::Time(x) => x,
-        Value::Int(n) | Value::Bytes(n) => n as f64,
-        _ => 0.0,
-    }
-}
-
-fn negated(value: Value) -> Result<Value, Failure> {
-    Ok(match value {
-        Value::Int(n) => Value::Int(n.wrapping_neg()),
-        Value::Bytes(n) => Value::Bytes(n.wrapping_neg()),
-        Value::Real(x) => Value::Real(-x),
-        Value::Duration(x) => Value::Duration(-x),
-        _ => return Err(Failure::new("no number to negate")),
-    })
-}
-
-/// As Varnish: what has no bytes is unset afterwards.
-fn cased(value: Value, upper: bool) -> Value {
-    match value {
-        Value::String(Some(text)) if !text.is_empty() => {
-            let changed = if upper { text.to_ascii_uppercase() } else { text.to_ascii_lowercase() };
-            Value::String(Some(changed.into()))
-        }
-        _ => Value::NULL,
-    }
-}
-
 fn store_property(store: Value, which: u8, ctx: &mut dyn Ctx) -> Value {
     let property = match which {
         0 => StoreProperty::FreeSpace,
@@ -434,83 +390,5 @@ fn store_property(store: Value, which: u8, ctx: &mut dyn Ctx) -> Value {
         Value::Stevedore(Some(name)) => ctx.store(&name, property),
         _ if property == StoreProperty::Happy => Value::Bool(false),
         _ => Value::Bytes(0),
-    }
-}
-
-fn math(how: Math, result: Type, a: &Value, b: &Value) -> Result<Value, Failure> {
-    if let (Value::Int(a) | Value::Bytes(a), Value::Int(b) | Value::Bytes(b)) = (a, b) {
-        let n = match how {
-            Math::Add => a.wrapping_add(*b),
-            Math::Sub => a.wrapping_sub(*b),
-            Math::Mul => a.wrapping_mul(*b),
-            Math::Div | Math::Rem if *b == 0 => return Err(Failure::new("Division by zero")),
-            Math::Div => a.wrapping_div(*b),
-            Math::Rem => a.wrapping_rem(*b),
-        };
-        return Ok(if result == Type::Bytes { Value::Bytes(n) } else { Value::Int(n) });
-    }
-    let (a, b) = (real(a.clone()), real(b.clone()));
-    let x = match how {
-        Math::Add => a + b,
-        Math::Sub => a - b,
-        Math::Mul => a * b,
-        Math::Div => a / b,
-        Math::Rem => return Err(Failure::new("% is for INT")),
-    };
-    Ok(match result {
-        Type::Duration => Value::Duration(x),
-        Type::Time => Value::Time(x),
-        Type::Bytes => Value::Bytes(x as i64),
-        Type::Int => Value::Int(x as i64),
-        _ => Value::Real(x),
-    })
-}
-
-fn ordered<T: PartialOrd>(how: Compare, a: &T, b: &T) -> bool {
-    match how {
-        Compare::Equal => a == b,
-        Compare::NotEqual => a != b,
-        Compare::Less => a < b,
-        Compare::LessOrEqual => a <= b,
-        Compare::Greater => a > b,
-        Compare::GreaterOrEqual => a >= b,
-    }
-}
-
-fn same(how: Compare, equal: bool) -> bool {
-    equal == (how != Compare::NotEqual)
-}
-
-fn compare(how: Compare, a: &Value, b: &Value) -> Result<bool, Failure> {
-    Ok(match (a, b) {
-        (Value::Int(a) | Value::Bytes(a), Value::Int(b) | Value::Bytes(b)) => ordered(how, a, b),
-        (Value::Real(a) | Value::Duration(a), Value::Real(b) | Value::Duration(b)) => ordered(how, a, b),
-        (Value::Time(a), Value::Time(b)) => ordered(how, &Real(*a), &Real(*b)),
-        (Value::String(a), Value::String(b)) => compare_text(how, a.as_ref(), b.as_ref()),
-        (Value::Bool(a), Value::Bool(b)) => same(how, a == b),
-        (Value::Ip(Some(a)), Value::Ip(Some(b))) => same(how, a.ip().to_canonical() == b.ip().to_canonical()),
-        (Value::Ip(_), Value::Ip(_)) => return Err(Failure::new("VRT_ipcmp: Illegal IP")),
-        (Value::Backend(a), Value::Backend(b)) => same(
-            how,
-            match (a, b) {
-                (Some(a), Some(b)) => std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b)),
-                (None, None) => true,
-                _ => false,
-            },
-        ),
-        (Value::Acl(a), Value::Acl(b)) => same(how, Arc::ptr_eq(a, b)),
-        (Value::Probe(a), Value::Probe(b)) => same(how, a == b),
-        (Value::Stevedore(a), Value::Stevedore(b)) => same(how, a == b),
-        (Value::Sub(a), Value::Sub(b)) => same(how, a == b),
-        _ => return Err(Failure::new("values of different types compared")),
-    })
-}
-
-/// Unset equals unset; any other comparison with an unset string comes out as if the left were greater.
-fn compare_text(how: Compare, a: Option<&Text>, b: Option<&Text>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => ordered(how, &a.as_bytes(), &b.as_bytes()),
-        (None, None) => ordered(how, &0, &0),
-        _ => ordered(how, &1, &0),
     }
 }

@@ -2,6 +2,7 @@
 //! Runs VCL bytecode: values, conversions, regexes, ACLs, the machine, the vmod interface.
 
 pub mod acl;
+mod arith;
 pub mod convert;
 pub mod ctx;
 mod exec;

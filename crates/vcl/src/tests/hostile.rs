@@ -7,7 +7,7 @@ use super::{Few, try_compile};
 use crate::{Options, compile};
 
 fn refused(text: &str) -> String {
-    try_compile(&format!("vcl 4.1; backend b none; {text}")).err().expect("it should be refused")
+    try_compile(&format!("vcl 4.1; backend b none; {text}")).expect_err("it should be refused")
 }
 
 #[test]
