@@ -21,7 +21,7 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("encode", |_, args| {
             let args = Args(args);
             let upper = check_case(args, 0, 1)?;
-            let text = args.blob(2).map(|blob| Text::from(Code::of(args.word(0)).encode(blob.as_bytes(), upper)));
+            let text = args.blob(2).map(|blob| encoded(Code::of(args.word(0)), blob.as_bytes(), upper));
             give(Value::String(text))
         }),
         ("transcode", transcode),
@@ -51,6 +51,13 @@ pub(crate) static VMOD: Vmod = Vmod {
         ],
     }],
 };
+
+/// Bytes as STRING, which ends before the first NUL.
+fn encoded(code: Code, bytes: &[u8], upper: bool) -> Text {
+    let mut text = code.encode(bytes, upper);
+    text.truncate(memchr::memchr(0, &text).unwrap_or(text.len()));
+    text.into()
+}
 
 /// Neither is a module's own object.
 fn plain(a: &Blob, b: &Blob) -> bool {
@@ -96,7 +103,7 @@ fn transcode(_: &mut Call<'_>, args: &[Value]) -> CallResult {
     if from == to && !from.has_case() && most(args.int(3)).is_none() {
         return give(Value::text(args.bytes_of(4)));
     }
-    give(Value::text(to.encode(&bytes, upper)))
+    give(Value::text(encoded(to, &bytes, upper)))
 }
 
 /// `(blob, length, offset)`
@@ -146,7 +153,7 @@ fn encode_constant(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallRes
     let key = (args.word(0), upper);
     let kept = constant.texts.lock().get(&key).cloned();
     let text = kept.unwrap_or_else(|| {
-        let text = Text::from(Code::of(key.0).encode(constant.blob.as_bytes(), upper));
+        let text = encoded(Code::of(key.0), constant.blob.as_bytes(), upper);
         constant.texts.lock().insert(key, text.clone());
         text
     });

@@ -5,10 +5,9 @@ mod members;
 mod shard;
 mod simple;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use backend::{Director, DirectorBase};
-use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use simple::{Kind, Simple};
 use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
@@ -46,30 +45,16 @@ pub(crate) static VMOD: Vmod = Vmod {
     ],
 };
 
-/// Directors by the name of their VCL; those that are gone stay until the next is made.
-static MADE: Mutex<Vec<(String, Weak<dyn Director>)>> = Mutex::new(Vec::new());
-
-fn register(call: &Call<'_>, director: Arc<dyn Director>) {
-    let mut made = MADE.lock();
-    made.retain(|(_, director)| director.strong_count() > 0);
-    made.push((call.vcl.name.clone(), Arc::downgrade(&director)));
-}
-
-/// The directors made for a VCL, in order.
-pub(crate) fn made(vcl: &str) -> Vec<Arc<dyn Director>> {
-    MADE.lock().iter().filter(|(owner, _)| owner == vcl).filter_map(|(_, director)| director.upgrade()).collect()
-}
-
 fn base(call: &mut Call<'_>, name: &str) -> DirectorBase {
     DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real())
 }
 
-/// The first 32 bits of SHA-256: what `hash` and `shard` place texts by.
+/// The last four octets of SHA-256, little-endian: what `hash` and `shard` have always placed texts by.
 fn hash32(parts: &[&[u8]]) -> u32 {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
     let digest = hash.finalize();
-    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]])
+    u32::from_le_bytes([digest[28], digest[29], digest[30], digest[31]])
 }
 
 fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
@@ -77,14 +62,14 @@ fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         return fail("lookup() may only be called from vcl_init / vcl_fini");
     }
     let name = Args(args).bytes_of(0);
-    let all = call.vcl.backends.iter().flatten().cloned().chain(made(&call.vcl.name));
-    let found = all.into_iter().find(|director| director.name().as_bytes() == name);
+    let found = call.vcl.directors().into_iter().find(|director| director.name().as_bytes() == name);
     give(Value::Backend(found))
 }
 
 fn simple(call: &mut Call<'_>, name: &str, kind: Kind) -> Result<Object, Failure> {
     let director = Arc::new(Simple::new(base(call, name), kind));
-    register(call, director.clone());
+    let known: Arc<dyn Director> = director.clone();
+    call.vcl.add_director(&known);
     Ok(director)
 }
 
@@ -115,9 +100,14 @@ fn itself(_: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
     give(Value::Backend(Some(this(object))))
 }
 
+/// A text's place among the weights, 0 to 1.
+fn place(text: &[u8]) -> f64 {
+    f64::from(hash32(&[text])) / 4_294_967_296.0
+}
+
 /// Chosen at once, by the text.
 fn hash_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let place = f64::from(hash32(&[Args(args).bytes_of(0)])) / 4_294_967_296.0;
+    let place = place(Args(args).bytes_of(0));
     let now = call.ctx.clock().real();
     give(Value::Backend(this(object).by_weight(place, now)))
 }

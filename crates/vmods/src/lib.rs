@@ -12,9 +12,6 @@ mod standard;
 mod unix;
 mod vtc;
 
-use std::sync::Arc;
-
-use backend::Director;
 use vrt::vmod::Vmod;
 
 /// All modules, for `vrt::Env::vmods`.
@@ -29,35 +26,5 @@ pub static ALL: &[&Vmod] = &[
     &vtc::VMOD,
 ];
 
-/// The directors that modules made for the VCL loaded under this name, in the order they were made: they belong to
-/// `backend.list`, after the VCL's own backends.
-pub fn made_directors(vcl: &str) -> Vec<Arc<dyn Director>> {
-    directors::made(vcl)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is there and what the tables say, both sorted.
-    fn check(what: &str, have: impl Iterator<Item = &'static str>, want: impl Iterator<Item = &'static str>) {
-        let (mut have, mut want): (Vec<_>, Vec<_>) = (have.collect(), want.collect());
-        have.sort_unstable();
-        want.sort_unstable();
-        assert_eq!(have, want, "{what}");
-    }
-
-    #[test]
-    fn every_signature_is_implemented() {
-        check("modules", ALL.iter().map(|m| m.name), tables::vmods::MODULES.iter().map(|m| m.name));
-        for vmod in ALL {
-            let module = tables::vmods::find(vmod.name).expect("checked above");
-            check(vmod.name, vmod.functions.iter().map(|f| f.0), module.functions.iter().map(|f| f.name));
-            check(vmod.name, vmod.classes.iter().map(|c| c.name), module.objects.iter().map(|o| o.name));
-            for class in vmod.classes {
-                let object = module.object(class.name).expect("checked above");
-                check(class.name, class.methods.iter().map(|m| m.0), object.methods.iter().map(|m| m.name));
-            }
-        }
-    }
-}
+mod tests;

@@ -293,4 +293,17 @@ pub(super) mod tests {
         assert_eq!(json, want);
         assert_eq!(director.summary(NOW), Summary { good: 1, of: 2, healthy: true });
     }
+
+    /// What varnishd 7.1.1's hash director (weights 1, 2, 1) chose for `key0`, `key1`, ...
+    #[test]
+    fn hashes_choose_as_varnishs() {
+        const CHOICES: &str =
+            "m1 m0 m1 m1 m0 m0 m2 m1 m0 m1 m1 m2 m1 m1 m2 m1 m1 m2 m1 m1 m2 m2 m2 m1 m2 m0 m2 m0 m2 m2";
+        let (director, _) = director(Kind::Hash, &[1.0, 2.0, 1.0]);
+        for (line, name) in CHOICES.split(' ').enumerate() {
+            let place = crate::directors::place(format!("key{line}").as_bytes());
+            let found = director.by_weight(place, NOW).expect("one");
+            assert_eq!(found.name(), name, "key{line}");
+        }
+    }
 }

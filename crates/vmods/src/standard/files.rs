@@ -11,8 +11,11 @@ use parking_lot::Mutex;
 /// A file's contents.
 pub(super) type Contents = Arc<[u8]>;
 
+/// Contents by the file's name.
+type Files = HashMap<Vec<u8>, Weak<[u8]>>;
+
 /// All files in use; a lock here is held for a look only.
-static FILES: LazyLock<Mutex<HashMap<Vec<u8>, Weak<[u8]>>>> = LazyLock::new(Mutex::default);
+static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
 /// The last file that a place in VCL has read.
 #[derive(Default)]

@@ -211,12 +211,12 @@ fn number(value: i64, digits: usize, pad: u8, field: Field, out: &mut Vec<u8>) {
     };
     let mut text = String::new();
     let _ = write!(text, "{}", value.unsigned_abs());
-    let width = if pad.is_some() || field.width > 0 { digits.max(field.width) } else { 0 };
+    let width = if pad.is_some() { digits.max(field.width) } else { field.width };
     if value < 0 {
         out.push(b'-');
     }
     let fill = width.saturating_sub(text.len() + usize::from(value < 0));
-    out.extend(std::iter::repeat_n(pad.unwrap_or(b' '), if pad.is_some() { fill } else { 0 }));
+    out.extend(std::iter::repeat_n(pad.unwrap_or(b' '), fill));
     out.extend_from_slice(text.as_bytes());
 }
 
@@ -235,6 +235,7 @@ mod tests {
         check(t, "%c|%D|%F|%T|%R|%r", "Sun Nov  6 08:49:37 1994|11/06/94|1994-11-06|08:49:37|08:49|08:49:37 AM");
         check(t, "%G-W%V %g|%s|%z %Z|%p%P", "1994-W44 94|784111777|+0000 GMT|AMam");
         check(t, "%-d|%_d|%05d|%^a|%#p|%k|%l|%I", "6| 6|00006|SUN|am| 8| 8|08");
+        check(t, "%5Y|%_5d|%-5d|%^B", "01994|    6|    6|NOVEMBER");
         check(t, "100%%%n%t%Q|%", "100%\n\t%Q|%");
     }
 

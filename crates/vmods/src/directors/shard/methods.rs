@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use backend::Director;
 use base::Real;
 use tables::Tag;
 use vrt::vmod::{Call, CallResult, Class, Object};
 use vrt::{Blob, Failure, HeadId, Method, Value, Var};
 
-use super::super::{base, hash32, register};
+use super::super::{base, hash32};
 use super::param::{Forget, Layer, Param};
 use super::ring::{Dice, Member, Task};
 use super::{KeySource, Lazy, Shard, failed, wish};
@@ -21,7 +22,8 @@ pub(in super::super) const CLASS: Class = Class {
     name: "shard",
     new: |call, name, _| {
         let shard = Arc::new(Shard::new(base(call, name)));
-        register(call, shard.clone());
+        let known: Arc<dyn Director> = shard.clone();
+        call.vcl.add_director(&known);
         Ok(shard)
     },
     methods: &[

