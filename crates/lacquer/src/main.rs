@@ -24,6 +24,7 @@ const HELP: &str = "\
 Usage: lacquer <command> [options]
 
   serve      the accelerator, with varnishd's options (serve -? lists them)
+  demo       a built-in origin behind the cache, to see it at work
   help       this text
   --version  who this is
 
@@ -51,6 +52,7 @@ fn run(name: &str, args: &[String]) -> i32 {
 fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
+        Some("demo") => demo(&args[1..]),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0
@@ -69,6 +71,11 @@ fn lacquer(args: &[String]) -> i32 {
             2
         }
     }
+}
+
+fn demo(args: &[String]) -> i32 {
+    // The process ends with the demo: its code is the only thing left to say.
+    if demo::main(args) == std::process::ExitCode::SUCCESS { 0 } else { 1 }
 }
 
 fn refuse(what: &str) -> i32 {

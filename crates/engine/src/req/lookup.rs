@@ -53,7 +53,6 @@ impl Req {
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
         let mut waited = false;
         while let Lookup::Wait(ticket) = looked.lookup {
-            engine.main.busy_sleep.inc();
             waited = true;
             let mut ticket = ticket;
             self.log.flush();
