@@ -164,9 +164,7 @@ impl Vcls {
             entries.iter().filter(|entry| matches!(&entry.what, What::Label(target) if target == name)).count()
         };
         let returns_to = |name: &str| {
-            let uses = |entry: &&Entry| {
-                matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name))
-            };
+            let uses = |entry: &&Entry| matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name));
             entries.iter().filter(uses).count()
         };
         let row = |entry: &Entry| {

@@ -20,8 +20,8 @@ mod transmit;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
 use ::backend::Director;
+use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog};

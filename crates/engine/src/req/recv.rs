@@ -48,10 +48,7 @@ impl Req {
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
         let (client, listener) = (self.sess.client.get(), self.sess.listener.clone());
-        self.log.put_parts(
-            Tag::ReqStart,
-            &[client.log_text().as_bytes(), b" ", listener.name.as_bytes()],
-        );
+        self.log.put_parts(Tag::ReqStart, &[client.log_text().as_bytes(), b" ", listener.name.as_bytes()]);
         REQ.log_request(&self.head, &mut self.log);
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;

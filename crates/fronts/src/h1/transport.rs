@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use engine::Sess;
+use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Step};
 use message::{Head, Version, list, names};
 use net::Stream;
