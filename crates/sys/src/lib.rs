@@ -8,6 +8,7 @@
 
 pub mod cpu;
 pub mod daemon;
+pub mod extent;
 pub mod fd;
 pub mod limits;
 pub mod map;
