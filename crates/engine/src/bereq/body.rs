@@ -4,7 +4,9 @@
 use std::future::poll_fn;
 
 use cache::{FetchFailed, Flags};
-use filters::{Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch};
+use filters::{
+    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
+};
 use http1::{Decoder, Framing};
 use message::{encoding, names};
 use net::IoError;
@@ -132,9 +134,8 @@ impl Bereq {
     fn apply(&mut self, edit: Edit) {
         match edit {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
-            Edit::SetGzip => self.count_lost(|this| {
-                BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])
-            }),
+            Edit::SetGzip => self
+                .count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])),
             Edit::WeakenEtag => {
                 let old = self.beresp.get(names::ETAG).map(<[u8]>::to_vec);
                 self.count_lost(|this| encoding::weaken_etag(&mut this.beresp));

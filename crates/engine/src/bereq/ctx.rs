@@ -39,7 +39,8 @@ impl Ctx for Bereq {
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let timeouts = |bereq: &Bereq| bereq.backend.as_ref().map(|backend| backend.timeouts(Duration::ZERO, Duration::ZERO));
+        let timeouts =
+            |bereq: &Bereq| bereq.backend.as_ref().map(|backend| backend.timeouts(Duration::ZERO, Duration::ZERO));
         let seconds = |own: Option<f64>, otherwise: Duration| Value::Duration(own.unwrap_or(otherwise.as_secs_f64()));
         match var {
             Var::Bereq => Value::Http(HeadId::Bereq),
@@ -51,7 +52,8 @@ impl Ctx for Bereq {
                 seconds(self.first_byte_timeout, of_backend)
             }
             Var::BereqBetweenBytesTimeout => {
-                let of_backend = timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
+                let of_backend =
+                    timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
                 seconds(self.between_bytes_timeout, of_backend)
             }
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),

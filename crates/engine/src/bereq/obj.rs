@@ -38,7 +38,13 @@ impl Bereq {
         Err(())
     }
 
-    fn put_head(&mut self, store: &Arc<Store>, head: &[u8], variant: Option<&(Vec<u8>, Vec<u8>)>, flags: Flags) -> Result<(), ()> {
+    fn put_head(
+        &mut self,
+        store: &Arc<Store>,
+        head: &[u8],
+        variant: Option<&(Vec<u8>, Vec<u8>)>,
+        flags: Flags,
+    ) -> Result<(), ()> {
         let attrs = Attrs { times: self.times, xid: self.vxid, flags };
         let vary = variant.map(|(spec, values)| Vary { spec, values });
         let done = self.busy().set_head(store, head, vary, &attrs);

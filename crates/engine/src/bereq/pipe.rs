@@ -109,17 +109,17 @@ impl PipeBereq {
         main.s_pipe_hdrbytes.add(head);
         main.s_pipe_in.add(acct.inwards);
         main.s_pipe_out.add(acct.outwards);
-        req.log
-            .record(Tag::PipeAcct)
-            .num(head)
-            .sp_num(acct.bereq)
-            .sp_num(acct.inwards)
-            .sp_num(acct.outwards);
+        req.log.record(Tag::PipeAcct).num(head).sp_num(acct.bereq).sp_num(acct.inwards).sp_num(acct.outwards);
         req.is_piped = true;
         close
     }
 
-    async fn connect_and_join(&mut self, req: &mut Req, transport: &mut dyn Transport, acct: &mut PipeAcct) -> SessClose {
+    async fn connect_and_join(
+        &mut self,
+        req: &mut Req,
+        transport: &mut dyn Transport,
+        acct: &mut PipeAcct,
+    ) -> SessClose {
         let identity = vars::identity(&req.sess, req.client_identity.as_ref());
         let Some(director) = self.director.clone() else {
             self.log.put(Tag::FetchError, b"No backend");
@@ -161,7 +161,9 @@ impl PipeBereq {
         self.log.timestamp("Bereq", now);
         req.log.timestamp("Pipe", now);
         acct.bereq = head.len() as u64;
-        if sent.is_ok() && let Some(tunnel) = transport.take_tunnel() {
+        if sent.is_ok()
+            && let Some(tunnel) = transport.take_tunnel()
+        {
             join(&tunnel, conn.stream(), req, acct).await;
         }
         req.log.timestamp("PipeSess", self.engine.clock.real());

@@ -99,7 +99,9 @@ impl Req {
         for life in [left, times.grace, times.keep] {
             record = record.text(" ").fixed6(life);
         }
-        if obj.body_len().is_none() && let Some(fetched) = obj.fetched() {
+        if obj.body_len().is_none()
+            && let Some(fetched) = obj.fetched()
+        {
             record = record.sp_num(fetched);
         }
         drop(record);

@@ -5,7 +5,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
-use filters::{RangeVerdict, Chain, DeliverFacts, DeliverInput, Edit, Note, SLICE, State, default_deliver, open_deliver};
+use filters::{
+    Chain, DeliverFacts, DeliverInput, Edit, Note, RangeVerdict, SLICE, State, default_deliver, open_deliver,
+};
 use message::range::{self, RangeError};
 use message::{conditional, encoding, names};
 use storage::Buf;
@@ -103,12 +105,8 @@ impl Req {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
         default_deliver(DeliverFacts {
             do_esi: !self.disable_esi && flags.has(Flags::ESI),
-            do_gunzip: self.params.http_gzip_support
-                && flags.has(Flags::GZIPPED)
-                && !encoding::takes_gzip(&self.head),
-            do_range: self.params.http_range_support
-                && self.resp.status() == 200
-                && self.head.has(names::RANGE),
+            do_gunzip: self.params.http_gzip_support && flags.has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head),
+            do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
         })
     }
 
