@@ -186,6 +186,7 @@ impl Req {
     }
 
     async fn send_body(&mut self, source: Source, mut plan: Plan, transport: &mut dyn Transport) -> Result<(), Cut> {
+        self.engine().count_gzip(&plan.chain);
         match source {
             Source::Made(body) => {
                 let mut body = Buf::unaccounted(body);
