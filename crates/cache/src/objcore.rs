@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use base::critical::Lock;
 use base::{Mono, Vxid};
-use parking_lot::Mutex;
 use storage::{Buf, Piece, StoreId, piece_at};
 use tables::counters::Main;
 
@@ -50,7 +50,7 @@ pub(crate) struct Objcore {
     pub overtaken: AtomicU64,
     content: OnceLock<Content>,
     xid: AtomicU64,
-    boc: Mutex<Option<Arc<Boc>>>,
+    boc: Lock<Option<Arc<Boc>>>,
     main: &'static Main,
     pub heap_slot: AtomicU32,
     pub evict_slot: AtomicU32,
@@ -91,7 +91,7 @@ impl Objcore {
             freq: AtomicU8::new(0),
             store: AtomicU8::new(NO_STORE),
             content: OnceLock::new(),
-            boc: Mutex::new(Some(boc)),
+            boc: Lock::new(Some(boc)),
         })
     }
 

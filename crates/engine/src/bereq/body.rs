@@ -122,6 +122,7 @@ impl Bereq {
             },
         )?;
         self.log.put(Tag::Filters, &names);
+        self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
         let mut flags = Flags::NONE;
         if opened.is_gzip {

@@ -34,6 +34,7 @@ use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
+use crate::bereq::pipe::PipeBereq;
 use crate::httplog::{REQ, RESP};
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
@@ -299,12 +300,22 @@ impl Req {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
+        self.vcl_with(None, method, transport).await
+    }
+
+    /// As [`Req::vcl`]; `bereq` is what `vcl_pipe` sends to the backend.
+    pub(crate) async fn vcl_with(
+        &mut self,
+        mut bereq: Option<&mut PipeBereq>,
+        method: Method,
+        transport: &mut dyn Transport,
+    ) -> Action {
         let vcl = self.vcl.clone().expect("a request that runs VCL has one");
         let mut machine = std::mem::take(&mut self.machine);
         machine.start(&vcl, method);
         let action = loop {
             let now = self.now_of(method);
-            let outcome = machine.run(&mut ReqCtx { req: self, bereq: None, now });
+            let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {

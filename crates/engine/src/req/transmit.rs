@@ -217,6 +217,7 @@ impl Req {
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
+        self.engine().count_gzip(&down.chain);
         match source {
             Source::Made(body) => {
                 let mut body = Buf::unaccounted(body);
