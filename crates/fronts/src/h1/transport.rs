@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use engine::Sess;
+use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Step};
 use message::{Head, Version, list, names};
 use net::Stream;
@@ -233,6 +233,10 @@ impl Transport for H1 {
         log: &mut TxnLog,
     ) -> Option<SessClose> {
         use engine::httplog::RESP;
+        if let Some(tos) = self.sess.tos.take() {
+            // A mark on packets is a wish: a kernel that refuses it costs no response.
+            let _ = self.stream().set_tos(tos);
+        }
         let mut close = close;
         let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
         if says_close {
