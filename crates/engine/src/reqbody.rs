@@ -111,7 +111,7 @@ impl ReqBody {
     }
 
     /// Its length: announced, or known since it is kept.
-    pub fn len(&self) -> Option<u64> {
+    pub fn bytes(&self) -> Option<u64> {
         let inner = self.0.borrow();
         if inner.state == State::Cached { Some(inner.cached_bytes) } else { inner.len }
     }

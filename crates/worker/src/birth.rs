@@ -67,8 +67,6 @@ pub struct Worker {
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
     pub accepting: AtomicBool,
-    /// Counter sets that are published as long as the worker lives.
-    pub stats: Stats,
 }
 
 impl Worker {
@@ -81,7 +79,7 @@ impl Worker {
         let text = |error: std::io::Error| format!("counters: {error}");
         let main_set = stats.add::<Main>("MAIN").map_err(text)?;
         // Counters live as long as the process; whoever counts holds a plain reference.
-        let main: &'static Main = &**Box::leak(Box::new(main_set.clone()));
+        let main: &'static Main = Box::leak(Box::new(main_set.clone()));
         let log = LogRing::create(&set, &start.params, main_set).map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(log);
         let stores = Arc::new(open_stores(&start, &stats)?);
@@ -127,7 +125,6 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
-            stats,
             start,
         }))
     }

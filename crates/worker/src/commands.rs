@@ -211,7 +211,7 @@ fn backend_list(worker: &Worker, request: &Request) -> Reply {
         return Reply::ok(backend::list_json(&found, &words, flags, now));
     }
     let date = |time: Real| String::from_utf8_lossy(&message::date::format(time)).into_owned();
-    Reply::ok(backend::list_text(&found, flags, now, &date))
+    Reply::ok(backend::list_text(&found, flags, now, date))
 }
 
 fn set_health(worker: &Worker, pattern: &str, word: &str) -> Reply {

@@ -44,7 +44,7 @@ impl Bereq {
 
     async fn exchange_on(&mut self, link: &mut Link) -> Result<(), Failure> {
         let body = self.body.clone();
-        let chunked = matches!(&body, BereqBody::Lent(lent) if lent.len().is_none());
+        let chunked = matches!(&body, BereqBody::Lent(lent) if lent.bytes().is_none());
         if chunked && !self.head.has(names::TRANSFER_ENCODING) {
             let coding: &[&[u8]] = &[b"chunked"];
             self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::TRANSFER_ENCODING, coding));
