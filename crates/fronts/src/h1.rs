@@ -82,6 +82,8 @@ fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, pee
         server: Cell::new(local),
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
+        peer_ids: stream.peer_ids(),
+        tos: Cell::new(None),
     })
 }
 

@@ -180,6 +180,8 @@ impl Bereq {
             Action::PassFor(seconds) => {
                 self.pass_from_now_on();
                 (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
+                let origin = self.engine.real_of(self.times.t_origin).0;
+                self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
             }
             Action::Error { .. } => {
                 self.end_link(Some(why::RESP_CLOSE));

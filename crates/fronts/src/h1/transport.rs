@@ -233,6 +233,10 @@ impl Transport for H1 {
         log: &mut TxnLog,
     ) -> Option<SessClose> {
         use engine::httplog::RESP;
+        if let Some(tos) = self.sess.tos.take() {
+            // A mark on packets is a wish: a kernel that refuses it costs no response.
+            let _ = self.stream().set_tos(tos);
+        }
         let mut close = close;
         let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
         if says_close {
