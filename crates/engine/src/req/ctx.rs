@@ -163,6 +163,10 @@ impl Ctx for ReqCtx<'_> {
         }
     }
 
+    fn late_100_continue(&mut self, late: bool) {
+        self.req.late_continue = late;
+    }
+
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
         let body = self.req.body.clone();
         if self.req.want_continue {
