@@ -58,6 +58,7 @@ impl Bereq {
                 }
             }
         }
+        self.announce_truth(framing, &chain);
         if self.store_head(flags).is_err() {
             self.end_link(Some(why::RX_BODY));
             return Step::Error;
@@ -66,6 +67,9 @@ impl Bereq {
         let streams = self.do_stream && !is_esi;
         if streams {
             self.busy().start_stream();
+        } else {
+            // Nobody reads it before its end: there is no reader to wait for.
+            self.busy().set_transit_buffer(None);
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
@@ -90,6 +94,19 @@ impl Bereq {
                 self.engine.main.fetch_failed.inc();
                 Step::Fail("fetch failed")
             }
+        }
+    }
+
+    /// Clients of an object that streams get its announced length: one that VCL made up goes.
+    fn announce_truth(&mut self, framing: Framing, chain: &Chain) {
+        let len = match framing {
+            Framing::Length(len) if chain.is_empty() => Some(len),
+            // The answer to HEAD, or one without a body: what the field says isn't about bytes on this connection.
+            Framing::None => return,
+            Framing::Length(_) | Framing::Chunked | Framing::Eof => None,
+        };
+        if self.beresp.has(names::CONTENT_LENGTH) && self.announced() != len {
+            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
         }
     }
 
@@ -387,9 +404,16 @@ impl Bereq {
         }
         if self.do_stream {
             self.busy().start_stream();
+        } else {
+            self.busy().set_transit_buffer(None);
         }
         let mut reader = stale.reader(0);
         loop {
+            // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
+            rt::yield_now().await;
+            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+                return self.end_body();
+            }
             match reader.next().await {
                 Ok(None) => break,
                 Ok(Some(piece)) => {
