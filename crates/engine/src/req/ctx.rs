@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use base::{Clock, Real};
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::BackendRef;
@@ -132,6 +133,9 @@ impl Ctx for ReqCtx<'_> {
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
         self.req.hasher.add(data);
+        if let Some(data) = data {
+            self.log().put(Tag::Hash, data);
+        }
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //! The response goes out: filters, range, framing, and the body as it is stored or comes in.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
 use filters::{
@@ -110,6 +110,21 @@ impl Req {
         })
     }
 
+    /// What a gzip body that is whole unpacks to: its last four octets, where they can't have wrapped around.
+    fn plain_len(&self) -> Option<u64> {
+        /// Deflate packs to a 1032nd at best, so what is shorter than this unpacks to less than 4 GB.
+        const MOST: u64 = 4 << 20;
+        let obj = self.obj.as_ref().filter(|obj| obj.flags().has(Flags::GZIPPED))?;
+        let len = obj.body_len().filter(|len| (18..MOST).contains(len))?;
+        let (mut reader, mut size) = (obj.reader(len - 4), Vec::with_capacity(4));
+        while size.len() < 4 {
+            let mut cx = Context::from_waker(Waker::noop());
+            let Poll::Ready(Ok(Some(piece))) = reader.poll_next(&mut cx) else { return None };
+            size.extend_from_slice(&piece);
+        }
+        Some(u64::from(u32::from_le_bytes(size[..4].try_into().ok()?))).filter(|len| *len > 0)
+    }
+
     fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
         let names = match &self.filters {
             Some(names) => names.as_bytes().to_vec(),
@@ -117,12 +132,13 @@ impl Req {
         };
         self.log.put(Tag::Filters, &names);
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
+        let plain_bytes = self.plain_len();
         let mut window = None;
         let opened = open_deliver(
             &names,
             DeliverInput {
                 body_bytes: stored,
-                plain_bytes: None,
+                plain_bytes,
                 has_esi,
                 range: &mut |len| {
                     let verdict = self.judge_range(len);
