@@ -8,7 +8,7 @@ use filters::{
     Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
 };
 use http1::{Decoder, Framing};
-use message::{encoding, names};
+use message::{Head, Lost, encoding, names};
 use net::IoError;
 use tables::tags::Tag;
 
@@ -178,27 +178,23 @@ impl Bereq {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
             Edit::SetGzip => self
                 .count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])),
-            Edit::WeakenEtag => {
-                let old = self.beresp.get(names::ETAG).map(<[u8]>::to_vec);
-                self.count_lost(|this| encoding::weaken_etag(&mut this.beresp));
-                self.log_change(names::ETAG, old);
-            }
-            Edit::VaryAcceptEncoding => {
-                let old = self.beresp.get(names::VARY).map(<[u8]>::to_vec);
-                self.count_lost(|this| encoding::vary_on_encoding(&mut this.beresp));
-                self.log_change(names::VARY, old);
-            }
+            Edit::WeakenEtag => self.change(names::ETAG, encoding::weaken_etag),
+            Edit::VaryAcceptEncoding => self.change(names::VARY, encoding::vary_on_encoding),
         }
     }
 
-    /// Logs a field whose value was `old`, if it has another one now.
-    fn log_change(&mut self, name: &str, old: Option<Vec<u8>>) {
+    /// Changes a field and logs that, if it did: each old line as it came.
+    fn change(&mut self, name: &str, how: fn(&mut Head) -> Result<(), Lost>) {
+        let value = self.beresp.get(name).map(<[u8]>::to_vec);
+        let lines: Vec<_> =
+            self.beresp.iter().filter(|field| field.is(name)).map(|field| field.line().to_vec()).collect();
+        self.count_lost(|this| how(&mut this.beresp));
         let new = self.beresp.get(name);
-        if new == old.as_deref() {
+        if new == value.as_deref() {
             return;
         }
-        if let Some(old) = old {
-            self.log.put_parts(Tag::BerespUnset, &[name.as_bytes(), b": ", &old]);
+        for line in &lines {
+            self.log.put(Tag::BerespUnset, line);
         }
         if let Some(new) = new {
             self.log.put_parts(Tag::BerespHeader, &[name.as_bytes(), b": ", new]);

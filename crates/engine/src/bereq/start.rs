@@ -138,7 +138,8 @@ impl Bereq {
         let head = &mut self.original;
         if mode != Mode::Pass {
             lost |= head.set_method("GET").is_err();
-            if self.params.http_gzip_support {
+            // In its place when it says so already: with gzip support it says nothing else.
+            if self.params.http_gzip_support && head.get(names::ACCEPT_ENCODING) != Some(b"gzip") {
                 lost |= head.set(names::ACCEPT_ENCODING, "gzip").is_err();
             }
         }
