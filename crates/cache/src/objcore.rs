@@ -56,13 +56,14 @@ pub(crate) struct Objcore {
     pub evict_slot: AtomicU32,
 }
 
-/// A stored head with its vary key, in one block; a small body may follow them.
+/// A stored head with its vary key and extra, in one block; a small body may follow them.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     pub buf: Buf,
     pub head_len: u32,
     pub spec_len: u32,
     pub values_len: u32,
+    pub extra_len: u32,
 }
 
 /// All bytes of a finished object.
@@ -114,6 +115,11 @@ impl Objcore {
 
     pub fn flags(&self) -> Flags {
         Flags(self.flags.load(Relaxed))
+    }
+
+    /// Facts that are known only now.
+    pub fn add_flags(&self, more: Flags) {
+        self.flags.fetch_or(more.0, Relaxed);
     }
 
     pub fn store(&self) -> StoreId {
@@ -227,9 +233,15 @@ impl Front {
         Some(Vary { spec, values })
     }
 
+    /// What the engine stored beside the head.
+    pub fn extra(&self) -> &[u8] {
+        let end = self.len();
+        &self.buf[end - self.extra_len as usize..end]
+    }
+
     /// Length of all but a body.
     pub fn len(&self) -> usize {
-        (self.head_len + self.spec_len + self.values_len) as usize
+        (self.head_len + self.spec_len + self.values_len + self.extra_len) as usize
     }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Shared memory in varnish-7.1's formats: segment index ([`vsm`]), counters ([`vsc`]), log ring ([`vsl`]).
 //!
-//! Writers only. Everything another process sees is written through atomics, in the order its readers rely on.
+//! Everything another process sees is written through atomics, in the order its readers rely on; [`reader`] reads
+//! counters back, ours or a genuine varnishd's.
 #![allow(unsafe_code)] // Memory shared with other processes; each block says why it is sound.
 
 mod map;
+pub mod reader;
 pub mod vsc;
 pub mod vsl;
 pub mod vsm;

@@ -19,6 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 pub use self::cluster::Cluster;
+pub(crate) use self::index::FILE_NAME as INDEX_NAME;
 use self::index::Index;
 use crate::map::Map;
 

@@ -106,8 +106,7 @@ impl Vcc<'_> {
             Action::Set => self.set(),
             Action::Synthetic => {
                 let e = self.text_argument(Type::Strands)?;
-                self.emit_text(e)?;
-                self.emit(Op::SetBodyText { append: false })
+                self.emit_synthetic(e)
             }
             Action::Unset => self.unset(),
         }
@@ -337,6 +336,7 @@ impl Vcc<'_> {
                 self.expect(Tok::Id)?;
                 let id = self.symbol(Kind::Vcl, Look::Whole)?;
                 let What::Label(label) = self.syms.get(id).what else { return Err(Stop) };
+                let label = self.use_label(label as usize);
                 self.emit(Op::ReturnVcl { label })?;
             }
             Return::Pass => {

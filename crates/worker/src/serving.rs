@@ -108,8 +108,8 @@ pub struct Crowd(Mutex<HashMap<IpAddr, u32>>);
 async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>) {
     let main = worker.engine.main;
     loop {
-        let mut next = listener.accept().await;
-        for _ in 0..ACCEPT_BATCH {
+        for n in 0..ACCEPT_BATCH {
+            let next = if n == 0 { listener.accept().await } else { listener.try_accept() };
             match next {
                 Accept::Connection(accepted) => welcome(&worker, &info, accepted),
                 Accept::Nothing => break,
@@ -130,7 +130,6 @@ async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>
                     break;
                 }
             }
-            next = listener.try_accept();
         }
         rt::yield_now().await;
     }

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Reading counters out of a workdir, ours or a genuine varnishd's: the index, the documents, the numbers.
+//!
+//! Whatever the files hold is data to doubt. Nothing is mapped: a read of a file in shared memory sees what a mapping
+//! sees, and a file cut short under us is a short read instead of a SIGBUS. A counter is one aligned word, so a
+//! read sees it whole.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tables::counters::{Format, Kind, Level};
+
+use crate::vsm::Home;
+
+/// An index longer than this isn't one.
+const INDEX_BYTES: u64 = 4 << 20;
+/// The longest document or set of counters.
+const SEGMENT_BYTES: u64 = 4 << 20;
+/// Segments of one workdir that are looked at.
+const SEGMENTS: usize = 100_000;
+/// Fixed part of a segment.
+const HEAD: usize = 24;
+/// First word of a segment in use.
+const READY: u32 = 1;
+
+/// Why there is nothing to read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// No manager runs in this workdir: its index is missing or has no head.
+    NotRunning {
+        /// The workdir.
+        workdir: PathBuf,
+    },
+    /// The operating system refused a file.
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::NotRunning { workdir } => {
+                write!(f, "Could not get hold of varnishd, is it running? (no manager in {})", workdir.display())
+            }
+            ReadError::Io { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// What a document says of one counter.
+#[derive(Debug)]
+pub struct About {
+    /// Name within its set.
+    pub name: String,
+    /// Type.
+    pub kind: Kind,
+    /// Level.
+    pub level: Level,
+    /// Format.
+    pub format: Format,
+    /// Short text.
+    pub oneliner: String,
+    /// Long text, often empty.
+    pub docs: String,
+    /// Byte offset in the body.
+    index: usize,
+}
+
+/// One counter's value at one moment.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// What stands before the name: `MAIN`, `SMA.s0`, `VBE.boot.a`.
+    pub set: Arc<str>,
+    /// What it is.
+    pub about: Arc<About>,
+    /// Its value. A gauge may have wrapped below 0 for a moment.
+    pub value: u64,
+}
+
+impl Reading {
+    /// The full name: `MAIN.cache_hit`.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.set, self.about.name)
+    }
+
+    /// The value as a signed number: a gauge just below 0 isn't huge.
+    pub fn signed(&self) -> i64 {
+        self.value as i64
+    }
+}
+
+/// Reads the counters of one workdir. Documents are read once and kept.
+#[derive(Debug)]
+pub struct Reader {
+    workdir: PathBuf,
+    docs: HashMap<u64, Arc<[Arc<About>]>>,
+}
+
+impl Reader {
+    /// A reader of this workdir (`-n`). Nothing is opened yet.
+    pub fn new(workdir: &Path) -> Reader {
+        Reader { workdir: workdir.to_owned(), docs: HashMap::new() }
+    }
+
+    /// Where varnishd's `-n` of this name is: a name without a slash stands below /var/lib/varnish (varnish-7.1's
+    /// state directory); none is the host's name there.
+    pub fn workdir_of(name: Option<&str>) -> PathBuf {
+        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+        match name {
+            Some(name) if name.starts_with('/') => PathBuf::from(name),
+            Some(name) if !name.is_empty() => Path::new("/var/lib/varnish").join(name),
+            _ => Path::new("/var/lib/varnish").join(host()),
+        }
+    }
+
+    /// All counters now, in the order of the index, the manager's first. Sets that go while they are read, or that
+    /// make no sense, are left out.
+    ///
+    /// # Errors
+    /// No manager runs there, or its index may not be read. A missing worker is no error: then only the manager counts.
+    pub fn read(&mut self) -> Result<Vec<Reading>, ReadError> {
+        let mut all = Vec::new();
+        let mut seen = HashMap::new();
+        for home in [Home::Manager, Home::Worker] {
+            let dir = self.workdir.join(home.dir_name());
+            let segments = match segments(&dir) {
+                Ok(Some(segments)) => segments,
+                Ok(None) if home == Home::Worker => continue,
+                Ok(None) => return Err(ReadError::NotRunning { workdir: self.workdir.clone() }),
+                Err(_) if home == Home::Worker => continue,
+                Err(error) => return Err(ReadError::Io { path: dir.join(crate::vsm::INDEX_NAME), error }),
+            };
+            for segment in segments {
+                self.segment(&dir, &segment, &mut seen, &mut all);
+            }
+        }
+        // Documents of a life that is over.
+        self.docs = seen;
+        Ok(all)
+    }
+
+    fn segment(&self, dir: &Path, segment: &Line, seen: &mut Docs, all: &mut Vec<Reading>) {
+        match segment.class.as_str() {
+            "StatDoc" => {
+                let known = u64::from_str_radix(&segment.ident, 16).ok().and_then(|id| Some((id, self.docs.get(&id)?)));
+                if let Some((id, doc)) = known {
+                    seen.insert(id, Arc::clone(doc));
+                } else if let Some((id, doc)) =
+                    load(dir, segment).and_then(|bytes| Some((doc_id(&bytes)?, parse(&bytes)?)))
+                {
+                    seen.insert(id, doc);
+                }
+            }
+            "Stat" => {
+                let Some(bytes) = load(dir, segment) else { return };
+                let (Some(READY), Some(body)) = (u32_at(&bytes, 0), body(&bytes)) else { return };
+                let Some(doc) = doc_id(&bytes).and_then(|id| seen.get(&id)) else { return };
+                let set: Arc<str> = segment.ident.as_str().into();
+                all.extend(doc.iter().filter_map(|about| {
+                    let value = u64_at(body, about.index)?;
+                    Some(Reading { set: Arc::clone(&set), about: Arc::clone(about), value })
+                }));
+            }
+            _ => {}
+        }
+    }
+}
+
+type Docs = HashMap<u64, Arc<[Arc<About>]>>;
+
+/// A line of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    file: String,
+    offset: u64,
+    length: u64,
+    class: String,
+    ident: String,
+}
+
+/// The segments in force; None when there is no index with a head.
+fn segments(dir: &Path) -> io::Result<Option<Vec<Line>>> {
+    let mut text = Vec::new();
+    match File::open(dir.join(crate::vsm::INDEX_NAME)) {
+        Ok(file) => file.take(INDEX_BYTES).read_to_end(&mut text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(index(&String::from_utf8_lossy(&text)))
+}
+
+fn index(text: &str) -> Option<Vec<Line>> {
+    // A line without its end is still being written.
+    let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let mut head = lines.next()?.strip_prefix("# ")?.split(' ');
+    head.next()?.parse::<u64>().ok()?;
+    head.next()?.parse::<u64>().ok()?;
+    let mut live: Vec<Option<Line>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for line in lines {
+        let Some((sign, rest)) = line.split_once(' ') else { continue };
+        match (sign, places.get(rest)) {
+            ("+", None) if live.len() < SEGMENTS => {
+                if let Some(parsed) = line_of(rest) {
+                    places.insert(rest, live.len());
+                    live.push(Some(parsed));
+                }
+            }
+            ("-", Some(&at)) => {
+                live[at] = None;
+                places.remove(rest);
+            }
+            _ => {}
+        }
+    }
+    Some(live.into_iter().flatten().collect())
+}
+
+/// `<file> <offset> <length> <class> <ident>`; the last two may be missing.
+fn line_of(text: &str) -> Option<Line> {
+    let mut words = text.split_ascii_whitespace();
+    let file = words.next()?;
+    // Segments are files of their directory; nothing else is opened.
+    if file.contains('/') || file.starts_with("..") {
+        return None;
+    }
+    Some(Line {
+        file: file.to_owned(),
+        offset: words.next()?.parse().ok()?,
+        length: words.next()?.parse().ok()?,
+        class: words.next().unwrap_or_default().to_owned(),
+        ident: words.next().unwrap_or_default().to_owned(),
+    })
+}
+
+fn load(dir: &Path, line: &Line) -> Option<Vec<u8>> {
+    let mut file = File::open(dir.join(&line.file)).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    file.seek(SeekFrom::Start(line.offset)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(line.length.min(SEGMENT_BYTES)).read_to_end(&mut bytes).ok()?;
+    (bytes.len() >= HEAD).then_some(bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+fn doc_id(bytes: &[u8]) -> Option<u64> {
+    u64_at(bytes, 16)
+}
+
+fn body(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.get(usize::try_from(u64_at(bytes, 8)?).ok()?..)
+}
+
+/// The counters that a document describes; what it says badly of one leaves that one out.
+fn parse(bytes: &[u8]) -> Option<Arc<[Arc<About>]>> {
+    if u32_at(bytes, 0) != Some(READY) {
+        return None;
+    }
+    let text = body(bytes)?.split(|b| *b == 0).next()?;
+    let doc: Value = serde_json::from_slice(text).ok()?;
+    Some(doc.get("elem")?.as_object()?.values().filter_map(about).map(Arc::new).collect())
+}
+
+fn about(member: &Value) -> Option<About> {
+    let text = |key: &str| member.get(key).and_then(Value::as_str);
+    if text("ctype")? != "uint64_t" {
+        return None;
+    }
+    let kind = match text("type")? {
+        "counter" => Kind::Counter,
+        "gauge" => Kind::Gauge,
+        "bitmap" => Kind::Bitmap,
+        _ => return None,
+    };
+    let level = match text("level")? {
+        "info" => Level::Info,
+        "diag" => Level::Diag,
+        _ => Level::Debug,
+    };
+    let format = match text("format")? {
+        "bytes" => Format::Bytes,
+        "bitmap" => Format::Bitmap,
+        "duration" => Format::Duration,
+        _ => Format::Integer,
+    };
+    Some(About {
+        name: text("name")?.to_owned(),
+        kind,
+        level,
+        format,
+        oneliner: text("oneliner").unwrap_or_default().to_owned(),
+        docs: text("docs").unwrap_or_default().to_owned(),
+        index: usize::try_from(member.get("index")?.as_u64()?).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

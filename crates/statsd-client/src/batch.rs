@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Samples as statsd lines, packed into datagrams.
+
+/// Payload that passes an Ethernet path without fragments, IPv6 header included.
+pub const DATAGRAM_BYTES: usize = 1432;
+
+/// The most bytes that a batch holds; beyond that samples are dropped and counted.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// Digits of the longest number: a sign, 17 digits, a point, an exponent.
+const NUMBER_BYTES: usize = 32;
+
+/// Samples waiting to be sent together, as the datagrams they will travel in.
+///
+/// A name's bytes that would break the line (`:`, `|`, `@`, `#`, control characters, space) become `_`.
+#[derive(Debug)]
+pub struct Batch {
+    prefix: Vec<u8>,
+    suffix: Vec<u8>,
+    limit: usize,
+    bytes: Vec<u8>,
+    /// Ends of the datagrams that are full.
+    ends: Vec<usize>,
+    dropped: u64,
+}
+
+impl Batch {
+    /// An empty batch. `prefix` and `suffix` are put around each name as they are; datagrams have at most `limit`
+    /// bytes (at least 64).
+    pub fn new(prefix: &str, suffix: &str, limit: usize) -> Batch {
+        let (prefix, suffix) = (cleaned(prefix.as_bytes()), cleaned(suffix.as_bytes()));
+        Batch { prefix, suffix, limit: limit.max(64), bytes: Vec::new(), ends: Vec::new(), dropped: 0 }
+    }
+
+    /// Adds `n` to a counter.
+    pub fn count(&mut self, name: &[u8], n: i64) {
+        self.line(name, b"c", |out| write(out, format_args!("{n}")));
+    }
+
+    /// Adds `n` to a counter, which stands for `n / rate` events: 1 in `1 / rate` was looked at. A rate outside
+    /// `0 < rate <= 1` counts as 1.
+    pub fn count_sampled(&mut self, name: &[u8], n: i64, rate: f64) {
+        if rate > 0.0 && rate < 1.0 {
+            let mut kind = Vec::with_capacity(NUMBER_BYTES);
+            write(&mut kind, format_args!("c|@{rate}"));
+            self.line(name, &kind, |out| write(out, format_args!("{n}")));
+        } else {
+            self.count(name, n);
+        }
+    }
+
+    /// One duration, in milliseconds. What no timer can hold (negative, not a number) is dropped.
+    pub fn timing(&mut self, name: &[u8], milliseconds: f64) {
+        if !milliseconds.is_finite() || milliseconds < 0.0 {
+            self.dropped += 1;
+            return;
+        }
+        self.line(name, b"ms", |out| write(out, format_args!("{milliseconds}")));
+    }
+
+    /// Sets a gauge. A negative value is sent as 0 and then as a change, because a sign means a change.
+    pub fn gauge(&mut self, name: &[u8], value: f64) {
+        if !value.is_finite() {
+            self.dropped += 1;
+            return;
+        }
+        if value < 0.0 {
+            self.line(name, b"g", |out| out.push(b'0'));
+        }
+        self.line(name, b"g", |out| write(out, format_args!("{value}")));
+    }
+
+    /// Changes a gauge by `by`.
+    pub fn gauge_change(&mut self, name: &[u8], by: f64) {
+        if !by.is_finite() {
+            self.dropped += 1;
+            return;
+        }
+        self.line(name, b"g", |out| write(out, format_args!("{by:+}")));
+    }
+
+    /// Adds a member to a set.
+    pub fn set(&mut self, name: &[u8], member: &[u8]) {
+        self.line(name, b"s", |out| clean_into(out, member));
+    }
+
+    /// The datagrams, in order.
+    pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = self.ends.iter().copied().chain(std::iter::once(self.bytes.len()));
+        let mut start = 0;
+        ends.filter_map(move |end| {
+            let datagram = &self.bytes[start..end];
+            start = end;
+            (!datagram.is_empty()).then(|| datagram.strip_suffix(b"\n").unwrap_or(datagram))
+        })
+    }
+
+    /// Forgets the samples; memory is kept for the next ones.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// True without samples.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// How many samples were dropped since the last call: too long for a datagram, too many, not a number.
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    fn line(&mut self, name: &[u8], kind: &[u8], value: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&self.prefix);
+        clean_into(&mut self.bytes, name);
+        self.bytes.extend_from_slice(&self.suffix);
+        self.bytes.push(b':');
+        value(&mut self.bytes);
+        self.bytes.push(b'|');
+        self.bytes.extend_from_slice(kind);
+        self.bytes.push(b'\n');
+        let datagram = self.ends.last().copied().unwrap_or(0);
+        // The newline at a datagram's end isn't sent.
+        if self.bytes.len() - start > self.limit + 1 || self.bytes.len() > BATCH_BYTES {
+            self.bytes.truncate(start);
+            self.dropped += 1;
+        } else if self.bytes.len() - datagram > self.limit + 1 {
+            self.ends.push(start);
+        }
+    }
+}
+
+fn write(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    out.write_fmt(text).expect("a vector takes every byte");
+}
+
+fn cleaned(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    clean_into(&mut out, text);
+    out
+}
+
+fn clean_into(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend(text.iter().map(|&b| if b <= b' ' || b == 0x7f || b":|@#".contains(&b) { b'_' } else { b }));
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(fill: impl FnOnce(&mut Batch), lines: &str) {
+        let mut batch = Batch::new("p.", "", DATAGRAM_BYTES);
+        fill(&mut batch);
+        let sent: Vec<_> = batch.datagrams().map(|d| String::from_utf8_lossy(d).into_owned()).collect();
+        assert_eq!(sent.join("\n"), lines);
+    }
+
+    #[test]
+    fn each_kind_is_a_line() {
+        check(|b| b.count(b"a", 1), "p.a:1|c");
+        check(|b| b.count(b"a", -3), "p.a:-3|c");
+        check(|b| b.count_sampled(b"a", 1, 0.1), "p.a:1|c|@0.1");
+        check(|b| b.count_sampled(b"a", 1, 1.0), "p.a:1|c");
+        check(|b| b.count_sampled(b"a", 1, f64::NAN), "p.a:1|c");
+        check(|b| b.timing(b"a", 12.5), "p.a:12.5|ms");
+        check(|b| b.gauge(b"a", 7.0), "p.a:7|g");
+        check(|b| b.gauge(b"a", -7.0), "p.a:0|g\np.a:-7|g");
+        check(|b| b.gauge_change(b"a", 7.0), "p.a:+7|g");
+        check(|b| b.gauge_change(b"a", -7.0), "p.a:-7|g");
+        check(|b| b.set(b"a", b"u:1|x"), "p.a:u_1_x|s");
+    }
+
+    #[test]
+    fn what_no_line_can_say_is_dropped_and_counted() {
+        let mut batch = Batch::new("", "", 64);
+        batch.timing(b"a", -1.0);
+        batch.timing(b"a", f64::NAN);
+        batch.gauge(b"a", f64::INFINITY);
+        batch.count(&[b'k'; 64], 1);
+        assert!(batch.is_empty());
+        assert_eq!(batch.take_dropped(), 4);
+        assert_eq!(batch.take_dropped(), 0);
+    }
+
+    #[test]
+    fn a_full_datagram_begins_another() {
+        let mut batch = Batch::new("", "", 64);
+        (0..20).for_each(|n| batch.count(b"name.of.it", n));
+        let sizes: Vec<_> = batch.datagrams().map(<[u8]>::len).collect();
+        assert!(sizes.len() > 1 && sizes.iter().all(|n| *n <= 64), "{sizes:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn datagrams_keep_their_limit_and_hold_whole_lines(
+            names in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..200),
+            limit in 0usize..300,
+        ) {
+            let mut batch = Batch::new("x", "y", limit);
+            names.iter().for_each(|name| batch.count(name, 1));
+            let mut lines = 0;
+            for datagram in batch.datagrams() {
+                prop_assert!(datagram.len() <= limit.max(64));
+                for line in datagram.split(|b| *b == b'\n') {
+                    prop_assert!(line.ends_with(b"y:1|c") && line.starts_with(b"x"));
+                    lines += 1;
+                }
+            }
+            prop_assert_eq!(lines + batch.take_dropped() as usize, names.len());
+        }
+    }
+}
