@@ -2,6 +2,7 @@
 //! The body on its way from the backend through the filters into storage.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 
 use cache::{FetchFailed, Flags};
 use filters::{
@@ -309,7 +310,11 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
-        let done = self.busy().append(data);
+        let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
+            0 => data.len(),
+            piece => piece,
+        };
+        let done = data.chunks(piece).try_for_each(|piece| self.busy().append(piece));
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");
