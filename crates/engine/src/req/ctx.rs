@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use base::{Clock, Real};
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::BackendRef;
@@ -139,6 +140,9 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
+        if let Some(data) = data {
+            self.req.log.put(Tag::Hash, data);
+        }
         self.req.hasher.add(data);
     }
 
@@ -169,6 +173,27 @@ impl Ctx for ReqCtx<'_> {
                 Err(Failure::new("std.rollback() must be called with req on the client side"))
             }
         }
+    }
+
+    fn random(&mut self) -> f64 {
+        self.req.engine().random.next()
+    }
+
+    fn late_100_continue(&mut self, late: bool) {
+        self.req.late_continue = late;
+    }
+
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+        self.req.sess.tos.set(Some(tos as u32));
+        Ok(())
+    }
+
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        self.req.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
