@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 
 use ::backend::Backends;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -109,6 +109,7 @@ impl Worker {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             bgfetches: AtomicI64::new(0),
+            fragfetch: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
             clock_offset: Default::default(),

@@ -47,10 +47,17 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             worker.engine.random.seed(arg(0).parse().unwrap_or(1));
             Reply::ok("")
         }
+        "debug.fragfetch" => fragfetch(worker, &arg(0)),
         "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
         other => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
     }
+}
+
+fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
+    let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
+    worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    Reply::ok("")
 }
 
 fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {

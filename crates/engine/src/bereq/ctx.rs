@@ -223,7 +223,8 @@ impl Ctx for Bereq {
 impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
-        self.engine.mono_of(self.log.last()).since(self.times.t_origin)
+        // Two readings of the clocks differ by a little; an object from the future would never be stale.
+        self.engine.mono_of(self.log.last()).since(self.times.t_origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
