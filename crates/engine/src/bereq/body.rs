@@ -412,7 +412,7 @@ impl Bereq {
             // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
             rt::yield_now().await;
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
-                return self.end_body(&Chain::new());
+                return self.end_body();
             }
             match reader.next().await {
                 Ok(None) => break,
