@@ -67,6 +67,8 @@ pub struct Worker {
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
     pub accepting: AtomicBool,
+    /// The serving threads, for the watchdog and the drain.
+    pub seats: Mutex<Vec<crate::watchdog::Seat>>,
 }
 
 impl Worker {
@@ -126,6 +128,7 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
+            seats: Mutex::default(),
             start,
         }))
     }
