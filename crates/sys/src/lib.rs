@@ -17,4 +17,5 @@ pub mod process;
 pub mod signal;
 pub mod sock;
 pub mod syslog;
+pub mod udp;
 pub mod user;
