@@ -12,9 +12,10 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use storage::Buf;
+use storage::{Buf, Store};
 
 use crate::transport::{BodyError, BodyState, Transport};
 
@@ -41,6 +42,7 @@ struct Inner {
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
+    store: Option<Arc<Store>>,
     received: u64,
     reader: Option<Waker>,
     pump: Option<Waker>,
@@ -76,6 +78,7 @@ impl ReqBody {
             cached: Vec::new(),
             cached_bytes: 0,
             limit: 0,
+            store: None,
             received: 0,
             reader: None,
             pump: None,
@@ -130,8 +133,8 @@ impl ReqBody {
         }
     }
 
-    /// Starts keeping the whole body, at most `limit` bytes (`std.cache_req_body`).
-    pub fn keep(&self, limit: u64) {
+    /// Starts keeping the whole body in `store`, at most `limit` bytes (`std.cache_req_body`).
+    pub fn keep(&self, limit: u64, store: &Arc<Store>) {
         let mut inner = self.0.borrow_mut();
         if inner.state == State::Unread {
             inner.state = if inner.len.is_some_and(|len| len > limit) {
@@ -140,6 +143,7 @@ impl ReqBody {
                 State::Caching
             };
             inner.limit = limit;
+            inner.store = Some(store.clone());
             wake(&mut inner.pump);
         }
     }
@@ -217,11 +221,13 @@ impl ReqBody {
             (Ok(None), _) => inner.state = State::Spent,
             (Ok(Some(piece)), State::Caching) => {
                 inner.cached_bytes += piece.len() as u64;
-                if inner.cached_bytes > inner.limit {
-                    inner.cached.clear();
-                    inner.state = State::Failed(BodyError::TooLarge);
-                } else {
-                    inner.cached.push(piece);
+                let fits = inner.cached_bytes <= inner.limit;
+                match inner.store.as_ref().filter(|_| fits).and_then(|store| store.block(&[&piece]).ok()) {
+                    Some(kept) => inner.cached.push(kept),
+                    None => {
+                        inner.cached.clear();
+                        inner.state = State::Failed(BodyError::TooLarge);
+                    }
                 }
             }
             (Ok(Some(piece)), _) => {

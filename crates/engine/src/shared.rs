@@ -2,7 +2,7 @@
 //! What all transactions of a worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -55,6 +55,8 @@ pub struct Engine {
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
+    /// `debug.fragfetch`: most bytes of a body taken from a backend at once; 0 for no such limit.
+    pub fragfetch: AtomicUsize,
     /// The bits of what [`Engine::mono_of`] takes off a wall-clock time; 0 at first.
     pub clock_offset: AtomicU64,
 }

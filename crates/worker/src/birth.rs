@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
 use ::backend::Backends;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -67,6 +67,8 @@ pub struct Worker {
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
     pub accepting: AtomicBool,
+    /// `debug.shutdown.delay`
+    pub shutdown_delay_ms: AtomicU64,
 }
 
 impl Worker {
@@ -112,6 +114,7 @@ impl Worker {
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
             clock_offset: Default::default(),
+            fragfetch: Default::default(),
         });
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
@@ -125,6 +128,7 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
+            shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))
     }

@@ -38,7 +38,8 @@ pub fn main(args: &[String]) -> i32 {
         }
     };
     eprintln!("Child starts");
-    if !send(&socket, &worker, &Reply::ok("")) {
+    // The greeting answers nothing, so it isn't logged as an answer.
+    if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
         return 0;
     }
     housekeeping::start(&worker);
@@ -92,5 +93,6 @@ fn drain(worker: &Worker) {
     while engine.sessions.load(Ordering::Relaxed) > 0 && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    std::thread::sleep(std::time::Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     eprintln!("Child dies");
 }
