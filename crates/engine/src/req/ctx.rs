@@ -95,7 +95,13 @@ impl Ctx for ReqCtx<'_> {
                 Value::Backend(director) => req.backend_hint = director,
                 other => return Err(vars::wrong(&other)),
             },
-            Var::ReqEsi | Var::RespDoEsi => req.disable_esi = !vars::boolean(&value)?,
+            // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
+            Var::ReqEsi if req.esi_level > 0 => {}
+            Var::ReqEsi => req.disable_esi = !vars::boolean(&value)?,
+            Var::RespDoEsi => {
+                req.filters_open("resp.do_esi")?;
+                req.disable_esi = !vars::boolean(&value)?;
+            }
             Var::ReqGrace => req.max_grace = Some(vars::seconds(&value)?),
             Var::ReqTtl => req.max_ttl = Some(vars::seconds(&value)?),
             Var::ReqHashAlwaysMiss => req.hash_always_miss = vars::boolean(&value)?,
@@ -249,6 +255,14 @@ impl ReqCtx<'_> {
 }
 
 impl Req {
+    /// Whether the default of `resp.filters` still counts.
+    fn filters_open(&self, variable: &str) -> Result<(), Failure> {
+        match &self.filters {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(format!("resp.filters are already fixed, {variable} is undefined"))),
+        }
+    }
+
     /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
         let obj = self.obj.as_ref()?;

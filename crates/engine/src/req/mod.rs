@@ -261,6 +261,7 @@ impl Req {
 
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
+        self.body.give_up();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
             main.s_req_hdrbytes.add(acct.req_head);
@@ -409,6 +410,7 @@ impl Req {
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.error = (0, None);
+        self.filters = None;
         Step::Recv
     }
 
@@ -437,6 +439,13 @@ impl Req {
         if REQ.append(&mut self.head, &mut self.log, name, value).is_err() {
             self.engine().main.losthdr.inc();
         }
+    }
+}
+
+impl Drop for Req {
+    fn drop(&mut self) {
+        // A fetch that lends the body must not wait for a client that has gone.
+        self.body.give_up();
     }
 }
 
