@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 use ::backend::Backends;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -69,6 +69,8 @@ pub struct Worker {
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// `debug.shutdown.delay`
+    pub shutdown_delay_ms: AtomicU64,
 }
 
 impl Worker {
@@ -115,6 +117,7 @@ impl Worker {
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
             clock_offset: Default::default(),
+            fragfetch: Default::default(),
         });
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
@@ -129,6 +132,7 @@ impl Worker {
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
+            shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))
     }
