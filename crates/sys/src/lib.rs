@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod daemon;
 pub mod fd;
 pub mod limits;
+pub mod localtime;
 pub mod map;
 pub mod pidfile;
 pub mod process;
