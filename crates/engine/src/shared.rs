@@ -57,8 +57,6 @@ pub struct Engine {
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
-    /// `debug.fragfetch`: most bytes of a body taken from a backend at once; 0 for no such limit.
-    pub fragfetch: AtomicUsize,
     /// The bits of what [`Engine::mono_of`] takes off a wall-clock time; 0 at first.
     pub clock_offset: AtomicU64,
 }

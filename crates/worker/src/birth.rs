@@ -117,7 +117,6 @@ impl Worker {
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
             clock_offset: Default::default(),
-            fragfetch: Default::default(),
         });
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });

@@ -50,10 +50,6 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "debug.fragfetch" => fragfetch(worker, &arg(0)),
         "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
-        "debug.fragfetch" => {
-            worker.engine.fragfetch.store(arg(0).parse().unwrap_or(0), Ordering::Relaxed);
-            Reply::ok("")
-        }
         "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
                 worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);

@@ -259,12 +259,7 @@ impl Bereq {
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
                 return Err(Broken::Unwanted);
             }
-            let most = self.engine.fragfetch.load(Ordering::Relaxed);
-            if most > 0 && link.input.is_empty() {
-                link.input = Vec::with_capacity(most);
-            } else {
-                link.input.reserve(READ_BYTES);
-            }
+            link.input.reserve(READ_BYTES);
             match link.conn.stream().read_buf(&mut link.input, deadline(between)).await {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
