@@ -121,6 +121,7 @@ impl Manager {
     /// What hangs on parameters, after one was set.
     pub(crate) fn params_changed(&mut self) {
         self.worker.patience = self.params.cli_timeout;
+        self.worker.grace = self.params.shutdown_grace;
         report::set_syslog(!self.debug(DebugBit::VtcMode));
     }
 

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 use ::backend::Backends;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -67,6 +67,10 @@ pub struct Worker {
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
     pub accepting: AtomicBool,
+    /// The serving threads, for the watchdog and the drain.
+    pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// `debug.shutdown.delay`
+    pub shutdown_delay_ms: AtomicU64,
 }
 
 impl Worker {
@@ -109,6 +113,7 @@ impl Worker {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             bgfetches: AtomicI64::new(0),
+            fragfetch: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
             clock_offset: Default::default(),
@@ -125,6 +130,8 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
+            seats: Mutex::default(),
+            shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))
     }
