@@ -16,7 +16,6 @@ const LATER: &[(&str, &str)] = &[
     ("varnishhist", "hist"),
     ("varnishadm", "adm"),
     ("varnishtest", "test"),
-    ("", "vcl"),
     ("", "statsd"),
 ];
 
@@ -25,6 +24,7 @@ Usage: lacquer <command> [options]
 
   serve      the accelerator, with varnishd's options (serve -? lists them)
   demo       a built-in origin behind the cache, to see it at work
+  vcl        checks VCL files, shows what they compile to
   help       this text
   --version  who this is
 
@@ -53,6 +53,7 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0
