@@ -20,6 +20,8 @@ use crate::transport::{BodyError, BodyState, Transport};
 
 /// How many bytes may wait between client and origin.
 const AHEAD: usize = 64 * 1024;
+/// Pieces shorter than this are gathered, so that a body in chunks of one byte costs no more memory than its bytes.
+const PIECE: usize = 16 * 1024;
 
 /// Where the body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ struct Inner {
     state: State,
     len: Option<u64>,
     pieces: VecDeque<Buf>,
+    /// Short pieces, gathered: what follows the last of `pieces`, or of `cached`.
+    open: Vec<u8>,
     waiting: usize,
     cached: Vec<Buf>,
     cached_bytes: u64,
@@ -72,6 +76,7 @@ impl ReqBody {
             state,
             len,
             pieces: VecDeque::new(),
+            open: Vec::new(),
             waiting: 0,
             cached: Vec::new(),
             cached_bytes: 0,
@@ -160,6 +165,10 @@ impl ReqBody {
     /// The next piece for the fetch that it is lent to; `None` at its end.
     pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
         let mut inner = self.0.borrow_mut();
+        if inner.pieces.is_empty() && !inner.open.is_empty() {
+            let gathered = std::mem::take(&mut inner.open);
+            inner.pieces.push_back(Buf::unaccounted(gathered));
+        }
         if let Some(piece) = inner.pieces.pop_front() {
             inner.waiting -= piece.len();
             wake(&mut inner.pump);
@@ -213,24 +222,42 @@ impl ReqBody {
         let inner = &mut *inner;
         match (piece, inner.state) {
             (Err(error), _) => inner.state = State::Failed(error),
-            (Ok(None), State::Caching) => inner.state = State::Cached,
+            (Ok(None), State::Caching) => {
+                let gathered = std::mem::take(&mut inner.open);
+                if !gathered.is_empty() {
+                    inner.cached.push(Buf::unaccounted(gathered));
+                }
+                inner.state = State::Cached;
+            }
             (Ok(None), _) => inner.state = State::Spent,
             (Ok(Some(piece)), State::Caching) => {
                 inner.cached_bytes += piece.len() as u64;
                 if inner.cached_bytes > inner.limit {
                     inner.cached.clear();
+                    inner.open = Vec::new();
                     inner.state = State::Failed(BodyError::TooLarge);
                 } else {
-                    inner.cached.push(piece);
+                    gather(&mut inner.open, piece, |piece| inner.cached.push(piece));
                 }
             }
             (Ok(Some(piece)), _) => {
                 inner.received += piece.len() as u64;
                 inner.waiting += piece.len();
-                inner.pieces.push_back(piece);
+                gather(&mut inner.open, piece, |piece| inner.pieces.push_back(piece));
             }
         }
         wake(&mut inner.reader);
+    }
+}
+
+/// Adds a piece behind what is `open`; hands on what is long enough.
+fn gather(open: &mut Vec<u8>, piece: Buf, mut keep: impl FnMut(Buf)) {
+    if open.is_empty() && piece.len() >= PIECE {
+        return keep(piece);
+    }
+    open.extend_from_slice(&piece);
+    if open.len() >= PIECE {
+        keep(Buf::unaccounted(std::mem::take(open)));
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Real;
+use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
 use net::{Address, IoError, Stream};
@@ -55,8 +56,9 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
         Ok(()) => requests(&mut h1).await,
         Err(close) => close,
     };
-    h1.finish();
     closed(&sess, close);
+    let is_sending = h1.expects_more();
+    h1.finish(is_sending).await;
 }
 
 fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, peer: Address, fd: i32) -> Rc<Sess> {
@@ -82,6 +84,8 @@ fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, pee
         server: Cell::new(local),
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
+        peer_ids: stream.peer_ids(),
+        tos: Cell::new(None),
     })
 }
 
@@ -118,9 +122,15 @@ async fn requests(h1: &mut H1) -> SessClose {
         let sess = h1.sess.clone();
         let mut req = Req::begin(&sess, arrived.t_first, arrived.t_req);
         let ran = run(h1, &mut req, &arrived).await;
+        if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
+            settle(h1, &mut req).await;
+        }
         req.finish(h1);
-        h1.end_request();
         engine::current::enter(base::Vxid::NONE, "");
+        let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
+        if ran.is_ok() && req.close.is_none() {
+            h1.end_request();
+        }
         if let Some(close) = ran.err().or(req.close) {
             let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
             return close;
@@ -132,6 +142,16 @@ async fn requests(h1: &mut H1) -> SessClose {
             let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
             return SessClose::RespClose;
         }
+    }
+}
+
+/// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
+async fn settle(h1: &mut H1, req: &mut Req) {
+    req.body.give_up();
+    match engine::Transport::body_state(h1) {
+        BodyState::None | BodyState::Done => {}
+        BodyState::Unread => req.discard_body(h1).await,
+        BodyState::Failed => req.close = Some(SessClose::RxBody),
     }
 }
 
@@ -203,6 +223,7 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
     let idle_since = Instant::now();
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
+    let mut first_at = idle_since;
     h1.compact();
     if !h1.input.is_empty() {
         t_first = Some(engine.clock.real());
@@ -218,11 +239,10 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
         }
         // Answers to pipelined requests go out before we wait for more.
         poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await.map_err(|_| SessClose::RemClose)?;
-        let mut patience = h1.sess.timeouts.get().idle;
+        let mut deadline = idle_since + h1.sess.timeouts.get().idle;
         if t_first.is_some() && !params.timeout_head.is_zero() {
-            patience = patience.min(params.timeout_head);
+            deadline = deadline.min(first_at + params.timeout_head);
         }
-        let deadline = idle_since + patience;
         if t_first.is_none() {
             // Nothing is allocated while the connection is idle.
             match rt::timeout_at(deadline, h1.stream().readable()).await {
@@ -238,9 +258,11 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
         h1.input = input;
         match read {
             Ok(0) | Err(IoError::Closed | IoError::Os(_)) => return Err(SessClose::RemClose),
-            Ok(_) => {
-                t_first.get_or_insert_with(|| engine.clock.real());
+            Ok(_) if t_first.is_none() => {
+                t_first = Some(engine.clock.real());
+                first_at = Instant::now();
             }
+            Ok(_) => {}
             Err(IoError::Timeout) => {
                 engine.main.head_timeout.inc();
                 return Err(SessClose::RxTimeout);

@@ -44,7 +44,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "debug.listen_address" => Reply::ok(addresses(worker)),
         "debug.xid" => xid(worker, request),
         "debug.srandom" => {
-            worker.engine.random.seed(arg(0).parse().unwrap_or(0));
+            worker.engine.random.seed(arg(0).parse().unwrap_or(1));
             Reply::ok("")
         }
         "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
@@ -80,7 +80,7 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
             if warm {
                 tell(&vcl, Event::Warm);
             }
-            Reply::ok("")
+            Reply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
         }
         Err(why) => Reply::new(Status::Cant, why),
     }
@@ -207,7 +207,7 @@ fn backend_list(worker: &Worker, request: &Request) -> Reply {
     };
     let found = backend::matching(pattern, &worker.vcls.active(), &all_directors(worker));
     let now = worker.engine.clock.real();
-    if request.wants_json() {
+    if flags.json {
         return Reply::ok(backend::list_json(&found, &words, flags, now));
     }
     let date = |time: Real| String::from_utf8_lossy(&message::date::format(time)).into_owned();

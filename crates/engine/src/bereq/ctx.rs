@@ -192,6 +192,14 @@ impl Ctx for Bereq {
         }
     }
 
+    fn random(&mut self) -> f64 {
+        self.engine.random.next()
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
     fn cache_req_body(&mut self, _limit: u64) -> Result<Wait<bool>, Failure> {
         Err(Failure::new("req.body can only be cached in vcl_recv{}"))
     }

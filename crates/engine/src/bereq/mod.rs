@@ -68,6 +68,8 @@ pub(crate) struct Link {
     pub input: Vec<u8>,
     pub used: usize,
     pub framing: http1::Framing,
+    /// Interim responses so far.
+    pub interim: u32,
     /// Why it can't go back to the pool.
     pub close: Option<&'static str>,
 }
@@ -80,6 +82,8 @@ pub(crate) enum BereqBody {
     Lent(ReqBody),
     /// Kept by `std.cache_req_body`.
     Kept(Rc<Vec<Buf>>),
+    /// It went out once and can't be had again.
+    Gone,
 }
 
 /// A fetch.

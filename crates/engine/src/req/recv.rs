@@ -147,7 +147,8 @@ impl Req {
         };
         self.rollback();
         self.log.putf(Tag::VclUse, format_args!("{} via {label}", vcl.name));
-        self.vcl = Some(vcl);
+        let before = self.vcl.replace(vcl);
+        self.vcl_first = self.vcl_first.take().or(before);
         Ok(())
     }
 
