@@ -21,7 +21,6 @@ const LATER: &[(&str, &str)] = &[
     ("varnishhist", "hist"),
     ("varnishadm", "adm"),
     ("varnishtest", "test"),
-    ("", "vcl"),
     ("", "statsd"),
 ];
 
@@ -32,6 +31,7 @@ Usage: lacquer <command> [options]
   demo       a built-in origin behind the cache, to see it at work
   log        show the log, as varnishlog does
   ncsa       a line per request, as varnishncsa does
+  vcl        checks VCL files, shows what they compile to
   help       this text
   --version  who this is
 
@@ -61,6 +61,7 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0
