@@ -19,6 +19,9 @@ use crate::birth::Worker;
 const ACCEPT_BATCH: usize = 16;
 /// How long accept rests when the process is out of descriptors.
 const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
+/// Stack of a thread that serves: fragments of pages nest (`engine` has the deepest nesting). What is never used costs
+/// nothing.
+const STACK_BYTES: usize = 8 << 20;
 
 /// A listening socket from the manager.
 pub struct Socket {
@@ -65,7 +68,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     }
     for (number, share) in shares.into_iter().enumerate() {
         let (worker, name) = (worker.clone(), format!("lacquer-{number}"));
-        let thread = std::thread::Builder::new().name(name.clone());
+        let thread = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
         let spawned = thread.spawn(move || {
             if let Err(error) = rt::run(serve(worker, share)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
