@@ -176,7 +176,7 @@ def prepared(tree, to):
 def plain_body(response):
     """The body unpacked, without transaction numbers and times."""
     body = response.body
-    if (response.get("Content-Encoding") or "").lower() in ("gzip", "x-gzip") and response.status == 200 and body:
+    if (response.get("Content-Encoding") or "").lower() in ("gzip", "x-gzip") and response.status != 206 and body:
         try:
             body = gzip.decompress(body)
         except (OSError, EOFError, zlib.error) as e:

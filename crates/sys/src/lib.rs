@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod extent;
 pub mod fd;
 pub mod limits;
+pub mod localtime;
 pub mod map;
 pub mod pidfile;
 pub mod process;

@@ -49,6 +49,8 @@ pub struct Options {
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
     pub keep_sources: bool,
+    /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
+    pub optimise: bool,
 }
 
 impl Default for Options {
@@ -63,6 +65,7 @@ impl Default for Options {
             check_regex: None,
             builtin: None,
             keep_sources: true,
+            optimise: true,
         }
     }
 }

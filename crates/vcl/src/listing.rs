@@ -7,6 +7,17 @@ use crate::program::{Op, Program};
 
 /// The whole program, subroutine by subroutine.
 pub fn listing(program: &Program) -> String {
+    let mut out = declarations(program);
+    for (n, sub) in program.subs.iter().enumerate() {
+        let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
+        let _ = writeln!(out, "\nsub {}:", sub.name);
+        subroutine(program, sub.entry as usize..end, &mut out);
+    }
+    out
+}
+
+/// What the program declares, without its subroutines.
+pub fn declarations(program: &Program) -> String {
     let mut out = format!("# VCL {}.{}\n", program.syntax / 10, program.syntax % 10);
     for (n, source) in program.sources.iter().enumerate() {
         let _ = writeln!(out, "# source {n}: {} ({} bytes)", source.name, source.text.len());
@@ -19,11 +30,6 @@ pub fn listing(program: &Program) -> String {
     }
     for acl in &program.acls {
         let _ = writeln!(out, "acl {} ({} entries)", acl.name, acl.entries.len());
-    }
-    for (n, sub) in program.subs.iter().enumerate() {
-        let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
-        let _ = writeln!(out, "\nsub {}:", sub.name);
-        subroutine(program, sub.entry as usize..end, &mut out);
     }
     out
 }

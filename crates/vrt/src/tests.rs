@@ -2,6 +2,7 @@
 //! Compiled VCL over a transaction of its own: what it returns, does and logs.
 
 mod programs;
+mod speed;
 mod world;
 
 use tables::vclvars::{HeadId, Method};
@@ -218,7 +219,7 @@ fn synthetic_bodies() {
          synthetic(\"c\"); set resp.body += :ZA==:; return (deliver); }",
     );
     assert_eq!(world.run(Method::Synth), "Deliver");
-    assert_eq!(world.ctx.body, b"cd");
+    assert_eq!(world.ctx.body, b"a200bcd");
 }
 
 #[test]

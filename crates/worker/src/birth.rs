@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 use ::backend::Backends;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -69,6 +69,8 @@ pub struct Worker {
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// `debug.shutdown.delay`
+    pub shutdown_delay_ms: AtomicU64,
 }
 
 impl Worker {
@@ -129,6 +131,7 @@ impl Worker {
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
+            shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))
     }

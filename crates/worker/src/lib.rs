@@ -52,7 +52,8 @@ pub fn main(args: &[String]) -> i32 {
         }
     };
     eprintln!("Child starts");
-    if !send(&socket, &worker, &Reply::ok("")) {
+    // The greeting answers nothing, so it isn't logged as an answer.
+    if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
         return 0;
     }
     housekeeping::start(&worker);
@@ -125,5 +126,6 @@ fn drain(worker: &Worker) {
     while is_busy() && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    std::thread::sleep(std::time::Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     eprintln!("Child dies");
 }

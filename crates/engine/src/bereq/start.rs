@@ -90,12 +90,13 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         between_bytes_timeout: None,
         t_resp: engine.clock.real(),
         times: Times::default(),
+        origin: engine.clock.real(),
         do_esi: false,
         do_gzip: false,
         do_gunzip: false,
         do_stream: true,
         was_304: false,
-        storage: req.storage.clone(),
+        storage: None,
         filters: None,
         retries: 0,
         error: (0, None),
@@ -136,15 +137,21 @@ impl Bereq {
     fn make_head(&mut self, req: &Req, mode: Mode) {
         let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
-        let head = &mut self.original;
+        let (head, log) = (&mut self.original, &mut self.log);
+        BEREQ.log_request(head, log);
         if mode != Mode::Pass {
-            lost |= head.set_method("GET").is_err();
-            // In its place when it says so already: with gzip support it says nothing else.
-            if self.params.http_gzip_support && head.get(names::ACCEPT_ENCODING) != Some(b"gzip") {
-                lost |= head.set(names::ACCEPT_ENCODING, "gzip").is_err();
+            if head.method() != b"GET" {
+                lost |= head.set_method("GET").is_err();
+                log.put(Tag::BereqMethod, b"GET");
+            }
+            if self.params.http_gzip_support {
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
             }
         }
-        lost |= head.set_proto("HTTP/1.1").is_err();
+        if head.proto() != b"HTTP/1.1" {
+            lost |= head.set_proto("HTTP/1.1").is_err();
+            log.put(Tag::BereqProtocol, b"HTTP/1.1");
+        }
         match &self.body {
             BereqBody::Lent(_) => {}
             BereqBody::Kept(pieces) => {
@@ -166,17 +173,16 @@ impl Bereq {
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
             if let Some(date) = stored.get(names::LAST_MODIFIED) {
-                lost |= head.append(names::IF_MODIFIED_SINCE, date).is_err();
+                lost |= BEREQ.append(head, log, names::IF_MODIFIED_SINCE, &[date]).is_err();
             }
             if let Some(tag) = stored.get(names::ETAG) {
-                lost |= head.append(names::IF_NONE_MATCH, tag).is_err();
+                lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
             }
         }
         if lost {
             self.engine.main.losthdr.inc();
         }
         self.head.copy_from(&self.original);
-        BEREQ.log_request(&self.head, &mut self.log);
     }
 }
 

@@ -409,7 +409,7 @@ impl Req {
         self.log.reset(next, Marker::Client);
         self.log.putf(Tag::Begin, format_args!("req {} restart", self.vxid));
         self.vxid = next;
-        self.log.set_start(start);
+        self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.error = (0, None);
         self.filters = None;
