@@ -104,6 +104,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         made_body: Vec::new(),
         task: Privates::default(),
         acct: Acct::default(),
+        counted: Acct::default(),
         engine,
     };
     bereq.make_head(req, mode);
