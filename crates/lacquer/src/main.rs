@@ -11,10 +11,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type ToolMain = fn(&str, &[String]) -> i32;
 
 /// Tools for operators: the name, the command.
-const TOOLS: &[(&str, &str, ToolMain)] = &[
-    ("varnishlog", "log", lacquer_log::main),
-    ("varnishncsa", "ncsa", lacquer_ncsa::main),
-];
+const TOOLS: &[(&str, &str, ToolMain)] =
+    &[("varnishlog", "log", lacquer_log::main), ("varnishncsa", "ncsa", lacquer_ncsa::main)];
 
 /// Programs that will be part of this binary and aren't yet: the name, the command.
 const LATER: &[(&str, &str)] = &[
