@@ -160,6 +160,12 @@ impl Ctx for Bereq {
         // The compiler allows it in vcl_hash only.
     }
 
+    fn pass_for(&mut self, seconds: f64) {
+        (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
+        let origin = self.engine.real_of(self.times.t_origin).0;
+        self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
+    }
+
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
         self.engine.ban(spec)
     }

@@ -135,29 +135,36 @@ impl Bereq {
     fn make_head(&mut self, req: &Req, mode: Mode) {
         let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
-        let head = &mut self.original;
+        BEREQ.log_request(&self.original, &mut self.log);
+        let (head, log) = (&mut self.original, &mut self.log);
         if mode != Mode::Pass {
-            lost |= head.set_method("GET").is_err();
+            if head.method() != b"GET" {
+                lost |= head.set_method("GET").is_err();
+                log.put(Tag::BereqMethod, head.method());
+            }
             // In its place when it says so already: with gzip support it says nothing else.
             if self.params.http_gzip_support && head.get(names::ACCEPT_ENCODING) != Some(b"gzip") {
-                lost |= head.set(names::ACCEPT_ENCODING, "gzip").is_err();
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
             }
         }
-        lost |= head.set_proto("HTTP/1.1").is_err();
+        if head.proto() != b"HTTP/1.1" {
+            lost |= head.set_proto("HTTP/1.1").is_err();
+            log.put(Tag::BereqProtocol, head.proto());
+        }
         match &self.body {
             BereqBody::Lent(_) => {}
             BereqBody::Kept(pieces) => {
                 let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-                lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
+                lost |= BEREQ.force(head, log, names::CONTENT_LENGTH, bytes.to_string().as_bytes()).is_err();
             }
             // A body that is gone, or that a miss doesn't send, mustn't be announced.
             BereqBody::Gone => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None if mode != Mode::Pass || req.body.exists() => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None => {}
         }
@@ -165,17 +172,16 @@ impl Bereq {
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
             if let Some(date) = stored.get(names::LAST_MODIFIED) {
-                lost |= head.append(names::IF_MODIFIED_SINCE, date).is_err();
+                lost |= BEREQ.append(head, log, names::IF_MODIFIED_SINCE, &[date]).is_err();
             }
             if let Some(tag) = stored.get(names::ETAG) {
-                lost |= head.append(names::IF_NONE_MATCH, tag).is_err();
+                lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
             }
         }
         if lost {
             self.engine.main.losthdr.inc();
         }
         self.head.copy_from(&self.original);
-        BEREQ.log_request(&self.head, &mut self.log);
     }
 }
 
