@@ -51,12 +51,12 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Background fetches running now.
     pub bgfetches: AtomicI64,
+    /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
+    pub fragfetch: AtomicUsize,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
-    /// `debug.fragfetch`: most bytes of a body taken from a backend at once; 0 for no such limit.
-    pub fragfetch: AtomicUsize,
     /// The bits of what [`Engine::mono_of`] takes off a wall-clock time; 0 at first.
     pub clock_offset: AtomicU64,
 }

@@ -52,10 +52,16 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
     let Accepted { stream, peer, fd } = accepted;
     let sess = open(&engine, &listener, &stream, peer, fd);
     let mut h1 = H1::new(stream, sess.clone());
-    let close = match begin(&mut h1).await {
-        Ok(()) => requests(&mut h1).await,
-        Err(close) => close,
-    };
+    let served = contain::contained(async {
+        match begin(&mut h1).await {
+            Ok(()) => requests(&mut h1).await,
+            Err(close) => close,
+        }
+    });
+    let close = served.await.unwrap_or_else(|contain::Panicked| {
+        engine.main.req_panic.inc();
+        SessClose::Overload
+    });
     closed(&sess, close);
     let is_sending = h1.expects_more();
     h1.finish(is_sending).await;

@@ -47,12 +47,9 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             worker.engine.random.seed(arg(0).parse().unwrap_or(1));
             Reply::ok("")
         }
+        "debug.fragfetch" => fragfetch(worker, &arg(0)),
         "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
-        "debug.fragfetch" => {
-            worker.engine.fragfetch.store(arg(0).parse().unwrap_or(0), Ordering::Relaxed);
-            Reply::ok("")
-        }
         "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
                 worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);
@@ -68,6 +65,12 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             Err(unknown) => unknown,
         },
     }
+}
+
+fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
+    let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
+    worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    Reply::ok("")
 }
 
 fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {

@@ -20,6 +20,7 @@ use vrt::{Ctx, Failure, Privates, Value};
 
 use super::{Bereq, BereqBody};
 use crate::choice::Choice;
+use crate::httplog::BEREQ;
 use crate::vars;
 
 impl Ctx for Bereq {
@@ -85,7 +86,7 @@ impl Ctx for Bereq {
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
-            Var::BerespTtl => Value::Duration(self.times.ttl.max(0.0) - self.age()),
+            Var::BerespTtl => Value::Duration(self.times.ttl - self.age()),
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.was_304),
@@ -136,7 +137,7 @@ impl Ctx for Bereq {
         match var {
             Var::BereqBody => {
                 self.body = BereqBody::None;
-                self.head.unset(message::names::CONTENT_LENGTH);
+                BEREQ.unset(&mut self.head, &mut self.log, message::names::CONTENT_LENGTH);
                 self.head.unset(message::names::TRANSFER_ENCODING);
                 Ok(())
             }
@@ -229,14 +230,15 @@ impl Ctx for Bereq {
 impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
-        self.engine.mono_of(self.log.last()).since(self.times.t_origin)
+        // An object from the future would never be stale.
+        self.log.last().since(self.origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
     fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
         change(&mut self.times, *seconds);
-        let (times, origin) = (self.times, self.engine.real_of(self.times.t_origin).0);
+        let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
         self.log.putf(Tag::Ttl, format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"));

@@ -117,6 +117,7 @@ impl Bereq {
             self.log.put(Tag::Ttl, fresh.log_text(now, false).as_bytes());
             fresh
         };
+        self.origin = fresh.t_origin;
         self.times = Times {
             t_origin: self.engine.mono_of(fresh.t_origin),
             ttl: fresh.ttl,

@@ -118,6 +118,8 @@ pub struct Bereq {
     pub(crate) between_bytes_timeout: Option<f64>,
     pub(crate) t_resp: Real,
     pub(crate) times: Times,
+    /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
+    pub(crate) origin: Real,
     pub(crate) do_esi: bool,
     pub(crate) do_gzip: bool,
     pub(crate) do_gunzip: bool,

@@ -90,6 +90,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         between_bytes_timeout: None,
         t_resp: engine.clock.real(),
         times: Times::default(),
+        origin: engine.clock.real(),
         do_esi: false,
         do_gzip: false,
         do_gunzip: false,
@@ -135,21 +136,20 @@ impl Bereq {
     fn make_head(&mut self, req: &Req, mode: Mode) {
         let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
-        BEREQ.log_request(&self.original, &mut self.log);
         let (head, log) = (&mut self.original, &mut self.log);
+        BEREQ.log_request(head, log);
         if mode != Mode::Pass {
             if head.method() != b"GET" {
                 lost |= head.set_method("GET").is_err();
-                log.put(Tag::BereqMethod, head.method());
+                log.put(Tag::BereqMethod, b"GET");
             }
-            // In its place when it says so already: with gzip support it says nothing else.
-            if self.params.http_gzip_support && head.get(names::ACCEPT_ENCODING) != Some(b"gzip") {
+            if self.params.http_gzip_support {
                 lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
             }
         }
         if head.proto() != b"HTTP/1.1" {
             lost |= head.set_proto("HTTP/1.1").is_err();
-            log.put(Tag::BereqProtocol, head.proto());
+            log.put(Tag::BereqProtocol, b"HTTP/1.1");
         }
         match &self.body {
             BereqBody::Lent(_) => {}

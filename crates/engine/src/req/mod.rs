@@ -138,6 +138,7 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    _open: crate::current::Open,
 }
 
 impl Req {
@@ -201,6 +202,7 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            _open: crate::current::open(),
             top_req: None,
             nest: None,
             vcl_first: None,
