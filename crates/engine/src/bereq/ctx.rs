@@ -86,7 +86,7 @@ impl Ctx for Bereq {
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
-            Var::BerespTtl => Value::Duration(self.times.ttl - self.age()),
+            Var::BerespTtl => Value::Duration(self.times.ttl.max(0.0) - self.age()),
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.was_304),
