@@ -418,7 +418,8 @@ impl Transport for H1 {
     }
 
     fn send_continue(&mut self) {
-        self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        let sent = self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        self.acct.resp_head += sent as u64;
     }
 
     fn has_input(&self) -> bool {
