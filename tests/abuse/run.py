@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Hostile clients: slow heads, slow bodies, slow reads, zero windows, idle connections. No honest request may fail meanwhile.
+And more connections than there are descriptors: that may hold honest ones up, but nothing may spin, and it must pass.
 
 An honest client makes a fresh connection ten times a second during each attack. Memory is reported per attacker (Pss of all processes,
 kernel buffers not counted). Reduced: 200 attackers (2,000 idle) for 6 seconds; --full: 400 (8,000) for 14.
@@ -14,10 +15,10 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd, pss
+from bed.daemon import Varnishd, cpu, pss
 from bed.http import get
 from bed.origin import Origin, simple
-from bed.report import Report, options
+from bed.report import Report, options, until
 
 HONEST_LIMIT = 3.0  # seconds an honest client waits
 BIG = b"z" * (10 << 20)
@@ -184,6 +185,24 @@ def idle(report, v, count, answered):
     report.check(len(socks) == count and not honest.failed, f"{name}: {honest.failed[:3]}")
 
 
+def few_descriptors(report, program, origin):
+    """Twice as many half-sent requests as descriptors, for two seconds; then they go."""
+    name, limit = "few descriptors", 256
+    with Varnishd(program, ["-p", "timeout_idle=30"], backend=origin.address, descriptors=limit) as v:
+        pid = v.worker()
+        report.check(get(v.address, "/page").whole(), f"{name}: not served at first")
+        socks = each(connect(v.address, 2 * limit), say(b"GET /page HTTP/1.1\r\nHost: bed.test\r\nX-A: "))
+        before = cpu(v.pids())
+        select.select([], [], [], 2.0)
+        used = cpu(v.pids()) - before
+        for s in socks:
+            s.close()
+        back = until(10, lambda: get(v.address, "/page", timeout=2).whole())
+        report.note(f"{name}: {len(socks)} connections with {limit} descriptors, {used:.2f} s of CPU in 2 s")
+        report.check(used < 0.5, f"{name}: spins, {used:.2f} s of CPU in 2 s")
+        report.check(back and v.worker() == pid, f"{name}: no service afterwards, worker {pid} -> {v.worker()}")
+
+
 def main():
     o = options(__doc__, only=dict(help="only beds whose name holds this"), attackers=dict(type=int))
     count, seconds = (o.attackers or (400 if o.full else 200)), (14 if o.full else 6)
@@ -208,6 +227,8 @@ def main():
                 bed(v)
                 r = get(v.address, "/page", timeout=10)
                 report.check(r.whole() and v.worker() == pid, f"{name}: afterwards {r}, worker {pid} -> {v.worker()}")
+        if not o.only or o.only in "few descriptors":
+            few_descriptors(report, o.varnishd, origin)
     return report.close()
 
 

@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -19,6 +20,13 @@ START_LIMIT = 60  # seconds; Debian's varnishd compiles VCL with a C compiler
 def die_with_parent():
     """Runs in the child before exec: no server outlives the harness, even when that is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def limited(descriptors):
+    """As die_with_parent, with a limit on open files."""
+    die_with_parent()
+    if descriptors:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
 
 def workdir():
@@ -101,10 +109,10 @@ class Varnishd:
     """A varnishd in the foreground with its own working directory, told to call our CLI socket.
 
     `args` are further arguments; unless they hold -a it listens on a free loopback port, unless they hold -f or -b the VCL
-    text `vcl` is used. Use as a context manager.
+    text `vcl` is used. `descriptors` limits how many it may have open. Use as a context manager.
     """
 
-    def __init__(self, program, args=(), vcl=None, backend=None, storage="malloc,100m"):
+    def __init__(self, program, args=(), vcl=None, backend=None, storage="malloc,100m", descriptors=None):
         self.dir = workdir()
         self.n = self.dir / "n"
         (self.dir / "secret").write_text("test\n")
@@ -124,7 +132,8 @@ class Varnishd:
             host, port = listener.getsockname()
             self.proc = subprocess.Popen(
                 [program, "-F", "-n", str(self.n), "-S", str(self.dir / "secret"), "-M", f"{host} {port}", *args],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                preexec_fn=lambda: limited(descriptors))
             self.reader = threading.Thread(target=self._read_output, daemon=True)
             self.reader.start()
             try:
@@ -192,6 +201,18 @@ def tree(pid):
             continue
         found += [int(k) for k in kids]
     return found
+
+
+def cpu(pids):
+    """Seconds of CPU used so far by these processes."""
+    total = 0
+    for p in pids:
+        try:
+            w = pathlib.Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()
+            total += int(w[11]) + int(w[12])
+        except OSError:
+            continue
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def pss(pids):

@@ -93,7 +93,7 @@ WRONG = [
     ("-F -f {f} -a 127.0.0.1:0 -T 127.0.0.1:{busy}", 2, "Error: -T 127.0.0.1:{busy} could not be listened on."),
     ("-F -f {f} -a 127.0.0.1:0 -t abc", 2, "Invalid number (abc)"),
     ("-F -f {f} -a 127.0.0.1:0 -P /no/such/dir/pid", 2, "Error: Could not open pid-file (/no/such/dir/pid)"),
-    ("-F -f {f} -a 127.0.0.1:0 -r nosuch", 2, "Unknown parameter nosuch"),
+    ("-F -f {f} -a 127.0.0.1:0 -r nosuch", 2, "Unknown parameter"),
     ("-x nosuch", 2, "Error: Invalid -x argument"),
     ("-x parameter", 0, "default_ttl"),
 ]

@@ -8,6 +8,9 @@ const LICENCE: &str = "SPDX-License-Identifier: BSD-2-Clause";
 /// Directories that hold no source of ours.
 const SKIP: [&str; 4] = ["target", "dist", ".git", "__pycache__"];
 
+/// Endings of the files that must name their licence.
+const KINDS: [&str; 3] = ["rs", "py", "vtc"];
+
 /// Macros that stand for code somebody still has to write. Written in two parts so that this file is no finding.
 const STUBS: [&str; 2] = [concat!("todo", "!("), concat!("unimplemented", "!(")];
 
@@ -49,7 +52,7 @@ fn is(file: &Path, extension: &str) -> bool {
     file.extension().is_some_and(|e| e == extension)
 }
 
-/// Every Rust and Python file below `root`, sorted.
+/// Every file of one of our `KINDS` below `root`, sorted.
 fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     let (mut found, mut dirs) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(dir) = dirs.pop() {
@@ -59,7 +62,7 @@ fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
             match (skipped, path.is_symlink(), path.is_dir()) {
                 (true, ..) | (_, true, _) => {}
                 (_, _, true) => dirs.push(path),
-                _ if is(&path, "rs") || is(&path, "py") => found.push(path),
+                _ if KINDS.iter().any(|k| is(&path, k)) => found.push(path),
                 _ => {}
             }
         }

@@ -10,6 +10,7 @@ use base::Real;
 use net::proxy::{self, Ends};
 use net::{IoError, Stream};
 use rt::Instant;
+use shm::vsc::CounterSet;
 use tables::counters::Vbe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -17,9 +18,7 @@ use crate::error::{ETIMEDOUT, holddown_of};
 use crate::pool::Pool;
 use crate::probe::Probe;
 use crate::registry::Prober;
-use crate::{
-    BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary, VbeHome,
-};
+use crate::{BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary};
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
 pub struct Backend {
@@ -31,7 +30,7 @@ pub struct Backend {
     pool: Arc<Pool>,
     slots: Option<Arc<Semaphore>>,
     waiting: AtomicU32,
-    counters: Box<dyn VbeHome>,
+    counters: CounterSet<Vbe>,
     prober: Arc<Prober>,
     pub(crate) probe: Option<Probe>,
 }
@@ -90,12 +89,14 @@ impl Backend {
             0 => None,
             max => Some(Arc::new(Semaphore::new(max as usize))),
         };
+        let counters = env.services.publish(vcl, &spec.name);
+        counters.set_hidden(true);
         env.services.main().n_backend.inc();
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             base: DirectorBase::new(vcl, &spec.name, env.clock.real()),
             probe: spec.probe.as_ref().map(|probe| Probe::new(probe, &hosthdr)),
-            counters: env.services.publish(vcl, &spec.name),
+            counters,
             hosthdr,
             pool,
             prober,
@@ -118,7 +119,7 @@ impl Backend {
 
     /// The backend's counters; the engine adds bytes of a finished fetch here.
     pub fn vbe(&self) -> &Vbe {
-        self.counters.vbe()
+        &self.counters
     }
 
     pub(crate) fn env(&self) -> &Env {
@@ -197,8 +198,13 @@ impl Backend {
         if let Ok(slot) = slots.clone().try_acquire_owned() {
             return Ok(Some(slot));
         }
-        let _waiter = Waiter::enter(&self.waiting, self.spec.wait_limit).ok_or(())?;
-        let slot = rt::timeout(self.spec.wait_timeout, slots.clone().acquire_owned()).await;
+        let params = self.env.services.params();
+        let (limit, wait) = match self.spec.wait_limit {
+            0 => (params.queue_limit, params.queue_timeout),
+            limit => (limit, self.spec.wait_timeout),
+        };
+        let _waiter = Waiter::enter(&self.waiting, if wait.is_zero() { 0 } else { limit }).ok_or(())?;
+        let slot = rt::timeout(wait, slots.clone().acquire_owned()).await;
         slot.map_err(|_| ())?.map(Some).map_err(|_| ())
     }
 
@@ -331,8 +337,8 @@ impl Director for Backend {
 
     fn event(&self, event: Event) {
         match event {
-            Event::Warm => self.counters.reveal(true),
-            Event::Cold | Event::Discard => self.counters.reveal(false),
+            Event::Warm => self.counters.set_hidden(false),
+            Event::Cold | Event::Discard => self.counters.set_hidden(true),
         }
         if let Some(probe) = &self.probe {
             probe.event(self, event);

@@ -14,6 +14,8 @@ use crate::{AdminHealth, Backend};
 
 /// Directors may nest; a chain longer than this is a loop and chooses nobody.
 const MAX_DEPTH: u32 = 64;
+/// Directors asked for one choice; more is a loop with branches.
+const MAX_CALLS: u32 = 10_000;
 
 /// What a director may look at while it chooses. The engine implements it.
 pub trait ResolveCtx {
@@ -35,6 +37,10 @@ pub trait ResolveCtx {
     fn random(&self) -> f64;
     /// Writes a VCL_Error record of this transaction.
     fn log_error(&self, text: &str);
+    /// Writes a Debug record of no transaction.
+    fn log_debug(&self, text: &str) {
+        let _ = text;
+    }
 }
 
 /// Health and when it last changed.
@@ -129,21 +135,27 @@ impl DirectorBase {
 }
 
 thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// How deep, and how many calls since the outermost one.
+    static NESTED: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Runs `call` unless directors nest too deep.
+/// Runs `call` unless directors nest too deep or ask too many: they may contain each other.
 fn nested<T>(call: impl FnOnce() -> T) -> Option<T> {
     struct Up;
     impl Drop for Up {
         fn drop(&mut self) {
-            DEPTH.with(|depth| depth.set(depth.get() - 1));
+            NESTED.with(|cell| {
+                let (depth, calls) = cell.get();
+                cell.set((depth - 1, calls));
+            });
         }
     }
-    if DEPTH.with(|depth| depth.get() >= MAX_DEPTH) {
+    let (depth, calls) = NESTED.with(Cell::get);
+    let calls = if depth == 0 { 0 } else { calls };
+    if depth >= MAX_DEPTH || calls >= MAX_CALLS {
         return None;
     }
-    DEPTH.with(|depth| depth.set(depth.get() + 1));
+    NESTED.with(|cell| cell.set((depth + 1, calls + 1)));
     let _up = Up;
     Some(call())
 }
@@ -213,5 +225,51 @@ pub trait Director: Send + Sync {
                 None => Health { ok: false, changed: base.changed() },
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::OnceLock;
+
+    /// A director whose members can be itself.
+    struct Loop {
+        base: DirectorBase,
+        members: OnceLock<Vec<Arc<Loop>>>,
+    }
+
+    impl Director for Loop {
+        fn base(&self) -> &DirectorBase {
+            &self.base
+        }
+        fn kind(&self) -> &'static str {
+            "loop"
+        }
+        fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
+            self.members.get()?.iter().find_map(|member| member.resolve(ctx))
+        }
+        fn own_health(&self, now: Real) -> Option<Health> {
+            let ok = self.members.get()?.iter().any(|member| member.healthy(now).ok);
+            Some(Health { ok, changed: now })
+        }
+    }
+
+    #[test]
+    fn a_loop_of_directors_is_sick_and_ends() {
+        let director = Arc::new(Loop { base: DirectorBase::new("vcl", "d", Real(1.0)), members: OnceLock::new() });
+        director.members.set(vec![director.clone(); 10]).ok().unwrap();
+        assert!(!director.healthy(Real(2.0)).ok);
+    }
+
+    #[test]
+    fn names_and_changes() {
+        let base = DirectorBase::new("boot", "a.b", Real(1.0));
+        assert_eq!((base.cli_name(), base.name()), ("boot.a.b", "a.b"));
+        base.set_admin(AdminHealth::Sick, Real(5.0));
+        base.set_changed(Real(3.0));
+        assert_eq!(base.changed(), Real(5.0));
+        base.set_admin(AdminHealth::Sick, Real(7.0));
+        assert_eq!(base.changed(), Real(5.0), "nothing changed");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base::Clock;
 use parking_lot::Mutex;
+use shm::vsc::CounterSet;
 use tables::counters::{Main, Vbe};
 
 /// The parameters that backends read, each time they are needed.
@@ -26,28 +27,32 @@ pub struct Params {
     pub remote_error_holddown: Duration,
     /// `prefer_ipv6`.
     pub prefer_ipv6: bool,
+    /// `backend_queue_limit`.
+    pub queue_limit: u32,
+    /// `backend_queue_timeout`.
+    pub queue_timeout: Duration,
 }
 
-impl Default for Params {
-    fn default() -> Self {
+impl From<&tables::params::Params> for Params {
+    fn from(params: &tables::params::Params) -> Self {
         Self {
-            connect_timeout: Duration::from_millis(3500),
-            first_byte_timeout: Duration::from_secs(60),
-            between_bytes_timeout: Duration::from_secs(60),
-            idle_timeout: Duration::from_secs(60),
-            local_error_holddown: Duration::from_secs(10),
-            remote_error_holddown: Duration::from_millis(250),
-            prefer_ipv6: false,
+            connect_timeout: params.connect_timeout,
+            first_byte_timeout: params.first_byte_timeout,
+            between_bytes_timeout: params.between_bytes_timeout,
+            idle_timeout: params.backend_idle_timeout,
+            local_error_holddown: params.backend_local_error_holddown,
+            remote_error_holddown: params.backend_remote_error_holddown,
+            prefer_ipv6: params.prefer_ipv6,
+            queue_limit: params.backend_queue_limit,
+            queue_timeout: params.backend_queue_timeout,
         }
     }
 }
 
-/// One backend's counters, published under its name until dropped.
-pub trait VbeHome: Send + Sync {
-    /// The counters `VBE.<vcl>.<backend>.*`.
-    fn vbe(&self) -> &Vbe;
-    /// Shows (a warm VCL) or hides the set in the list of counters.
-    fn reveal(&self, visible: bool);
+impl Default for Params {
+    fn default() -> Self {
+        Self::from(&tables::params::Params::default())
+    }
 }
 
 /// The worker's services for backends.
@@ -56,9 +61,9 @@ pub trait Services: Send + Sync {
     fn params(&self) -> Params;
     /// The counters of `MAIN`.
     fn main(&self) -> &Main;
-    /// Publishes the counters of a backend, hidden until [`VbeHome::reveal`]. One cluster per VCL, so that a discard
-    /// drops one file.
-    fn publish(&self, vcl: &str, backend: &str) -> Box<dyn VbeHome>;
+    /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
+    /// them. When shared memory is full, [`CounterSet::private`] will do.
+    fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe>;
     /// Writes a `Backend_health` record outside of any transaction.
     fn log_health(&self, text: &str);
 }
@@ -92,22 +97,11 @@ impl Services for HeapServices {
         &self.main
     }
 
-    fn publish(&self, _vcl: &str, _backend: &str) -> Box<dyn VbeHome> {
-        Box::new(HeapVbe::default())
+    fn publish(&self, _vcl: &str, _backend: &str) -> CounterSet<Vbe> {
+        CounterSet::private()
     }
 
     fn log_health(&self, text: &str) {
         self.health_log.lock().push(text.to_string());
     }
-}
-
-#[derive(Default)]
-struct HeapVbe(Vbe);
-
-impl VbeHome for HeapVbe {
-    fn vbe(&self) -> &Vbe {
-        &self.0
-    }
-
-    fn reveal(&self, _visible: bool) {}
 }

@@ -173,9 +173,9 @@ impl ProbeState {
         self.maps[HAPPY]
     }
 
-    /// Takes over another's history, its judgement included: the same endpoint was probed the same way before.
+    /// Takes over another's history: the same endpoint was probed the same way before. To be judged anew.
     pub fn carry_over(&mut self, old: &ProbeState) {
-        *self = old.clone();
+        *self = Self { sick: self.sick, ..old.clone() };
     }
 
     /// `backend.list -p`.
@@ -206,5 +206,73 @@ impl ProbeState {
         }
         let (good, threshold, window) = (self.good, self.threshold, self.window);
         let _ = write!(out, "  \"good\": {good},\n  \"threshold\": {threshold},\n  \"window\": {window}\n}},\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(ms: u64) -> PokeResult {
+        let poke = Poke { ipv4: true, good_xmit: true, good_recv: true, happy: true, ..Poke::default() };
+        PokeResult { poke, took: Duration::from_millis(ms), message: "HTTP/1.1 200 OK".into() }
+    }
+
+    fn bad() -> PokeResult {
+        PokeResult { message: "Open error 111 (Connection refused)".into(), ..PokeResult::default() }
+    }
+
+    fn record(state: &mut ProbeState) -> String {
+        let mut text = String::new();
+        state.update("b2", &mut text);
+        text
+    }
+
+    #[test]
+    fn records_are_those_of_varnishd() {
+        let mut state = ProbeState::new(&ProbeSpec { window: 5, threshold: 3, ..ProbeSpec::default() });
+        assert_eq!(record(&mut state), "b2 Went sick -------H 2 3 5 0.000000 0.000000 \"\"");
+        state.reset();
+        assert_eq!(record(&mut state), "b2 Still sick -------H 2 3 5 0.000000 0.000000 \"\"");
+        state.poked(bad());
+        let want = "b2 Still sick -------- 2 3 5 0.000000 0.000000 \"Open error 111 (Connection refused)\"";
+        assert_eq!(record(&mut state), want);
+        state.poked(good(30));
+        assert_eq!(record(&mut state), "b2 Went healthy 4---X-RH 3 3 5 0.030000 0.010000 \"HTTP/1.1 200 OK\"");
+    }
+
+    #[test]
+    fn only_the_window_counts() {
+        let mut state =
+            ProbeState::new(&ProbeSpec { window: 4, threshold: 2, initial: Some(0), ..ProbeSpec::default() });
+        let mut goods = Vec::new();
+        for poke in [good(1), good(1), good(1), bad(), bad(), bad(), bad(), good(1)] {
+            state.poked(poke);
+            goods.push(state.good());
+        }
+        assert_eq!(goods, [1, 2, 3, 3, 2, 1, 0, 1]);
+        assert_eq!(state.happy(), 0b1110_0001);
+    }
+
+    #[test]
+    fn initial_is_at_most_the_threshold_and_windows_at_most_64() {
+        let spec = ProbeSpec { window: 64, threshold: 64, initial: Some(1000), ..ProbeSpec::default() };
+        let mut state = ProbeState::new(&spec);
+        assert_eq!((state.good(), state.happy()), (64, u64::MAX));
+        record(&mut state);
+        assert!(!state.is_sick());
+    }
+
+    #[test]
+    fn details() {
+        let mut state = ProbeState::new(&ProbeSpec { window: 5, threshold: 3, ..ProbeSpec::default() });
+        state.poked(bad());
+        let mut text = String::new();
+        state.details(&mut text);
+        let want = "\n Current states  good:  2 threshold:  3 window:  5\n  \
+                    Average response time of good probes: 0.000000\n  \
+                    Oldest ================================================== Newest\n  \
+                    -------------------------------------------------------------HH- Happy\n";
+        assert_eq!(text, want);
     }
 }

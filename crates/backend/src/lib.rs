@@ -21,10 +21,13 @@ pub use backend::{Backend, ConnectOpts, Timeouts};
 pub use conn::{Closed, Conn, Opened};
 pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
 pub use endpoint::{Endpoint, ResolveError};
-pub use env::{Env, HeapServices, Params, Services, VbeHome};
+pub use env::{Env, HeapServices, Params, Services};
 pub use error::ConnectError;
 pub use list::{
     AdminHealth, ListFlags, columns, fnmatch, list_json, list_text, matching, parse_list_flags, set_health,
 };
 pub use registry::Backends;
 pub use spec::{BackendSpec, ProbeSpec};
+
+#[cfg(test)]
+mod tests;

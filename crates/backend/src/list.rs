@@ -200,7 +200,8 @@ fn json_string(text: &str) -> String {
     out
 }
 
-/// Turns tab-separated rows into columns at most `width` wide: as wide as their widest cell, 1 to 3 spaces between.
+/// Turns tab-separated rows into columns at most `width` wide: as wide as their widest cell, 1 to 3 spaces between
+/// (one more after the first gap).
 /// Lines that begin with a space are left as they are.
 pub fn columns(rows: &str, width: usize) -> String {
     let is_row = |line: &&str| !line.starts_with(' ');
@@ -211,7 +212,8 @@ pub fn columns(rows: &str, width: usize) -> String {
             if widths.len() <= i {
                 widths.push(0);
             }
-            widths[i] = widths[i].max(cell.len());
+            // varnishd counts the tab before a cell as part of it.
+            widths[i] = widths[i].max(cell.len() + usize::from(i > 0));
         }
     }
     let gap = (width.saturating_sub(widest) / widths.len().max(1)).clamp(1, 3);
@@ -282,3 +284,6 @@ fn set(pattern: &[u8], mut p: usize, c: u8) -> Option<(bool, usize)> {
         p += if ranged { 3 } else { 1 };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 
 use crate::endpoint::Endpoint;
 
+/// Connections of a pool that one sweep looks at: a system call each, under the lock.
+const SWEEP_MOST: usize = 64;
+
 /// All pools of the worker, by endpoint.
 #[derive(Default)]
 pub(crate) struct Pools {
@@ -57,6 +60,8 @@ pub(crate) struct Pool {
 struct Inner {
     /// Oldest first: the end is taken.
     idle: Vec<Idle>,
+    /// Where the last sweep stopped looking.
+    swept: usize,
     holddown: Option<(Mono, i32)>,
 }
 
@@ -82,16 +87,22 @@ impl Pool {
     }
 
     fn sweep(&self, now: Mono, limit: Duration) -> usize {
-        let gone: Vec<Idle> = {
-            let usable = |idle: &Idle| {
-                (limit.is_zero() || now.since(idle.since) < limit.as_secs_f64())
-                    && idle.stream.pending() == Pending::Nothing
-            };
+        let mut gone: Vec<Idle> = Vec::new();
+        {
             let mut inner = self.inner.lock();
-            let (keep, gone) = std::mem::take(&mut inner.idle).into_iter().partition(usable);
-            inner.idle = keep;
-            gone
-        };
+            let is_old = |idle: &Idle| !limit.is_zero() && now.since(idle.since) >= limit.as_secs_f64();
+            let old = inner.idle.iter().take_while(|idle| is_old(idle)).count();
+            gone.extend(inner.idle.drain(..old));
+            let mut at = if inner.swept < inner.idle.len() { inner.swept } else { 0 };
+            for _ in 0..SWEEP_MOST.min(inner.idle.len()) {
+                match inner.idle.get(at) {
+                    Some(idle) if idle.stream.pending() == Pending::Nothing => at += 1,
+                    Some(_) => gone.push(inner.idle.remove(at)),
+                    None => break,
+                }
+            }
+            inner.swept = at;
+        }
         // Closed after the unlock.
         gone.len()
     }

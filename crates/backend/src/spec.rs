@@ -25,9 +25,10 @@ pub struct BackendSpec {
     pub max_connections: u32,
     /// `.proxy_header`: 0 none, 1 or 2 = version of the PROXY header each connection begins with.
     pub proxy_header: u8,
-    /// How many fetches may wait for a connection when `max_connections` are in use; 0 = none, they fail at once.
+    /// How many fetches may wait for a connection when `max_connections` are in use, and how long; 0 = as the parameters
+    /// `backend_queue_limit` and `backend_queue_timeout` say.
     pub wait_limit: u32,
-    /// How long such a fetch waits.
+    /// How long such a fetch waits; zero = not at all.
     pub wait_timeout: Duration,
     /// `.probe`, or the VCL's default probe.
     pub probe: Option<ProbeSpec>,

@@ -48,6 +48,11 @@ impl VxidSource {
         if id & LOG_MASK == 0 { Vxid(self.next.fetch_add(1, Ordering::Relaxed)) } else { Vxid(id) }
     }
 
+    /// The id handed out last.
+    pub fn last(&self) -> u64 {
+        self.next.load(Ordering::Relaxed) - 1
+    }
+
     /// Makes `last + 1` the next id (`debug.xid`).
     pub fn set_last(&self, last: u64) {
         self.next.store(last + 1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use base::Mono;
-use parking_lot::Mutex;
+use base::critical::Lock;
 use storage::{Body, Buf};
 
 use crate::objcore::Front;
@@ -59,12 +59,15 @@ impl BocState {
     }
 }
 
+/// Field names, and the values a request must have for them.
+pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
+
 /// See the module.
 pub(crate) struct Boc {
     front: OnceLock<Front>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.
-    pub vary_guess: Option<(Box<[u8]>, Box<[u8]>)>,
-    inner: Mutex<Inner>,
+    pub vary_guess: Option<VaryGuess>,
+    inner: Lock<Inner>,
 }
 
 struct Inner {
@@ -92,7 +95,7 @@ pub(crate) enum Found {
 }
 
 impl Boc {
-    pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<(Box<[u8]>, Box<[u8]>)>) -> Self {
+    pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
             state: BocState::ReqDone,
             body: Body::default(),
@@ -106,7 +109,7 @@ impl Boc {
             writer: None,
             soft_purge: None,
         };
-        Self { front: OnceLock::new(), vary_guess, inner: Mutex::new(inner) }
+        Self { front: OnceLock::new(), vary_guess, inner: Lock::new(inner) }
     }
 
     pub fn front(&self) -> Option<&Front> {
@@ -180,6 +183,13 @@ impl Boc {
             std::mem::take(&mut inner.waiters)
         };
         woken.into_values().for_each(Waker::wake);
+    }
+
+    /// Drops the body so far; nobody reads it yet.
+    pub fn clear_body(&self) {
+        let mut inner = self.inner.lock();
+        inner.body = Body::default();
+        inner.consumed = 0;
     }
 
     /// The last `count` blocks of a body that is kept.

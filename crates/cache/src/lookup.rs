@@ -14,7 +14,7 @@ use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::objcore::{Objcore, State};
-use crate::objhead::{ANY, HASHED_FROM, vary_hash};
+use crate::objhead::{ANY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
 use crate::waiting::{Ticket, Waiter};
@@ -94,6 +94,7 @@ struct Scan {
     /// The newest of the stale ones.
     stale: Option<Arc<Objcore>>,
     is_busy: bool,
+    has_waiters: bool,
     /// Bans have to be tested on this one first, without a lock.
     unchecked: Option<Arc<Objcore>>,
     passed: usize,
@@ -130,6 +131,7 @@ impl Cache {
         let mut events = Vec::new();
         loop {
             let mut shard = shared.shard(ask.digest).lock();
+            base::planted::index_error("objhead");
             if ask.options.always_miss {
                 let busy = self.insert_busy(&mut shard, ask, None);
                 return Looked { lookup: Lookup::Miss(busy), events, variants_passed: 0 };
@@ -155,9 +157,9 @@ impl Cache {
 
     /// Goes through the variants, newest first.
     fn scan(&self, shard: &ShardInner, ask: &Ask<'_>) -> Scan {
-        let mut scan = Scan::default();
-        let objcs = shard.heads.objcs(ask.digest);
-        match shard.heads.objhead(ask.digest).filter(|_| objcs.len() >= HASHED_FROM && !ask.options.ignore_vary) {
+        let (objcs, head) = shard.heads.look(ask.digest);
+        let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
+        match head.filter(|_| objcs.len() >= HASHED_FROM && !ask.options.ignore_vary) {
             None => {
                 let _ = objcs.iter().rev().try_for_each(|oc| self.consider(&mut scan, oc, ask));
             }
@@ -211,7 +213,7 @@ impl Cache {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        let is_stale = times.fresh_until(None).0 < ask.now.0;
+        let is_stale = times.fresh_until(None).0 <= ask.now.0;
         if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
             scan.stale = Some(oc.clone());
         }
@@ -228,7 +230,10 @@ impl Cache {
                 let busy = self.insert_busy(shard, ask, scan.other);
                 return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
             }
-            let waiters = self.next_waiters(shard, ask.digest);
+            let waiters = match scan.has_waiters {
+                true => shard.heads.take_waiters(ask.digest, shared.params.load().rush_exponent),
+                false => Vec::new(),
+            };
             if oc.flags().has(Flags::HIT_FOR_PASS) {
                 return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
             }
@@ -259,13 +264,6 @@ impl Cache {
             }
         };
         (lookup, Vec::new())
-    }
-
-    fn next_waiters(&self, shard: &mut ShardGuard<'_>, digest: &Digest) -> Vec<Arc<Waiter>> {
-        if !shard.heads.has_waiters(digest) {
-            return Vec::new();
-        }
-        shard.heads.take_waiters(digest, self.shared().params.load().rush_exponent)
     }
 
     /// A new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.

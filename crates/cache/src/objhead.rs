@@ -58,21 +58,18 @@ impl Heads {
         Self { table: HashTable::new(), main }
     }
 
-    /// The variants of an objhead, newest last.
-    pub fn objcs(&self, digest: &Digest) -> &[Arc<Objcore>] {
+    /// The variants of an objhead, newest last; and the objhead, when it is more than one that nobody waits for.
+    pub fn look(&self, digest: &Digest) -> (&[Arc<Objcore>], Option<&Objhead>) {
         match self.find(digest) {
-            None => &[],
-            Some(Slot::One(oc)) => std::slice::from_ref(oc),
-            Some(Slot::Many(head)) => &head.objcs,
+            None => (&[], None),
+            Some(Slot::One(oc)) => (std::slice::from_ref(oc), None),
+            Some(Slot::Many(head)) => (&head.objcs, Some(head)),
         }
     }
 
-    /// The objhead, when it is more than one variant that nobody waits for.
-    pub fn objhead(&self, digest: &Digest) -> Option<&Objhead> {
-        match self.find(digest)? {
-            Slot::One(_) => None,
-            Slot::Many(head) => Some(head),
-        }
+    /// The variants of an objhead, newest last.
+    pub fn objcs(&self, digest: &Digest) -> &[Arc<Objcore>] {
+        self.look(digest).0
     }
 
     /// Objheads here.
@@ -163,7 +160,7 @@ impl Heads {
 
     /// Whether requests are parked (some may just have gone).
     pub fn has_waiters(&self, digest: &Digest) -> bool {
-        self.objhead(digest).is_some_and(|head| !head.waiting.is_empty())
+        self.look(digest).1.is_some_and(Objhead::has_waiters)
     }
 
     /// Takes parked requests off the list, oldest first; the caller wakes them after the unlock.
@@ -245,6 +242,11 @@ impl Heads {
 }
 
 impl Objhead {
+    /// Whether requests are parked (some may just have gone).
+    pub fn has_waiters(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     fn new(digest: Digest, oc: Option<Arc<Objcore>>) -> Self {
         let mut head = Self {
             digest,

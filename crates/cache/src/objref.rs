@@ -12,7 +12,7 @@ use storage::{Buf, StoreId};
 
 use crate::attrs::{Flags, Times};
 use crate::boc::{Boc, BocState, FetchFailed, Found};
-use crate::objcore::Objcore;
+use crate::objcore::{Content, Objcore};
 
 /// A counted handle: the object stays readable as long as it is held, whatever becomes of it in the index.
 pub struct ObjRef {
@@ -40,6 +40,16 @@ impl ObjRef {
         match (self.oc.content(), &self.boc) {
             (Some(content), _) => content.front.head(),
             (None, Some(boc)) => boc.front().map_or(&[], |front| front.head()),
+            (None, None) => &[],
+        }
+    }
+
+    /// What [`Busy::set_extra`](crate::Busy::set_extra) stored beside the head; empty before that, and while a fetch
+    /// that got its extra after it was published still runs.
+    pub fn extra(&self) -> &[u8] {
+        match (self.oc.content(), &self.boc) {
+            (Some(content), _) => content.front.extra(),
+            (None, Some(boc)) => boc.front().map_or(&[], |front| front.extra()),
             (None, None) => &[],
         }
     }
@@ -76,7 +86,7 @@ impl ObjRef {
                 BocState::Finished { length } => Some(length),
                 BocState::ReqDone | BocState::PrepStream | BocState::Stream { .. } | BocState::Failed(_) => None,
             },
-            (None, content) => content.map(|content| content.body_len),
+            (None, content) => content.map(Content::body_len),
         }
     }
 
@@ -89,7 +99,7 @@ impl ObjRef {
     pub fn state(&self) -> BocState {
         match &self.boc {
             Some(boc) => boc.state(),
-            None => BocState::Finished { length: self.oc.content().map_or(0, |content| content.body_len) },
+            None => BocState::Finished { length: self.oc.content().map_or(0, Content::body_len) },
         }
     }
 

@@ -92,12 +92,7 @@ fn overtake(oc: &Objcore, seq: u64, now: Mono, purge: Purge) {
     match oc.boc().filter(|_| is_soft) {
         Some(boc) => boc.set_soft_purge(now, purge),
         None => {
-            let set = |old: u64| (old == 0).then_some(seq);
-            let _ = oc.overtaken.try_update(
-                std::sync::atomic::Ordering::Relaxed,
-                std::sync::atomic::Ordering::Relaxed,
-                set,
-            );
+            oc.overtake(seq);
         }
     }
 }

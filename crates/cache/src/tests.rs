@@ -1,2 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tests of the cache as a whole.
+
+mod bans;
+mod fills;
+mod kit;
+mod lookups;
+mod model;
+mod rooms;
+mod stress;

@@ -1,2 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The transaction machine: sessions, requests, backend requests; meets every HTTP version at Transport.
+//! The transaction machine: sessions, requests, backend requests. Every HTTP version meets it at [`transport::Transport`].
+
+pub mod bereq;
+pub mod choice;
+pub mod contain;
+pub mod current;
+mod esi;
+mod extra;
+pub mod httplog;
+mod random;
+pub mod req;
+pub mod reqbody;
+pub mod sess;
+pub mod shared;
+pub mod transport;
+pub mod vars;
+
+pub use random::Random;
+pub use req::Req;
+pub use sess::{ListenerInfo, Sess, SessTimeouts};
+pub use shared::{Engine, Labels};
+pub use transport::Transport;

@@ -46,6 +46,16 @@ impl Chain {
         self.links.push(Link { filter, calls: 0, bytes_out: 0, ended: false, buf: Vec::new(), from: 0, to: 0 });
     }
 
+    /// Number of filters.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// The filters' names, first to last.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.links.iter().map(|link| link.filter.name())
+    }
+
     /// Whether bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
@@ -83,6 +93,7 @@ impl Chain {
                 Some(prev) => (&prev.buf[prev.from..prev.to], prev.ended),
             };
             let room = if is_tail { &mut *out } else { &mut link.buf[..] };
+            base::planted::index_error(link.filter.name());
             let did = link.filter.step(source, source_ends, room)?;
             link.calls += 1;
             link.bytes_out += did.produced as u64;
@@ -137,3 +148,6 @@ impl Chain {
         self.links.iter_mut().find_map(|link| link.filter.take_esi())
     }
 }
+
+#[cfg(test)]
+mod tests;

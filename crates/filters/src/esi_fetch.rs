@@ -13,6 +13,12 @@ use crate::gzip::deflate;
 use crate::stitch::{self, Sum};
 use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step};
 
+/// Runs that one step ends at most: a flush of the compressor each.
+const ITEMS: usize = 32;
+
+/// A last block without anything in it, in RFC 1951's own codes: 10 bits.
+const LAST_BLOCK: [u8; 2] = [3, 0];
+
 fn note(complaint: Complaint, after: u64) -> Note {
     let text = complaint.record(after);
     match complaint.severity() {
@@ -104,12 +110,15 @@ pub(crate) struct EsiGzip {
     program: Option<Vec<u8>>,
     plain: u64,
     packed: u64,
+    /// Header or trailer: what of it isn't written yet.
+    frame: VecDeque<u8>,
 }
 
 enum Phase {
     Body,
-    /// The parser is done; what it left is packed and written.
+    /// The parser is done; what it left is packed.
     Ending,
+    /// Only the trailer is left to be written.
     Ended,
 }
 
@@ -117,6 +126,7 @@ enum Phase {
 enum Item {
     Run { is_verbatim: bool, bytes: Vec<u8>, at: usize },
     Include(Include),
+    Complaint(Complaint),
 }
 
 /// What is to be done with the bytes the parser classified.
@@ -131,6 +141,10 @@ struct Packing {
     run: Sum,
     run_is_verbatim: bool,
     run_packed: u64,
+    /// Where it begins in the stored body.
+    run_start: u64,
+    /// Whether the first run may begin.
+    is_begun: bool,
     /// Whether anything was packed since the last flush.
     dirty: bool,
 }
@@ -148,8 +162,9 @@ impl Sink for Packing {
         self.queue.push_back(Item::Include(include.clone()));
     }
 
-    fn complaint(&mut self, complaint: Complaint, after: u64) {
-        self.notes.push(note(complaint, after));
+    fn complaint(&mut self, complaint: Complaint, _: u64) {
+        // Positions are those of the stored body: known when what comes before is packed.
+        self.queue.push_back(Item::Complaint(complaint));
     }
 }
 
@@ -180,12 +195,13 @@ impl Packing {
         Ok((used, made))
     }
 
-    /// Brings the open run to a byte boundary; true when it is there. The next run refers to nothing before it: what
-    /// is left out must not be missed.
+    /// Brings the open run to a byte boundary; true when it is there. What follows bytes that are left out refers to
+    /// nothing before it: they must not be missed.
     fn end_run(&mut self, out: &mut [u8], made: &mut usize) -> Result<bool, FilterError> {
         if self.dirty {
             let room = out.len() - *made;
-            let (_, n) = self.pack(&[], &mut out[*made..], DeflateFlush::FullFlush)?;
+            let flush = if self.run_is_verbatim { DeflateFlush::SyncFlush } else { DeflateFlush::FullFlush };
+            let (_, n) = self.pack(&[], &mut out[*made..], flush)?;
             *made += n;
             if n == room {
                 return Ok(false);
@@ -199,12 +215,21 @@ impl Packing {
         } else {
             self.builder().skip(packed);
         }
+        self.run_start = stitch::HEADER.len() as u64 + self.deflate.total_out();
         Ok(true)
     }
 
-    /// Works on the queue until it is empty or `out` is full.
+    /// Works on the queue until it is empty, `out` is full, or that was enough.
     fn work(&mut self, out: &mut [u8], made: &mut usize) -> Result<(), FilterError> {
-        while *made < out.len() {
+        for _ in 0..ITEMS {
+            if *made == out.len() {
+                break;
+            }
+            if !self.is_begun {
+                // The header's run ends here, as Varnish has it: positions in log records are the same.
+                self.is_begun = self.end_run(out, made)?;
+                continue;
+            }
             match self.queue.pop_front() {
                 None => return Ok(()),
                 Some(Item::Run { is_verbatim, bytes, mut at }) => {
@@ -230,6 +255,7 @@ impl Packing {
                     self.run_is_verbatim = false;
                     self.builder().include(&include);
                 }
+                Some(Item::Complaint(complaint)) => self.notes.push(note(complaint, self.run_start)),
             }
         }
         Ok(())
@@ -250,34 +276,56 @@ impl EsiGzip {
             run: Sum::default(),
             run_is_verbatim: false,
             run_packed: 0,
-            dirty: false,
+            run_start: 0,
+            is_begun: false,
+            dirty: true,
         };
-        Self { parser: Parser::new(features), work, phase: Phase::Body, program: None, plain: 0, packed: 0 }
+        let frame = stitch::HEADER.into();
+        Self { parser: Parser::new(features), work, phase: Phase::Body, program: None, plain: 0, packed: 0, frame }
     }
 
     fn bits(&self) -> GzipBits {
-        let last = (self.packed * 8).saturating_sub(stitch::TAIL_BYTES as u64 * 8);
-        GzipBits { start: stitch::HEADER.len() as u64 * 8, last, stop: last + 40, plain_bytes: self.plain }
+        let last = (self.packed * 8).saturating_sub((LAST_BLOCK.len() as u64 + 8) * 8);
+        GzipBits { start: stitch::HEADER.len() as u64 * 8, last, stop: last + 10, plain_bytes: self.plain }
     }
 
-    /// What stands before the first and after the last piece is small: it is written when there is room for all of it.
-    fn write(out: &mut [u8], made: &mut usize, bytes: &[u8]) -> bool {
-        let Some(room) = out.get_mut(*made..*made + bytes.len()) else { return false };
-        room.copy_from_slice(bytes);
-        *made += bytes.len();
-        true
+    fn write_frame(&mut self, out: &mut [u8], made: &mut usize) {
+        let n = self.frame.len().min(out.len() - *made);
+        for (slot, byte) in out[*made..].iter_mut().zip(self.frame.drain(..n)) {
+            *slot = byte;
+        }
+        *made += n;
     }
 
+    /// Parses a slice, once what came before is packed.
+    fn parse(&mut self, input: &[u8], is_last: bool) -> usize {
+        if !self.work.queue.is_empty() || !matches!(self.phase, Phase::Body) {
+            return 0;
+        }
+        let n = input.len().min(SLICE);
+        self.parser.feed(&input[..n], &mut self.work);
+        self.plain += n as u64;
+        if n == input.len() && is_last {
+            let found = self.parser.finish(&mut self.work);
+            self.phase = Phase::Ending;
+            self.program = found.then(Vec::new);
+        }
+        n
+    }
+
+    /// The end of the last run, then the trailer.
     fn end(&mut self, out: &mut [u8], made: &mut usize) -> Result<State, FilterError> {
-        if !self.work.queue.is_empty() || !self.work.end_run(out, made)? {
-            return Ok(State::More);
+        if matches!(self.phase, Phase::Ending) {
+            if !self.work.end_run(out, made)? {
+                return Ok(State::More);
+            }
+            self.frame.extend(LAST_BLOCK);
+            self.frame.extend(self.work.whole.crc.to_le_bytes());
+            self.frame.extend((self.work.whole.plain_bytes as u32).to_le_bytes());
+            self.phase = Phase::Ended;
         }
-        let tail = stitch::tail(self.work.whole.crc, self.work.whole.plain_bytes);
-        if !Self::write(out, made, &tail) {
-            return Ok(State::More);
-        }
-        self.phase = Phase::Ended;
-        Ok(State::End)
+        self.write_frame(out, made);
+        Ok(if self.frame.is_empty() { State::End } else { State::More })
     }
 }
 
@@ -287,29 +335,17 @@ impl Filter for EsiGzip {
     }
 
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
-        let (mut consumed, mut made) = (0, 0);
+        let mut made = 0;
+        self.write_frame(out, &mut made);
+        let consumed = self.parse(input, is_last);
+        self.work.work(out, &mut made)?;
         let mut state = State::More;
-        if self.packed > 0 || Self::write(out, &mut made, &stitch::HEADER) {
-            if self.work.queue.is_empty() && matches!(self.phase, Phase::Body) {
-                consumed = input.len().min(SLICE);
-                self.parser.feed(&input[..consumed], &mut self.work);
-                self.plain += consumed as u64;
-                if consumed == input.len() && is_last {
-                    let found = self.parser.finish(&mut self.work);
-                    self.work.work(out, &mut made)?;
-                    self.phase = Phase::Ending;
-                    self.program = found.then(Vec::new);
-                }
-            }
-            self.work.work(out, &mut made)?;
-            if self.work.queue.is_empty() && made < out.len() {
-                state = match self.phase {
-                    Phase::Body if consumed == input.len() && !is_last => State::Hungry,
-                    Phase::Body => State::More,
-                    Phase::Ending => self.end(out, &mut made)?,
-                    Phase::Ended => State::End,
-                };
-            }
+        if self.work.queue.is_empty() && made < out.len() {
+            state = match self.phase {
+                Phase::Body if consumed == input.len() => State::Hungry,
+                Phase::Body => State::More,
+                Phase::Ending | Phase::Ended => self.end(out, &mut made)?,
+            };
         }
         self.packed += made as u64;
         if state == State::End && self.program.is_some() {

@@ -2,7 +2,7 @@
 //! `gunzip`: unpacks a body, on its way into the cache or to a client that doesn't take gzip.
 
 use crate::inflate::Unzip;
-use crate::{Filter, FilterError, SLICE, State, Step};
+use crate::{Filter, FilterError, Note, SLICE, State, Step};
 
 /// Unpacks gzip.
 pub struct Gunzip {
@@ -38,6 +38,7 @@ impl Filter for Gunzip {
         let did = self.unzip.run(slice, &mut out[..room])?;
         let rest = input.len() - did.consumed;
         let state = if self.unzip.is_ended() && rest > 0 {
+            self.unzip.junk(self.id);
             return Err(FilterError::JunkAfterGzip);
         } else if self.unzip.is_ended() && is_last {
             State::End
@@ -49,6 +50,10 @@ impl Filter for Gunzip {
             State::Hungry
         };
         Ok(Step { consumed: did.consumed, produced: did.produced, state })
+    }
+
+    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+        notes.extend(self.unzip.take_note().map(Note::Gzip));
     }
 
     fn closing_note(&self) -> Option<String> {

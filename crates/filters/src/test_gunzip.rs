@@ -3,7 +3,7 @@
 
 use crate::gunzip::record;
 use crate::inflate::Unzip;
-use crate::{Filter, FilterError, GzipBits, SLICE, State, Step};
+use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step};
 
 /// Checks gzip.
 pub struct TestGunzip {
@@ -47,6 +47,10 @@ impl Filter for TestGunzip {
             State::Hungry
         };
         Ok(Step { consumed: did.consumed, produced: did.consumed, state })
+    }
+
+    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+        notes.extend(self.unzip.take_note().map(Note::Gzip));
     }
 
     fn closing_note(&self) -> Option<String> {

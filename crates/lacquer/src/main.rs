@@ -7,16 +7,20 @@ use std::path::Path;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// What runs a tool: its name as started, its arguments; the result is the exit status.
+type ToolMain = fn(&str, &[String]) -> i32;
+
+/// Tools for operators: the name, the command.
+const TOOLS: &[(&str, &str, ToolMain)] =
+    &[("varnishlog", "log", lacquer_log::main), ("varnishncsa", "ncsa", lacquer_ncsa::main)];
+
 /// Programs that will be part of this binary and aren't yet: the name, the command.
 const LATER: &[(&str, &str)] = &[
-    ("varnishlog", "log"),
-    ("varnishncsa", "ncsa"),
     ("varnishstat", "stat"),
     ("varnishtop", "top"),
     ("varnishhist", "hist"),
     ("varnishadm", "adm"),
     ("varnishtest", "test"),
-    ("", "vcl"),
     ("", "statsd"),
 ];
 
@@ -24,6 +28,10 @@ const HELP: &str = "\
 Usage: lacquer <command> [options]
 
   serve      the accelerator, with varnishd's options (serve -? lists them)
+  demo       a built-in origin behind the cache, to see it at work
+  log        show the log, as varnishlog does
+  ncsa       a line per request, as varnishncsa does
+  vcl        checks VCL files, shows what they compile to
   help       this text
   --version  who this is
 
@@ -41,8 +49,9 @@ fn main() {
 fn run(name: &str, args: &[String]) -> i32 {
     match name {
         manager::checker::PROGRAM => manager::checker::run_child(),
-        manager::handover::PROGRAM => run_worker(args),
+        manager::handover::PROGRAM => worker::main(args),
         "varnishd" => manager::main("varnishd", args),
+        _ if let Some((_, _, tool)) = TOOLS.iter().find(|(program, ..)| *program == name) => tool(name, args),
         _ if LATER.iter().any(|(program, _)| *program == name) => refuse(name),
         _ => lacquer(args),
     }
@@ -51,6 +60,8 @@ fn run(name: &str, args: &[String]) -> i32 {
 fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
+        Some("demo") => demo(&args[1..]),
+        Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0
@@ -58,6 +69,9 @@ fn lacquer(args: &[String]) -> i32 {
         Some("help" | "--help" | "-h" | "-?") => {
             print!("{HELP}");
             0
+        }
+        Some(command) if let Some((_, _, tool)) = TOOLS.iter().find(|(_, tool, _)| *tool == command) => {
+            tool(&format!("lacquer {command}"), &args[1..])
         }
         Some(command) if LATER.iter().any(|(_, later)| *later == command) => refuse(&format!("lacquer {command}")),
         Some(other) => {
@@ -71,14 +85,12 @@ fn lacquer(args: &[String]) -> i32 {
     }
 }
 
+fn demo(args: &[String]) -> i32 {
+    // The process ends with the demo: its code is the only thing left to say.
+    if demo::main(args) == std::process::ExitCode::SUCCESS { 0 } else { 1 }
+}
+
 fn refuse(what: &str) -> i32 {
     eprintln!("{what} isn't built yet; Varnish's own tools work with this server");
     2
-}
-
-/// The worker: started by the manager only, with the number of its CLI descriptor.
-fn run_worker(args: &[String]) -> i32 {
-    let _ = args;
-    eprintln!("the worker isn't built yet");
-    1
 }

@@ -30,7 +30,7 @@ fn worker(args: &[String]) -> i32 {
     let number = args[0].parse().expect("the manager gives a number");
     let socket = sys::fd::inherit(number).expect("the manager's socket");
     let mut bytes = Vec::new();
-    let mut read = |bytes: &mut Vec<u8>| {
+    let read = |bytes: &mut Vec<u8>| {
         let mut buf = [0; 4096];
         let n = sys::fd::read(&socket, &mut buf).unwrap_or(0);
         bytes.extend_from_slice(&buf[..n]);
@@ -101,7 +101,7 @@ impl Stub {
     fn load(&mut self, name: &str, file: &str, state: String) -> Reply {
         use vcl::Sources;
         let bundle = std::fs::read(file).ok().and_then(|bytes| vcl::SourceBundle::from_bytes(&bytes));
-        match bundle.map(|bundle| bundle.read(manager::checker::MAIN)) {
+        match bundle.map(|bundle| bundle.read(vcl::MAIN)) {
             Some(Ok(_)) => {
                 self.vcls.push((name.into(), state));
                 Reply::ok("")

@@ -22,6 +22,7 @@ use crate::listen::Listener;
 use crate::memory::Memory;
 use crate::report::{self, Loud, say};
 use crate::session::{Kind, Session};
+use crate::storefile::StoreFile;
 use crate::stores::Stores;
 use crate::vcls::{Quota, Vcls};
 use crate::workdir;
@@ -29,6 +30,11 @@ use crate::worker::Worker;
 
 /// Seconds until the first look for VCLs that may go cold.
 const FIRST_COOLING: f64 = 3.0;
+
+/// CLI sessions at a time; further connections wait.
+const MOST_SESSIONS: usize = 256;
+/// Seconds without accepting after a failure to.
+const ACCEPT_PAUSE: f64 = 1.0;
 
 /// Everything the manager has.
 #[derive(Debug)]
@@ -38,6 +44,7 @@ pub struct Manager {
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
     pub(crate) stores: Stores,
+    pub(crate) store_files: Vec<StoreFile>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) workdir: PathBuf,
     pub(crate) identity: String,
@@ -60,6 +67,8 @@ pub struct Manager {
     /// The command line, for the worker's process list entry.
     pub(crate) arguments: Vec<String>,
     pub(crate) remove_workdir: bool,
+    /// On the way out: nothing is made ready for another worker.
+    pub(crate) ending: bool,
 }
 
 /// When things are due, in monotonic seconds.
@@ -71,6 +80,8 @@ pub struct Timers {
     pub(crate) cooling: f64,
     pub(crate) restart: Option<f64>,
     pub(crate) worker_started: f64,
+    /// Until when no CLI connection is taken.
+    pub(crate) cli_pause: f64,
 }
 
 impl Timers {
@@ -83,6 +94,7 @@ impl Timers {
             cooling: now + FIRST_COOLING,
             restart: None,
             worker_started: now,
+            cli_pause: now,
         }
     }
 }
@@ -109,6 +121,7 @@ impl Manager {
     /// What hangs on parameters, after one was set.
     pub(crate) fn params_changed(&mut self) {
         self.worker.patience = self.params.cli_timeout;
+        self.worker.grace = self.params.shutdown_grace;
         report::set_syslog(!self.debug(DebugBit::VtcMode));
     }
 
@@ -159,6 +172,7 @@ impl Manager {
                 break;
             }
         }
+        self.ending = true;
         say(Loud::Info, "manager stopping child");
         self.stop_worker();
         say(Loud::Info, "manager dies");
@@ -172,7 +186,8 @@ impl Manager {
             wants.push((fd, Want::Read));
             events.push(Event::Worker);
         }
-        for (at, socket) in self.cli_sockets.iter().enumerate() {
+        let takes_more = self.sessions.len() < MOST_SESSIONS && self.timers.cli_pause <= self.now();
+        for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
             wants.push((socket.as_fd(), Want::Read));
             events.push(Event::CliSocket(at));
         }
@@ -231,6 +246,7 @@ impl Manager {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {
             say(Loud::Error, &format!("Manager got {}", signal::name(number)));
+            self.ending = true;
             self.stop_worker();
             stop = true;
         }
@@ -245,10 +261,17 @@ impl Manager {
     }
 
     fn on_connection(&mut self, at: usize) {
-        // Failures (none left to take, no descriptors) leave the connection waiting; there is nobody to tell.
-        if let Ok(Some((socket, _))) = sock::accept(&self.cli_sockets[at]) {
-            let identity = clitcp::identity("telnet", &socket);
-            self.open_session(Kind::Telnet, identity, socket, None);
+        match sock::accept(&self.cli_sockets[at]) {
+            Ok(Some((socket, _))) => {
+                let identity = clitcp::identity("telnet", &socket);
+                self.open_session(Kind::Telnet, identity, socket, None);
+            }
+            Ok(None) => {}
+            // No descriptors, say: it stays readable, so look away for a while.
+            Err(e) => {
+                say(Loud::Error, &format!("Cannot take a CLI connection: {e}"));
+                self.timers.cli_pause = self.now() + ACCEPT_PAUSE;
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use sys::process::{Exit, Spawn};
 use tables::params::{DebugBit, FeatureBit};
 
 use crate::core::Manager;
-use crate::date::http_date;
+use crate::fatal::errno_text;
 use crate::handover;
 use crate::jail::Role;
 use crate::memory::Memory;
@@ -37,7 +37,7 @@ impl Manager {
         let (pid, start) = match self.spawn_worker() {
             Ok(started) => started,
             Err(e) => {
-                let text = format!("Could not start the child: {e}");
+                let text = format!("Could not start the child: {}", errno_text(&e));
                 say(Loud::Error, &text);
                 self.forget_child_memory();
                 self.worker.state = State::Stopped;
@@ -81,9 +81,7 @@ impl Manager {
         let (output, printed) = sys::fd::pipe()?;
         let null = std::fs::File::open("/dev/null")?;
         let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
-        for socket in self.listeners.iter().flat_map(|listener| &listener.sockets) {
-            sys::sock::listen(socket, depth)?;
-        }
+        self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
         let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd());
         let arguments = handover::arguments(self, theirs.as_raw_fd());
         let mut spawn = Spawn::new(&self.exe, handover::PROGRAM)?
@@ -102,6 +100,9 @@ impl Manager {
         }
         for socket in self.listeners.iter().flat_map(|listener| &listener.sockets) {
             spawn = spawn.keep(socket.as_fd());
+        }
+        for file in &self.store_files {
+            spawn = spawn.keep(file.file.as_fd());
         }
         let child = jail.privileged(|| spawn.start())?;
         let pid = child.pid();
@@ -176,8 +177,24 @@ impl Manager {
                 let wait = self.restart_wait();
                 self.timers.restart = Some(self.now() + wait);
             }
-            State::Running | State::Stopping | State::Starting => self.worker.state = State::Stopped,
+            State::Running | State::Stopping | State::Starting => {
+                self.worker.state = State::Stopped;
+                self.reopen_listeners();
+            }
             State::Stopped | State::Died => {}
+        }
+    }
+
+    /// Nobody shall wait for a worker that isn't going to come.
+    fn reopen_listeners(&mut self) {
+        if self.ending {
+            return;
+        }
+        for listener in &mut self.listeners {
+            if let Err(e) = listener.reopen(&self.jail) {
+                let text = format!("Could not reopen listen socket {}: {}", listener.endpoint, errno_text(&e));
+                say(Loud::Error, &text);
+            }
         }
     }
 
@@ -232,7 +249,8 @@ impl Manager {
     }
 
     fn record_panic(&mut self, pid: i32, panic: &[u8]) {
-        let text = format!("Panic at: {}\n{}", http_date(self.clock.real().0), printable(panic));
+        let date = message::date::format(self.clock.real());
+        let text = format!("Panic at: {}\n{}", String::from_utf8_lossy(&date), printable(panic));
         say(Loud::Error, &format!("Child ({pid}) {text}"));
         self.count(|m| m.counters.child_panic.inc());
         self.panic = Some(text);

@@ -54,8 +54,35 @@ pub struct Listener {
     pub address: Name,
     /// As messages call it: the argument, or the address with the port that was found for port 0.
     pub endpoint: String,
-    /// The sockets (more than one for TCP); nobody listens on them before the worker does.
+    /// The sockets (more than one for TCP). They listen from the start of the first worker on.
     pub sockets: Vec<OwnedFd>,
+    permissions: Permissions,
+}
+
+impl Listener {
+    /// Binds the same address anew, so that nobody can connect while no worker is wanted: what waits is refused.
+    /// On failure there are no sockets, and the next start tries again.
+    pub fn reopen(&mut self, jail: &Jail) -> io::Result<()> {
+        let members = std::mem::take(&mut self.sockets).len().max(1);
+        self.sockets = jail.privileged(|| match &self.address {
+            Name::Inet(address) => sock::bind_tcp_group(*address, members),
+            Name::Unix(path) => bind_path(path, self.permissions).map(|socket| vec![socket]),
+        })?;
+        Ok(())
+    }
+
+    /// Has them listen with this backlog; binds them first if that failed before.
+    pub fn listen(&mut self, depth: i32, jail: &Jail) -> io::Result<()> {
+        if self.sockets.is_empty() {
+            self.reopen(jail)?;
+        }
+        self.sockets.iter().try_for_each(|socket| sock::listen(socket, depth))
+    }
+}
+
+fn bind_path(path: &Path, permissions: Permissions) -> io::Result<OwnedFd> {
+    let Permissions { user, group, mode } = permissions;
+    sock::bind_unix(path, user, group, mode)
 }
 
 /// Parses one argument; `unnamed` counts those without a name.
@@ -175,7 +202,14 @@ fn bind_inet(
         (Name::Inet(bound), 0) => bound.to_string(),
         _ => arg.endpoint.clone(),
     };
-    open.push(Listener { name: arg.name.clone(), protocol: arg.protocol, address, endpoint, sockets });
+    open.push(Listener {
+        name: arg.name.clone(),
+        protocol: arg.protocol,
+        address,
+        endpoint,
+        sockets,
+        permissions: arg.permissions,
+    });
     Ok(())
 }
 
@@ -187,16 +221,14 @@ fn bind_unix(arg: &ListenArg, jail: &Jail, open: &mut Vec<Listener>) -> Result<(
     if path.as_os_str().len() > sock::LONGEST_UNIX_PATH {
         return argument(format!("Got no socket(s) for {}", arg.endpoint));
     }
-    let Permissions { user, group, mode } = arg.permissions;
-    let socket = jail
-        .privileged(|| sock::bind_unix(Path::new(&path), user, group, mode))
-        .or_else(|e| no_socket(&arg.endpoint, &e))?;
+    let socket = jail.privileged(|| bind_path(&path, arg.permissions)).or_else(|e| no_socket(&arg.endpoint, &e))?;
     open.push(Listener {
         name: arg.name.clone(),
         protocol: arg.protocol,
         address: Name::Unix(path),
         endpoint: arg.endpoint.clone(),
         sockets: vec![socket],
+        permissions: arg.permissions,
     });
     Ok(())
 }

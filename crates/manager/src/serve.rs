@@ -12,7 +12,7 @@ use sys::pidfile::{PidFile, PidFileError};
 use sys::process::Executable;
 use sys::signal::{self, SIGHUP, SIGINT, SIGTERM, Signals};
 use tables::Params;
-use tables::params::DebugBit;
+use tables::params::{DebugBit, FeatureBit};
 
 use crate::checker::{DiskSources, Outcome, Source};
 use crate::clitcp::{self, Masters};
@@ -31,6 +31,8 @@ use crate::vcls::Vcls;
 use crate::workdir;
 use crate::worker::Worker;
 
+/// Descriptors that a worker may have, if we may allow it.
+const OPEN_FILES: u64 = 1 << 20;
 /// The default of -a.
 const DEFAULT_LISTEN: &str = ":80";
 /// Hash methods that varnishd knows.
@@ -65,6 +67,8 @@ struct Todo {
 
 /// Jail, parameters, sockets, stores, workdir.
 fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result<(Manager, Todo), Fatal> {
+    // While we may: the worker inherits it.
+    let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
     let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
@@ -97,6 +101,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         argument(format!("Cannot create vmod directory ({}/vmod_cache): {}", path.display(), errno_text(&e)))
     })?;
     stores.complete()?;
+    let store_files = crate::storefile::open_all(&stores, &jail)?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
     let now = clock.mono().0;
@@ -106,6 +111,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         jail,
         params,
         stores,
+        store_files,
         listeners,
         workdir: path,
         identity,
@@ -124,6 +130,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         restarts: 0,
         arguments,
         remove_workdir,
+        ending: false,
         clock,
     };
     manager.params_changed();
@@ -333,6 +340,9 @@ fn begin(
 ) -> Result<i32, Fatal> {
     say(Loud::Debug, &format!("Version: {}", version_string()));
     say(Loud::Debug, &format!("Platform: {}", manager.vident));
+    if manager.params.feature.has(FeatureBit::Http2) {
+        say(Loud::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
+    }
     if options.mode == Mode::Debug {
         let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));
         match (input, output) {

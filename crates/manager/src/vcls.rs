@@ -9,10 +9,11 @@
 
 use std::path::PathBuf;
 
-use crate::checker::glob;
 use crate::named;
 use crate::reply::{Reply, ReplyExt, Status};
 
+mod discard;
+mod label;
 mod list;
 
 /// How the manager reaches the worker.
@@ -370,155 +371,6 @@ impl Vcls {
             let due = self.progs[at].idle_since.is_some_and(|since| since + cooldown < now);
             if due && let Err(answer) = self.set_warm(at, false, now, worker) {
                 worker.complain(&format!("VCL {} could not go cold: {}", self.progs[at].name, answer.text()));
-            }
-        }
-    }
-
-    /// `vcl.label`
-    pub fn label(&mut self, label: &str, target: &str, now: f64, worker: &mut dyn Ask) -> Result<Reply, Reply> {
-        check_name(label)?;
-        let existing = self.at(label);
-        if existing.is_some_and(|at| self.progs[at].state != State::Label) {
-            return Err(Reply::new(Status::Param, format!("{label} is not a label")));
-        }
-        let to = self.find(target)?;
-        if self.progs[to].state == State::Label {
-            return Err(Reply::new(Status::Cant, "VCL labels cannot point to labels"));
-        }
-        if let Some(at) = existing
-            && self.progs[at].uses[0] != target
-        {
-            let mut path = String::new();
-            if self.reaches(target, label, &mut path) {
-                path.push_str(&format!("Pointing label {label} at {target} would create a loop"));
-                return Err(Reply::new(Status::Param, path));
-            }
-        }
-        self.require_warm(to, now, worker)?;
-        let at = match existing {
-            Some(at) => {
-                self.require_warm(at, now, worker)?;
-                let old = std::mem::replace(&mut self.progs[at].uses[0], target.to_string());
-                let old = self.at(&old).expect("a label's VCL can't be discarded before it");
-                self.rest(old, now);
-                at
-            }
-            None => {
-                self.progs.push(Prog {
-                    name: label.into(),
-                    state: State::Label,
-                    warm: true,
-                    file: None,
-                    uses: vec![target.to_string()],
-                    idle_since: None,
-                });
-                self.progs.len() - 1
-            }
-        };
-        self.progs[to].idle_since = None;
-        if worker.is_running() {
-            let answer = worker.ask(&label_line(&self.progs[at]));
-            if !answer.is_ok() {
-                return Err(answer);
-            }
-        }
-        Ok(Reply::ok(""))
-    }
-
-    /// Whether `target` is reached from `from`; the way is described on the way back.
-    fn reaches(&self, from: &str, target: &str, path: &mut String) -> bool {
-        if from == target {
-            return true;
-        }
-        let Some(at) = self.at(from) else { return false };
-        for used in &self.progs[at].uses {
-            if self.reaches(used, target, path) {
-                path.push_str(&match self.progs[at].state {
-                    State::Label => format!("Label {from} points to vcl {used}\n"),
-                    _ => format!("Vcl {from} uses Label {used}\n"),
-                });
-                return true;
-            }
-        }
-        false
-    }
-
-    /// `vcl.discard`: the files of what went, for the caller to remove, and the reply.
-    pub fn discard(&mut self, patterns: &[&str], now: f64, worker: &mut dyn Ask) -> (Vec<PathBuf>, Reply) {
-        let marked = match self.mark(patterns) {
-            Ok(marked) => marked,
-            Err(reply) => return (Vec::new(), reply),
-        };
-        let mut files = Vec::new();
-        // Users before what they use, so that nothing dangles in between.
-        let mut left = marked;
-        while !left.is_empty() {
-            let free = left.iter().position(|name| self.users(name).is_empty());
-            let name = left.remove(free.expect("everything that uses a marked one is marked"));
-            self.remove(&name, now, worker, &mut files);
-        }
-        (files, Reply::ok(""))
-    }
-
-    fn mark(&self, patterns: &[&str]) -> Result<Vec<String>, Reply> {
-        let mut marked: Vec<String> = Vec::new();
-        for pattern in patterns {
-            let before = marked.len();
-            let mut matched = false;
-            for (at, prog) in self.progs.iter().enumerate() {
-                if !glob::matches(pattern.as_bytes(), prog.name.as_bytes()) {
-                    continue;
-                }
-                if self.is_active(at) {
-                    let text = format!("Cannot discard active VCL program {}\n", prog.name);
-                    return Err(Reply::new(Status::Cant, text));
-                }
-                matched = true;
-                if !marked.contains(&prog.name) {
-                    marked.push(prog.name.clone());
-                }
-            }
-            if !matched && before == marked.len() {
-                return Err(Reply::new(Status::Param, format!("No VCL name matches {pattern}\n")));
-            }
-        }
-        for name in &marked {
-            let users = self.users(name);
-            if users.iter().any(|user| !marked.iter().any(|m| m == user)) {
-                return Err(Reply::new(Status::Cant, self.still_used(name, &users)));
-            }
-        }
-        Ok(marked)
-    }
-
-    fn still_used(&self, name: &str, users: &[&str]) -> String {
-        let mut text = match self.is_label(name) {
-            true => format!("Cannot discard VCL label {name}, other VCLs depend on it:\n"),
-            false => format!("Cannot discard labeled VCL program {name}:\n"),
-        };
-        for user in users.iter().take(5) {
-            text.push_str(&format!("\t{user}\n"));
-        }
-        if users.len() > 5 {
-            text.push_str("\t[...]");
-        }
-        text
-    }
-
-    fn remove(&mut self, name: &str, now: f64, worker: &mut dyn Ask, files: &mut Vec<PathBuf>) {
-        let at = self.at(name).expect("marked from this list");
-        let _ = self.change_state(at, State::Cold, now, worker);
-        if worker.is_running() {
-            let answer = worker.ask(&format!("vcl.discard {name}"));
-            if !answer.is_ok() && answer.status != Status::Comms {
-                worker.complain(&format!("VCL {name} could not be discarded: {}", answer.text()));
-            }
-        }
-        let prog = self.progs.remove(at);
-        files.extend(prog.file);
-        for used in prog.uses {
-            if let Some(at) = self.at(&used) {
-                self.rest(at, now);
             }
         }
     }

@@ -17,6 +17,8 @@ pub enum Filter {
     Insert,
     /// Response of a pass.
     PassResponse,
+    /// Request to the backend of a pipe: everything but what Connection nominates.
+    Pipe,
 }
 
 const FETCH: u8 = 1;
@@ -67,6 +69,7 @@ impl Filter {
             Filter::Pass => PASS,
             Filter::Insert => INSERT,
             Filter::PassResponse => PASS_RESPONSE,
+            Filter::Pipe => 0,
         };
         !field.is_nominated() && held_back(field.name()) & direction == 0
     }

@@ -5,35 +5,27 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::store::Charge;
-
-/// One allocation and what it is charged with. Freed, and taken off its store's account, with the last handle.
-pub(crate) struct Block {
-    bytes: Box<[u8]>,
-    charge: Option<Charge>,
-}
+use crate::store::Charged;
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
 #[derive(Clone)]
 pub struct Buf {
-    block: Arc<Block>,
+    block: Arc<Charged>,
     start: u32,
     len: u32,
 }
 
 impl Buf {
-    pub(crate) fn charged(bytes: Box<[u8]>, charge: Charge) -> Self {
-        Self::over(bytes, Some(charge))
-    }
-
     /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
     pub fn unaccounted(bytes: Vec<u8>) -> Self {
-        Self::over(bytes.into_boxed_slice(), None)
+        Self::over(Charged::unaccounted(bytes.into_boxed_slice()))
     }
 
-    fn over(bytes: Box<[u8]>, charge: Option<Charge>) -> Self {
-        let len = u32::try_from(bytes.len()).expect("blocks are at most MAX_BLOCK, buffers of ours below 4 GiB");
-        Self { block: Arc::new(Block { bytes, charge }), start: 0, len }
+    /// A handle on a whole block.
+    pub(crate) fn over(block: Charged) -> Self {
+        let len =
+            u32::try_from(block.bytes().len()).expect("blocks are at most MAX_BLOCK, buffers of ours below 4 GiB");
+        Self { block: Arc::new(block), start: 0, len }
     }
 
     /// Number of bytes.
@@ -55,7 +47,7 @@ impl Buf {
 
     /// What the whole block behind this handle is charged with, in bytes; 0 when no store accounts for it.
     pub fn charged_bytes(&self) -> u64 {
-        self.block.charge.as_ref().map_or(0, Charge::bytes)
+        self.block.charged_bytes()
     }
 }
 
@@ -63,7 +55,7 @@ impl std::ops::Deref for Buf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.block.bytes[self.start as usize..(self.start + self.len) as usize]
+        &self.block.bytes()[self.start as usize..(self.start + self.len) as usize]
     }
 }
 
@@ -78,3 +70,12 @@ impl fmt::Debug for Buf {
         write!(f, "Buf({} bytes)", self.len)
     }
 }
+
+/// Handles are equal when their bytes are.
+impl PartialEq for Buf {
+    fn eq(&self, other: &Buf) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Buf {}

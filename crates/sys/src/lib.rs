@@ -8,8 +8,10 @@
 
 pub mod cpu;
 pub mod daemon;
+pub mod extent;
 pub mod fd;
 pub mod limits;
+pub mod localtime;
 pub mod map;
 pub mod pidfile;
 pub mod process;

@@ -65,3 +65,21 @@ impl PidFile {
         &self.path
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_owner_is_told_the_first_ones_pid() {
+        let path = std::env::temp_dir().join(format!("lacquer-pidfile-{}", std::process::id()));
+        let mut first = PidFile::open(&path, 0o644).unwrap();
+        first.write().unwrap();
+        match PidFile::open(&path, 0o644) {
+            Err(PidFileError::Running(Some(pid))) => assert_eq!(pid as u32, std::process::id()),
+            other => panic!("{other:?}"),
+        }
+        first.remove();
+        assert!(!path.exists());
+    }
+}

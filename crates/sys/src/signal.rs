@@ -63,3 +63,17 @@ pub fn unblock_all() -> io::Result<()> {
 pub fn name(number: i32) -> String {
     Signal::try_from(number).map_or_else(|_| number.to_string(), |s| s.as_str().to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_signal_is_read() {
+        let mut signals = Signals::new(&[SIGUSR1]).unwrap();
+        assert_eq!(signals.take().unwrap(), None);
+        nix::sys::signal::raise(Signal::SIGUSR1).unwrap();
+        assert_eq!(signals.take().unwrap(), Some(SIGUSR1));
+        assert_eq!(name(SIGTERM), "SIGTERM");
+    }
+}

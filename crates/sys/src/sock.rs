@@ -140,6 +140,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_unix_socket_has_the_mode_asked_for_and_replaces_only_sockets() {
+        let path = std::env::temp_dir().join(format!("lacquer-sock-{}", std::process::id()));
+        for _ in 0..2 {
+            let socket = bind_unix(&path, None, None, Some(0o640)).unwrap();
+            assert_eq!(local_name(&socket).unwrap(), Name::Unix(path.clone()));
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "mine").unwrap();
+        assert!(bind_unix(&path, None, None, None).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn a_second_group_on_the_same_address_is_refused() {
         let group = bind_tcp_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
         for fd in &group {

@@ -14,6 +14,7 @@ use crate::vcc::{R, Stop, Vcc};
 struct Flags {
     log: bool,
     pedantic: bool,
+    table: bool,
 }
 
 /// An entry as written.
@@ -24,7 +25,8 @@ struct Written {
     host: String,
     /// The mask and the token it came from.
     mask: Option<(u32, Token)>,
-    text: String,
+    /// The mask, when it stood after the quotes.
+    mask_after: Option<u32>,
 }
 
 type Seen = HashMap<(IpAddr, u8), (bool, Token)>;
@@ -36,12 +38,14 @@ impl Vcc<'_> {
         self.expect_name("ACL")?;
         let id = self.declare(Type::Acl)?;
         let flags = self.acl_flags()?;
-        let mut decl = AclDecl { name: self.syms.get(id).name.clone(), log: flags.log, entries: Vec::new() };
+        let name = self.syms.get(id).name.clone();
+        let Flags { log, pedantic, table } = flags;
+        let mut decl = AclDecl { name, log, pedantic, table, entries: Vec::new() };
         let mut seen = Seen::new();
         self.skip_c(b'{')?;
         while !self.is_c(b'}') {
             let entry = self.acl_entry()?;
-            self.acl_add(entry, &flags, &mut decl, &mut seen)?;
+            self.acl_add(entry, &mut decl, &mut seen)?;
             self.skip_c(b';')?;
         }
         self.next();
@@ -52,7 +56,7 @@ impl Vcc<'_> {
     }
 
     fn acl_flags(&mut self) -> R<Flags> {
-        let mut flags = Flags { log: false, pedantic: true };
+        let mut flags = Flags { log: false, pedantic: true, table: false };
         while let Tok::C(sign @ (b'+' | b'-')) = self.tok() {
             let on = sign == b'+';
             let flag = self.peek(1);
@@ -67,7 +71,9 @@ impl Vcc<'_> {
                 flags.log = on;
             } else if self.here_is("pedantic") {
                 flags.pedantic = on;
-            } else if !self.here_is("table") {
+            } else if self.here_is("table") {
+                flags.table = on;
+            } else {
                 return self.fail("Unknown ACL flag:\n");
             }
             self.next();
@@ -93,7 +99,7 @@ impl Vcc<'_> {
         let addr = self.token();
         self.next();
         let whole = self.content_text(&addr);
-        let (mut host, mut mask, mut text) = (whole.clone(), None, format!("\"{whole}\""));
+        let (mut host, mut mask, mut mask_after) = (whole.clone(), None, None);
         if let Some((before, after)) = whole.split_once('/') {
             let Ok(bits) = after.parse::<u32>() else { return self.fail_at(".../mask is not numeric.\n", &addr) };
             mask = Some((bits, addr));
@@ -106,18 +112,20 @@ impl Vcc<'_> {
             let token = self.token();
             let bits = self.unsigned()?;
             mask = Some((bits, token));
-            text = format!("{text}/{bits}");
+            mask_after = Some(bits);
         }
         if in_parentheses {
             self.skip_c(b')')?;
         }
-        Ok(Written { negated, in_parentheses, addr, host, mask, text })
+        Ok(Written { negated, in_parentheses, addr, host, mask, mask_after })
     }
 
-    fn acl_add(&mut self, entry: Written, flags: &Flags, decl: &mut AclDecl, seen: &mut Seen) -> R {
+    fn acl_add(&mut self, entry: Written, decl: &mut AclDecl, seen: &mut Seen) -> R {
         if let Some((ip, bits)) = net_notation(&entry.host) {
             let bits = entry.mask.map_or(bits, |(bits, _)| bits);
-            return self.acl_address(&entry, IpAddr::V4(ip), bits, flags, decl, seen);
+            self.acl_address(&entry, IpAddr::V4(ip), bits, decl, seen)?;
+            self.acl_push(&entry, Vec::new(), decl);
+            return Ok(());
         }
         let found = match self.addresses(&entry.host) {
             Ok(found) => found,
@@ -130,54 +138,52 @@ impl Vcc<'_> {
         };
         let both = found.iter().any(|ip| ip.is_ipv4()) && found.iter().any(|ip| ip.is_ipv6());
         if let (Some((bits, token)), true) = (entry.mask, both) {
-            let text =
-                format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
+            let text = format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
             return self.fail_at(&text, &token);
         }
-        for ip in found {
+        for ip in &found {
             let bits = entry.mask.map_or(if ip.is_ipv4() { 32 } else { 128 }, |(bits, _)| bits);
-            self.acl_address(&entry, ip, bits, flags, decl, seen)?;
+            self.acl_address(&entry, *ip, bits, decl, seen)?;
         }
+        self.acl_push(&entry, found, decl);
         Ok(())
     }
 
-    fn acl_address(
-        &mut self,
-        entry: &Written,
-        ip: IpAddr,
-        bits: u32,
-        flags: &Flags,
-        decl: &mut AclDecl,
-        seen: &mut Seen,
-    ) -> R {
+    fn acl_push(&self, entry: &Written, resolved: Vec<IpAddr>, decl: &mut AclDecl) {
+        decl.entries.push(AclEntry {
+            negated: entry.negated,
+            ignorable: entry.in_parentheses,
+            addr: self.content_text(&entry.addr),
+            mask: entry.mask_after,
+            resolved,
+        });
+    }
+
+    /// Checks one address of an entry against the others.
+    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
             return self.fail_at(&format!("Too wide mask (/{bits}) for {family} address\n"), &at);
         }
         let net = masked(ip, bits);
-        let mut text = entry.text.clone();
-        if net != ip {
-            let fixed = format!("{net}/{bits}");
-            if flags.pedantic {
-                let say = format!("Non-zero bits in masked part, (maybe use {fixed} ?)\n");
-                return self.fail_at(&say, &entry.addr);
-            }
-            text = format!("{text} fixed: {fixed}");
+        if net != ip && decl.pedantic {
+            let say = format!("Non-zero bits in masked part, (maybe use {net}/{bits} ?)\n");
+            return self.fail_at(&say, &entry.addr);
         }
         match seen.get(&(net, bits as u8)) {
             Some((negated, first)) if *negated != entry.negated => {
                 let first = *first;
                 self.say("Conflicting ACL entries:\n");
                 self.show(&first);
-                return self.fail_at("vs:\n", &entry.addr);
+                self.fail_at("vs:\n", &entry.addr)
             }
-            Some(_) => return Ok(()),
-            None => {}
+            Some(_) => Ok(()),
+            None => {
+                seen.insert((net, bits as u8), (entry.negated, entry.addr));
+                Ok(())
+            }
         }
-        seen.insert((net, bits as u8), (entry.negated, entry.addr));
-        decl.entries.push(AclEntry { addr: net, mask: bits as u8, negated: entry.negated, text });
-        Ok(())
     }
 }
 

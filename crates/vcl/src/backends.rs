@@ -178,15 +178,6 @@ impl Vcc<'_> {
     /// `backend name { ... }`
     pub fn backend(&mut self) -> R {
         let first = self.token();
-        let e = self.backend_inner(&first);
-        if e.is_err() {
-            self.say("\nIn backend specification starting at:\n");
-            self.show(&first);
-        }
-        e
-    }
-
-    fn backend_inner(&mut self, first: &Token) -> R {
         self.next();
         self.expect_name("backend")?;
         let name_token = self.token();
@@ -196,11 +187,11 @@ impl Vcc<'_> {
                 self.syms.get_mut(first).noref = false;
             }
             if self.default_backend_named {
-                return self.fail_at("Only one default director possible.\n", first);
+                return self.fail_at("Only one default director possible.\n", &first);
             }
             self.default_backend_named = true;
             self.next();
-            let decl = self.backend_spec(&name, &name_token)?;
+            let decl = self.backend_body(&name, &name_token, &first)?;
             let index = self.add_backend(decl);
             self.program.default_backend = Some(index);
             return Ok(());
@@ -211,7 +202,7 @@ impl Vcc<'_> {
             self.first_backend = Some(id);
             self.syms.get_mut(id).noref = true;
         }
-        let decl = self.backend_spec(&name, &name_token)?;
+        let decl = self.backend_body(&name, &name_token, &first)?;
         let index = self.add_backend(decl);
         if is_first {
             self.program.default_backend = Some(index);
@@ -223,6 +214,15 @@ impl Vcc<'_> {
     fn add_backend(&mut self, decl: BackendDecl) -> u32 {
         self.program.backends.push(decl);
         self.program.backends.len() as u32 - 1
+    }
+
+    fn backend_body(&mut self, name: &str, name_token: &Token, first: &Token) -> R<BackendDecl> {
+        let spec = self.backend_spec(name, name_token);
+        if spec.is_err() {
+            self.say("\nIn backend specification starting at:\n");
+            self.show(first);
+        }
+        spec
     }
 
     fn backend_spec(&mut self, name: &str, name_token: &Token) -> R<BackendDecl> {

@@ -85,7 +85,8 @@ impl Vcc<'_> {
             if self.actions_below(*sub, allowed, &mut visited, &mut Vec::new()).is_err() {
                 if let Some(method) = method {
                     self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
-                    let list: String = method.returns().iter().map(|r| format!(" \"{}\"", r.name())).collect();
+                    let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
+                    let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
                     self.say(&format!("{list}\n"));
                 }
                 return Err(Stop);
@@ -171,7 +172,7 @@ impl Vcc<'_> {
             if let Some(bad) = self.illegal_use(*sub, method)? {
                 self.show_until(bad.first as usize, bad.last as usize + 1);
                 let name = method.sub_name();
-                self.say(&format!("{} in subroutine '{name}'.\nAt: ", complaint(bad.access)));
+                self.say(&format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
                 return Err(Stop);
             }
             let mut visited = vec![false; self.procs.len()];

@@ -6,9 +6,9 @@ use tables::vclvars::Type;
 
 use crate::ir::{Expr, Node};
 use crate::program::{Compare, Math};
-use crate::symbols::{Kind, Ty, What};
-use crate::token::{Tok, Token};
-use crate::vcc::{Access, Look, R, Vcc};
+use crate::symbols::Ty;
+use crate::token::Tok;
+use crate::vcc::{R, Vcc};
 
 /// `+` and `-`: operator, types of the operands, type of the result. Everything else that has `+` is text.
 const ADDS: [(Math, Type, Type, Type); 15] = {
@@ -37,16 +37,25 @@ fn is_text(ty: Type) -> bool {
     matches!(ty, Type::String | Type::Strands)
 }
 
-/// Types that a declaration makes, and a name not yet declared may have.
-fn is_global(ty: Ty) -> bool {
-    matches!(ty, Ty::T(t) if Kind::of_global(t).is_some())
-}
-
 fn has_text_form(ty: Ty) -> bool {
     use Type::*;
     matches!(
         ty,
-        Ty::T(Acl | Backend | Blob | Bool | Bytes | Duration | Header | Int | Ip | Real | Stevedore | Strands | Strings | Time)
+        Ty::T(
+            Acl | Backend
+                | Blob
+                | Bool
+                | Bytes
+                | Duration
+                | Header
+                | Int
+                | Ip
+                | Real
+                | Stevedore
+                | Strands
+                | Strings
+                | Time
+        )
     )
 }
 
@@ -79,19 +88,19 @@ impl Vcc<'_> {
         }
         if is_text(want) {
             if !(e.ty == Type::Strings) {
-                e = self.to_text(e, first)?;
+                e = self.text_form(e, first)?;
             }
             e.ty = Ty::T(want);
             return Ok(e);
         }
         if want == Type::Body {
             if !(e.ty == Type::Blob || e.ty == Type::Strings) {
-                e = self.to_text(e, first)?;
+                e = self.text_form(e, first)?;
             }
             return Ok(e);
         }
         if want == Type::Bool {
-            e = self.to_bool(e);
+            e = self.truth_of(e);
         }
         self.type_check(e, want, first)
     }
@@ -105,7 +114,7 @@ impl Vcc<'_> {
         self.fail_since("", first)
     }
 
-    fn to_text(&mut self, e: Expr, first: usize) -> R<Expr> {
+    fn text_form(&mut self, e: Expr, first: usize) -> R<Expr> {
         if !has_text_form(e.ty) {
             self.say(&format!("Cannot convert {} to STRING.\n", e.ty.user_name()));
             return self.fail_since("", first);
@@ -113,7 +122,7 @@ impl Vcc<'_> {
         Ok(text_of(e))
     }
 
-    fn to_bool(&mut self, e: Expr) -> Expr {
+    fn truth_of(&mut self, e: Expr) -> Expr {
         match e.ty {
             Ty::T(Type::Backend | Type::Int | Type::Duration | Type::Strings) => {
                 Expr::new(Node::Truth(Box::new(e)), Type::Bool)
@@ -123,7 +132,7 @@ impl Vcc<'_> {
     }
 
     /// `a || b`
-    fn any(&mut self, want: Type) -> R<Expr> {
+    pub fn any(&mut self, want: Type) -> R<Expr> {
         self.enter()?;
         let e = self.logic(want, Tok::Or, "||", Self::all, Node::Any);
         self.leave();
@@ -159,7 +168,7 @@ impl Vcc<'_> {
     }
 
     fn boolean(&mut self, e: Expr, first: usize, complaint: &str) -> R<Expr> {
-        let e = self.to_bool(e);
+        let e = self.truth_of(e);
         if e.ty == Type::Bool {
             return Ok(e);
         }
@@ -247,8 +256,8 @@ impl Vcc<'_> {
             if let Some((_, _, _, result)) = row {
                 e = chain(e, math, *result, e2);
             } else if math == Math::Add && (e.ty == Type::Strings || want == Type::Strings) {
-                let left = if e.ty == Type::Strings { e } else { self.to_text(e, first)? };
-                let right = if e2.ty == Type::Strings { e2 } else { self.to_text(e2, at + 1)? };
+                let left = if e.ty == Type::Strings { e } else { self.text_form(e, first)? };
+                let right = if e2.ty == Type::Strings { e2 } else { self.text_form(e2, at + 1)? };
                 e = self.join(left, right);
             } else {
                 let op = self.text_of(&op);
@@ -313,299 +322,6 @@ impl Vcc<'_> {
         }
         Ok(e)
     }
-
-    /// `a.property`, `object.method()`
-    pub fn postfix(&mut self, want: Type) -> R<Expr> {
-        let mut e = self.atom(want)?;
-        let mut properties = 0;
-        while self.is_c(b'.') {
-            self.next();
-            self.expect(Tok::Id)?;
-            properties += 1;
-            if properties > crate::vcc::MAX_DEPTH {
-                return self.fail("Too many properties of properties.\n");
-            }
-            e = self.property(e)?;
-        }
-        if let Node::Object(_) = e.node {
-            // An object is no value of its own.
-            return self.expect(Tok::C(b'.')).map(|()| e);
-        }
-        Ok(e)
-    }
-
-    fn property(&mut self, e: Expr) -> R<Expr> {
-        let token = self.token();
-        let word = self.text_of(&token).to_ascii_lowercase();
-        let (node, ty): (fn(Box<Expr>) -> Node, Type) = match (e.ty, word.as_str()) {
-            (Ty::Object(_, object), _) => {
-                let Node::Object(index) = e.node else { return self.unknown_property(&e, &token) };
-                let name = self.text_of(&token);
-                let Some(method) = object.method(&name) else { return self.unknown_property(&e, &token) };
-                self.next();
-                return self.method_call(index, method, &token);
-            }
-            (Ty::T(Type::Strings), "upper") => (|e| Node::Case(true, e), Type::Strings),
-            (Ty::T(Type::Strings), "lower") => (|e| Node::Case(false, e), Type::Strings),
-            (Ty::T(Type::Backend), "resolve") => (Node::Resolve, Type::Backend),
-            (Ty::T(Type::Stevedore), "free_space") => (|e| Node::StoreProperty(0, e), Type::Bytes),
-            (Ty::T(Type::Stevedore), "used_space") => (|e| Node::StoreProperty(1, e), Type::Bytes),
-            (Ty::T(Type::Stevedore), "happy") => (|e| Node::StoreProperty(2, e), Type::Bool),
-            _ => return self.unknown_property(&e, &token),
-        };
-        self.next();
-        if !(e.ty == Type::Stevedore) {
-            self.skip_c(b'(')?;
-            self.skip_c(b')')?;
-        }
-        Ok(Expr::new(node(Box::new(e)), ty))
-    }
-
-    fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> R<T> {
-        let name = self.token_name(token);
-        self.fail_at(&format!("Unknown property {name} for type {}\n", e.ty.name()), token)
-    }
-
-    fn atom(&mut self, want: Type) -> R<Expr> {
-        match self.tok() {
-            Tok::C(b'(') => {
-                self.next();
-                let e = self.any(want)?;
-                self.skip_c(b')')?;
-                Ok(e)
-            }
-            Tok::Id => self.name(want),
-            Tok::Str => self.literal(want),
-            Tok::C(b'-') if matches!(want, Type::Int | Type::Real | Type::Duration | Type::Strings) => {
-                self.next();
-                if matches!(self.tok(), Tok::Int | Tok::Real) {
-                    return self.number(want, -1.0);
-                }
-                let e = self.any(want)?;
-                let ty = e.ty;
-                Ok(Expr { node: Node::Negate(Box::new(e)), ty })
-            }
-            Tok::Int | Tok::Real => self.number(want, 1.0),
-            Tok::Blob => {
-                let index = self.token().num as u32;
-                self.next();
-                Ok(Expr::new(Node::Blob(index), Type::Blob))
-            }
-            _ => {
-                let found = self.token_name(&self.token());
-                let wanted = Ty::T(want).user_name();
-                self.fail(&format!("Unknown token {found} when looking for {wanted}\n\n"))
-            }
-        }
-    }
-
-    fn number(&mut self, want: Type, sign: f64) -> R<Expr> {
-        if want == Type::Bytes {
-            return Ok(Expr::new(Node::Bytes(self.byte_size()?), Type::Bytes));
-        }
-        let token = self.token();
-        let num = sign * token.num;
-        self.next();
-        if self.tok() == Tok::Id {
-            let unit = self.duration_unit()?;
-            return Ok(Expr::new(Node::Duration(num * unit), Type::Duration));
-        }
-        if want == Type::Real || token.tok == Tok::Real {
-            return Ok(Expr::new(Node::Real(num), Type::Real));
-        }
-        Ok(Expr::new(Node::Int(num as i64), Type::Int))
-    }
-
-    fn literal(&mut self, want: Type) -> R<Expr> {
-        let token = self.token();
-        let content = self.content(&token).to_vec();
-        match want {
-            Type::Ip => {
-                if content.first() == Some(&b'/') {
-                    let shown = self.token_name(&token);
-                    return self.fail(&format!("Cannot convert to an IP address: {shown}"));
-                }
-                let address = self.resolve_one(&content, &token)?;
-                self.next();
-                let index = self.string(address.to_string().as_bytes());
-                Ok(Expr::new(Node::Ip(index), Type::Ip))
-            }
-            Type::Regex => {
-                let index = self.regex()?;
-                self.next();
-                Ok(Expr::new(Node::Regex(index), Type::Regex))
-            }
-            _ => {
-                self.next();
-                let index = self.string(&content);
-                Ok(Expr::new(Node::Str(index), Type::Strings))
-            }
-        }
-    }
-
-    /// A pattern: string constants joined by `+`. Stays on its last token.
-    fn regex(&mut self) -> R<u32> {
-        let first = self.at;
-        let mut pattern = self.content(&self.token()).to_vec();
-        while self.peek(1).tok == Tok::C(b'+') {
-            self.next();
-            self.next();
-            self.expect(Tok::Str)?;
-            pattern.extend_from_slice(self.content(&self.token()));
-        }
-        if let Some(index) = self.regexes.get(&*pattern) {
-            return Ok(*index);
-        }
-        if let Some(check) = self.options.check_regex
-            && let Err(why) = check(&pattern)
-        {
-            self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
-            let end = self.at.max(first + 1);
-            self.show_until(first, end);
-            return Err(crate::vcc::Stop);
-        }
-        let index = self.program.regexes.len() as u32;
-        self.program.regexes.push(pattern.clone().into());
-        self.regexes.insert(pattern.into(), index);
-        Ok(index)
-    }
-
-    fn name(&mut self, want: Type) -> R<Expr> {
-        let first = self.at;
-        let dotted = self.peek(1).tok == Tok::C(b'.');
-        let id = match self.try_symbol(Kind::None, Look::Partial)? {
-            Some(id) => id,
-            None if is_global(Ty::T(want)) && !dotted => {
-                let kind = Kind::of_global(want).expect("it is a global");
-                self.create(kind, want, What::Global(None))?
-            }
-            None => self.symbol(Kind::None, Look::Partial)?,
-        };
-        self.refer(id, first);
-        let sym = self.syms.get(id);
-        let (kind, ty, what, read_only_void) = (sym.kind, sym.ty, sym.what, sym.ty == Type::Void);
-        if kind == Kind::Func && read_only_void {
-            return self.fail("Function returns VOID:\n");
-        }
-        let e = match what {
-            What::Instance(index) => return Ok(Expr { node: Node::Object(index), ty }),
-            What::Scalar(var) => {
-                self.add_use(first, first, id, Access::Read);
-                text_type(Expr { node: Node::Var(var), ty })
-            }
-            What::Store(index) => Expr::new(Node::Store(index), Type::Stevedore),
-            What::Field(head, field) => {
-                self.add_use(first, first, id, Access::Read);
-                if want == Type::Header {
-                    return Ok(Expr::new(Node::Header(head, field), Type::Header));
-                }
-                Expr::new(Node::Field(head, field), Type::Strings)
-            }
-            What::Bool(value) => Expr::new(Node::Bool(value), Type::Bool),
-            What::Regsub { all } => {
-                let e = self.regsub(all);
-                self.in_call(e, first)?
-            }
-            What::Default => self.default_word(want, first)?,
-            What::Func(import, func) => {
-                let e = self.function_call(import, func, id);
-                text_type(self.in_call(e, first)?)
-            }
-            What::Sub(_) if want != Type::Sub => return self.sub_misused(id, first),
-            What::Sub(_) => Expr::new(Node::Sub(id), Type::Sub),
-            What::Global(_) => match kind {
-                Kind::Backend => Expr::new(Node::Backend(id), Type::Backend),
-                Kind::Acl => Expr::new(Node::Acl(id), Type::Acl),
-                Kind::Probe if want == Type::Strings => self.name_as_text(id),
-                Kind::Probe => Expr::new(Node::Probe(id), Type::Probe),
-                Kind::Sub if want != Type::Sub => return self.sub_misused(id, first),
-                Kind::Sub => Expr::new(Node::Sub(id), Type::Sub),
-                _ => return self.not_in_expression(id, first),
-            },
-            What::Nothing | What::Action(_) | What::Fields(_) | What::Class(..) | What::Label(_) | What::Module(..) => {
-                return self.not_in_expression(id, first);
-            }
-        };
-        Ok(e)
-    }
-
-    fn name_as_text(&mut self, id: u32) -> Expr {
-        let name = self.syms.get(id).name.clone();
-        let index = self.string(name.as_bytes());
-        Expr::new(Node::Str(index), Type::Strings)
-    }
-
-    fn in_call<T>(&mut self, e: R<T>, first: usize) -> R<T> {
-        if e.is_err() {
-            self.say("While compiling function call:\n\n");
-            self.show_until(first, self.at);
-        }
-        e
-    }
-
-    fn sub_misused<T>(&mut self, id: u32, first: usize) -> R<T> {
-        let name = self.syms.get(id).name.clone();
-        let e = self.fail(&format!("Symbol '{name}' can only be used as a SUB expression\n"));
-        self.in_call(e, first)
-    }
-
-    fn not_in_expression<T>(&mut self, id: u32, first: usize) -> R<T> {
-        let sym = self.syms.get(id);
-        let (kind, def) = (sym.kind.name(), sym.def);
-        let token = self.tokens[first];
-        let name = self.text_of(&token);
-        self.say(&format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
-        match def {
-            Some(def) => {
-                self.show(&token);
-                let def = self.tokens[def as usize];
-                self.fail_at("That symbol was defined here:\n", &def)
-            }
-            None => self.stop_at(&token),
-        }
-    }
-
-    fn default_word(&mut self, want: Type, first: usize) -> R<Expr> {
-        match want {
-            Type::Backend => Ok(Expr::new(Node::DefaultBackend, Type::Backend)),
-            Type::Probe => {
-                if self.program.default_probe.is_none() {
-                    let e = self.no_default_probe();
-                    return self.in_call(e, first);
-                }
-                Ok(Expr::new(Node::DefaultProbe, Type::Probe))
-            }
-            _ => {
-                let token = self.tokens[first];
-                let e = self.fail_at("Symbol 'default' is a reserved word.\n", &token);
-                self.in_call(e, first)
-            }
-        }
-    }
-
-    pub fn no_default_probe<T>(&mut self) -> R<T> {
-        let found = self.token_name(&self.token());
-        self.fail(&format!("No default probe defined\n{found} at\n"))
-    }
-
-    fn regsub(&mut self, all: bool) -> R<Expr> {
-        self.skip_c(b'(')?;
-        let text = self.expr(Type::String)?;
-        self.skip_c(b',')?;
-        let regex = self.expr(Type::Regex)?;
-        self.skip_c(b',')?;
-        let with = self.expr(Type::String)?;
-        self.skip_c(b')')?;
-        Ok(Expr::new(Node::Regsub(all, Box::new([text, regex, with])), Type::Strings))
-    }
-}
-
-/// In an expression a STRING is one of several strings that `+` may join.
-fn text_type(mut e: Expr) -> Expr {
-    if e.ty == Type::String {
-        e.ty = Ty::T(Type::Strings);
-    }
-    e
 }
 
 fn text_of(e: Expr) -> Expr {

@@ -2,6 +2,7 @@
 //! The Varnish configuration language, from source text down to bytecode. No IO besides what [`Sources`] gives.
 
 mod acls;
+mod atom;
 mod backends;
 mod call;
 mod check;
@@ -11,6 +12,8 @@ mod expr;
 mod input;
 mod ir;
 mod link;
+pub mod listing;
+mod optimise;
 pub mod program;
 mod source;
 mod stmt;
@@ -21,7 +24,10 @@ mod units;
 mod vcc;
 
 pub use program::Program;
-pub use source::{Answer, Recorder, SourceBundle, Sources};
+pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
+
+/// Says what is wrong with a pattern.
+pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
 
 /// How to compile.
 #[derive(Debug, Clone)]
@@ -39,11 +45,13 @@ pub struct Options {
     /// Names of the labels that `return (vcl(label))` may name.
     pub labels: Vec<String>,
     /// Says what is wrong with a pattern; `None` accepts all, and loading finds out.
-    pub check_regex: Option<fn(&[u8]) -> Result<(), String>>,
+    pub check_regex: Option<RegexCheck>,
     /// The built-in VCL to append; `None` = ours ([`builtin`]).
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
     pub keep_sources: bool,
+    /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
+    pub optimise: bool,
 }
 
 impl Default for Options {
@@ -58,6 +66,7 @@ impl Default for Options {
             check_regex: None,
             builtin: None,
             keep_sources: true,
+            optimise: true,
         }
     }
 }
@@ -108,9 +117,10 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
 impl Diagnostics {
     /// The text as the CLI answers it, with status 106.
     pub fn for_cli(&self) -> String {
+        let text = &self.text;
+        let end = if text.ends_with('\n') { "" } else { "\n" };
         format!(
-            "Message from VCC-compiler:\n{}\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed",
-            self.text.trim_end_matches('\n').to_owned() + "\n"
+            "Message from VCC-compiler:\n{text}{end}Running VCC-compiler failed, exited with 2\nVCL compilation failed"
         )
     }
 }
@@ -119,3 +129,6 @@ impl Diagnostics {
 pub fn builtin() -> &'static str {
     include_str!("builtin.vcl")
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 
 use tables::vclvars::Method;
 
-use crate::program::{Op, SourceInfo, Sub};
+use crate::program::{BackendAddress, Op, SourceInfo, Sub};
 use crate::symbols::{SymId, What};
 use crate::vcc::{R, Stop, Vcc};
 use crate::{Compiled, program::Program};
@@ -37,11 +37,18 @@ impl Vcc<'_> {
             let index = self.procs.iter().position(|p| p.method == Some(method)).ok_or(Stop)?;
             program.methods[method as usize] = numbers[index];
         }
+        let default_probe = program.default_probe;
+        for backend in program.backends.iter_mut().filter(|b| b.address != BackendAddress::None) {
+            backend.probe = backend.probe.or(default_probe);
+        }
         program.syntax = self.syntax;
         program.sources = std::mem::take(&mut self.sources)
             .into_iter()
             .map(|s| SourceInfo { name: s.name, text: if self.options.keep_sources { s.text } else { Vec::new() } })
             .collect();
+        if self.options.optimise {
+            crate::optimise::optimise(&mut program);
+        }
         assert_linked(&program);
         Ok(Compiled { program, warnings: self.text })
     }

@@ -47,6 +47,9 @@ pub enum Answer {
     Socket(Result<bool, String>),
 }
 
+/// Under this name a bundle holds the text that was compiled: `bundle.read(MAIN)` gives its name and its bytes.
+pub const MAIN: &str = "";
+
 /// Everything a compile read, so that it can be repeated elsewhere. Is itself [`Sources`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceBundle {
@@ -127,28 +130,31 @@ impl Sources for SourceBundle {
     }
 }
 
-/// What bytes of a bundle begin with.
-const MAGIC: &[u8] = b"VCLSRC1\n";
+/// First bytes of a serialised bundle; the last is the format's version.
+const MAGIC: &[u8; 8] = b"LQRVCLB\x01";
 
 impl SourceBundle {
     /// As bytes for [`SourceBundle::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
+        put_len(&mut out, self.answers.len());
         for ((kind, question), answer) in &self.answers {
             out.push(*kind);
             put(&mut out, question.as_bytes());
             match answer {
-                Answer::File(Ok((name, text))) => put_list(&mut out, &[name.as_bytes(), text]),
-                Answer::Glob(Ok(names)) => put_list(&mut out, &names.iter().map(String::as_bytes).collect::<Vec<_>>()),
-                Answer::Host(Ok(addresses)) => {
-                    let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-                    put_list(&mut out, &texts.iter().map(String::as_bytes).collect::<Vec<_>>());
-                }
-                Answer::Socket(Ok(is)) => put_list(&mut out, &[if *is { b"1" } else { b"0" }]),
-                Answer::File(Err(why)) | Answer::Glob(Err(why)) | Answer::Host(Err(why)) | Answer::Socket(Err(why)) => {
-                    out.push(0);
-                    put(&mut out, why.as_bytes());
-                }
+                Answer::File(answer) => put_result(&mut out, answer, |out, (name, text)| {
+                    put(out, name.as_bytes());
+                    put(out, text);
+                }),
+                Answer::Glob(answer) => put_result(&mut out, answer, |out, files| {
+                    put_len(out, files.len());
+                    files.iter().for_each(|file| put(out, file.as_bytes()));
+                }),
+                Answer::Host(answer) => put_result(&mut out, answer, |out, ips| {
+                    put_len(out, ips.len());
+                    ips.iter().for_each(|ip| put(out, ip.to_string().as_bytes()));
+                }),
+                Answer::Socket(answer) => put_result(&mut out, answer, |out, is| out.push(u8::from(*is))),
             }
         }
         out
@@ -156,90 +162,94 @@ impl SourceBundle {
 
     /// What [`SourceBundle::to_bytes`] wrote; `None` when the bytes are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Option<SourceBundle> {
-        let mut rest = bytes.strip_prefix(MAGIC)?;
+        let mut input = Input(bytes.strip_prefix(MAGIC)?);
         let mut bundle = SourceBundle::default();
-        while let Some((kind, after)) = rest.split_first() {
-            rest = after;
-            let question = take_text(&mut rest)?;
-            let (ok, after) = rest.split_first()?;
-            rest = after;
-            let answer = if *ok == 1 { Ok(take_list(&mut rest)?) } else { Err(take_text(&mut rest)?) };
-            bundle.answers.insert((*kind, question), answer_of(*kind, answer)?);
+        for _ in 0..input.len()? {
+            let kind = input.byte()?;
+            let question = input.text()?;
+            let answer = match kind {
+                b'f' => Answer::File(input.result(|input| Some((input.text()?, input.bytes()?.to_vec())))?),
+                b'g' => Answer::Glob(input.result(|input| input.list(Some))?),
+                b'h' => Answer::Host(input.result(|input| input.list(|ip| ip.parse().ok()))?),
+                b's' => Answer::Socket(input.result(|input| Some(input.byte()? != 0))?),
+                _ => return None,
+            };
+            bundle.answers.insert((kind, question), answer);
         }
-        Some(bundle)
+        input.0.is_empty().then_some(bundle)
     }
 }
 
-fn answer_of(kind: u8, answer: Result<Vec<Vec<u8>>, String>) -> Option<Answer> {
-    let texts = |list: Vec<Vec<u8>>| list.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>().ok();
-    Some(match (kind, answer) {
-        (b'f', Ok(list)) => {
-            let [name, text] = <[Vec<u8>; 2]>::try_from(list).ok()?;
-            Answer::File(Ok((String::from_utf8(name).ok()?, text)))
-        }
-        (b'f', Err(why)) => Answer::File(Err(why)),
-        (b'g', Ok(list)) => Answer::Glob(Ok(texts(list)?)),
-        (b'g', Err(why)) => Answer::Glob(Err(why)),
-        (b'h', Ok(list)) => Answer::Host(Ok(texts(list)?.iter().map(|t| t.parse().ok()).collect::<Option<_>>()?)),
-        (b'h', Err(why)) => Answer::Host(Err(why)),
-        (b's', Ok(list)) => Answer::Socket(Ok(list == [b"1"])),
-        (b's', Err(why)) => Answer::Socket(Err(why)),
-        _ => return None,
-    })
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    out.extend_from_slice(&(len as u64).to_le_bytes());
 }
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    put_len(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// An answer that is no error: mark, count, items.
-fn put_list(out: &mut Vec<u8>, items: &[&[u8]]) {
-    out.push(1);
-    out.extend_from_slice(&(items.len() as u32).to_le_bytes());
-    items.iter().for_each(|item| put(out, item));
+fn put_result<T>(out: &mut Vec<u8>, result: &Result<T, String>, ok: impl Fn(&mut Vec<u8>, &T)) {
+    out.push(u8::from(result.is_ok()));
+    match result {
+        Ok(value) => ok(out, value),
+        Err(why) => put(out, why.as_bytes()),
+    }
 }
 
-fn take_number(rest: &mut &[u8]) -> Option<usize> {
-    let (number, after) = rest.split_first_chunk::<4>()?;
-    *rest = after;
-    Some(u32::from_le_bytes(*number) as usize)
-}
+struct Input<'a>(&'a [u8]);
 
-fn take(rest: &mut &[u8]) -> Option<Vec<u8>> {
-    let len = take_number(rest)?;
-    let bytes = rest.get(..len)?.to_vec();
-    *rest = &rest[len..];
-    Some(bytes)
-}
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
 
-fn take_text(rest: &mut &[u8]) -> Option<String> {
-    String::from_utf8(take(rest)?).ok()
-}
+    fn len(&mut self) -> Option<usize> {
+        let (len, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        // Every element takes a byte at least, so a length beyond the rest is damage.
+        usize::try_from(u64::from_le_bytes(*len)).ok().filter(|len| *len <= rest.len())
+    }
 
-fn take_list(rest: &mut &[u8]) -> Option<Vec<Vec<u8>>> {
-    let count = take_number(rest)?;
-    // Collected one by one: a damaged count runs out of bytes before it can cost memory.
-    (0..count).map(|_| take(rest)).collect()
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let len = self.len()?;
+        let (bytes, rest) = self.0.split_at(len);
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn list<T>(&mut self, of: impl Fn(String) -> Option<T>) -> Option<Vec<T>> {
+        (0..self.len()?).map(|_| of(self.text()?)).collect()
+    }
+
+    fn result<T>(&mut self, ok: impl Fn(&mut Self) -> Option<T>) -> Option<Result<T, String>> {
+        if self.byte()? == 0 { Some(Err(self.text()?)) } else { Some(Ok(ok(self)?)) }
+    }
 }
 
 #[cfg(test)]
-mod bundle_tests {
+mod tests {
     use super::*;
 
     #[test]
-    fn a_bundle_comes_back() {
+    fn a_bundle_comes_back_and_damage_is_noticed() {
         let mut bundle = SourceBundle::default();
-        let mut put = |kind, question: &str, answer| bundle.answers.insert((kind, question.to_owned()), answer);
-        put(b'f', "", Answer::File(Ok(("<vcl.inline>".into(), b"vcl 4.1;\xff".to_vec()))));
-        put(b'f', "x", Answer::File(Err("Cannot read".into())));
-        put(b'g', "*", Answer::Glob(Ok(vec!["a".into(), "b".into()])));
-        put(b'h', "localhost", Answer::Host(Ok(vec!["::1".parse().unwrap(), "127.0.0.1".parse().unwrap()])));
-        put(b's', "/run/s", Answer::Socket(Ok(true)));
+        let file = Answer::File(Ok(("/etc/a.vcl".into(), b"vcl 4.1;".to_vec())));
+        bundle.answers.insert((b'f', "a.vcl".into()), file);
+        bundle.answers.insert((b'f', "b.vcl".into()), Answer::File(Err("Cannot read".into())));
+        bundle.answers.insert((b'g', "*.vcl".into()), Answer::Glob(Ok(vec!["a.vcl".into(), "b.vcl".into()])));
+        bundle.answers.insert((b'h', "lo".into()), Answer::Host(Ok(vec!["::1".parse().unwrap()])));
+        bundle.answers.insert((b's', "/s".into()), Answer::Socket(Ok(true)));
         let bytes = bundle.to_bytes();
         assert_eq!(SourceBundle::from_bytes(&bytes), Some(bundle));
-        for cut in 0..bytes.len() {
-            let _ = SourceBundle::from_bytes(&bytes[..cut]);
+        for n in 0..bytes.len() {
+            assert_eq!(SourceBundle::from_bytes(&bytes[..n]), None);
         }
     }
 }

@@ -16,7 +16,6 @@ pub(crate) enum Kind {
     Backend,
     Func,
     Instance,
-    Method,
     Object,
     Probe,
     Sub,
@@ -35,7 +34,6 @@ impl Kind {
             Kind::Backend => "backend",
             Kind::Func => "func",
             Kind::Instance => "instance",
-            Kind::Method => "method",
             Kind::Object => "object",
             Kind::Probe => "probe",
             Kind::Sub => "sub",
@@ -137,7 +135,7 @@ pub(crate) enum What {
     /// Index of a declaration, once it is declared.
     Global(Option<u32>),
     Label(u32),
-    Module(&'static vmods::Module, u32),
+    Module(&'static vmods::Module),
 }
 
 pub(crate) type SymId = u32;

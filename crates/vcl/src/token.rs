@@ -171,9 +171,12 @@ impl Lexer<'_> {
 
     fn delimited(&mut self, len: usize, close: &[u8], what: &str, tok: Tok) -> Result<(), LexError> {
         let body = &self.text[self.at + len..];
-        // A plain string ends on its line.
-        let body = if what == "string" { &body[..line_end_cr(body)] } else { body };
-        let Some(n) = find(body, close) else {
+        let end = match what {
+            // A plain string ends on its line.
+            "string" => body.iter().position(|c| matches!(c, b'"' | b'\n' | b'\r')).filter(|n| body[*n] == b'"'),
+            _ => body.windows(close.len()).position(|w| w == close),
+        };
+        let Some(n) = end else {
             return fail(&format!("Unterminated {what}, starting at\n"), self.at, self.at + len);
         };
         let quote = if tok == Tok::Str { len as u8 } else { 0 };
@@ -264,17 +267,6 @@ fn number(digits: &[u8]) -> f64 {
 
 fn line_end(text: &[u8]) -> usize {
     text.iter().position(|c| *c == b'\n').unwrap_or(text.len())
-}
-
-fn line_end_cr(text: &[u8]) -> usize {
-    text.iter().position(|c| matches!(*c, b'\n' | b'\r')).unwrap_or(text.len())
-}
-
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    if what.len() == 1 {
-        return text.iter().position(|c| *c == what[0]);
-    }
-    text.windows(what.len()).position(|w| w == what)
 }
 
 fn sextet(c: u8) -> Option<u32> {

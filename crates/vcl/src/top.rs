@@ -111,7 +111,7 @@ impl Vcc<'_> {
 
     fn new_proc(&mut self, sym: u32, name: &str) -> usize {
         let index = self.procs.len();
-        self.procs.push(Proc { name: name.to_owned(), sym, ..Proc::default() });
+        self.procs.push(Proc { name: name.to_owned(), ..Proc::default() });
         let symbol = self.syms.get_mut(sym);
         (symbol.kind, symbol.ty, symbol.what) = (Kind::Sub, Ty::T(Type::Sub), What::Sub(index as u32));
         index
@@ -121,8 +121,14 @@ impl Vcc<'_> {
         self.say("The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
         self.say("Valid vcl_* subroutines are:\n");
-        let mut names: Vec<String> = self.builtin_subs.clone();
-        names.dedup();
+        // Those of the machine first, then their parts.
+        let (mut names, parts): (Vec<String>, Vec<String>) = self
+            .builtin_subs
+            .iter()
+            .cloned()
+            .partition(|n| self.procs.iter().any(|p| p.method.is_some() && p.name == *n));
+        names.sort();
+        names.extend(parts);
         let list: String = names.iter().map(|n| format!("\t{n}\n")).collect();
         self.say(&list);
         Err(Stop)
@@ -152,7 +158,7 @@ impl Vcc<'_> {
         let Some(module) = vmods::find(&module_name) else {
             return self.missing_module(&module_name, &module_token);
         };
-        if let What::Module(other, _) = self.syms.get(id).what {
+        if let What::Module(other) = self.syms.get(id).what {
             if other.name == module.name {
                 return Ok(());
             }
@@ -166,7 +172,7 @@ impl Vcc<'_> {
             }
         };
         let sym = self.syms.get_mut(id);
-        sym.what = What::Module(module, import);
+        sym.what = What::Module(module);
         sym.noref = true;
         sym.def = Some(first as u32);
         self.module_symbols(&name, module, import);

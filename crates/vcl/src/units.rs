@@ -22,7 +22,7 @@ impl Vcc<'_> {
         }
         let shown = self.token_name(&self.token());
         self.fail(&format!(
-            "Unknown duration unit {shown}\nLegal units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"
+            "Unknown duration unit {shown}\nLegal duration units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"
         ))
     }
 
@@ -115,7 +115,7 @@ impl Vcc<'_> {
         if let Some(ip) = short_ipv4(host) {
             return Ok(vec![IpAddr::V4(ip)]);
         }
-        if host.len() > 255 || host.is_empty() {
+        if host.len() > 255 {
             return Err("Name or service not known".to_owned());
         }
         self.outside.resolve(host)

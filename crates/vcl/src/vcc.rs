@@ -42,7 +42,6 @@ pub(crate) struct Use {
 #[derive(Debug, Default)]
 pub(crate) struct Proc {
     pub name: String,
-    pub sym: SymId,
     pub method: Option<Method>,
     /// The token of its first definition's name.
     pub def: Option<u32>,
@@ -97,6 +96,8 @@ pub(crate) struct Vcc<'a> {
     pub ops: usize,
     pub source_bytes: usize,
     last_place: (u32, usize, Place),
+    /// The place of the statement that is compiled.
+    pub statement_place: Option<u32>,
     pub warned: bool,
 }
 
@@ -125,6 +126,7 @@ impl<'a> Vcc<'a> {
             ops: 0,
             source_bytes: 0,
             last_place: (0, 0, Place { source: 0, line: 1, pos: 1 }),
+            statement_place: None,
             warned: false,
         };
         vcc.predefine();
@@ -134,21 +136,30 @@ impl<'a> Vcc<'a> {
     fn predefine(&mut self) {
         for method in Method::ALL {
             let index = self.procs.len() as u32;
-            let sym = self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
+            self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
             let name = method.sub_name().to_owned();
-            self.procs.push(Proc { name, sym, method: Some(method), ..Proc::default() });
+            self.procs.push(Proc { name, method: Some(method), ..Proc::default() });
         }
         for store in &self.options.stores {
             let index = self.program.stores.len() as u32;
             self.program.stores.push(store.clone());
             self.syms.builtin(&format!("storage.{store}"), Kind::Var, Type::Stevedore, What::Store(index));
         }
-        for label in &self.options.labels {
-            let index = self.program.labels.len() as u32;
-            self.program.labels.push(label.clone());
-            let id = self.syms.builtin(label, Kind::Vcl, Type::Vcl, What::Label(index));
+        for (index, label) in self.options.labels.iter().enumerate() {
+            let id = self.syms.builtin(label, Kind::Vcl, Type::Vcl, What::Label(index as u32));
             self.syms.get_mut(id).read = Method::Recv.set();
         }
+    }
+
+    /// Notes that the VCL returns to a label of the options; its index in the program, which lists only those in use.
+    pub fn use_label(&mut self, index: usize) -> u32 {
+        let name = &self.options.labels[index];
+        let labels = &mut self.program.labels;
+        let at = labels.iter().position(|label| label == name).unwrap_or_else(|| {
+            labels.push(name.clone());
+            labels.len() - 1
+        });
+        at as u32
     }
 
     // --- tokens
@@ -418,7 +429,8 @@ impl<'a> Vcc<'a> {
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
         self.say(&format!("Symbol not found: '{written}'"));
         let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
-        if let Some(sym) = other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
+        if let Some(sym) =
+            other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
         {
             let (lo, hi) = sym.versions;
             let lo = if lo >= 40 { format!(" {}.{} <=", lo / 10, lo % 10) } else { String::new() };

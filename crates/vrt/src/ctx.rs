@@ -12,7 +12,7 @@ use message::Head;
 use shm::vsl::TxnLog;
 use tables::vclvars::{HeadId, Var};
 
-use crate::value::Value;
+use crate::value::{BackendRef, Value};
 
 /// Why VCL failed: the text of the `VCL_Error` record. The transaction then goes on as after `return (fail)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,8 @@ pub trait Ctx {
     /// The transaction's log.
     fn log(&mut self) -> &mut TxnLog;
 
-    /// `hash_data()`: adds these bytes, then a NUL (`None`, an unset string, adds the NUL alone).
+    /// `hash_data()`: a piece is added to the hash as it is and logged as `Hash`; `None` adds a single NUL and logs
+    /// nothing (an unset piece, and the end of each `hash_data`).
     fn hash_data(&mut self, data: Option<&[u8]>);
 
     /// Adds a ban to the list.
@@ -125,7 +126,7 @@ pub trait Ctx {
     }
 
     /// The TLVs of the client's PROXY v2 header, as they came.
-    fn proxy_tlvs(&mut self) -> Option<&[u8]> {
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
         None
     }
 
@@ -144,6 +145,9 @@ pub trait Ctx {
 
     /// A property of a store: `free_space` and `used_space` as BYTES, `happy` as BOOL; what `std` and VCL ask.
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value;
+
+    /// What a director chooses for this transaction now (`.resolve()`).
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef>;
 
     /// Whether a store of that name exists (`storage.name`, `set beresp.storage_hint`).
     fn has_store(&mut self, name: &[u8]) -> bool;

@@ -2,16 +2,26 @@
 //! Runs VCL bytecode: values, conversions, regexes, ACLs, the machine, the vmod interface.
 
 pub mod acl;
+mod arith;
 pub mod convert;
 pub mod ctx;
+mod exec;
+mod fields;
+mod init;
+mod known;
 pub mod loaded;
 pub mod machine;
 pub mod regex;
+mod spec;
 pub mod value;
 pub mod vmod;
 
 pub use ctx::{Ctx, Failure, Privates};
-pub use loaded::{Env, LoadError, LoadedVcl, load};
+pub use loaded::{Env, LoadError, LoadedVcl, check_regex, finish, load, load_waiting};
 pub use machine::{Action, Machine, Outcome};
+pub use spec::backend_spec;
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A program made ready to run in a worker: regexes and ACLs compiled, backends made, modules bound, `vcl_init` run.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use backend::Director;
-use vcl::program::{BackendDecl, ProbeDecl, Program};
+use base::Clock;
+use shm::vsl::TxnLog;
+use tables::vclvars::Method;
+use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 
-use crate::acl::Acl;
+use crate::acl::{Acl, Decl, Entry, Flags};
+use crate::ctx::Failure;
+use crate::init::InitCtx;
+use crate::known::{self, Sieve};
+use crate::machine::{Action, Machine, Outcome};
 use crate::regex::Regex;
-use crate::vmod::{Object, PrivCell, Vmod};
+use crate::value::Text;
+use crate::vmod::{Class, Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
 
 /// What loading needs from the worker.
 pub trait Env {
@@ -18,6 +26,12 @@ pub trait Env {
 
     /// The modules that exist.
     fn vmods(&self) -> &[&'static Vmod];
+
+    /// A log for what `vcl_init` and `vcl_fini` log: it belongs to no transaction.
+    fn log(&self) -> TxnLog;
+
+    /// The worker's clock.
+    fn clock(&self) -> Clock;
 }
 
 /// Why a program can't be loaded: the text for the CLI.
@@ -30,24 +44,69 @@ pub struct LoadedVcl {
     pub name: String,
     /// Its program.
     pub program: Program,
-    /// Its `backend` declarations, in order.
-    pub backends: Vec<Arc<dyn Director>>,
+    /// Its `backend` declarations, in order; `None` for `backend x none;`.
+    pub backends: Vec<Option<Arc<dyn Director>>>,
     /// Its `acl` declarations, in order.
     pub acls: Vec<Arc<Acl>>,
     /// Its patterns, in order.
     pub regexes: Vec<Arc<Regex>>,
-    pub(crate) trace: AtomicBool,
+    /// The names of its stores.
+    pub(crate) stores: Vec<Text>,
+    /// For each of the program's subjects.
+    pub(crate) sieves: Vec<Sieve>,
+    /// For each name of a field, the first that is the same in lower case.
+    pub(crate) same_fields: Vec<u16>,
+    pub(crate) addresses: Vec<Option<SocketAddr>>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) modules: Vec<PrivCell>,
+    pub(crate) objects: Vec<OnceLock<Object>>,
+    directors: Mutex<Vec<Weak<dyn Director>>>,
+}
+
+/// A call, bound to code.
+pub(crate) struct Site {
+    pub import: u32,
+    pub args: usize,
+    pub void: bool,
+    pub code: Code,
+    pub private: PrivCell,
+}
+
+pub(crate) enum Code {
+    Function(Function),
+    Constructor(Constructor, u32),
+    Method(ObjectMethod, u32),
 }
 
 impl LoadedVcl {
-    /// What `req.backend_hint` is at first.
+    /// What `req.backend_hint` is at first. `None` when it is declared as `none`, or there is none.
     pub fn default_backend(&self) -> Option<&Arc<dyn Director>> {
-        self.program.default_backend.and_then(|id| self.backends.get(id as usize))
+        self.program.default_backend.and_then(|id| self.backends.get(id as usize)?.as_ref())
     }
 
-    /// Whether `VCL_trace` records are written (`-p feature=+trace`, `param.set vcc_...`).
-    pub fn set_trace(&self, on: bool) {
-        self.trace.store(on, Ordering::Relaxed);
+    /// Makes a module's director known to `backend.list` and to temperature events.
+    pub fn add_director(&self, director: &Arc<dyn Director>) {
+        self.directors.lock().unwrap_or_else(|e| e.into_inner()).push(Arc::downgrade(director));
+    }
+
+    /// All backends and directors of this VCL that still exist.
+    pub fn directors(&self) -> Vec<Arc<dyn Director>> {
+        let made = self.directors.lock().unwrap_or_else(|e| e.into_inner());
+        let own = self.backends.iter().flatten().cloned();
+        own.chain(made.iter().filter_map(Weak::upgrade)).collect()
+    }
+}
+
+/// Makes `program` ready to run and runs its `vcl_init`, which must not wait.
+///
+/// # Errors
+/// See [`load_waiting`]; also a module that waits in `vcl_init`.
+pub fn load(name: &str, program: Program, env: &dyn Env) -> Result<Arc<LoadedVcl>, LoadError> {
+    let future = std::pin::pin!(load_waiting(name, program, env));
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.poll(&mut nobody) {
+        std::task::Poll::Ready(loaded) => loaded,
+        std::task::Poll::Pending => Err(failed(name, "vcl_init waits")),
     }
 }
 
@@ -55,19 +114,148 @@ impl LoadedVcl {
 ///
 /// # Errors
 /// A pattern that no engine takes, a module or function that isn't built, a constructor or `vcl_init` that failed.
-pub fn load(name: &str, program: Program, env: &dyn Env) -> Result<Arc<LoadedVcl>, LoadError> {
-    let _ = (name, program, env);
-    todo!()
+pub async fn load_waiting(name: &str, program: Program, env: &dyn Env) -> Result<Arc<LoadedVcl>, LoadError> {
+    let vcl = Arc::new(bind(name, program, env)?);
+    let mut ctx = InitCtx::new(env);
+    let outcome = run_method(&vcl, Method::Init, &mut ctx).await;
+    let result = match outcome {
+        Ok(Action::Ok) => initialized(&vcl),
+        Ok(_) => Err(Failure::new("vcl_init failed")),
+        Err(failure) => Err(failure),
+    };
+    match result {
+        Ok(()) => Ok(vcl),
+        Err(Failure(why)) => {
+            // vcl_init may have got half way: vcl_fini runs in any case.
+            let _ = run_method(&vcl, Method::Fini, &mut ctx).await;
+            Err(failed(name, &why))
+        }
+    }
 }
 
-/// Runs `vcl_fini`; objects are dropped with the last reference.
-pub fn finish(vcl: &Arc<LoadedVcl>) {
-    let _ = vcl;
-    todo!()
+fn failed(name: &str, why: &str) -> LoadError {
+    LoadError(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}"))
 }
 
-#[allow(dead_code)]
-struct Bound {
-    objects: Vec<std::sync::OnceLock<Object>>,
-    sites: Vec<PrivCell>,
+fn initialized(vcl: &LoadedVcl) -> Result<(), Failure> {
+    match vcl.objects.iter().position(|o| o.get().is_none()) {
+        Some(n) => Err(format!("Object {} not initialized", vcl.program.objects[n].name).into()),
+        None => Ok(()),
+    }
+}
+
+/// Runs `vcl_fini`; objects are dropped with the last reference. What fails in it is ignored.
+pub fn finish(vcl: &Arc<LoadedVcl>, env: &dyn Env) {
+    let mut ctx = InitCtx::new(env);
+    let future = std::pin::pin!(run_method(vcl, Method::Fini, &mut ctx));
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    let _ = future.poll(&mut nobody);
+}
+
+async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx) -> Result<Action, Failure> {
+    let mut machine = Machine::new();
+    machine.start(vcl, method);
+    loop {
+        match machine.run(ctx) {
+            Outcome::Done(action) => return Ok(action),
+            Outcome::Failed(failure) => return Err(failure),
+            Outcome::OutOfBudget => {}
+            Outcome::Wait(future) => {
+                let value = future.await;
+                machine.resume(value);
+            }
+        }
+    }
+}
+
+fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadError> {
+    let mut regexes = Vec::with_capacity(program.regexes.len());
+    for pattern in &program.regexes {
+        let regex = Regex::new(pattern).map_err(|e| failed(name, &format!("Regexp compilation error: {}", e.text)))?;
+        regexes.push(Arc::new(regex));
+    }
+    let mut acls = Vec::with_capacity(program.acls.len());
+    for decl in &program.acls {
+        acls.push(Arc::new(build_acl(decl).map_err(|why| failed(name, &why))?));
+    }
+    let sites = bind_calls(&program, env).map_err(|why| failed(name, &why))?;
+    let probe = |decl: &BackendDecl| decl.probe.and_then(|id| program.probes.get(id as usize));
+    let make = |decl: &BackendDecl| match decl.address {
+        vcl::program::BackendAddress::None => None,
+        _ => Some(env.backend(name, decl, probe(decl))),
+    };
+    Ok(LoadedVcl {
+        name: name.to_owned(),
+        backends: program.backends.iter().map(make).collect(),
+        sieves: program.subjects.iter().map(|subject| Sieve::new(subject, &program, &regexes)).collect(),
+        same_fields: known::same_fields(&program),
+        acls,
+        regexes,
+        stores: program.stores.iter().map(|s| Text::from(s.as_str())).collect(),
+        addresses: program.strings.iter().map(|s| std::str::from_utf8(s).ok()?.parse().ok()).collect(),
+        sites,
+        modules: program.imports.iter().map(|_| PrivCell::default()).collect(),
+        objects: program.objects.iter().map(|_| OnceLock::new()).collect(),
+        directors: Mutex::default(),
+        program,
+    })
+}
+
+/// What is wrong with a pattern, in PCRE2's words: for `vcl::Options::check_regex`.
+///
+/// # Errors
+/// The text.
+pub fn check_regex(pattern: &[u8]) -> Result<(), String> {
+    Regex::new(pattern).map(drop).map_err(|e| e.text.to_owned())
+}
+
+fn build_acl(decl: &AclDecl) -> Result<Acl, String> {
+    let entry = |e: &vcl::program::AclEntry| Entry {
+        negated: e.negated,
+        ignorable: e.ignorable,
+        addr: e.addr.clone(),
+        mask: e.mask,
+    };
+    let built = Decl {
+        name: decl.name.clone(),
+        flags: Flags { log: decl.log, pedantic: decl.pedantic, table: decl.table },
+        entries: decl.entries.iter().map(entry).collect(),
+    };
+    // Names were resolved when this was compiled; what didn't resolve then doesn't now.
+    let mut resolve = |host: &str| -> Result<Vec<IpAddr>, String> {
+        let same = |e: &&vcl::program::AclEntry| e.addr.split('/').next() == Some(host);
+        let found = decl.entries.iter().filter(same).map(|e| e.resolved.clone()).find(|r| !r.is_empty());
+        found.ok_or_else(|| "not resolved".to_owned())
+    };
+    Acl::build(&built, &mut resolve, &mut Vec::new()).map_err(|e| e.text)
+}
+
+fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<Site>, String> {
+    let mut sites = Vec::with_capacity(program.calls.len());
+    for call in &program.calls {
+        let import = &program.imports[call.import as usize];
+        let vmod = env.vmods().iter().find(|m| m.name == import.module);
+        let vmod = *vmod.ok_or_else(|| format!("module {} isn't built", import.module))?;
+        let class = |object: u32| -> Result<&'static Class, String> {
+            let name = &program.objects[object as usize].class;
+            let found = vmod.classes.iter().find(|c| c.name == *name);
+            found.ok_or_else(|| format!("{}.{name}() isn't built", import.module))
+        };
+        let missing = |what: &str| format!("{}.{what}() isn't built", import.module);
+        let code = match &call.callee {
+            Callee::Function(name) => {
+                let found = vmod.functions.iter().find(|(n, _)| n == name);
+                Code::Function(found.ok_or_else(|| missing(name))?.1)
+            }
+            Callee::Constructor(object) => Code::Constructor(class(*object)?.new, *object),
+            Callee::Method(object, name) => {
+                let found = class(*object)?.methods.iter().find(|(n, _)| n == name);
+                Code::Method(found.ok_or_else(|| missing(name))?.1, *object)
+            }
+        };
+        let void = call.returns == tables::vclvars::Type::Void;
+        let private = PrivCell::default();
+        sites.push(Site { import: call.import, args: call.args as usize, void, code, private });
+    }
+    Ok(sites)
 }

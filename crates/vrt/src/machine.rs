@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
+use tables::Tag;
 use tables::vclvars::{Method, Return};
+use vcl::program::Op;
 
 use crate::ctx::{Ctx, Failure, Wait};
+use crate::known::Known;
 use crate::loaded::LoadedVcl;
-use crate::value::Value;
+use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,10 +81,62 @@ pub enum Outcome {
     Failed(Failure),
 }
 
+/// Ops that one [`Machine::run`] executes at most.
+const BUDGET: u32 = 20_000;
+/// Ops that one subroutine of the machine may execute in all. VCL has no loops, but calls can fan out without end.
+const MOST_OPS: u64 = 50_000_000;
+/// Bytes of text that may be under construction at once.
+const MOST_TEXT: usize = 16 << 20;
+
 /// Runs one subroutine at a time; kept with its transaction and reused, so that running allocates nothing.
 #[derive(Default)]
 pub struct Machine {
-    vcl: Option<Arc<LoadedVcl>>,
+    pub(crate) vcl: Option<Arc<LoadedVcl>>,
+    pub(crate) stack: Vec<Value>,
+    /// Texts under construction, one after the other.
+    pub(crate) text: Vec<u8>,
+    /// Where each of them begins.
+    pub(crate) marks: Vec<u32>,
+    pub(crate) flag: bool,
+    /// See [`crate::vmod::Call::first_piece`].
+    pub(crate) first_piece: Option<u32>,
+    /// `now`: the same for a whole subroutine.
+    pub(crate) now: f64,
+    pub(crate) method: Option<Method>,
+    pub(crate) pc: u32,
+    /// Whether `vsl_mask` lets `VCL_trace` through.
+    pub(crate) traces: bool,
+    /// What is known of each subject of the program.
+    pub(crate) known: Vec<Known>,
+    calls: Vec<u32>,
+    state: State,
+    ops: u64,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Started,
+    Running,
+    /// A module waits; its call site says whether the result is pushed.
+    Waiting {
+        void: bool,
+    },
+    Resumed {
+        void: bool,
+        result: Result<Value, Failure>,
+    },
+}
+
+/// What an op does to the run.
+pub(crate) enum Next {
+    Op,
+    Goto(u32),
+    Call(u32),
+    Leave,
+    End(Action),
+    Wait { void: bool, future: Wait<Result<Value, Failure>> },
 }
 
 impl Machine {
@@ -90,21 +145,173 @@ impl Machine {
         Self::default()
     }
 
-    /// Begins a subroutine. The machine must not be in another.
+    /// Begins a subroutine. What it was in the middle of is forgotten.
     pub fn start(&mut self, vcl: &Arc<LoadedVcl>, method: Method) {
-        let _ = (vcl, method, &self.vcl);
-        todo!()
+        if !self.vcl.as_ref().is_some_and(|old| Arc::ptr_eq(old, vcl)) {
+            self.vcl = Some(vcl.clone());
+        }
+        self.reset();
+        let sub = vcl.program.methods[method as usize];
+        self.pc = vcl.program.subs[sub as usize].entry;
+        self.known.resize(vcl.program.subjects.len(), Known::default());
+        self.method = Some(method);
+        self.state = State::Started;
+    }
+
+    /// Lets go of the VCL and of all values.
+    pub fn clear(&mut self) {
+        self.reset();
+        self.vcl = None;
+    }
+
+    fn reset(&mut self) {
+        self.stack.clear();
+        self.text.clear();
+        self.marks.clear();
+        self.calls.clear();
+        self.known.clear();
+        (self.state, self.method, self.flag, self.ops) = (State::Idle, None, false, 0);
+    }
+
+    /// The VCL of the last [`Machine::start`].
+    pub fn vcl(&self) -> Option<&Arc<LoadedVcl>> {
+        self.vcl.as_ref()
+    }
+
+    /// Where it is in the source: file, line and column of the op that runs next. For the watchdog and for errors.
+    pub fn place(&self) -> Option<(&str, u32, u32)> {
+        let program = &self.vcl.as_ref()?.program;
+        let place = program.places.get(*program.op_places.get(self.pc as usize)? as usize)?;
+        Some((&program.sources.get(place.source as usize)?.name, place.line, place.pos))
     }
 
     /// Runs until the subroutine ends, waits or has used its budget. Logs `VCL_call` first and `VCL_return` last.
+    /// Panics when nothing was started, or when it waits and was not resumed.
     pub fn run(&mut self, ctx: &mut dyn Ctx) -> Outcome {
-        let _ = ctx;
-        todo!()
+        // Taken and put back: no reference count that all threads share is touched on the way.
+        let vcl = self.vcl.take().expect("a machine is started before it runs");
+        let outcome = self.run_in(&vcl, ctx);
+        self.vcl = Some(vcl);
+        outcome
+    }
+
+    fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
+        let method = self.method.expect("a machine is started before it runs");
+        self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
+        match std::mem::replace(&mut self.state, State::Running) {
+            State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
+            State::Running => {}
+            State::Started => self.begin(method, ctx),
+            State::Resumed { result: Err(failure), .. } => return self.fail(failure, ctx),
+            State::Resumed { void, result: Ok(value) } => {
+                if !void {
+                    self.stack.push(value);
+                }
+            }
+        }
+        for _ in 0..BUDGET {
+            let op = vcl.program.code[self.pc as usize];
+            match self.step(op, vcl, ctx) {
+                Ok(Next::Op) => self.pc += 1,
+                Ok(Next::Goto(to)) => self.pc = to,
+                Ok(Next::Call(entry)) => {
+                    self.calls.push(self.pc + 1);
+                    self.pc = entry;
+                }
+                Ok(Next::Leave) => match self.calls.pop() {
+                    Some(back) => self.pc = back,
+                    None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
+                },
+                Ok(Next::End(action)) => return self.end(action, ctx),
+                Ok(Next::Wait { void, future }) => {
+                    self.pc += 1;
+                    self.state = State::Waiting { void };
+                    return Outcome::Wait(future);
+                }
+                Err(failure) => return self.fail(failure, ctx),
+            }
+        }
+        self.ops += u64::from(BUDGET);
+        if self.ops > MOST_OPS {
+            return self.fail(Failure::new("VCL ran too many steps"), ctx);
+        }
+        Outcome::OutOfBudget
     }
 
     /// What the future of [`Outcome::Wait`] gave; the next [`Machine::run`] goes on with it.
-    pub fn resume(&mut self, value: Result<Value, Failure>) {
-        let _ = value;
-        todo!()
+    pub fn resume(&mut self, result: Result<Value, Failure>) {
+        self.state = match self.state {
+            State::Waiting { void } => State::Resumed { void, result },
+            _ => panic!("the machine doesn't wait"),
+        };
+    }
+
+    fn begin(&mut self, method: Method, ctx: &mut dyn Ctx) {
+        self.now = ctx.clock().real().0;
+        if !is_housekeeping(method) {
+            ctx.log().put(Tag::VclCall, method.log_name().as_bytes());
+        }
+    }
+
+    fn end(&mut self, action: Action, ctx: &mut dyn Ctx) -> Outcome {
+        if !self.method.is_some_and(is_housekeeping) {
+            ctx.log().put(Tag::VclReturn, action.kind().name().as_bytes());
+        }
+        self.reset();
+        Outcome::Done(action)
+    }
+
+    fn fail(&mut self, failure: Failure, ctx: &mut dyn Ctx) -> Outcome {
+        if !self.method.is_some_and(is_housekeeping) {
+            ctx.log().put(Tag::VclError, failure.0.as_bytes());
+            ctx.log().put(Tag::VclReturn, b"fail");
+        }
+        self.reset();
+        Outcome::Failed(failure)
+    }
+
+    // --- the stack and the texts
+
+    pub(crate) fn pop(&mut self) -> Value {
+        self.stack.pop().expect("the compiler balances the stack")
+    }
+
+    pub(crate) fn push(&mut self, value: Value) {
+        self.stack.push(value);
+    }
+
+    pub(crate) fn open_text(&mut self) {
+        self.marks.push(self.text.len() as u32);
+    }
+
+    /// Where the innermost text begins; it is closed by truncating to there.
+    pub(crate) fn close_text(&mut self) -> usize {
+        self.marks.pop().expect("the compiler balances the texts") as usize
+    }
+
+    /// Closes the innermost text.
+    pub(crate) fn take_text(&mut self) -> Text {
+        let from = self.close_text();
+        let text = Text::copy(&self.text[from..]);
+        self.text.truncate(from);
+        text
+    }
+
+    pub(crate) fn check_text(&self) -> Result<(), Failure> {
+        if self.text.len() > MOST_TEXT { Err(Failure::new("Workspace overflow")) } else { Ok(()) }
+    }
+
+    /// Logs where it is, when asked.
+    pub(crate) fn trace(&self, vcl: &LoadedVcl, count: u32, ctx: &mut dyn Ctx) {
+        let program = &vcl.program;
+        let place = program.places[program.op_places[self.pc as usize] as usize];
+        ctx.log()
+            .putf(Tag::VclTrace, format_args!("{} {count} {}.{}.{}", vcl.name, place.source, place.line, place.pos));
     }
 }
+
+fn is_housekeeping(method: Method) -> bool {
+    matches!(method, Method::Init | Method::Fini)
+}
+
+const _: () = assert!(std::mem::size_of::<Op>() == 8);

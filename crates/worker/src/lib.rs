@@ -1,2 +1,131 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The worker process: runtimes, listeners, VCL table, housekeeping, its side of the CLI.
+//! The worker process: what serves. It gets its listening sockets and settings from the manager at birth, answers the
+//! manager's CLI from its first thread, and serves from one thread per CPU; one more keeps house.
+
+mod backends;
+mod birth;
+mod commands;
+mod conf;
+mod housekeeping;
+mod panic;
+mod serving;
+mod vcls;
+mod watchdog;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cli::{Decoder, Reply};
+use shm::vsl::Marker;
+use sys::fd::Want;
+use sys::signal::{self, Signals};
+use tables::tags::Tag;
+
+use birth::{Birth, Worker};
+
+/// The worker's whole life; the value is the exit status. `args[0]` is the number of the CLI descriptor.
+pub fn main(args: &[String]) -> i32 {
+    let birth = match Birth::receive(args) {
+        Ok(birth) => birth,
+        Err(why) => {
+            eprintln!("{why}");
+            return 1;
+        }
+    };
+    let (socket, leftover) = (birth.socket, birth.leftover);
+    let worker = match Worker::new(birth.start) {
+        Ok(worker) => worker,
+        Err(why) => {
+            eprintln!("{why}");
+            return 1;
+        }
+    };
+    // A terminal's ^C reaches all processes of its group: the manager decides what it means.
+    let _ = signal::ignore(signal::SIGINT);
+    let _ = signal::ignore(signal::SIGHUP);
+    let signals = match Signals::new(&[signal::SIGTERM]) {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("signals: {error}");
+            return 1;
+        }
+    };
+    eprintln!("Child starts");
+    // The greeting answers nothing, so it isn't logged as an answer.
+    if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
+        return 0;
+    }
+    housekeeping::start(&worker);
+    converse(&socket, leftover, &worker, &signals);
+    drain(&worker);
+    0
+}
+
+/// Answers commands until the manager closes, or SIGTERM comes.
+fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worker>, signals: &Signals) {
+    let mut decoder = Decoder::trusted();
+    decoder.feed(&leftover);
+    let mut buf = [0; 16 * 1024];
+    loop {
+        while let Some(request) = decoder.next_request() {
+            let reply = match request {
+                Ok(request) => {
+                    let line = String::from_utf8_lossy(&request.line).into_owned();
+                    log_cli(worker, format_args!("Rd {line}"));
+                    answer(worker, &request)
+                }
+                Err(error) => error.reply(),
+            };
+            if !send(socket, worker, &reply) {
+                return;
+            }
+        }
+        let wants = [(socket.as_fd(), Want::Read), (signals.as_fd(), Want::Read)];
+        match sys::fd::wait_any(&wants, None) {
+            Ok(ready) if ready[1] => return,
+            Ok(ready) if !ready[0] => continue,
+            Ok(_) => {}
+            Err(error) => {
+                eprintln!("poll: {error}");
+                return;
+            }
+        }
+        match sys::fd::read(socket, &mut buf) {
+            Ok(n) if n > 0 => decoder.feed(&buf[..n]),
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// A command that panics is answered like one that fails; the next one may do better.
+fn answer(worker: &Arc<Worker>, request: &cli::Request) -> Reply {
+    let _contained = base::critical::contain();
+    let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commands::answer(worker, request)));
+    answered.unwrap_or_else(|_| Reply::new(cli::Status::Cant, "Panic in the worker: see its output"))
+}
+
+fn send(socket: &std::os::fd::OwnedFd, worker: &Worker, reply: &Reply) -> bool {
+    let reply = reply.clone();
+    log_cli(worker, format_args!("Wr {} {} {}", reply.status as u16, reply.text().len(), reply.text()));
+    sys::fd::write_all(socket, &reply.encode()).is_ok()
+}
+
+fn log_cli(worker: &Worker, text: std::fmt::Arguments<'_>) {
+    worker.engine.log.write_onef(Tag::Cli, base::Vxid::NONE, Marker::None, text);
+}
+
+/// The manager is gone or said stop: requests in progress may end, for `shutdown_grace`.
+fn drain(worker: &Worker) {
+    let engine = &worker.engine;
+    engine.draining.store(true, Ordering::Relaxed);
+    let grace = engine.params.load().shutdown_grace;
+    let until = std::time::Instant::now() + grace;
+    // Connections without a request don't count: nobody loses anything with them.
+    let is_busy = || worker.seats.lock().iter().any(|seat| seat.desk.open() > 0);
+    while is_busy() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
+    eprintln!("Child dies");
+}

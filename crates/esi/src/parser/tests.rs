@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! The parser on whole pages and on every cut of them.
 use proptest::prelude::*;
 
 use super::*;

@@ -4,9 +4,8 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
-use vcl::{Options, Recorder, SourceBundle, Sources};
+use vcl::{MAIN, Options, Recorder, SourceBundle, Sources};
 
-use super::MAIN;
 use super::sources::DiskSources;
 use super::wire::{Good, Request, Source};
 use crate::fatal::errno_text;
@@ -85,6 +84,7 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         err_unref: has("err_unref"),
         unsafe_path: has("unsafe_path"),
         stores: request.stores.clone(),
+        labels: request.labels.clone(),
         ..Options::default()
     };
     let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;

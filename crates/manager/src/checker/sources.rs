@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,10 @@ impl Sources for DiskSources {
     }
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        if host.is_empty() {
+            // A backend of `.host = ":80"`: any address of this machine.
+            return Ok(vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]);
+        }
         let found = (host, 0).to_socket_addrs().map_err(|e| {
             let text = errno_text(&e);
             text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_string()

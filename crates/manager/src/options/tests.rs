@@ -73,6 +73,30 @@ fn version_and_print_stand_alone() {
     assert_eq!(read("--optstring"), Ok(Request::Print("optstring".into())));
 }
 
+#[test]
+fn the_lines_that_packages_and_images_use_are_read() {
+    for (line, stores, listeners) in [
+        // Debian's unit
+        (
+            "-j unix,user=vcache -F -a :6081 -T localhost:6082 -f /etc/varnish/default.vcl -S /etc/varnish/secret -s malloc,256m",
+            1,
+            1,
+        ),
+        // the packagers'
+        ("-a :80 -a localhost:8443,PROXY -p feature=+http2 -f /etc/varnish/default.vcl -s malloc,256m", 1, 2),
+        // the official image
+        ("-F -f /etc/varnish/default.vcl -a http=:80,HTTP -a proxy=:8443,PROXY -p feature=+http2 -s malloc,100M", 1, 2),
+        // field reports
+        ("-f /x.vcl -smalloc,30G -h classic,500009 -p sess_workspace=262144 -a 66.55.44.33:80", 1, 1),
+        ("-f /x.vcl -sfile,/var/lib/v.bin,1g -p thread_pool_add_delay=2 -W epoll", 1, 0),
+    ] {
+        let o = serve(line);
+        let count = |f: fn(&Ordered) -> bool| o.ordered.iter().filter(|item| f(item)).count();
+        assert_eq!(count(|item| matches!(item, Ordered::Store(_))), stores, "{line}");
+        assert_eq!(count(|item| matches!(item, Ordered::Listen(_))), listeners, "{line}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn any_command_line_is_answered(args in proptest::collection::vec(".{0,8}", 0..6)) {

@@ -41,7 +41,7 @@ fn a_cold_vcl_never_becomes_active() {
     add(&mut vcls, "w", State::Warm, &[], &mut worker);
     assert_eq!(vcls.use_vcl("w", 0.0, &mut worker).unwrap().text(), "VCL 'w' now active");
     assert_eq!(vcls.not_startable(), None);
-    assert_eq!(vcls.list(), "available   cold   cold        -   c\nactive      warm   warm        -   w\n");
+    assert_eq!(vcls.list(), "available   cold    cold         -    c\nactive      warm    warm         -    w\n");
 }
 
 #[test]

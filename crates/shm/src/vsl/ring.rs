@@ -240,9 +240,8 @@ impl LogRing {
         self.segsize * SEGMENTS
     }
 
-    /// A copy of the ring's words, for tests.
-    #[cfg(test)]
-    pub(super) fn snapshot(&self) -> Vec<u32> {
+    /// A copy of the ring's words, for tests of what is logged.
+    pub fn snapshot(&self) -> Vec<u32> {
         self.words().iter().map(|w| w.load(Ordering::Acquire)).collect()
     }
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# make help says what there is.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BIN := dist/bin
+
+# Programs that exist: each is a link to the one binary, which acts by the name it is started with.
+PROGRAMS := varnishd varnishlog varnishncsa
+
+# Where `make run` listens, its storage, and further options for varnishd (or, without BACKEND and VCL, for the demo).
+LISTEN ?= 127.0.0.1:6081
+STORAGE ?= malloc,256m
+OPTIONS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test check soak bench clean cargo packages
+
+help:
+	@echo 'make run BACKEND=host:port   build, and cache what that server has (also: VCL=file; neither: a demo)'
+	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) OPTIONS="further options of varnishd"'
+	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
+	@echo 'make test                    everything that fits 30 minutes on two cores'
+	@echo 'make check                   formatting, clippy, layers, licences, unfinished code'
+	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
+	@echo 'make bench                   CPU per request beside varnishd, nginx and haproxy, as far as they are here'
+
+cargo:
+	@scripts/need-cargo '$(CARGO)'
+
+packages:
+	@scripts/need-packages
+
+build: cargo
+	$(CARGO) build --release -p lacquer
+	@mkdir -p $(BIN)
+	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
+	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
+
+run: build
+ifneq ($(BACKEND)$(VCL),)
+	@d=$$(mktemp -d) && chmod 755 "$$d" && trap 'rm -rf "$$d"' EXIT && echo "http://$(LISTEN)/   varnishlog -n $$d/n" && \
+	$(BIN)/varnishd -F -n "$$d/n" -a '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
+else
+	@$(BIN)/lacquer demo $(OPTIONS)
+endif
+
+test: cargo packages build
+	@CARGO='$(CARGO)' tests/run_all
+
+check: cargo
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) run --quiet -p xtask -- check
+
+soak: cargo packages build
+	@CARGO='$(CARGO)' tests/run_all --full
+
+bench: packages build
+	@bench/run.py
+
+clean:
+	$(CARGO) clean
+	rm -rf dist

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Connections and probes against loopback sockets.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Clock;
+use net::proxy::Ends;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+
+use super::*;
+
+struct Bed {
+    clock: Clock,
+    services: Arc<HeapServices>,
+    backends: Arc<Backends>,
+}
+
+impl Bed {
+    fn new() -> Self {
+        Self::with(Params::default())
+    }
+
+    fn with(params: Params) -> Self {
+        let (clock, services) = (Clock::manual(), Arc::new(HeapServices { params, ..HeapServices::default() }));
+        let backends = Backends::new(Env { clock: clock.clone(), services: services.clone() });
+        Self { clock, services, backends }
+    }
+
+    fn backend(&self, spec: BackendSpec) -> Arc<Backend> {
+        self.backends.create("vcl1", spec)
+    }
+}
+
+fn run<F: Future<Output = ()>>(test: F) {
+    rt::run(async {
+        let limited = rt::timeout(Duration::from_secs(20), test).await;
+        assert!(limited.is_ok(), "the test hangs");
+    })
+    .unwrap();
+}
+
+async fn server() -> (TcpListener, BackendSpec) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let spec = BackendSpec::new("s1", Endpoint::addr(listener.local_addr().unwrap()));
+    (listener, spec)
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    listener.accept().await.unwrap().0
+}
+
+/// A port that nobody listens on.
+async fn nobody() -> BackendSpec {
+    server().await.1
+}
+
+/// Waits until a sweep finds an idle connection that the peer has closed or talked on.
+async fn swept(bed: &Bed) {
+    while bed.backends.sweep() == 0 {
+        rt::yield_now().await;
+    }
+}
+
+#[test]
+fn the_newest_idle_connection_is_taken() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        let (first, second) =
+            (backend.connect(&ConnectOpts::default()).await, backend.connect(&ConnectOpts::default()).await);
+        let (first, second) = (first.unwrap(), second.unwrap());
+        let _peers = (accept(&listener).await, accept(&listener).await);
+        assert!(!first.is_reused() && backend.vbe().conn.get() == 2);
+        let local = second.stream().local();
+        let port = listener.local_addr().unwrap().port();
+        let text = first.opened().to_string();
+        assert!(text.contains(&format!(" s1 127.0.0.1 {port} 127.0.0.1 ")) && text.ends_with(" connect"), "{text}");
+        let closed = first.finish(None);
+        assert!(closed.is_recycled() && closed.to_string().ends_with(" s1 recycle"));
+        second.finish(None);
+        assert_eq!((bed.backends.idle(), backend.vbe().conn.get(), backend.vbe().req.get()), (2, 0, 2));
+
+        let again = backend.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(again.is_reused() && again.opened().to_string().ends_with(" reuse"));
+        assert_eq!(again.stream().local(), local);
+        let fresh = backend.connect(&ConnectOpts { fresh: true, ..ConnectOpts::default() }).await.unwrap();
+        assert!(!fresh.is_reused());
+        let text = fresh.finish(Some("Receive timeout")).to_string();
+        assert!(text.ends_with(" s1 close Receive timeout"), "{text}");
+        drop(again);
+        assert_eq!(bed.backends.idle(), 1);
+        let main = &bed.services.main;
+        let counts = [&main.backend_conn, &main.backend_reuse, &main.backend_recycle].map(|counter| counter.get());
+        assert_eq!(counts, [3, 1, 2]);
+    });
+}
+
+#[test]
+fn closed_and_talkative_idle_connections_are_not_used() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        for talk in [false, true] {
+            backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+            let mut peer = accept(&listener).await;
+            if talk {
+                peer.write_all(b"unasked").await.unwrap();
+            } else {
+                drop(peer);
+            }
+            swept(&bed).await;
+            assert_eq!(bed.backends.idle(), 0);
+        }
+        // And without a sweep in between.
+        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        let peer = accept(&listener).await;
+        let watch = backend.connect(&ConnectOpts::default()).await.unwrap();
+        drop(peer);
+        watch.stream().readable().await.unwrap();
+        watch.finish(None);
+        assert!(!backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+    });
+}
+
+#[test]
+fn backends_with_the_same_endpoint_share_connections() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let (one, two) =
+            (bed.backend(spec.clone()), bed.backends.create("vcl2", BackendSpec { name: "b".into(), ..spec.clone() }));
+        let other =
+            bed.backend(BackendSpec { endpoint: Endpoint { preamble: b"x".to_vec(), ..spec.endpoint }, ..spec });
+        one.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        let _peer = accept(&listener).await;
+        assert!(!other.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+        assert!(two.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+        assert_eq!(bed.services.main.n_backend.get(), 3);
+        drop((one, two));
+        assert_eq!(bed.services.main.n_backend.get(), 1);
+    });
+}
+
+#[test]
+fn a_connection_travels_between_threads() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        let mut peer = accept(&listener).await;
+        let theirs = backend.clone();
+        let thread = std::thread::spawn(move || {
+            run(async move {
+                let conn = theirs.connect(&ConnectOpts::default()).await.unwrap();
+                assert!(conn.is_reused());
+                conn.stream().write_all(b"hello", None).await.unwrap();
+                conn.finish(None);
+            });
+        });
+        let mut got = [0; 5];
+        peer.read_exact(&mut got).await.unwrap();
+        rt::blocking(move || thread.join().unwrap()).await;
+        assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+    });
+}
+
+#[test]
+fn idle_connections_grow_too_old() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        let _peer = accept(&listener).await;
+        bed.clock.advance(Duration::from_secs(59));
+        assert_eq!(bed.backends.sweep(), 0);
+        bed.clock.advance(Duration::from_secs(2));
+        assert_eq!((bed.backends.sweep(), bed.backends.idle()), (1, 0));
+    });
+}
+
+#[test]
+fn a_refused_connection_is_not_tried_again_at_once() {
+    run(async {
+        let bed = Bed::new();
+        let backend = bed.backend(nobody().await);
+        let error = async || backend.connect(&ConnectOpts::default()).await.err().unwrap().to_string();
+        assert_eq!(error().await, "backend s1: fail errno 111 (Connection refused)");
+        assert_eq!(error().await, "backend s1: fail errno 0 (Success)");
+        bed.clock.advance(Duration::from_millis(251));
+        assert_eq!(error().await, "backend s1: fail errno 111 (Connection refused)");
+        let vbe = backend.vbe();
+        assert_eq!((vbe.fail_econnrefused.get(), vbe.helddown.get(), vbe.fail.get()), (2, 1, 2));
+        assert_eq!((bed.services.main.backend_fail.get(), vbe.conn.get(), vbe.req.get()), (3, 0, 0));
+    });
+}
+
+#[test]
+fn busy_and_unhealthy() {
+    run(async {
+        let (bed, (_listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(BackendSpec { max_connections: 1, ..spec });
+        let held = backend.connect(&ConnectOpts::default()).await.unwrap();
+        let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
+        assert_eq!((error.to_string(), backend.vbe().busy.get()), ("backend s1: busy".into(), 1));
+        drop(held);
+        assert!(backend.connect(&ConnectOpts::default()).await.is_ok());
+        backend.base().set_admin(AdminHealth::Sick, bed.clock.real());
+        let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
+        assert_eq!(error.to_string(), "backend s1: unhealthy");
+        let main = &bed.services.main;
+        assert_eq!((main.backend_busy.get(), main.backend_unhealthy.get(), backend.vbe().unhealthy.get()), (1, 1, 1));
+    });
+}
+
+#[test]
+fn a_busy_backend_has_a_queue_with_a_bound() {
+    run(async {
+        let (bed, (_listener, spec)) = (Bed::new(), server().await);
+        let wait_timeout = Duration::from_secs(10);
+        let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit: 1, wait_timeout, ..spec });
+        let held = backend.connect(&ConnectOpts::default()).await.unwrap();
+        let waiter = {
+            let backend = backend.clone();
+            rt::spawn(async move {
+                backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+            })
+        };
+        rt::yield_now().await;
+        let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
+        assert_eq!(error, ConnectError::Busy { backend: "s1".into() }, "the queue is full");
+        held.finish(None);
+        waiter.await.unwrap();
+        let short = BackendSpec { wait_timeout: Duration::from_millis(5), ..backend.spec().clone() };
+        let backend = bed.backend(short);
+        let _held = backend.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(backend.connect(&ConnectOpts::default()).await.is_err(), "the wait ends");
+    });
+}
+
+#[test]
+fn preamble_and_proxy_header_come_first() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let endpoint = Endpoint { preamble: b"PRE".to_vec(), ..spec.endpoint };
+        let backend = bed.backend(BackendSpec { endpoint, proxy_header: 1, ..spec });
+        let ends = Ends { source: "192.0.2.1:1234".parse().unwrap(), destination: "192.0.2.2:80".parse().unwrap() };
+        let conn = backend.connect(&ConnectOpts { ends: Some(ends), ..ConnectOpts::default() }).await.unwrap();
+        let want = b"PREPROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n";
+        assert_eq!(conn.proxy_bytes(), want.len() - 3);
+        let closed = conn.finish(None);
+        assert!(closed.to_string().ends_with(" close Not Closing"));
+        assert_eq!(bed.backends.idle(), 0);
+        let mut got = Vec::new();
+        accept(&listener).await.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, want);
+    });
+}
+
+#[test]
+fn unix_sockets() {
+    run(async {
+        let path = std::env::temp_dir().join(format!("backend-test-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let _listener = UnixListener::bind(&path).unwrap();
+        let bed = Bed::new();
+        let backend = bed.backend(BackendSpec::new("u", Endpoint::unix(&path)));
+        let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(conn.opened().to_string().ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
+        assert_eq!(backend.hosthdr(), "0.0.0.0");
+        conn.finish(None);
+        assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+        std::fs::remove_file(&path).unwrap();
+    });
+}
+
+#[test]
+fn timeouts_come_from_bereq_then_backend_then_parameter() {
+    let bed = Bed::new();
+    let mut spec = BackendSpec::new("s1", Endpoint::addr("127.0.0.1:1".parse().unwrap()));
+    spec.first_byte_timeout = Duration::from_secs(7);
+    let backend = bed.backend(spec);
+    let times = backend.timeouts(Duration::ZERO, Duration::ZERO);
+    assert_eq!((times.first_byte.as_secs(), times.between_bytes.as_secs()), (7, 60));
+    assert_eq!(backend.timeouts(Duration::from_secs(1), Duration::from_secs(2)).between_bytes.as_secs(), 2);
+}
+
+/// Answers one probe with `answer` and returns what was asked.
+async fn answer(listener: &TcpListener, answer: &[u8]) -> Vec<u8> {
+    let mut peer = accept(listener).await;
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        assert!(peer.read_buf(&mut asked).await.unwrap() > 0);
+    }
+    peer.write_all(answer).await.unwrap();
+    asked
+}
+
+async fn logged(bed: &Bed, records: usize) -> String {
+    while bed.services.health_log.lock().len() < records {
+        rt::yield_now().await;
+    }
+    bed.services.health_log.lock()[records - 1].clone()
+}
+
+#[test]
+fn probes_make_backends_healthy_and_sick_and_a_reload_keeps_that() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let probe = ProbeSpec { window: 2, threshold: 1, url: Some("/p".into()), ..ProbeSpec::default() };
+        let spec = BackendSpec { probe: Some(probe), hosthdr: Some("h".into()), ..spec };
+        let backend = bed.backend(spec.clone());
+        assert!(!backend.healthy(bed.clock.real()).ok, "sick until the first probe");
+        let keeper = rt::spawn(bed.backends.clone().housekeep());
+        backend.event(Event::Warm);
+        let asked = answer(&listener, b"HTTP/1.1 200 Fine\r\n\r\nbody").await;
+        assert_eq!(asked, b"GET /p HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let record = logged(&bed, 3).await;
+        assert!(record.starts_with("s1 Went healthy 4---X-RH 1 1 2 "), "{record}");
+        assert!(record.ends_with(" \"HTTP/1.1 200 Fine\""), "{record}");
+        assert!(backend.healthy(bed.clock.real()).ok && backend.vbe().happy.get() == 1);
+
+        // Another VCL with the same backend knows at once.
+        let reloaded = bed.backends.create("vcl2", spec);
+        reloaded.event(Event::Warm);
+        assert!(reloaded.healthy(bed.clock.real()).ok);
+        backend.event(Event::Discard);
+        drop(backend);
+
+        // Two bad answers in a row: the window is through.
+        answer(&listener, b"HTTP/1.1 503 Down\r\n\r\n").await;
+        let records = bed.services.health_log.lock().len();
+        logged(&bed, records.max(6)).await;
+        bed.clock.advance(Duration::from_secs(6));
+        reloaded.prober().poke_now();
+        answer(&listener, b"").await;
+        let record = logged(&bed, 7).await;
+        assert!(record.starts_with("s1 Went sick 4---X---") && record.ends_with(" \"Empty response\""), "{record}");
+        reloaded.event(Event::Cold);
+        keeper.abort();
+    });
+}
+
+#[test]
+fn a_probe_that_finds_nobody_says_so() {
+    run(async {
+        let bed = Bed::new();
+        let probe = ProbeSpec { initial: Some(3), ..ProbeSpec::default() };
+        let backend = bed.backend(BackendSpec { probe: Some(probe), ..nobody().await });
+        assert!(backend.healthy(bed.clock.real()).ok, "initially");
+        let keeper = rt::spawn(bed.backends.clone().housekeep());
+        backend.event(Event::Warm);
+        let record = logged(&bed, 3).await;
+        let want = "s1 Still healthy -------- 3 3 8 0.000000 0.000000 \"Open error 111 (Connection refused)\"";
+        assert_eq!(record, want);
+        assert_eq!(backend.vbe().fail_econnrefused.get(), 1);
+        keeper.abort();
+    });
+}
+
+#[test]
+fn a_slow_probe_fails_unless_it_need_not_end() {
+    run(async {
+        for (expect_close, bits) in [(true, "4---Xr--"), (false, "4---X-RH")] {
+            let (bed, (listener, spec)) = (Bed::new(), server().await);
+            let timeout = Duration::from_millis(200);
+            let probe = ProbeSpec { timeout, expect_close, ..ProbeSpec::default() };
+            let backend = bed.backend(BackendSpec { probe: Some(probe), ..spec });
+            let keeper = rt::spawn(bed.backends.clone().housekeep());
+            backend.event(Event::Warm);
+            let mut peer = accept(&listener).await;
+            peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            let record = logged(&bed, 3).await;
+            assert!(record.contains(bits), "{record}");
+            assert_eq!(record.contains("Poll error 110 (Connection timed out)"), expect_close, "{record}");
+            keeper.abort();
+        }
+    });
+}

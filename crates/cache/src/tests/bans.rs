@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Bans: their language, what they hit, the lurker, the list.
+
+use proptest::prelude::*;
+
+use super::kit::*;
+use crate::*;
+
+fn words(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    match BanSpec::from_words(&words, &Contains) {
+        Ok(spec) => spec.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn text(text: &str) -> String {
+    match BanSpec::from_text(text, &Contains) {
+        Ok(spec) => spec.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_the_cli_says_to_a_ban() {
+    assert_eq!(words("req.url ~ foo"), "req.url ~ foo");
+    assert_eq!(words("req.http.Host == a && obj.ttl > 90s"), "req.http.Host == a && obj.ttl > 90s");
+    assert_eq!(words(""), "Wrong number of arguments");
+    assert_eq!(words("req.url ~"), "Wrong number of arguments");
+    assert_eq!(words("req.url ~ a || req.url ~ b"), "Found \"||\" expected &&");
+    assert_eq!(words("foo == bar"), "Unknown or unsupported field \"foo\"");
+    assert_eq!(words("req.url > bar"), "expected conditional (==, !=, ~ or !~) got \">\"");
+    assert_eq!(words("obj.age ~ 1d"), "expected conditional (==, !=, >, >=, < or <=) got \"~\"");
+    assert_eq!(words("obj.age < 1a"), "expected duration <n.nn>[ms|s|m|h|d|w|y] got \"1a\"");
+    assert_eq!(words("req.url ~ ("), "Regex compile error: missing closing parenthesis");
+}
+
+#[test]
+fn what_vcl_says_to_a_ban() {
+    assert_eq!(text("req.url == / && obj.http.X != \"\""), "req.url == / && obj.http.X != \"\"");
+    assert_eq!(text(" "), "No ban conditions found.");
+    assert_eq!(text("req.url"), "Expected comparison operator.");
+    assert_eq!(text("req.url =="), "Expected second operand.");
+    assert_eq!(text("req.url == a and"), "Expected && between conditions, found \"and\"");
+    assert_eq!(text("req.url == a &&"), "No ban conditions found.");
+}
+
+#[test]
+fn durations_as_the_list_writes_them() {
+    let shown = |duration: &str| words(&format!("obj.grace > {duration}"))["obj.grace > ".len()..].to_owned();
+    let all = ["0s", "1ms", "59s", "60s", "90s", "120m", "1d", "7d", "365d", "1.5s", "1h"].map(shown);
+    assert_eq!(all, ["0s", "1ms", "59s", "1m", "90s", "2h", "1d", "1w", "1y", "1.500s", "1h"]);
+}
+
+proptest! {
+    #[test]
+    fn no_text_breaks_the_parser(input in "\\PC*") {
+        let _ = text(&input);
+        let _ = words(&input);
+    }
+
+    #[test]
+    fn the_list_shows_what_was_said(
+        tests in prop::collection::vec(
+            (prop::sample::select(vec!["req.url", "req.http.a", "obj.http.b", "obj.status"]),
+             prop::sample::select(vec!["==", "!=", "~", "!~"]),
+             "[!-'*-~]{1,10}"),
+            1..5,
+        )
+    ) {
+        let said: Vec<String> = tests.iter().map(|(field, oper, value)| format!("{field} {oper} {value}")).collect();
+        prop_assert_eq!(text(&said.join(" && ")), said.join(" && "));
+        prop_assert_eq!(words(&said.join(" && ")), said.join(" && "));
+    }
+}
+
+/// Whether `ban` hits an object under `/a` (ttl 100 s, grace 10 s, age 5 s) asked for with `lang: de`.
+fn hits(ban: &str) -> bool {
+    let kit = Kit::new();
+    let req = Req::new("/a").field("lang", "de");
+    kit.put_as(&req, None, kit.attrs(100.0, 10.0, 0.0, Flags::NONE), b"x");
+    kit.pass(5.0);
+    kit.cache.ban_text(ban).unwrap();
+    kit.verdict_as(&req) != "hit"
+}
+
+#[test]
+fn what_a_ban_hits() {
+    for ban in [
+        "req.url == /a",
+        "req.url ~ a",
+        "req.url !~ b",
+        "req.http.Lang == de",
+        "req.http.none != x",
+        "obj.http.X-Tag == red",
+        "obj.status == 200",
+        "obj.ttl > 94s",
+        "obj.ttl <= 95s",
+        "obj.age >= 5s",
+        "obj.age < 6s",
+        "obj.grace == 10s",
+        "obj.keep != 1s",
+        "req.url == /a && obj.http.server ~ kit",
+    ] {
+        assert!(hits(ban), "{ban}");
+    }
+    for ban in [
+        "req.url == /",
+        "req.http.none ~ x",
+        "req.http.none !~ x",
+        "req.http.none == x",
+        "obj.http.x-tag == re",
+        "obj.status != 200",
+        "obj.ttl > 95s",
+        "obj.age > 5s",
+        "req.url == /a && obj.http.server ~ kat",
+    ] {
+        assert!(!hits(ban), "{ban}");
+    }
+}
+
+#[test]
+fn an_object_is_tested_once_and_only_against_newer_bans() {
+    let kit = Kit::new();
+    kit.cache.ban_text("req.url == /").unwrap();
+    kit.put("/", 100.0, b"x");
+    let tested = || (kit.main.bans_tested.get(), kit.main.bans_tests_tested.get());
+    assert_eq!((kit.verdict("/"), tested()), ("hit", (0, 0)));
+    kit.cache.ban_text("req.url == /b").unwrap();
+    kit.cache.ban_text("req.url == /c && obj.status == 1").unwrap();
+    assert_eq!((kit.verdict("/"), tested()), ("hit", (1, 2)));
+    assert_eq!((kit.verdict("/"), tested()), ("hit", (1, 2)));
+    kit.cache.ban_text("req.url == /").unwrap();
+    let looked = kit.cache.lookup(&digest("/"), &Req::new("/"), kit.now(), &LookupOptions::default());
+    assert_eq!((word(&looked.lookup), tested(), looked.events.len()), ("miss", (2, 3), 1));
+    assert_eq!(looked.events[0].to_string(), "1 banned lookup");
+    assert_eq!((kit.main.bans_obj_killed.get(), kit.held()), (1, 0));
+}
+
+#[test]
+fn a_ban_overtakes_a_fetch() {
+    let kit = Kit::new();
+    let fetch = busy_of(kit.look("/"));
+    let early = ticket_of(kit.look("/"));
+    kit.cache.ban_text("req.url == /").unwrap();
+    let late = ticket_of(kit.look("/"));
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    let early = kit.resume(early, &Req::new("/"));
+    assert_eq!((word(&early), word(&kit.resume(late, &Req::new("/")))), ("hit", "miss"));
+}
+
+fn lurk_all(kit: &Kit) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..1000 {
+        if kit.cache.lurk(kit.now(), &mut |event| told.push(event.to_string())) > 0.5 {
+            return told;
+        }
+    }
+    panic!("the lurker never sleeps");
+}
+
+#[test]
+fn the_lurker_kills_and_the_list_shrinks() {
+    let kit = Kit::new();
+    kit.put("/a", 1000.0, b"x");
+    kit.put("/b", 1000.0, b"x");
+    kit.cache.ban_text("obj.http.x-tag == blue").unwrap();
+    // Too young.
+    assert!(lurk_all(&kit).is_empty());
+    assert_eq!(kit.main.bans.get(), 2);
+    kit.pass(61.0);
+    assert!(lurk_all(&kit).is_empty());
+    assert_eq!((kit.main.bans.get(), kit.main.bans_completed.get(), kit.main.bans_lurker_tested.get()), (1, 1, 2));
+    kit.cache.ban_text("obj.http.x-tag == red && obj.age < 1h").unwrap();
+    kit.pass(61.0);
+    assert_eq!(lurk_all(&kit).len(), 2);
+    assert_eq!((kit.main.bans_lurker_obj_killed.get(), kit.held(), kit.main.n_object.get()), (2, 0, 0));
+    assert_eq!((kit.main.bans.get(), kit.main.bans_deleted.get()), (1, 2));
+}
+
+#[test]
+fn a_ban_on_requests_is_a_barrier() {
+    let kit = Kit::new();
+    kit.put("/a", 1000.0, b"x");
+    kit.cache.ban_text("obj.status == 404").unwrap();
+    kit.cache.ban_text("req.url == /a").unwrap();
+    kit.cache.ban_text("obj.status == 500").unwrap();
+    kit.pass(100.0);
+    lurk_all(&kit);
+    // The object stands below the barrier; the two others are done.
+    let list = kit.cache.ban_list(false);
+    let marks: Vec<&str> = list.lines().skip(1).map(|line| &line[18..25]).collect();
+    assert_eq!(marks, ["    0 C", "    0 -", "    1 C"], "{list}");
+    assert_eq!(kit.verdict("/a"), "miss");
+    lurk_all(&kit);
+    assert_eq!(kit.main.bans.get(), 1);
+}
+
+#[test]
+fn beyond_the_cutoff_objects_are_killed_unread() {
+    let kit = Kit::with(&["malloc"], Params { ban_cutoff: 3, ..Params::default() });
+    kit.put("/a", 1000.0, b"x");
+    for n in 0..6 {
+        kit.cache.ban_text(&format!("req.url == /{n}")).unwrap();
+    }
+    kit.pass(100.0);
+    assert_eq!(lurk_all(&kit), ["1 killed for lurker cutoff"]);
+    assert_eq!(kit.main.bans_lurker_obj_killed_cutoff.get(), 1);
+}
+
+#[test]
+fn a_fetch_that_began_before_a_ban_meets_it() {
+    let kit = Kit::new();
+    let fetch = busy_of(kit.look("/"));
+    kit.cache.ban_text("obj.http.x-tag == red").unwrap();
+    kit.pass(100.0);
+    // The lurker has nothing to test, but must not call the ban done.
+    lurk_all(&kit);
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(1000.0, 0.0, 0.0, Flags::NONE), b"old");
+    assert_eq!(lurk_all(&kit), ["1 banned by lurker"]);
+}
+
+#[test]
+fn duplicates_are_done() {
+    let kit = Kit::new();
+    for ban in ["req.url == /", "req.url == /", "obj.age > 1s", "obj.age > 1s"] {
+        kit.cache.ban_text(ban).unwrap();
+    }
+    assert_eq!((kit.main.bans_dups.get(), kit.main.bans_completed.get(), kit.main.bans.get()), (1, 2, 5));
+}
+
+#[test]
+fn the_list_as_text_and_json() {
+    let kit = Kit::new();
+    kit.put("/", 1000.0, b"x");
+    kit.cache.ban_text("req.http.a ~ \"q\" && obj.keep > 90m").unwrap();
+    let want = "Present bans:\n1000001000.000000     0 -  req.http.a ~ \"q\" && obj.keep > 90m\n\
+                1000001000.000000     1 C  \n";
+    assert_eq!(kit.cache.ban_list(false), want);
+    assert!(kit.cache.ban_list_json(true).starts_with(
+        "{\n  \"time\": 1000001000.000000,\n  \"refs\": 0,\n  \"completed\": false,\n  \
+         \"spec\": \"req.http.a ~ \\\"q\\\" && obj.keep > 90m\",\n  \"req_tests\": true,\n  \"obj_tests\": true\n},\n{"
+    ));
+}
+
+#[test]
+fn a_new_ban_wakes_the_lurker() {
+    let kit = Kit::new();
+    let bell = std::sync::Arc::new(Bell::default());
+    kit.cache.wake_lurker_by(bell.clone().into());
+    kit.cache.ban_text("req.url == /").unwrap();
+    assert_eq!(bell.rings(), 0);
+    kit.cache.ban_text("obj.status == 404").unwrap();
+    assert_eq!(bell.rings(), 1);
+}

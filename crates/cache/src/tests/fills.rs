@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Fetches: streaming, failing, waiting, back-pressure.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use storage::Store;
+
+use super::kit::*;
+use crate::*;
+
+fn store(kit: &Kit) -> Arc<Store> {
+    kit.cache.stores().all()[0].clone()
+}
+
+/// A fetch whose head is out.
+fn streaming(kit: &Kit, url: &str) -> Busy {
+    let mut busy = busy_of(kit.look(url));
+    busy.set_head(&store(kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.start_stream();
+    busy
+}
+
+fn next(reader: &mut Reader, bell: &Arc<Bell>) -> Poll<Result<Option<Vec<u8>>, FetchFailed>> {
+    let waker = Waker::from(bell.clone());
+    reader.poll_next(&mut Context::from_waker(&waker)).map_ok(|buf| buf.map(|buf| buf.to_vec()))
+}
+
+#[test]
+fn readers_follow_a_fetch() {
+    let kit = Kit::new();
+    let mut busy = streaming(&kit, "/");
+    let obj = hit_of(kit.look("/"));
+    assert_eq!((obj.head(), obj.fetched(), obj.body_len()), (HEAD, Some(0), None));
+    let (mut reader, bell) = (obj.reader(0), Arc::new(Bell::default()));
+    assert_eq!(next(&mut reader, &bell), Poll::Pending);
+    busy.append(b"one").unwrap();
+    assert_eq!(bell.rings(), 1);
+    assert_eq!(next(&mut reader, &bell), Poll::Ready(Ok(Some(b"one".to_vec()))));
+    assert_eq!(next(&mut reader, &bell), Poll::Pending);
+    busy.append(b"two").unwrap();
+    busy.finish(Some(6)).unwrap();
+    // The body has moved meanwhile; the reader doesn't notice.
+    assert_eq!(next(&mut reader, &bell), Poll::Ready(Ok(Some(b"two".to_vec()))));
+    assert_eq!(next(&mut reader, &bell), Poll::Ready(Ok(None)));
+    assert_eq!((bell.rings(), obj.body_len()), (2, Some(6)));
+    drop((reader, obj));
+    assert_eq!(kit.held(), HEAD.len() as u64 + 6);
+}
+
+#[test]
+fn a_dropped_reader_is_not_woken() {
+    let kit = Kit::new();
+    let mut busy = streaming(&kit, "/");
+    let (mut reader, bell) = (hit_of(kit.look("/")).reader(0), Arc::new(Bell::default()));
+    assert_eq!(next(&mut reader, &bell), Poll::Pending);
+    drop(reader);
+    busy.append(b"x").unwrap();
+    assert_eq!(bell.rings(), 0);
+}
+
+#[test]
+fn a_failed_fetch_cuts_its_readers_and_is_forgotten() {
+    let kit = Kit::new();
+    let mut busy = streaming(&kit, "/");
+    busy.append(b"half").unwrap();
+    let obj = hit_of(kit.look("/"));
+    busy.fail(FetchFailed("reset"));
+    assert_eq!(block_on(read_all(&obj)), Err(FetchFailed("reset")));
+    assert_eq!(kit.verdict("/"), "miss");
+    drop(obj);
+    assert_eq!(
+        (kit.held(), kit.main.n_object.get(), kit.main.n_objectcore.get(), kit.cache.census()),
+        (0, 0, 0, (0, 0, 0))
+    );
+}
+
+#[test]
+fn a_body_of_another_length_than_announced_is_an_error() {
+    let kit = Kit::new();
+    for (declared, fetched) in [(10, 4), (4, 10)] {
+        let mut busy = streaming(&kit, "/");
+        busy.append(&vec![b'x'; fetched]).unwrap();
+        let short = ShortBody { declared, fetched: fetched as u64 };
+        assert_eq!((busy.finish(Some(declared)), kit.verdict("/")), (Err(short), "miss"));
+    }
+}
+
+#[test]
+fn without_streaming_the_head_comes_with_the_end() {
+    let kit = Kit::new();
+    let mut busy = busy_of(kit.look("/"));
+    let (obj, bell) = (busy.object(), Arc::new(Bell::default()));
+    let mut headers = obj.headers();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.append(b"body").unwrap();
+    assert_eq!((poll(&mut headers, &bell), kit.verdict("/")), (Poll::Pending, "wait"));
+    busy.finish(None).unwrap();
+    assert_eq!((bell.rings() > 0, poll(&mut headers, &bell), kit.verdict("/")), (true, Poll::Ready(Ok(())), "hit"));
+}
+
+#[test]
+fn waiting_requests_are_rushed_in_threes() {
+    let kit = Kit::new();
+    let busy = busy_of(kit.look("/"));
+    let mut parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
+    assert_eq!((kit.main.busy_sleep.get(), kit.main.waitinglist_len.get()), (10, 10));
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    let woken = |parked: &[Ticket]| parked.iter().filter(|ticket| ticket.is_woken()).count();
+    assert_eq!(woken(&parked), 3);
+    assert_eq!(word(&kit.resume(parked.remove(0), &Req::new("/"))), "hit");
+    assert_eq!(woken(&parked), 5);
+    // One that was woken and goes away passes that on.
+    drop(parked.remove(0));
+    assert_eq!(woken(&parked), 7);
+    while let Some(at) = parked.iter().position(|ticket| ticket.is_woken()) {
+        assert_eq!(word(&kit.resume(parked.remove(at), &Req::new("/"))), "hit");
+    }
+    assert_eq!((parked.len(), kit.main.waitinglist_len.get(), kit.main.busy_wakeup.get()), (0, 0, 10));
+}
+
+#[test]
+fn a_failed_fetch_hands_over_to_the_next() {
+    let kit = Kit::new();
+    let busy = busy_of(kit.look("/"));
+    let (first, second) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
+    drop(busy);
+    assert!(first.is_woken());
+    let busy = busy_of(kit.resume(first, &Req::new("/")));
+    let second = ticket_of(kit.resume(second, &Req::new("/")));
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(word(&kit.resume(second, &Req::new("/"))), "hit");
+}
+
+#[test]
+fn uncacheable_answers_serialise_nobody() {
+    for flags in [Flags::HIT_FOR_MISS, Flags::HIT_FOR_PASS] {
+        let kit = Kit::new();
+        let busy = busy_of(kit.look("/"));
+        let parked: Vec<Ticket> = (0..50).map(|_| ticket_of(kit.look("/"))).collect();
+        kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, flags), b"x");
+        assert!(parked.iter().all(|ticket| ticket.is_woken()));
+        let words: Vec<_> = parked.into_iter().map(|ticket| kit.resume(ticket, &Req::new("/"))).collect();
+        assert!(words.iter().all(|lookup| word(lookup).starts_with("hit-for-")));
+    }
+}
+
+#[test]
+fn a_passed_body_waits_for_its_reader() {
+    let kit = Kit::new();
+    let mut busy = kit.cache.private();
+    busy.set_transit_buffer(Some(1000));
+    let obj = busy.object();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.start_stream();
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    let mut cx = Context::from_waker(&waker);
+    busy.append(&[b'a'; 1000]).unwrap();
+    assert_eq!(busy.poll_room(&mut cx), Poll::Pending);
+    let mut reader = obj.reader(0);
+    let first = reader.now().unwrap().unwrap();
+    assert_eq!((first.len(), busy.poll_room(&mut cx)), (1000, Poll::Pending));
+    // Asking for more says that the first is done with.
+    assert_eq!((reader.now(), bell.rings()), (Ok(None), 1));
+    drop(first);
+    assert_eq!((busy.poll_room(&mut cx), kit.held()), (Poll::Ready(Ok(())), HEAD.len() as u64));
+    busy.append(b"end").unwrap();
+    busy.finish(Some(1003)).unwrap();
+    assert_eq!((reader.now().unwrap().unwrap().len(), obj.body_len()), (3, Some(1003)));
+    assert_eq!(block_on(reader.next()).unwrap(), None);
+    drop((reader, obj));
+    assert_eq!((kit.held(), kit.main.n_object.get(), kit.verdict("/")), (0, 0, "miss"));
+}
+
+#[test]
+fn a_pass_whose_client_left_is_not_wanted() {
+    let kit = Kit::new();
+    let mut busy = kit.cache.private();
+    busy.set_transit_buffer(Some(10));
+    let obj = busy.object();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.start_stream();
+    busy.append(&[b'a'; 10]).unwrap();
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(bell.clone());
+    assert_eq!(busy.poll_room(&mut Context::from_waker(&waker)), Poll::Pending);
+    drop(obj);
+    assert_eq!((bell.rings(), busy.is_wanted()), (1, false));
+    assert_eq!(busy.poll_room(&mut Context::from_waker(&waker)), Poll::Ready(Err(Unwanted)));
+    // A fetch for the cache goes on without clients.
+    assert!(streaming(&kit, "/").is_wanted());
+}
+
+#[test]
+fn crumbs_become_blocks() {
+    let kit = Kit::new();
+    let mut busy = streaming(&kit, "/");
+    let (obj, mut want) = (hit_of(kit.look("/")), Vec::new());
+    let mut reader = obj.reader(0);
+    let mut got = Vec::new();
+    for n in 0..3000u32 {
+        let crumb = vec![n as u8; 1 + n as usize % 60];
+        busy.append(&crumb).unwrap();
+        want.extend_from_slice(&crumb);
+        if n % 7 == 0 {
+            while let Some(buf) = reader.now().unwrap() {
+                got.extend_from_slice(&buf);
+            }
+        }
+    }
+    let blocks = kit.sma[0].g_alloc.get();
+    assert!(blocks < 250, "{blocks} blocks");
+    busy.finish(None).unwrap();
+    while let Some(buf) = block_on(reader.next()).unwrap() {
+        got.extend_from_slice(&buf);
+    }
+    assert!(got == want && block_on(read_all(&obj)).unwrap() == want);
+    assert!(kit.sma[0].g_alloc.get() < 10);
+}
+
+#[test]
+fn a_range_is_read_from_its_offset() {
+    let kit = Kit::new();
+    let body: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+    kit.put("/", 10.0, &body);
+    let obj = hit_of(kit.look("/"));
+    let mut reader = obj.reader(150_000);
+    assert_eq!(reader.now().unwrap().unwrap()[0], body[150_000]);
+    reader.seek(200_000);
+    assert_eq!(reader.now(), Ok(None));
+}
+
+#[test]
+fn what_goes_with_the_head_stays_with_it() {
+    let kit = Kit::new();
+    let mut busy = busy_of(kit.look("/"));
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::GZIPPED)).unwrap();
+    busy.append(b"body").unwrap();
+    busy.set_extra(b"first", Flags::NONE).unwrap();
+    busy.set_extra(b"program", Flags::ESI).unwrap();
+    busy.finish(Some(4)).unwrap();
+    let obj = hit_of(kit.look("/"));
+    assert_eq!((obj.head(), obj.extra(), obj.body_len()), (HEAD, &b"program"[..], Some(4)));
+    assert!(obj.flags().has(Flags::GZIPPED | Flags::ESI));
+    assert_eq!(obj.reader(0).now().unwrap().unwrap()[..], *b"body");
+    drop(obj);
+    assert_eq!(kit.held(), HEAD.len() as u64 + 7 + 4);
+}
+
+#[test]
+fn an_extra_that_comes_late_is_found_once_the_object_is_whole() {
+    let kit = Kit::new();
+    let mut busy = streaming(&kit, "/");
+    let obj = hit_of(kit.look("/"));
+    busy.append(b"body").unwrap();
+    busy.set_extra(b"late", Flags::NONE).unwrap();
+    assert_eq!((obj.head(), obj.extra()), (HEAD, &b""[..]));
+    busy.finish(Some(4)).unwrap();
+    assert_eq!((obj.head(), obj.extra()), (HEAD, &b"late"[..]));
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the tests share: a cache on a manual clock, requests, heads, wakers that count.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use base::{Clock, Mono, Vxid};
+use storage::{StoreSpec, Stores};
+use tables::counters::{Main, Sma};
+
+use crate::*;
+
+pub struct Kit {
+    pub cache: Cache,
+    pub clock: Clock,
+    pub main: &'static Main,
+    pub sma: Vec<&'static Sma>,
+    next_xid: AtomicUsize,
+}
+
+impl Kit {
+    pub fn new() -> Kit {
+        Kit::with(&["malloc"], Params::default())
+    }
+
+    pub fn with(stores: &[&str], params: Params) -> Kit {
+        let clock = Clock::manual();
+        clock.advance(Duration::from_secs(1000));
+        let main: &'static Main = Box::leak(Box::default());
+        let mut sma: Vec<&'static Sma> = Vec::new();
+        let specs = StoreSpec::parse_all(stores).unwrap();
+        let stores = Stores::open(&specs, |_| {
+            sma.push(Box::leak(Box::default()));
+            sma[sma.len() - 1]
+        })
+        .unwrap();
+        let cache = Cache::new(Config {
+            clock: clock.clone(),
+            main,
+            stores: Arc::new(stores),
+            heads: Box::new(Heads),
+            regexes: Box::new(Contains),
+            params,
+        });
+        Kit { cache, clock, main, sma, next_xid: AtomicUsize::new(1) }
+    }
+
+    pub fn now(&self) -> Mono {
+        self.clock.mono()
+    }
+
+    pub fn pass(&self, seconds: f64) {
+        self.clock.advance(Duration::from_secs_f64(seconds));
+    }
+
+    pub fn look(&self, url: &str) -> Lookup {
+        self.look_as(&Req::new(url))
+    }
+
+    pub fn look_as(&self, req: &Req) -> Lookup {
+        self.look_with(req, &LookupOptions::default())
+    }
+
+    pub fn look_with(&self, req: &Req, options: &LookupOptions) -> Lookup {
+        self.cache.lookup(&digest(&req.url), req, self.now(), options).lookup
+    }
+
+    pub fn resume(&self, ticket: Ticket, req: &Req) -> Lookup {
+        self.cache.resume(ticket, req, self.now(), &LookupOptions::default()).lookup
+    }
+
+    pub fn attrs(&self, ttl: f64, grace: f64, keep: f64, flags: Flags) -> Attrs {
+        let xid = Vxid(self.next_xid.fetch_add(1, Ordering::Relaxed) as u64);
+        Attrs { times: Times { t_origin: self.now(), ttl, grace, keep }, xid, flags }
+    }
+
+    /// Misses and fills with a body of `ttl` and no grace.
+    pub fn put(&self, url: &str, ttl: f64, body: &[u8]) {
+        self.put_as(&Req::new(url), None, self.attrs(ttl, 0.0, 0.0, Flags::NONE), body);
+    }
+
+    pub fn put_as(&self, req: &Req, vary: Option<&str>, attrs: Attrs, body: &[u8]) {
+        let busy = busy_of(self.look_with(req, &LookupOptions { always_miss: true, ..LookupOptions::default() }));
+        self.fill(busy, req, vary, attrs, body);
+    }
+
+    pub fn fill(&self, mut busy: Busy, req: &Req, vary: Option<&str>, attrs: Attrs, body: &[u8]) {
+        let mut values = Vec::new();
+        req.vary_values(vary.unwrap_or("").as_bytes(), &mut values);
+        let vary = vary.map(|spec| Vary { spec: spec.as_bytes(), values: &values });
+        busy.set_head(&self.cache.stores().all()[0].clone(), HEAD, vary, &attrs).unwrap();
+        busy.append(body).unwrap();
+        busy.finish(None).unwrap();
+    }
+
+    /// One word for what a lookup of `url` finds; a right to fetch is given back.
+    pub fn verdict(&self, url: &str) -> &'static str {
+        word(&self.look(url))
+    }
+
+    pub fn verdict_as(&self, req: &Req) -> &'static str {
+        word(&self.look_as(req))
+    }
+
+    /// Bytes held in all stores.
+    pub fn held(&self) -> u64 {
+        self.cache.stores().all().iter().map(|store| store.used_bytes()).sum()
+    }
+}
+
+pub const HEAD: &[u8] = b"200\nserver: kit\nx-tag: red\n";
+
+pub fn word(lookup: &Lookup) -> &'static str {
+    match lookup {
+        Lookup::Hit(_) => "hit",
+        Lookup::Grace { busy: None, .. } => "grace",
+        Lookup::Grace { busy: Some(_), .. } => "grace+fetch",
+        Lookup::Miss(_) => "miss",
+        Lookup::MissStale { .. } => "miss+stale",
+        Lookup::HitForMiss { .. } => "hit-for-miss",
+        Lookup::HitForPass { .. } => "hit-for-pass",
+        Lookup::Wait(_) => "wait",
+    }
+}
+
+pub fn busy_of(lookup: Lookup) -> Busy {
+    match lookup {
+        Lookup::Miss(busy) | Lookup::MissStale { busy, .. } | Lookup::HitForMiss { busy, .. } => busy,
+        Lookup::Grace { busy: Some(busy), .. } => busy,
+        other => panic!("no right to fetch: {other:?}"),
+    }
+}
+
+pub fn hit_of(lookup: Lookup) -> ObjRef {
+    match lookup {
+        Lookup::Hit(obj) => obj,
+        other => panic!("no hit: {other:?}"),
+    }
+}
+
+pub fn ticket_of(lookup: Lookup) -> Ticket {
+    match lookup {
+        Lookup::Wait(ticket) => ticket,
+        other => panic!("no wait: {other:?}"),
+    }
+}
+
+pub fn digest(url: &str) -> Digest {
+    let mut builder = DigestBuilder::new();
+    builder.add(Some(url.as_bytes()));
+    builder.finish()
+}
+
+/// A request: a URL and fields with names in lower case. A vary spec is a comma-separated list of names.
+#[derive(Clone, Debug, Default)]
+pub struct Req {
+    pub url: String,
+    pub fields: BTreeMap<String, String>,
+}
+
+impl Req {
+    pub fn new(url: &str) -> Req {
+        Req { url: url.to_owned(), fields: BTreeMap::new() }
+    }
+
+    pub fn field(mut self, name: &str, value: &str) -> Req {
+        self.fields.insert(name.to_owned(), value.to_owned());
+        self
+    }
+}
+
+impl Request for Req {
+    fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
+        for name in std::str::from_utf8(spec).unwrap().split(',') {
+            out.extend_from_slice(self.fields.get(name).map_or("-", |value| value).as_bytes());
+            out.push(b'\n');
+        }
+    }
+
+    fn url(&self) -> &[u8] {
+        self.url.as_bytes()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.fields.get(&name.to_ascii_lowercase()).map(|value| value.as_bytes())
+    }
+}
+
+/// Heads are lines: the status, then `name: value`.
+struct Heads;
+
+impl StoredHead for Heads {
+    fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
+        let want = format!("{}: ", name.to_ascii_lowercase());
+        head.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(want.as_bytes()))
+    }
+
+    fn status(&self, head: &[u8]) -> u16 {
+        std::str::from_utf8(&head[..3]).unwrap().parse().unwrap()
+    }
+}
+
+/// "Regular expressions": text that must be contained; `(` doesn't compile.
+pub struct Contains;
+
+struct Needle(Vec<u8>);
+
+impl Regex for Needle {
+    fn is_match(&self, text: &[u8]) -> bool {
+        self.0.is_empty() || text.windows(self.0.len()).any(|part| part == self.0)
+    }
+}
+
+impl Regexes for Contains {
+    fn compile(&self, pattern: &str) -> Result<Box<dyn Regex>, String> {
+        match pattern.contains('(') {
+            true => Err("missing closing parenthesis".to_owned()),
+            false => Ok(Box::new(Needle(pattern.as_bytes().to_vec()))),
+        }
+    }
+}
+
+/// Counts its wake-ups.
+#[derive(Default)]
+pub struct Bell(pub AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Bell {
+    pub fn rings(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Polls once with `bell`.
+pub fn poll<F: Future + Unpin>(future: &mut F, bell: &Arc<Bell>) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(&Waker::from(bell.clone())))
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Reads a whole body.
+pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, FetchFailed> {
+    let (mut reader, mut out) = (obj.reader(0), Vec::new());
+    while let Some(buf) = reader.next().await? {
+        out.extend_from_slice(&buf);
+    }
+    Ok(out)
+}
+
+/// A small generator of numbers, for simulations with a seed (xorshift).
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 11) % limit as u64) as usize
+    }
+}

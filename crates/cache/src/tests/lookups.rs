@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Verdicts of a lookup.
+
+use super::kit::*;
+use crate::*;
+
+#[test]
+fn what_was_fetched_is_found() {
+    let kit = Kit::new();
+    assert_eq!(kit.verdict("/"), "miss");
+    kit.put("/", 10.0, b"hello");
+    let obj = hit_of(kit.look("/"));
+    assert_eq!((obj.head(), obj.body_len(), obj.hits(), obj.fetched()), (HEAD, Some(5), 1, None));
+    assert_eq!(block_on(read_all(&obj)).unwrap(), b"hello");
+    assert_eq!((kit.main.n_object.get(), kit.main.n_objecthead.get(), kit.main.n_objectcore.get()), (1, 1, 1));
+}
+
+#[test]
+fn a_life_goes_fresh_grace_keep_gone() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(10.0, 5.0, 3.0, Flags::NONE), b"x");
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        kit.cache.expire(kit.now(), 100, &mut |_| {});
+        seen.push(kit.verdict("/"));
+        kit.pass(1.0);
+    }
+    seen.dedup();
+    assert_eq!(seen, ["hit", "grace+fetch", "miss+stale", "miss"]);
+    assert_eq!((kit.main.n_expired.get(), kit.main.n_object.get(), kit.held()), (1, 0, 0));
+}
+
+#[test]
+fn at_most_one_background_fetch() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(1.0, 60.0, 0.0, Flags::NONE), b"x");
+    kit.pass(2.0);
+    let first = kit.look("/");
+    assert_eq!((word(&first), kit.verdict("/")), ("grace+fetch", "grace"));
+    drop(first);
+    assert_eq!(kit.verdict("/"), "grace+fetch");
+}
+
+#[test]
+fn a_request_may_want_it_fresher() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 100.0, 0.0, Flags::NONE), b"x");
+    kit.pass(50.0);
+    let verdict = |max_ttl, max_grace| {
+        word(&kit.look_with(&Req::new("/"), &LookupOptions { max_ttl, max_grace, ..LookupOptions::default() }))
+    };
+    // Fresh by its own ttl, it isn't a stale candidate either: as in Varnish that is a plain miss.
+    assert_eq!(
+        (verdict(Some(40.0), None), verdict(Some(60.0), None), verdict(Some(-1.0), None)),
+        ("miss", "hit", "hit")
+    );
+    kit.pass(60.0);
+    assert_eq!(
+        (verdict(None, Some(5.0)), verdict(None, Some(20.0)), verdict(None, Some(-1.0))),
+        ("miss+stale", "grace+fetch", "grace+fetch")
+    );
+}
+
+#[test]
+fn options_bypass_what_they_say() {
+    let kit = Kit::new();
+    kit.put("/", 10.0, b"x");
+    let options = LookupOptions { always_miss: true, ..LookupOptions::default() };
+    assert_eq!(word(&kit.look_with(&Req::new("/"), &options)), "miss");
+    let _busy = kit.look("/new");
+    assert_eq!(kit.verdict("/new"), "wait");
+    let options = LookupOptions { ignore_busy: true, ..LookupOptions::default() };
+    assert_eq!(word(&kit.look_with(&Req::new("/new"), &options)), "miss");
+}
+
+#[test]
+fn hit_for_miss_and_hit_for_pass() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/m"), None, kit.attrs(10.0, 0.0, 100.0, Flags::HIT_FOR_MISS), b"x");
+    kit.put_as(&Req::new("/p"), None, kit.attrs(10.0, 0.0, 100.0, Flags::HIT_FOR_PASS), b"x");
+    let Lookup::HitForMiss { busy, ttl_left, .. } = kit.look("/m") else { panic!() };
+    // Nobody waits for it, though it is busy.
+    assert_eq!((kit.verdict("/m"), kit.verdict("/p"), ttl_left), ("hit-for-miss", "hit-for-pass", 10.0));
+    drop(busy);
+    kit.pass(11.0);
+    assert_eq!((kit.verdict("/m"), kit.verdict("/p")), ("hit-for-miss", "hit-for-miss"));
+    // Its body went to its client and isn't kept.
+    assert_eq!(kit.held(), 2 * HEAD.len() as u64);
+}
+
+#[test]
+fn variants_by_vary() {
+    let kit = Kit::new();
+    let lang = |lang: &str| Req::new("/").field("lang", lang);
+    kit.put_as(&lang("de"), Some("lang"), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"de");
+    assert_eq!((kit.verdict_as(&lang("de")), kit.verdict_as(&lang("fr"))), ("hit", "miss"));
+    let options = LookupOptions { ignore_vary: true, ..LookupOptions::default() };
+    assert_eq!(word(&kit.look_with(&lang("fr"), &options)), "hit");
+    // Who asks for another variant than the one being fetched isn't kept waiting.
+    let fetch = kit.look_as(&lang("fr"));
+    assert_eq!((word(&fetch), kit.verdict_as(&lang("fr")), kit.verdict_as(&lang("it"))), ("miss", "wait", "miss"));
+}
+
+#[test]
+fn one_of_thousands_of_variants() {
+    let kit = Kit::with(&["malloc"], Params { vary_limit: 1000, ..Params::default() });
+    let user = |n: usize| Req::new("/").field("user", &n.to_string()).field("lang", "de");
+    for n in 0..1005 {
+        let spec = if n % 2 == 0 { "user" } else { "user,lang" };
+        kit.put_as(&user(n), Some(spec), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), n.to_string().as_bytes());
+    }
+    let obj = hit_of(kit.look_as(&user(777)));
+    assert_eq!(block_on(read_all(&obj)).unwrap(), b"777");
+    // The oldest had to go; no other was touched.
+    assert_eq!(
+        (kit.verdict_as(&user(4)), kit.verdict_as(&user(5)), kit.verdict_as(&user(5000))),
+        ("miss", "hit", "miss")
+    );
+    assert_eq!((kit.main.vary_limit.get(), kit.main.n_object.get(), kit.main.n_objecthead.get()), (5, 1000, 1));
+}
+
+#[test]
+fn a_purge_takes_all_variants() {
+    let kit = Kit::new();
+    for lang in ["de", "fr"] {
+        let req = Req::new("/").field("lang", lang);
+        kit.put_as(&req, Some("lang"), kit.attrs(10.0, 10.0, 10.0, Flags::NONE), b"x");
+    }
+    assert_eq!(kit.cache.purge(&digest("/"), kit.now(), Purge::HARD), 2);
+    assert_eq!((kit.verdict("/"), kit.held(), kit.main.n_obj_purged.get()), ("miss", 0, 2));
+    assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
+fn a_soft_purge_leaves_grace() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");
+    kit.pass(1.0);
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: Some(20.0), keep: None });
+    kit.pass(0.1);
+    assert_eq!(kit.verdict("/"), "grace+fetch");
+    kit.pass(20.0);
+    assert_eq!(kit.cache.expire(kit.now(), 10, &mut |_| {}), 1);
+    assert_eq!(kit.verdict("/"), "miss");
+}
+
+#[test]
+fn a_purge_overtakes_a_fetch() {
+    let kit = Kit::new();
+    let fetch = busy_of(kit.look("/"));
+    let early = ticket_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
+    let (late, later) = (ticket_of(kit.look("/")), ticket_of(kit.look("/")));
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    assert!(early.is_woken() && late.is_woken() && later.is_woken());
+    // Who asked after the purge gets a new one, and only one of them fetches it.
+    let fetch = busy_of(kit.resume(late, &Req::new("/")));
+    let later = ticket_of(kit.resume(later, &Req::new("/")));
+    // Who asked before has its answer.
+    assert_eq!(word(&kit.resume(early, &Req::new("/"))), "hit");
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"new");
+    let obj = hit_of(kit.resume(later, &Req::new("/")));
+    assert_eq!(block_on(read_all(&obj)).unwrap(), b"new");
+    kit.pass(11.0);
+    kit.cache.expire(kit.now(), 10, &mut |_| {});
+    drop(obj);
+    assert_eq!((kit.cache.census(), kit.held()), ((0, 0, 0), 0));
+}
+
+#[test]
+fn the_digest_is_varnishs() {
+    let mut builder = DigestBuilder::new();
+    [Some(&b"/"[..]), Some(b"localhost"), None].into_iter().for_each(|part| builder.add(part));
+    // SHA-256 of "/localhost" and a NUL.
+    let mut same = DigestBuilder::new();
+    same.add(Some(b"/localhost\0"));
+    assert_eq!(builder.finish(), same.finish());
+}

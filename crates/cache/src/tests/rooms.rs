@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Room: accounting and eviction.
+
+use super::kit::*;
+use crate::*;
+
+#[test]
+fn a_full_store_makes_room() {
+    let kit = Kit::with(&["malloc,1m"], Params::default());
+    for n in 0..100 {
+        kit.put(&format!("/{n}"), 100.0, &vec![b'x'; 50_000]);
+    }
+    assert!(kit.held() <= 1 << 20);
+    assert_eq!((kit.verdict("/0"), kit.verdict("/99")), ("miss", "hit"));
+    assert_eq!(kit.main.n_lru_nuked.get() + kit.main.n_object.get(), 100);
+    let sma = kit.sma[0];
+    assert_eq!((sma.g_bytes.get() + sma.g_space.get(), sma.c_bytes.get() - sma.c_freed.get()), (1 << 20, kit.held()));
+}
+
+#[test]
+fn what_is_asked_for_again_stays() {
+    let kit = Kit::with(&["malloc,1m"], Params::default());
+    kit.put("/hot", 100.0, &[b'x'; 10_000]);
+    for n in 0..1000 {
+        let _ = hit_of(kit.look("/hot"));
+        kit.put(&format!("/{n}"), 100.0, &[b'x'; 10_000]);
+    }
+    assert_eq!(kit.verdict("/hot"), "hit");
+}
+
+#[test]
+fn an_object_in_use_keeps_its_bytes() {
+    let kit = Kit::with(&["malloc,1m"], Params::default());
+    // Whole pages: what is occupied is what was put in.
+    kit.put("/", 100.0, &[b'x'; 122 * 4096]);
+    let obj = hit_of(kit.look("/"));
+    kit.cache.kill(&obj);
+    assert_eq!((kit.verdict("/"), kit.held()), ("miss", 122 * 4096 + HEAD.len() as u64));
+    let buf = obj.reader(0).now().unwrap().unwrap();
+    drop(obj);
+    // The last handle on a block holds just that block.
+    assert_eq!(kit.held(), buf.charged_bytes());
+    drop(buf);
+    assert_eq!(kit.held(), 0);
+}
+
+#[test]
+fn nuke_limit_bounds_what_one_object_may_cost() {
+    let kit = Kit::with(&["malloc,1m"], Params { nuke_limit: 5, ..Params::default() });
+    for n in 0..1000 {
+        kit.put(&format!("/{n}"), 100.0, &[b'x'; 1000]);
+    }
+    let mut busy = busy_of(kit.look("/big"));
+    let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
+    let appended = (0..100).try_for_each(|_| busy.append(&[b'x'; 1000]));
+    assert_eq!((appended.is_err(), kit.main.n_lru_limited.get()), (true, 1));
+    assert_eq!(busy.take_events().last(), Some(&Event::NukeLimit));
+}
+
+#[test]
+fn nothing_busy_is_evicted() {
+    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let mut busy = busy_of(kit.look("/"));
+    let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+    busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
+    busy.start_stream();
+    while busy.append(&[b'x'; 10_000]).is_ok() {}
+    assert_eq!((kit.main.n_lru_nuked.get(), busy.take_events()), (0, vec![Event::NothingToEvict]));
+    drop(busy);
+    assert_eq!(kit.held(), 0);
+}
+
+#[test]
+fn a_body_may_fill_its_store_to_the_last_byte() {
+    let kit = Kit::with(&["malloc,1m"], Params::default());
+    kit.put("/", 100.0, &vec![b'x'; (1 << 20) - HEAD.len()]);
+    assert_eq!((kit.verdict("/"), kit.sma[0].g_space.get()), ("hit", 0));
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Many threads at once: readers of a growing body, a crowd on one objhead, a passed body under back-pressure.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::kit::*;
+use crate::*;
+
+const THREADS: usize = 8;
+
+fn data(from: usize, size: usize) -> Vec<u8> {
+    (from..from + size).map(|n| (n % 251) as u8).collect()
+}
+
+#[test]
+fn readers_on_many_threads_see_the_same_body() {
+    let kit = Kit::new();
+    for round in 0..20 {
+        let url = format!("/{round}");
+        let mut busy = busy_of(kit.look(&url));
+        let (kit, url, obj, gate) = (&kit, &url, &busy.object(), &Barrier::new(THREADS + 1));
+        thread::scope(|scope| {
+            let readers: Vec<_> = (0..THREADS)
+                .map(|_| {
+                    scope.spawn(move || {
+                        gate.wait();
+                        block_on(async {
+                            obj.headers().await.unwrap();
+                            read_all(&hit_of(kit.look(url))).await.unwrap()
+                        })
+                    })
+                })
+                .collect();
+            gate.wait();
+            busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE))
+                .unwrap();
+            busy.start_stream();
+            let mut sent = 0;
+            for n in 0..200 {
+                let size = [1, 100, 5000, 70_000][n % 4];
+                busy.append(&data(sent, size)).unwrap();
+                sent += size;
+            }
+            busy.finish(Some(sent as u64)).unwrap();
+            let want = data(0, sent);
+            readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() == want));
+        });
+        assert_eq!(block_on(read_all(obj)).unwrap().len(), 200 / 4 * 75_101);
+    }
+    kit.cache.stores().all().iter().for_each(|store| assert!(store.used_bytes() < 20 * (200 / 4 * 75_101 + 100)));
+}
+
+/// One client: looks up until it has an answer; some go away while they wait.
+async fn client(kit: &Kit, url: &str, fetched: &AtomicUsize, seed: usize) {
+    let req = Req::new(url);
+    let mut lookup = kit.look_as(&req);
+    loop {
+        lookup = match lookup {
+            Lookup::Wait(ticket) if seed.is_multiple_of(7) => return drop(ticket),
+            Lookup::Wait(mut ticket) => {
+                (&mut ticket).await;
+                if seed.is_multiple_of(5) {
+                    return drop(ticket);
+                }
+                kit.resume(ticket, &req)
+            }
+            Lookup::Hit(obj) => {
+                // Its fetch may fail while it streams.
+                return drop(read_all(&obj).await);
+            }
+            other => {
+                let busy = busy_of(other);
+                if seed.is_multiple_of(3) {
+                    return drop(busy);
+                }
+                fetched.fetch_add(1, Ordering::Relaxed);
+                return kit.fill(busy, &req, None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"body");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_crowd_on_one_objhead_gets_its_answers() {
+    let kit = Kit::new();
+    let (kit, fetched) = (&kit, &AtomicUsize::new(0));
+    for round in 0..200 {
+        let url = format!("/{}", round / 2);
+        let (url, gate) = (&url, &Barrier::new(THREADS));
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    gate.wait();
+                    (0..10).for_each(|n| block_on(client(kit, url, fetched, round + thread * 10 + n)));
+                });
+            }
+        });
+        if round % 2 == 0 {
+            kit.cache.purge(&digest(url), kit.now(), Purge::HARD);
+        }
+    }
+    let main = kit.main;
+    assert_eq!(main.waitinglist_len.get(), 0);
+    kit.pass(100.0);
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    assert_eq!((kit.cache.census(), kit.held(), main.n_object.get(), main.n_objectcore.get()), ((0, 0, 0), 0, 0, 0));
+}
+
+#[test]
+fn a_passed_body_stays_within_its_bounds() {
+    let kit = Kit::new();
+    let mut busy = kit.cache.private();
+    busy.set_transit_buffer(Some(100_000));
+    let obj = busy.object();
+    let transient = kit.cache.stores().transient().clone();
+    thread::scope(|scope| {
+        let reader = scope.spawn(move || block_on(read_all(&obj)).unwrap());
+        busy.set_head(&transient, HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+        busy.start_stream();
+        let mut sent = 0;
+        while sent < 20_000_000 {
+            block_on(std::future::poll_fn(|cx| busy.poll_room(cx))).unwrap();
+            busy.append(&data(sent, 30_000)).unwrap();
+            assert!(transient.used_bytes() < 200_000, "{transient:?}");
+            sent += 30_000;
+        }
+        busy.finish(None).unwrap();
+        assert!(reader.join().unwrap() == data(0, sent));
+    });
+    assert_eq!(kit.held(), 0);
+}
+
+#[test]
+fn eviction_and_lookups_on_many_threads() {
+    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = &kit;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                let mut rng = Rng::new(thread as u64);
+                for _ in 0..2000 {
+                    let url = format!("/{}", rng.below(200));
+                    let req = Req::new(&url);
+                    match kit.look_as(&req) {
+                        Lookup::Hit(obj) => drop(block_on(read_all(&obj))),
+                        Lookup::Wait(ticket) => drop(ticket),
+                        other => {
+                            let mut busy = busy_of(other);
+                            let store = kit.cache.stores().all()[0].clone();
+                            let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
+                            let size = 100 + rng.below(30_000);
+                            if busy.set_head(&store, HEAD, None, &attrs).is_ok() && busy.append(&data(0, size)).is_ok()
+                            {
+                                busy.finish(Some(size as u64)).unwrap();
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    kit.pass(100.0);
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    assert_eq!((kit.cache.census(), kit.held(), kit.main.n_object.get()), ((0, 0, 0), 0, 0));
+}

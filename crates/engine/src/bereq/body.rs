@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The body on its way from the backend through the filters into storage.
+
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+
+use cache::{FetchFailed, Flags};
+use filters::{
+    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
+};
+use http1::{Decoder, Framing};
+use message::{Head, Lost, encoding, names};
+use net::IoError;
+use tables::tags::Tag;
+
+use super::fetch::why;
+use super::wire::deadline;
+use super::{Bereq, Link, Step};
+use crate::extra::Extra;
+use crate::httplog::BERESP;
+
+/// Bytes read from a backend at once.
+const READ_BYTES: usize = 64 * 1024;
+/// A buffer that grew beyond this is given back.
+const KEEP_BYTES: usize = 256 * 1024;
+
+/// Why a body can't go on.
+enum Broken {
+    /// Already logged.
+    Logged,
+    /// The only client is gone: end in good order.
+    Unwanted,
+}
+
+impl Bereq {
+    pub(super) async fn fetch_body(&mut self) -> Step {
+        let Some(link) = &self.link else {
+            self.fetch_error("No backend connection (rollback?)");
+            return Step::Error;
+        };
+        let framing = link.framing;
+        let mut chain = Chain::new();
+        let mut flags = Flags::NONE;
+        let mut is_esi = false;
+        if framing == Framing::None {
+            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
+            self.do_stream = false;
+            self.log.put(Tag::Filters, b"");
+        } else {
+            match self.open_filters() {
+                Ok(opened) => (chain, flags, is_esi) = opened,
+                Err(error) => {
+                    if let OpenError::Refused { vcl_error, .. } = &error {
+                        self.log.put(Tag::VclError, vcl_error.as_bytes());
+                    }
+                    self.log.putf(Tag::Error, format_args!("{error}"));
+                    self.end_link(Some(why::RX_BODY));
+                    return Step::Error;
+                }
+            }
+        }
+        self.announce_truth(framing);
+        if self.store_head(flags).is_err() {
+            self.end_link(Some(why::RX_BODY));
+            return Step::Error;
+        }
+        // The program of an ESI object is known at its end.
+        let streams = self.do_stream && !is_esi;
+        if streams {
+            self.busy().start_stream();
+        } else {
+            // Nobody reads it before its end: there is no reader to wait for.
+            self.busy().set_transit_buffer(None);
+        }
+        let (number, word) = framing_words(framing);
+        let how = if streams { "stream" } else { "-" };
+        self.log.putf(Tag::FetchBody, format_args!("{number} {word} {how}"));
+        let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
+        self.close_filters(&mut chain);
+        let moved = moved.and_then(|()| self.store_extra(&mut chain));
+        match moved {
+            Ok(()) => self.end_body(),
+            Err(Broken::Unwanted) => {
+                self.log.put(Tag::Debug, b"Fetch: Pass delivery abandoned");
+                self.end_link(Some(why::RX_BODY));
+                self.end_body()
+            }
+            Err(Broken::Logged) => {
+                self.end_link(Some(why::RX_BODY));
+                if !streams {
+                    self.made_body.clear();
+                    self.restart_object();
+                    return Step::Error;
+                }
+                self.engine.main.fetch_failed.inc();
+                Step::Fail("fetch failed")
+            }
+        }
+    }
+
+    /// Clients of an object that streams get its announced length: one that VCL made up goes.
+    /// (A filter that changes the length has removed the field.)
+    fn announce_truth(&mut self, framing: Framing) {
+        let len = match framing {
+            Framing::Length(len) => Some(len),
+            // The answer to HEAD, or one without a body: what the field says isn't about bytes on this connection.
+            Framing::None => return,
+            Framing::Chunked | Framing::Eof => None,
+        };
+        if self.beresp.has(names::CONTENT_LENGTH) && self.announced() != len {
+            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
+        }
+    }
+
+    /// The default of `beresp.filters`.
+    pub(super) fn filter_list(&self) -> &'static str {
+        default_fetch(FetchFacts {
+            has_body: self.has_body(),
+            content_encoding: self.beresp.get(names::CONTENT_ENCODING),
+            do_gzip: self.do_gzip,
+            do_gunzip: self.do_gunzip,
+            do_esi: self.do_esi,
+            gzip_support: self.params.http_gzip_support,
+        })
+    }
+
+    /// The filters, what they make of the object, and whether ESI is among them.
+    fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
+        let names = match &self.filters {
+            Some(names) => names.as_bytes().to_vec(),
+            None => self.filter_list().as_bytes().to_vec(),
+        };
+        let opened = open_fetch(
+            &names,
+            FetchInput {
+                status: self.beresp.status(),
+                content_encoding: self.beresp.get(names::CONTENT_ENCODING),
+                url: self.head.url(),
+                gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
+                esi: crate::esi::features(&self.params),
+            },
+        )?;
+        self.log.put(Tag::Filters, &names);
+        self.engine.count_gzip(&opened.chain);
+        opened.edits.iter().for_each(|edit| self.apply(*edit));
+        let mut flags = Flags::NONE;
+        if opened.is_gzip {
+            flags |= Flags::GZIPPED;
+        }
+        if opened.is_encoding_changed {
+            flags |= Flags::CHGCE;
+        }
+        Ok((opened.chain, flags, opened.is_esi))
+    }
+
+    /// Stores what the filters found out about the body.
+    fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
+        let program = chain.take_esi();
+        let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
+        let extra = Extra { gzip_bits, program: program.as_deref() };
+        let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
+        self.put_extra(&extra.store(), flags)
+    }
+
+    fn put_extra(&mut self, extra: &[u8], flags: Flags) -> Result<(), Broken> {
+        if extra.is_empty() {
+            return Ok(());
+        }
+        let done = self.busy().set_extra(extra, flags);
+        self.log_events();
+        if done.is_err() {
+            self.fetch_error("Could not get storage");
+            return Err(Broken::Logged);
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, edit: Edit) {
+        match edit {
+            Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
+            Edit::SetGzip => self
+                .count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])),
+            Edit::WeakenEtag => self.change(names::ETAG, encoding::weaken_etag),
+            Edit::VaryAcceptEncoding => self.change(names::VARY, encoding::vary_on_encoding),
+        }
+    }
+
+    /// Changes a field and logs that, if it did: each old line as it came.
+    fn change(&mut self, name: &str, how: fn(&mut Head) -> Result<(), Lost>) {
+        let value = self.beresp.get(name).map(<[u8]>::to_vec);
+        let lines: Vec<_> =
+            self.beresp.iter().filter(|field| field.is(name)).map(|field| field.line().to_vec()).collect();
+        self.count_lost(|this| how(&mut this.beresp));
+        let new = self.beresp.get(name);
+        if new == value.as_deref() {
+            return;
+        }
+        for line in &lines {
+            self.log.put(Tag::BerespUnset, line);
+        }
+        if let Some(new) = new {
+            self.log.put_parts(Tag::BerespHeader, &[name.as_bytes(), b": ", new]);
+        }
+    }
+
+    async fn move_body(&mut self, framing: Framing, chain: &mut Chain) -> Result<(), Broken> {
+        let mut link = self.link.take().expect("a body comes over a connection");
+        let mut decoder = Decoder::response(framing);
+        let result = self.pump(&mut link, &mut decoder, chain).await;
+        self.link = Some(link);
+        result
+    }
+
+    async fn pump(&mut self, link: &mut Link, decoder: &mut Decoder, chain: &mut Chain) -> Result<(), Broken> {
+        let between = self.timeouts().between_bytes;
+        let mut out = if chain.is_empty() { Vec::new() } else { vec![0; SLICE * 2] };
+        let mut sliced = 0;
+        loop {
+            while link.used < link.input.len() || decoder.is_complete() {
+                let step = match decoder.decode(&link.input[link.used..]) {
+                    Ok(step) => step,
+                    Err(error) => {
+                        self.fetch_error(error.text());
+                        return Err(Broken::Logged);
+                    }
+                };
+                match step {
+                    http1::Step::Data(range) => {
+                        let (start, end) = (link.used + range.start, link.used + range.end);
+                        link.used = end;
+                        self.acct.beresp_body += (end - start) as u64;
+                        let data = std::mem::take(&mut link.input);
+                        let result = self.keep(chain, &data[start..end], false, &mut out).await;
+                        link.input = data;
+                        result?;
+                        sliced += end - start;
+                    }
+                    http1::Step::More { consumed } => {
+                        link.used += consumed;
+                        break;
+                    }
+                    http1::Step::End { consumed } => {
+                        link.used += consumed;
+                        return self.body_is_whole(link, chain, &mut out).await;
+                    }
+                }
+                if sliced > SLICE * 8 {
+                    sliced = 0;
+                    rt::yield_now().await;
+                }
+            }
+            if link.used == link.input.len() {
+                link.input.clear();
+                link.used = 0;
+                if link.input.capacity() > KEEP_BYTES {
+                    link.input = Vec::new();
+                }
+            }
+            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+                return Err(Broken::Unwanted);
+            }
+            link.input.reserve(READ_BYTES);
+            match link.conn.stream().read_buf(&mut link.input, deadline(between)).await {
+                Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
+                    Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
+                    Err(error) => {
+                        self.fetch_error(error.text());
+                        return Err(Broken::Logged);
+                    }
+                },
+                Ok(_) => {}
+                Err(IoError::Timeout) => {
+                    self.fetch_error("body read timeout");
+                    return Err(Broken::Logged);
+                }
+                Err(IoError::Os(error)) => {
+                    self.log.putf(Tag::FetchError, format_args!("body read error: {error}"));
+                    return Err(Broken::Logged);
+                }
+            }
+        }
+    }
+
+    /// The last byte of the body is in: what the filters still hold goes to storage.
+    async fn body_is_whole(&mut self, link: &mut Link, chain: &mut Chain, out: &mut [u8]) -> Result<(), Broken> {
+        if link.used < link.input.len() {
+            // Bytes that nobody asked for: the next response on this connection would be theirs.
+            link.close.get_or_insert(why::RX_JUNK);
+        }
+        if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, out).await }
+    }
+
+    /// Sends data through the filters into storage. The bytes of the body that come last are published by
+    /// [`Bereq::end_body`], when the connection is back in its pool.
+    async fn keep(&mut self, chain: &mut Chain, mut data: &[u8], is_last: bool, out: &mut [u8]) -> Result<(), Broken> {
+        if chain.is_empty() {
+            return self.append(data);
+        }
+        loop {
+            let step = match chain.step(data, is_last, out) {
+                Ok(step) => step,
+                Err(error) => {
+                    self.log_notes(chain.take_notes());
+                    self.log.putf(Tag::FetchError, format_args!("{error}"));
+                    return Err(Broken::Logged);
+                }
+            };
+            data = &data[step.consumed..];
+            self.log_notes(chain.take_notes());
+            self.append(&out[..step.produced])?;
+            match step.state {
+                State::End => return Ok(()),
+                State::Hungry => return Ok(()),
+                State::More => {}
+            }
+            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+                return Err(Broken::Unwanted);
+            }
+            rt::yield_now().await;
+        }
+    }
+
+    fn append(&mut self, data: &[u8]) -> Result<(), Broken> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
+            0 => data.len(),
+            piece => piece,
+        };
+        let done = data.chunks(piece).try_for_each(|piece| self.busy().append(piece));
+        self.log_events();
+        if done.is_err() {
+            self.fetch_error("Could not get storage");
+            return Err(Broken::Logged);
+        }
+        Ok(())
+    }
+
+    fn log_notes(&mut self, notes: Vec<Note>) {
+        for note in notes {
+            match note {
+                Note::Gzip(text) => self.log.put(Tag::Gzip, text.as_bytes()),
+                Note::EsiError(text) => {
+                    self.engine.main.esi_errors.inc();
+                    self.log.put(Tag::EsiXmlerror, text.as_bytes());
+                }
+                Note::EsiWarning(text) => {
+                    self.engine.main.esi_warnings.inc();
+                    self.log.put(Tag::EsiXmlerror, text.as_bytes());
+                }
+                Note::EsiInfo(text) => self.log.put(Tag::EsiXmlerror, text.as_bytes()),
+                Note::VclError(text) => self.log.put(Tag::VclError, text.as_bytes()),
+            }
+        }
+    }
+
+    fn close_filters(&mut self, chain: &mut Chain) {
+        let closing: Vec<_> = chain.close().collect();
+        for (note, acct) in closing {
+            self.log_notes(note.into_iter().collect());
+            if !self.log.ring().is_masked(Tag::VfpAcct) {
+                self.log.putf(Tag::VfpAcct, format_args!("{} {} {}", acct.name, acct.calls, acct.bytes));
+            }
+        }
+    }
+
+    /// The object is whole: the connection goes back first, then the object's last state is published.
+    fn end_body(&mut self) -> Step {
+        let unread = self.link.as_ref().is_some_and(|link| link.close.is_some());
+        self.end_link(unread.then_some(why::RX_BODY));
+        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let declared = None;
+        let finished = busy.finish(declared);
+        self.mark("BerespBody");
+        if let Some(stale) = self.stale.take() {
+            self.engine.cache.kill(&stale);
+        }
+        match finished {
+            Ok(length) => drop(self.log.record(Tag::Length).num(length)),
+            Err(_) => self.fetch_error("body of another length than announced"),
+        }
+        Step::Done
+    }
+
+    /// The backend says that the stale object is still good: its body is taken over under the new head.
+    pub(super) async fn refresh(&mut self) -> Step {
+        let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
+        self.end_link(None);
+        if stale.finished().await.is_err() {
+            self.fetch_error("Template object failed");
+            self.engine.main.fetch_failed.inc();
+            return Step::Fail("template object failed");
+        }
+        let kept = stale.flags();
+        let mut flags = Flags::NONE;
+        for flag in [Flags::GZIPPED, Flags::CHGCE] {
+            if kept.has(flag) {
+                flags |= flag;
+            }
+        }
+        let esi = if kept.has(Flags::ESI) { Flags::ESI } else { Flags::NONE };
+        if self.store_head(flags).is_err() || self.put_extra(stale.extra(), esi).is_err() {
+            self.engine.main.fetch_failed.inc();
+            return Step::Fail("no storage");
+        }
+        if self.do_stream {
+            self.busy().start_stream();
+        } else {
+            self.busy().set_transit_buffer(None);
+        }
+        let mut reader = stale.reader(0);
+        loop {
+            // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
+            rt::yield_now().await;
+            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+                return self.end_body();
+            }
+            match reader.next().await {
+                Ok(None) => break,
+                Ok(Some(piece)) => {
+                    if self.append(&piece).is_err() {
+                        self.engine.main.fetch_failed.inc();
+                        return Step::Fail("no storage");
+                    }
+                }
+                Err(FetchFailed(_)) => {
+                    self.fetch_error("Template object failed");
+                    self.engine.main.fetch_failed.inc();
+                    return Step::Fail("template object failed");
+                }
+            }
+        }
+        self.end_body()
+    }
+
+    /// A body that didn't stream failed half-way: what was stored of it is dropped for the error's.
+    fn restart_object(&mut self) {
+        self.busy().reset();
+    }
+}
+
+/// varnishd's number and word for a framing.
+fn framing_words(framing: Framing) -> (u8, &'static str) {
+    match framing {
+        Framing::None => (0, "none"),
+        Framing::Chunked => (2, "chunked"),
+        Framing::Length(_) => (3, "length"),
+        Framing::Eof => (4, "eof"),
+    }
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The backend side as VCL and directors see it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backend::{Backend, Director};
+use base::Clock;
+use cache::Times;
+use message::Head;
+use shm::vsl::TxnLog;
+use storage::Store;
+use tables::tags::Tag;
+use tables::vclvars::{HeadId, Var};
+use vrt::ctx::{StoreProperty, Wait};
+use vrt::value::{BackendRef, Blob, Text};
+use vrt::{Ctx, Failure, Privates, Value};
+
+use super::{Bereq, BereqBody};
+use crate::choice::Choice;
+use crate::httplog::BEREQ;
+use crate::vars;
+
+impl Ctx for Bereq {
+    fn head(&mut self, id: HeadId) -> Option<&Head> {
+        match id {
+            HeadId::Bereq => Some(&self.head),
+            HeadId::Beresp => Some(&self.beresp),
+            HeadId::Req | HeadId::ReqTop | HeadId::Obj | HeadId::Resp => None,
+        }
+    }
+
+    fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
+        match id {
+            HeadId::Bereq => Some((&mut self.head, &mut self.log)),
+            HeadId::Beresp => Some((&mut self.beresp, &mut self.log)),
+            HeadId::Req | HeadId::ReqTop | HeadId::Obj | HeadId::Resp => None,
+        }
+    }
+
+    fn get(&mut self, var: Var) -> Value {
+        let timeouts =
+            |bereq: &Bereq| bereq.backend.as_ref().map(|backend| backend.timeouts(Duration::ZERO, Duration::ZERO));
+        let seconds = |own: Option<f64>, otherwise: Duration| Value::Duration(own.unwrap_or(otherwise.as_secs_f64()));
+        match var {
+            Var::Bereq => Value::Http(HeadId::Bereq),
+            Var::Beresp => Value::Http(HeadId::Beresp),
+            Var::BereqBackend => Value::Backend(self.director.clone()),
+            Var::BereqConnectTimeout => seconds(self.connect_timeout, self.params.connect_timeout),
+            Var::BereqFirstByteTimeout => {
+                let of_backend = timeouts(self).map_or(self.params.first_byte_timeout, |limits| limits.first_byte);
+                seconds(self.first_byte_timeout, of_backend)
+            }
+            Var::BereqBetweenBytesTimeout => {
+                let of_backend =
+                    timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
+                seconds(self.between_bytes_timeout, of_backend)
+            }
+            Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
+            Var::BereqIsBgfetch => Value::Bool(self.is_bgfetch),
+            Var::BereqIsHitmiss => Value::Bool(self.is_hitmiss),
+            Var::BereqIsHitpass => Value::Bool(self.is_hitpass),
+            Var::BereqRetries => Value::Int(i64::from(self.retries)),
+            Var::BereqTime => Value::Time(self.log.start().0),
+            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.uncacheable),
+            Var::BereqXid => Value::text(self.vxid.to_string()),
+            Var::BerespAge => Value::Duration(self.age()),
+            Var::BerespBackend => Value::Backend(self.backend.clone().map(|backend| backend as Arc<dyn Director>)),
+            Var::BerespBackendName => match &self.backend {
+                Some(backend) => Value::text(backend.name()),
+                None => Value::NULL,
+            },
+            Var::BerespBackendIp => Value::Ip(self.link.as_ref().map(|link| {
+                let peer = link.conn.peer();
+                SocketAddr::new(peer.ip(), peer.port())
+            })),
+            Var::BerespDoEsi => Value::Bool(self.do_esi),
+            Var::BerespDoGunzip => Value::Bool(self.do_gunzip),
+            Var::BerespDoGzip => Value::Bool(self.do_gzip),
+            Var::BerespDoStream => Value::Bool(self.do_stream),
+            Var::BerespFilters => match &self.filters {
+                Some(filters) => Value::String(Some(filters.clone())),
+                None => Value::text(self.filter_list()),
+            },
+            Var::BerespGrace => Value::Duration(self.times.grace),
+            Var::BerespKeep => Value::Duration(self.times.keep),
+            Var::BerespTtl => Value::Duration(self.times.ttl - self.age()),
+            Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
+            Var::BerespTime => Value::Time(self.t_resp.0),
+            Var::BerespWas304 => Value::Bool(self.was_304),
+            other => vars::of_session(&self.sess, self.client_identity.as_ref(), other).unwrap_or(Value::Absent),
+        }
+    }
+
+    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+        match var {
+            Var::BereqBackend => match value {
+                Value::Backend(director) => self.director = director,
+                other => return Err(vars::wrong(&other)),
+            },
+            Var::BereqConnectTimeout => self.connect_timeout = Some(vars::seconds(&value)?),
+            Var::BereqFirstByteTimeout => self.first_byte_timeout = Some(vars::seconds(&value)?),
+            Var::BereqBetweenBytesTimeout => self.between_bytes_timeout = Some(vars::seconds(&value)?),
+            Var::BerespDoEsi => self.do_esi = vars::boolean(&value)?,
+            Var::BerespDoGunzip => self.do_gunzip = vars::boolean(&value)?,
+            Var::BerespDoGzip => self.do_gzip = vars::boolean(&value)?,
+            Var::BerespDoStream => self.do_stream = vars::boolean(&value)?,
+            Var::BerespFilters => self.filters = vars::text(value)?,
+            Var::BerespGrace => self.set_life(&value, |times, grace| times.grace = grace.max(0.0))?,
+            Var::BerespKeep => self.set_life(&value, |times, keep| times.keep = keep.max(0.0))?,
+            Var::BerespTtl => {
+                let age = self.age();
+                self.set_life(&value, |times, ttl| times.ttl = (ttl + age).max(0.0))?;
+            }
+            Var::BerespStorage => self.storage = self.store_of(vars::text(value)?),
+            Var::BerespStorageHint => {
+                if let Some(store) = self.store_of(vars::text(value)?) {
+                    self.storage = Some(store);
+                }
+            }
+            Var::BerespUncacheable => {
+                if !vars::boolean(&value)? && self.uncacheable {
+                    self.log.put(Tag::VclError, b"Ignoring attempt to reset beresp.uncacheable");
+                } else if vars::boolean(&value)? {
+                    self.uncacheable = true;
+                    self.set_life(&Value::Duration(0.0), |_, _| ())?;
+                }
+            }
+            other => return Err(vars::misplaced(other)),
+        }
+        Ok(())
+    }
+
+    fn unset(&mut self, var: Var) -> Result<(), Failure> {
+        match var {
+            Var::BereqBody => {
+                self.body = BereqBody::None;
+                BEREQ.unset(&mut self.head, &mut self.log, message::names::CONTENT_LENGTH);
+                self.head.unset(message::names::TRANSFER_ENCODING);
+                Ok(())
+            }
+            other => Err(vars::misplaced(other)),
+        }
+    }
+
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
+        if !append {
+            self.made_body.clear();
+        }
+        self.made_body.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.log
+    }
+
+    fn hash_data(&mut self, _data: Option<&[u8]>) {
+        // The compiler allows it in vcl_hash only.
+    }
+
+    fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        self.engine.ban(spec)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.engine.clock
+    }
+
+    fn task(&mut self) -> &mut Privates {
+        &mut self.task
+    }
+
+    fn top(&mut self) -> Option<&mut Privates> {
+        None
+    }
+
+    fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
+        match id {
+            HeadId::Bereq => {
+                let has_body = self.has_body();
+                self.end_link(has_body.then_some(super::fetch::why::RESP_CLOSE));
+                self.head.copy_from(&self.original);
+                self.filters = None;
+                Ok(())
+            }
+            HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
+                Err(Failure::new("std.rollback() must be called with bereq on the backend side"))
+            }
+        }
+    }
+
+    fn random(&mut self) -> f64 {
+        self.engine.random.next()
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
+    fn cache_req_body(&mut self, _limit: u64) -> Result<Wait<bool>, Failure> {
+        Err(Failure::new("req.body can only be cached in vcl_recv{}"))
+    }
+
+    fn purge(&mut self, _ttl: f64, _grace: Option<f64>, _keep: Option<f64>) -> Result<i64, Failure> {
+        Err(Failure::new("purge can only happen in vcl_hit{} or vcl_miss{}"))
+    }
+
+    fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
+        self.engine.store_property(name, property)
+    }
+
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        self.choose(director).map(|backend| backend as BackendRef)
+    }
+
+    fn has_store(&mut self, name: &[u8]) -> bool {
+        self.engine.store_named(name).is_some()
+    }
+}
+
+impl Bereq {
+    /// Seconds from the object's origin to now, as VCL's TTL counts them.
+    fn age(&self) -> f64 {
+        // An object from the future would never be stale.
+        self.log.last().since(self.origin).max(0.0)
+    }
+
+    /// Sets one of the three lives and logs it.
+    fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
+        let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
+        change(&mut self.times, *seconds);
+        let (times, origin) = (self.times, self.origin.0);
+        let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
+        let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
+        self.log.putf(Tag::Ttl, format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"));
+        Ok(())
+    }
+
+    fn storage_value(&self, var: Var) -> Value {
+        let name = self.storage.as_ref().map(|store| store.name());
+        if var == Var::BerespStorage {
+            return Value::Stevedore(name.map(Text::from));
+        }
+        Value::String(name.map(|name| Text::from(format!("storage.{name}"))))
+    }
+
+    fn store_of(&self, name: Option<Text>) -> Option<Arc<Store>> {
+        self.engine.store_named(&name?).cloned()
+    }
+
+    fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
+        let identity = vars::identity(&self.sess, self.client_identity.as_ref());
+        director.resolve(&Choice {
+            engine: &self.engine,
+            head: &self.head,
+            digest: &self.digest.0,
+            identity: &identity,
+            is_bereq: true,
+            log: RefCell::new(&mut self.log),
+        })
+    }
+
+    /// Asks the director for a backend; says in the log when there is none.
+    pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
+        let Some(director) = self.director.clone() else {
+            self.fetch_error("No backend");
+            return None;
+        };
+        let found = self.choose(&director);
+        if found.is_none() {
+            self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
+        }
+        found
+    }
+}
+
+/// A limit in seconds that VCL set; zero when it didn't.
+pub(super) fn limit(seconds: Option<f64>) -> Duration {
+    seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An object made here because the backend gave none: `vcl_backend_error`.
+
+use cache::{Flags, Times};
+use message::{Head, date, names};
+use tables::tags::Tag;
+use vrt::{Action, Method};
+
+use super::{Bereq, Step};
+use crate::httplog::BERESP;
+
+impl Bereq {
+    pub(super) async fn make_error(&mut self) -> Step {
+        if !self.error_is_wanted {
+            self.engine.main.fetch_failed.inc();
+        }
+        let now = self.engine.clock.real();
+        self.log.timestamp("Error", now);
+        self.start_error();
+        let waited_for = self.busy().has_waiters();
+        let t_origin = self.engine.mono_of(now);
+        self.origin = now;
+        // Those who wait share the error for a moment, so that they don't try one after the other.
+        self.times = if waited_for {
+            Times { t_origin, ttl: 1.0, grace: 5.0, keep: 5.0 }
+        } else {
+            Times { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
+        };
+        self.made_body.clear();
+        match self.vcl(Method::BackendError).await {
+            Action::Deliver => {}
+            Action::Retry if self.may_retry() => return Step::Retry,
+            Action::Retry => {
+                self.log.put(Tag::VclError, b"Too many retries, failing");
+                return Step::Fail("too many retries");
+            }
+            _ => return Step::Fail("given up in vcl_backend_error"),
+        }
+        if self.store_head(Flags::SYNTHETIC).is_err() {
+            return Step::Fail("no storage");
+        }
+        let body = std::mem::take(&mut self.made_body);
+        if self.busy().append(&body).is_err() {
+            self.fetch_error("Could not get storage");
+            return Step::Fail("no storage");
+        }
+        let replaces = !waited_for && self.times.ttl > 0.0;
+        let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
+        let Ok(length) = busy.finish(None) else { return Step::Done };
+        if let Some(stale) = self.stale.take().filter(|_| replaces) {
+            self.engine.cache.kill(&stale);
+        }
+        self.log.record(Tag::Length).num(length);
+        Step::Done
+    }
+
+    fn start_error(&mut self) {
+        let limits = self.beresp.limits();
+        self.beresp = Head::with_limits(limits);
+        let (status, reason) = match std::mem::take(&mut self.error) {
+            (0, _) => (503, Some(b"Backend fetch failed".to_vec())),
+            given => given,
+        };
+        self.count_lost(|this| this.beresp.start_response(b"HTTP/1.1", status));
+        if let Some(reason) = reason {
+            self.count_lost(|this| this.beresp.set_reason(reason));
+        }
+        BERESP.log_status(&self.beresp, &mut self.log);
+        let date = date::format(self.engine.clock.real());
+        self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
+        self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::SERVER, &[b"Varnish"]));
+    }
+}

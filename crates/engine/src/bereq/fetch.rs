@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `vcl_backend_fetch`, the backend's answer, what RFC 9111 makes of it, `vcl_backend_response`.
+
+use backend::ConnectOpts;
+use cache::{Flags, Times};
+use http1::Framing;
+use message::freshness::{self, Defaults};
+use message::{Head, list, names, range};
+use tables::tags::Tag;
+use vrt::{Action, Method};
+
+use super::ctx::limit;
+use super::{Bereq, BereqBody, Link, Step};
+use crate::httplog::{BEREQ, BERESP};
+
+/// varnishd's words for why a connection ends, in BackendClose records.
+pub(super) mod why {
+    pub const RX_BODY: &str = "Failure reading body";
+    pub const RX_BAD: &str = "Received bad req/resp";
+    pub const RX_JUNK: &str = "Received junk data";
+    pub const REQ_CLOSE: &str = "Client requested close";
+    pub const RESP_CLOSE: &str = "Backend/VCL requested close";
+}
+
+impl Bereq {
+    pub(super) async fn start_fetch(&mut self) -> Step {
+        let stores = &self.engine.stores;
+        self.storage = Some(if self.uncacheable { stores.transient() } else { stores.next() }.clone());
+        if self.retries > 0 {
+            BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
+        }
+        let id = self.vxid.to_string();
+        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        match self.vcl(Method::BackendFetch).await {
+            Action::Fetch => {}
+            Action::Error { .. } => {
+                self.error_is_wanted = true;
+                return Step::Error;
+            }
+            _ => return Step::Fail("given up in vcl_backend_fetch"),
+        }
+        self.mark("Fetch");
+        let answered = self.ask_backend().await;
+        let now = self.engine.clock.real();
+        self.t_resp = now;
+        self.log.timestamp("Beresp", now);
+        if answered.is_err() {
+            return Step::Error;
+        }
+        BERESP.log_response(&self.beresp, &mut self.log);
+        if let Err(step) = self.judge() {
+            return step;
+        }
+        self.after_response().await
+    }
+
+    /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
+    async fn ask_backend(&mut self) -> Result<(), ()> {
+        if matches!(self.body, BereqBody::Gone) {
+            self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
+            self.fetch_error("req.body is gone");
+            return Err(());
+        }
+        let Some(backend) = self.find_backend() else { return Err(()) };
+        if !self.head.has(names::HOST) {
+            let host = backend.hosthdr().as_bytes();
+            self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::HOST, &[host]));
+        }
+        self.backend = Some(backend.clone());
+        let mut fresh = false;
+        loop {
+            let ends = crate::vars::proxy_ends(&self.sess);
+            let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), fresh, ends, authority: None };
+            let conn = match backend.connect(&opts).await {
+                Ok(conn) => conn,
+                Err(error) => {
+                    self.log.putf(Tag::FetchError, format_args!("{error}"));
+                    return Err(());
+                }
+            };
+            self.mark("Connected");
+            self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
+            self.acct.bereq_head += conn.proxy_bytes() as u64;
+            let reused = conn.is_reused();
+            self.link =
+                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+            let Err(failure) = self.exchange().await else { return Ok(()) };
+            self.end_link(Some(why::RX_JUNK));
+            if !(reused && !fresh && failure.before_first_byte && self.no_retry.is_none()) {
+                return Err(());
+            }
+            self.engine.main.backend_retry.inc();
+            fresh = true;
+        }
+    }
+
+    /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.
+    fn judge(&mut self) -> Result<(), Step> {
+        let now = self.t_resp;
+        if !self.beresp.has(names::DATE) {
+            let date = message::date::format(now);
+            self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
+        }
+        self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
+        self.count_lost(|this| this.beresp.collect(names::VARY).map(drop));
+        let fresh = if self.uncacheable {
+            freshness::passed(&self.beresp, now)
+        } else {
+            let params = &self.params;
+            let defaults = Defaults {
+                ttl: params.default_ttl.as_secs_f64(),
+                grace: params.default_grace.as_secs_f64(),
+                keep: params.default_keep.as_secs_f64(),
+                clock_skew: f64::from(params.clock_skew),
+            };
+            let fresh = freshness::freshness(&self.beresp, now, &defaults);
+            self.log.put(Tag::Ttl, fresh.log_text(now, false).as_bytes());
+            fresh
+        };
+        self.origin = fresh.t_origin;
+        self.times = Times {
+            t_origin: self.engine.mono_of(fresh.t_origin),
+            ttl: fresh.ttl,
+            grace: fresh.grace,
+            keep: fresh.keep,
+        };
+        if self.beresp.is_status(304) {
+            self.not_modified()?;
+        }
+        if let Some(link) = &mut self.link
+            && self.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
+        {
+            link.close.get_or_insert(why::REQ_CLOSE);
+        }
+        Ok(())
+    }
+
+    /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
+    fn not_modified(&mut self) -> Result<(), Step> {
+        let stale = self.stale.as_ref().filter(|stale| stale.flags().has(Flags::IMSCAND)).cloned();
+        let Some(stale) = stale else {
+            if self.uncacheable {
+                return Ok(());
+            }
+            self.log.put(Tag::Error, b"304 response but not conditional fetch");
+            self.end_link(Some(why::RX_BAD));
+            return Err(Step::Error);
+        };
+        if stale.flags().has(Flags::CHGCE) {
+            self.count_lost(|this| message::encoding::weaken_etag(&mut this.beresp));
+        }
+        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
+        BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
+        let mut merged = Head::with_limits(self.beresp.limits());
+        if merged.load_from(stale.head()).is_err() {
+            return Err(Step::Error);
+        }
+        let fresh = std::mem::take(&mut self.beresp);
+        for field in fresh.iter() {
+            merged.unset(field.name());
+        }
+        BERESP.log_response(&merged, &mut self.log);
+        self.beresp = merged;
+        for field in fresh.iter() {
+            self.log.put(Tag::BerespHeader, field.line());
+            self.count_lost(|this| this.beresp.append_line(field.line()));
+        }
+        self.was_304 = true;
+        Ok(())
+    }
+
+    async fn after_response(&mut self) -> Step {
+        let action = self.vcl(Method::BackendResponse).await;
+        if let Some(link) = &mut self.link
+            && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
+        {
+            link.close.get_or_insert(why::RESP_CLOSE);
+        }
+        if self.params.http_range_support
+            && let Err(mismatch) = range::check_response(&self.original, &self.beresp, self.announced())
+        {
+            self.log.put(Tag::Error, mismatch.0.as_bytes());
+            self.end_link(Some(why::RESP_CLOSE));
+            return Step::Error;
+        }
+        match action {
+            Action::Deliver => {}
+            Action::Pass => self.pass_from_now_on(),
+            Action::PassFor(seconds) => {
+                self.pass_from_now_on();
+                (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
+                let origin = self.engine.real_of(self.times.t_origin).0;
+                self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
+            }
+            Action::Error { .. } => {
+                self.end_link(Some(why::RESP_CLOSE));
+                self.error_is_wanted = true;
+                return Step::Error;
+            }
+            Action::Retry => {
+                let has_body = self.has_body();
+                self.end_link(has_body.then_some(why::RESP_CLOSE));
+                if self.may_retry() {
+                    return Step::Retry;
+                }
+                self.log.put(Tag::VclError, b"Too many retries, delivering 503");
+                return Step::Error;
+            }
+            _ => {
+                self.end_link(Some(why::RESP_CLOSE));
+                return Step::Fail("given up in vcl_backend_response");
+            }
+        }
+        self.mark("Process");
+        if self.do_esi {
+            self.do_stream = false;
+        }
+        if self.was_304 { Step::Conditional } else { Step::Body }
+    }
+
+    fn pass_from_now_on(&mut self) {
+        self.hit_for_pass = true;
+        self.uncacheable = true;
+    }
+
+    /// Whether the answer has a body that may be unread.
+    pub(crate) fn has_body(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.framing != Framing::None)
+    }
+
+    /// The body's length as the backend announced it.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        http1::framing::content_length(&self.beresp, true).ok().flatten()
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A backend request: a task of its own on the client's thread, never dropped, that ends itself.
+//!
+//! ```text
+//! start -> (vcl_backend_fetch) -> backend -> (vcl_backend_response) -> body -> done
+//!   ^  \_______________________________|__________________|______________|
+//!   |                    error -> (vcl_backend_error) -> done | fail
+//!   +-- retry
+//! ```
+
+mod body;
+mod ctx;
+mod error;
+mod fetch;
+mod obj;
+pub mod pipe;
+mod start;
+mod wire;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ::backend::{Backend, Conn, Director};
+use ::cache::{Busy, Digest, FetchFailed, ObjRef, Times};
+use base::{Real, Vxid};
+use message::{Head, Lost};
+use shm::vsl::{Marker, TxnLog};
+use storage::{Buf, Store};
+use tables::params::Params;
+use tables::tags::Tag;
+use vrt::value::Text;
+use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
+
+use crate::httplog::BEREQ;
+use crate::reqbody::ReqBody;
+use crate::sess::Sess;
+use crate::shared::Engine;
+
+pub use start::{Mode, start};
+
+/// Where a fetch is.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Start,
+    Retry,
+    Body,
+    /// The stale object is still good.
+    Conditional,
+    Error,
+    /// Failed; the text is for those who wait for the object.
+    Fail(&'static str),
+    Done,
+}
+
+/// Bytes of a fetch for BereqAcct.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Acct {
+    pub bereq_head: u64,
+    pub bereq_body: u64,
+    pub beresp_head: u64,
+    pub beresp_body: u64,
+}
+
+/// A backend's connection, with what was read from it and not used yet.
+pub(crate) struct Link {
+    pub conn: Conn,
+    pub input: Vec<u8>,
+    pub used: usize,
+    pub framing: http1::Framing,
+    /// Interim responses so far.
+    pub interim: u32,
+    /// Why it can't go back to the pool.
+    pub close: Option<&'static str>,
+}
+
+/// The body that goes to the backend.
+#[derive(Clone)]
+pub(crate) enum BereqBody {
+    None,
+    /// The client still sends it.
+    Lent(ReqBody),
+    /// Kept by `std.cache_req_body`.
+    Kept(Rc<Vec<Buf>>),
+    /// It went out once and can't be had again.
+    Gone,
+}
+
+/// A fetch.
+pub struct Bereq {
+    pub(crate) sess: Rc<Sess>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) params: Arc<Params>,
+    pub(crate) vcl: Arc<LoadedVcl>,
+    pub(crate) machine: Machine,
+    pub(crate) log: TxnLog,
+    pub(crate) vxid: Vxid,
+    pub(crate) head: Head,
+    pub(crate) original: Head,
+    pub(crate) beresp: Head,
+    pub(crate) busy: Option<Busy>,
+    pub(crate) stale: Option<ObjRef>,
+    pub(crate) digest: Digest,
+    pub(crate) client_identity: Option<Text>,
+    pub(crate) body: BereqBody,
+    /// Why a second try is impossible.
+    pub(crate) no_retry: Option<&'static str>,
+    pub(crate) uncacheable: bool,
+    pub(crate) hit_for_pass: bool,
+    pub(crate) is_bgfetch: bool,
+    pub(crate) is_hitmiss: bool,
+    pub(crate) is_hitpass: bool,
+    pub(crate) director: Option<Arc<dyn Director>>,
+    pub(crate) backend: Option<Arc<Backend>>,
+    pub(crate) link: Option<Link>,
+    pub(crate) connect_timeout: Option<f64>,
+    pub(crate) first_byte_timeout: Option<f64>,
+    pub(crate) between_bytes_timeout: Option<f64>,
+    pub(crate) t_resp: Real,
+    pub(crate) times: Times,
+    /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
+    pub(crate) origin: Real,
+    pub(crate) do_esi: bool,
+    pub(crate) do_gzip: bool,
+    pub(crate) do_gunzip: bool,
+    pub(crate) do_stream: bool,
+    pub(crate) was_304: bool,
+    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
+    pub(crate) storage: Option<Arc<Store>>,
+    pub(crate) filters: Option<Text>,
+    pub(crate) retries: u32,
+    pub(crate) error: (u16, Option<Vec<u8>>),
+    /// VCL asked for the error: it isn't a failed fetch.
+    pub(crate) error_is_wanted: bool,
+    pub(crate) made_body: Vec<u8>,
+    pub(crate) task: Privates,
+    pub(crate) acct: Acct,
+}
+
+impl Bereq {
+    /// Runs the fetch to its end.
+    pub(crate) async fn run(&mut self) {
+        let mut step = Step::Start;
+        loop {
+            crate::current::enter(self.vxid, step.name());
+            step = match step {
+                Step::Start => self.start_fetch().await,
+                Step::Retry => self.retry(),
+                Step::Body => self.fetch_body().await,
+                Step::Conditional => self.refresh().await,
+                Step::Error => self.make_error().await,
+                Step::Fail(why) => self.fail(why),
+                Step::Done => break,
+            };
+        }
+    }
+
+    /// Ends the transaction's log; also after a panic.
+    pub(crate) fn finish(&mut self) {
+        self.fail("fetch given up");
+        self.end_link(Some("Received junk data"));
+        self.task.clear();
+        let acct = self.acct;
+        self.log
+            .record(Tag::BereqAcct)
+            .num(acct.bereq_head)
+            .sp_num(acct.bereq_body)
+            .sp_num(acct.bereq_head + acct.bereq_body)
+            .sp_num(acct.beresp_head)
+            .sp_num(acct.beresp_body)
+            .sp_num(acct.beresp_head + acct.beresp_body);
+        self.log.put(Tag::End, b"");
+        self.log.flush();
+        if self.is_bgfetch {
+            self.engine.bgfetches.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs a subroutine of VCL to its end.
+    pub(crate) async fn vcl(&mut self, method: Method) -> Action {
+        let vcl = self.vcl.clone();
+        let mut machine = std::mem::take(&mut self.machine);
+        machine.start(&vcl, method);
+        let action = loop {
+            let outcome = machine.run(self);
+            match outcome {
+                Outcome::Done(action) => break action,
+                Outcome::Wait(wait) => {
+                    self.log.flush();
+                    machine.resume(wait.await);
+                }
+                Outcome::OutOfBudget => rt::yield_now().await,
+                Outcome::Failed(_) => break Action::Fail,
+            }
+        };
+        self.machine = machine;
+        match &action {
+            Action::Fail => self.engine.main.vcl_fail.inc(),
+            Action::Error { status, reason } => self.error = (*status, reason.clone()),
+            _ => {}
+        }
+        action
+    }
+
+    pub(crate) fn mark(&mut self, label: &str) {
+        let now = self.engine.clock.real();
+        self.log.timestamp(label, now);
+    }
+
+    /// The objcore being filled. Only the end of the fetch takes it.
+    pub(crate) fn busy(&mut self) -> &mut Busy {
+        self.busy.as_mut().expect("a fetch holds its objcore until it ends")
+    }
+
+    /// Logs why the fetch fails.
+    pub(crate) fn fetch_error(&mut self, text: &str) {
+        self.log.put(Tag::FetchError, text.as_bytes());
+    }
+
+    /// Counts a field that found no room.
+    pub(crate) fn count_lost(&mut self, change: impl FnOnce(&mut Self) -> Result<(), Lost>) {
+        if change(self).is_err() {
+            self.engine.main.losthdr.inc();
+        }
+    }
+
+    fn retry(&mut self) -> Step {
+        if let Some(why) = self.no_retry {
+            self.log.putf(Tag::Error, format_args!("Retry not possible, {why}"));
+            return Step::Fail("retry not possible");
+        }
+        self.mark("Retry");
+        self.storage = None;
+        self.filters = None;
+        self.do_esi = false;
+        self.do_stream = true;
+        self.was_304 = false;
+        self.error = (0, None);
+        self.error_is_wanted = false;
+        let next = self.engine.vxids.take();
+        self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
+        self.log.put(Tag::End, b"");
+        let (old, start, last) = (self.vxid, self.log.start(), self.log.last());
+        self.log.reset(next, Marker::Backend);
+        self.log.putf(Tag::Begin, format_args!("bereq {old} retry"));
+        self.vxid = next;
+        self.log.resume(start, last);
+        self.log.timestamp("Start", last);
+        BEREQ.log_request(&self.head, &mut self.log);
+        Step::Start
+    }
+
+    fn fail(&mut self, why: &'static str) -> Step {
+        if let Some(busy) = self.busy.take() {
+            busy.fail(FetchFailed(why));
+        }
+        Step::Done
+    }
+
+    /// Another try after `return (retry)`, while there may be one.
+    pub(crate) fn may_retry(&mut self) -> bool {
+        self.retries += 1;
+        self.retries <= self.params.max_retries
+    }
+
+    /// The backend's connection goes back to the pool, or ends: for the reason it has, else for `otherwise`.
+    pub(crate) fn end_link(&mut self, otherwise: Option<&'static str>) {
+        let Some(link) = self.link.take() else { return };
+        let vbe = link.conn.backend().vbe();
+        vbe.bereq_hdrbytes.add(self.acct.bereq_head);
+        vbe.bereq_bodybytes.add(self.acct.bereq_body);
+        vbe.beresp_hdrbytes.add(self.acct.beresp_head);
+        vbe.beresp_bodybytes.add(self.acct.beresp_body);
+        let closed = link.conn.finish(link.close.or(otherwise));
+        self.log.putf(Tag::BackendClose, format_args!("{closed}"));
+    }
+}
+
+impl Step {
+    fn name(&self) -> &'static str {
+        match self {
+            Step::Start => "fetch",
+            Step::Retry => "retry",
+            Step::Body => "fetchbody",
+            Step::Conditional => "condfetch",
+            Step::Error => "error",
+            Step::Fail(_) => "fail",
+            Step::Done => "done",
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The backend's answer becomes an object: where it is stored, which variant it is, how long it lives.
+
+use std::sync::Arc;
+
+use cache::{Attrs, Flags, Times, Vary};
+use message::hop::Filter;
+use message::{names, vary};
+use storage::Store;
+use tables::tags::Tag;
+
+use super::Bereq;
+use crate::httplog::OBJ;
+
+impl Bereq {
+    /// Stores the head of the object, its body is to follow. `more` are flags that the body's filters bring.
+    pub(super) fn store_head(&mut self, more: Flags) -> Result<(), ()> {
+        let variant = self.variant();
+        let Some(store) = self.choose_store() else {
+            self.fetch_error("Could not get storage");
+            return Err(());
+        };
+        let flags = self.object_flags() | more;
+        let mut stored = Vec::with_capacity(self.beresp.arena_bytes() + 128);
+        let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
+        self.beresp.store_to(&mut stored, |field| filter.keeps(field));
+        self.log_object(filter);
+        if self.may_fit(&store, stored.len()) && self.put_head(&store, &stored, variant.as_ref(), flags).is_ok() {
+            return Ok(());
+        }
+        let transient = self.engine.stores.transient().clone();
+        if store.id() != transient.id() {
+            // Better a short-lived object than a failed request.
+            let shortlived = self.params.shortlived.as_secs_f64();
+            self.times = Times { ttl: self.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.times };
+            if self.put_head(&transient, &stored, variant.as_ref(), flags).is_ok() {
+                return Ok(());
+            }
+        }
+        self.fetch_error("Could not get storage");
+        Err(())
+    }
+
+    /// Whether the store has room, or could make it, for a head of that length and the body as it was announced.
+    fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
+        let body = if self.was_304 { None } else { self.announced() };
+        let needed = body.unwrap_or(0).saturating_add(head as u64);
+        let fits = self.busy().make_room(store, needed);
+        self.log_events();
+        fits
+    }
+
+    fn put_head(
+        &mut self,
+        store: &Arc<Store>,
+        head: &[u8],
+        variant: Option<&(Vec<u8>, Vec<u8>)>,
+        flags: Flags,
+    ) -> Result<(), ()> {
+        let attrs = Attrs { times: self.times, xid: self.vxid, flags };
+        let vary = variant.map(|(spec, values)| Vary { spec, values });
+        let done = self.busy().set_head(store, head, vary, &attrs);
+        self.log_events();
+        done.map_err(drop)?;
+        let (kind, name) = (store.kind().as_str(), store.name());
+        self.log.put_parts(Tag::Storage, &[kind.as_bytes(), b" ", name.as_bytes()]);
+        Ok(())
+    }
+
+    /// What was evicted to make room.
+    pub(super) fn log_events(&mut self) {
+        for event in self.busy().take_events() {
+            self.log.putf(Tag::ExpKill, format_args!("{event}"));
+        }
+    }
+
+    fn object_flags(&mut self) -> Flags {
+        let mut flags = if self.busy().is_private() { Flags::PRIVATE } else { Flags::NONE };
+        if self.hit_for_pass {
+            flags |= Flags::HIT_FOR_PASS;
+        } else if self.uncacheable {
+            flags |= Flags::HIT_FOR_MISS;
+        }
+        let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
+        if !self.uncacheable && self.beresp.is_status(200) && has_validator {
+            flags |= Flags::IMSCAND;
+        }
+        flags
+    }
+
+    /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
+    fn variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        if self.busy().is_private() {
+            return None;
+        }
+        match vary::key(&self.beresp, &self.head) {
+            Ok(None) => None,
+            Ok(Some(key)) => {
+                let (mut spec, mut values) = (Vec::new(), Vec::new());
+                vary::rekey(&key, &message::Head::new(), true, &mut spec);
+                vary::rekey(&key, &self.head, self.params.http_gzip_support, &mut values);
+                Some((spec, values))
+            }
+            Err(error) => {
+                self.log.put(Tag::Error, error.text().as_bytes());
+                self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
+                self.uncacheable = true;
+                None
+            }
+        }
+    }
+
+    /// The store that VCL or its turn has given, or Transient; `None` when VCL chose none.
+    fn choose_store(&mut self) -> Option<Arc<Store>> {
+        let main = self.engine.main;
+        let life = self.times.ttl + self.times.grace + self.times.keep;
+        let chosen = self.storage.take();
+        if self.uncacheable {
+            main.beresp_uncacheable.inc();
+        } else if life < self.params.shortlived.as_secs_f64() {
+            main.beresp_shortlived.inc();
+        } else {
+            return chosen;
+        }
+        Some(self.engine.stores.transient().clone())
+    }
+
+    fn log_object(&mut self, filter: Filter) {
+        if self.log.ring().is_masked(Tag::ObjHeader) {
+            return;
+        }
+        OBJ.log_status(&self.beresp, &mut self.log);
+        for field in self.beresp.iter().filter(|field| filter.keeps(field)) {
+            self.log.put(Tag::ObjHeader, field.line());
+        }
+    }
+}

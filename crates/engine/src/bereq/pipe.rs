@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The backend's half of a pipe: two connections joined until both are done or silent for `pipe_timeout`.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+
+use backend::{ConnectOpts, Director};
+use base::Vxid;
+use message::hop::{self, Filter};
+use message::{Head, HeadLimits, names};
+use net::{IoError, Stream};
+use shm::vsl::{Marker, TxnLog};
+use tables::close::SessClose;
+use tables::tags::Tag;
+use tables::vclvars::Var;
+use vrt::value::Blob;
+use vrt::{Failure, Value};
+
+use super::ctx::limit;
+use super::wire::deadline;
+use crate::choice::Choice;
+use crate::httplog::BEREQ;
+use crate::req::Req;
+use crate::shared::Engine;
+use crate::transport::{Transport, Tunnel};
+use crate::vars;
+
+/// Bytes moved at once in one direction.
+const COPY_BYTES: usize = 16 * 1024;
+
+/// The backend request of a pipe.
+pub struct PipeBereq {
+    engine: Arc<Engine>,
+    pub(crate) head: Head,
+    pub(crate) log: TxnLog,
+    vxid: Vxid,
+    director: Option<Arc<dyn Director>>,
+    connect_timeout: Option<f64>,
+}
+
+/// Bytes of a pipe.
+#[derive(Default)]
+struct PipeAcct {
+    bereq: u64,
+    inwards: u64,
+    outwards: u64,
+}
+
+impl PipeBereq {
+    pub(crate) fn begin(req: &mut Req) -> Self {
+        let engine = req.engine().clone();
+        let vxid = engine.vxids.take();
+        let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
+        log.putf(Tag::Begin, format_args!("bereq {} pipe", req.vxid));
+        req.log.putf(Tag::Link, format_args!("bereq {vxid} pipe"));
+        log.timestamp("Start", engine.clock.real());
+        let limits = HeadLimits::new(req.params.http_max_hdr, req.params.workspace_client.min(1 << 30) as u32);
+        let mut head = Head::with_limits(limits);
+        let mut lost = hop::filter_request(&req.head, &mut head, Filter::Pipe).is_err();
+        BEREQ.log_request(&head, &mut log);
+        let id = req.vxid.to_string();
+        lost |= BEREQ.append(&mut head, &mut log, names::X_VARNISH, &[id.as_bytes()]).is_err();
+        lost |= BEREQ.force(&mut head, &mut log, names::CONNECTION, b"close").is_err();
+        if std::mem::take(&mut req.want_continue) {
+            lost |= BEREQ.append(&mut head, &mut log, names::EXPECT, &[b"100-continue"]).is_err();
+        }
+        if lost {
+            engine.main.losthdr.inc();
+        }
+        PipeBereq { engine, head, log, vxid, director: req.backend_hint.clone(), connect_timeout: None }
+    }
+
+    pub(crate) fn get(&self, var: Var, req: &Req) -> Value {
+        match var {
+            Var::BereqBackend => Value::Backend(self.director.clone()),
+            Var::BereqConnectTimeout => {
+                Value::Duration(self.connect_timeout.unwrap_or(req.params.connect_timeout.as_secs_f64()))
+            }
+            Var::BereqHash => Value::Blob(Some(Blob::new(req.digest.0))),
+            Var::BereqTime => Value::Time(self.log.start().0),
+            Var::BereqXid => Value::text(self.vxid.to_string()),
+            _ => Value::Absent,
+        }
+    }
+
+    pub(crate) fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+        match (var, value) {
+            (Var::BereqBackend, Value::Backend(director)) => self.director = director,
+            (Var::BereqConnectTimeout, value) => self.connect_timeout = Some(vars::seconds(&value)?),
+            (other, _) => return Err(vars::misplaced(other)),
+        }
+        Ok(())
+    }
+
+    /// VCL decided otherwise, or the pipe is over.
+    pub(crate) fn end(&mut self) {
+        self.log.put(Tag::BereqAcct, b"0 0 0 0 0 0");
+        self.log.put(Tag::End, b"");
+        self.log.flush();
+    }
+
+    /// Joins the two connections until the end.
+    pub(crate) async fn run(&mut self, req: &mut Req, transport: &mut dyn Transport) -> SessClose {
+        let mut acct = PipeAcct::default();
+        let close = self.connect_and_join(req, transport, &mut acct).await;
+        self.end();
+        let main = self.engine.main;
+        let head = transport.acct().req_head;
+        main.s_pipe_hdrbytes.add(head);
+        main.s_pipe_in.add(acct.inwards);
+        main.s_pipe_out.add(acct.outwards);
+        req.log.record(Tag::PipeAcct).num(head).sp_num(acct.bereq).sp_num(acct.inwards).sp_num(acct.outwards);
+        req.is_piped = true;
+        close
+    }
+
+    async fn connect_and_join(
+        &mut self,
+        req: &mut Req,
+        transport: &mut dyn Transport,
+        acct: &mut PipeAcct,
+    ) -> SessClose {
+        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
+        let Some(director) = self.director.clone() else {
+            self.log.put(Tag::FetchError, b"No backend");
+            return SessClose::TxError;
+        };
+        let backend = director.resolve(&Choice {
+            engine: &self.engine,
+            head: &self.head,
+            digest: &req.digest.0,
+            identity: &identity,
+            is_bereq: true,
+            log: RefCell::new(&mut self.log),
+        });
+        let Some(backend) = backend else {
+            self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
+            return SessClose::TxError;
+        };
+        if !self.head.has(names::HOST) {
+            let host = backend.hosthdr().as_bytes();
+            if BEREQ.append(&mut self.head, &mut self.log, names::HOST, &[host]).is_err() {
+                self.engine.main.losthdr.inc();
+            }
+        }
+        let ends = vars::proxy_ends(&req.sess);
+        let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), fresh: false, ends, authority: None };
+        let conn = match backend.connect(&opts).await {
+            Ok(conn) => conn,
+            Err(error) => {
+                self.log.putf(Tag::FetchError, format_args!("{error}"));
+                return SessClose::TxError;
+            }
+        };
+        self.log.timestamp("Connected", self.engine.clock.real());
+        self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
+        let mut head = Vec::with_capacity(512);
+        self.head.write_to(&mut head);
+        let mut sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
+        if req.body.is_cached() {
+            // VCL had the body read already: it goes ahead of what the client sends now.
+            for piece in req.body.cached() {
+                if sent.is_ok() {
+                    sent = conn.stream().write_all(&piece, deadline(req.params.pipe_timeout)).await;
+                    acct.inwards += piece.len() as u64;
+                }
+            }
+        }
+        let now = self.engine.clock.real();
+        self.log.timestamp("Bereq", now);
+        req.log.timestamp("Pipe", now);
+        acct.bereq = head.len() as u64;
+        if sent.is_ok()
+            && let Some(tunnel) = transport.take_tunnel()
+        {
+            join(&tunnel, conn.stream(), req, acct).await;
+        }
+        req.log.timestamp("PipeSess", self.engine.clock.real());
+        let vbe = conn.backend().vbe();
+        vbe.pipe_hdrbytes.add(acct.bereq);
+        vbe.pipe_out.add(acct.inwards);
+        vbe.pipe_in.add(acct.outwards);
+        let closed = conn.finish(Some("Piped transaction"));
+        self.log.putf(Tag::BackendClose, format_args!("{closed}"));
+        SessClose::TxPipe
+    }
+}
+
+/// Copies both ways. Either direction's end is passed on; silence in both for `pipe_timeout` ends all.
+async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, acct: &mut PipeAcct) {
+    let (inwards, outwards) = (Cell::new(0u64), Cell::new(0u64));
+    let timeout = req.params.pipe_timeout;
+    let last = Cell::new(rt::Instant::now());
+    let broken = Cell::new(false);
+    let up = async {
+        if !tunnel.buffered.is_empty() {
+            if backend.write_all(&tunnel.buffered, deadline(timeout)).await.is_err() {
+                broken.set(true);
+                return;
+            }
+            inwards.set(tunnel.buffered.len() as u64);
+        }
+        broken.set(copy(&tunnel.stream, backend, &inwards, &last).await.is_err() || broken.get());
+    };
+    let down = async {
+        broken.set(copy(backend, &tunnel.stream, &outwards, &last).await.is_err() || broken.get());
+    };
+    let both = rt::join(up, down);
+    let mut both = std::pin::pin!(both);
+    // A direction that ends leaves the other one alive; one that breaks ends both.
+    let mut both = poll_fn(|cx| match both.as_mut().poll(cx) {
+        Poll::Pending if !broken.get() => Poll::Pending,
+        Poll::Pending | Poll::Ready(_) => Poll::Ready(()),
+    });
+    loop {
+        let until = last.get() + timeout;
+        let ended = if timeout.is_zero() {
+            (&mut both).await;
+            true
+        } else {
+            let left = until.saturating_duration_since(rt::Instant::now());
+            // Zero would mean for ever.
+            rt::timeout(left.max(std::time::Duration::from_millis(1)), &mut both).await.is_ok()
+        };
+        if ended || last.get() + timeout <= rt::Instant::now() {
+            break;
+        }
+    }
+    acct.inwards += inwards.get();
+    acct.outwards += outwards.get();
+}
+
+/// Copies until `from` ends, then tells `to`. `Err`: a connection broke.
+async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Instant>) -> Result<(), IoError> {
+    let mut buf = Vec::with_capacity(COPY_BYTES);
+    loop {
+        buf.clear();
+        if from.read_buf(&mut buf, None).await? == 0 {
+            to.shutdown_write();
+            return Ok(());
+        }
+        last.set(rt::Instant::now());
+        to.write_all(&buf, None).await?;
+        last.set(rt::Instant::now());
+        count.set(count.get() + buf.len() as u64);
+    }
+}

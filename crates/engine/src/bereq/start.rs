@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The birth of a backend request: what it takes over from the request that it is made for.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use cache::{Busy, Flags, ObjRef, Times};
+use message::head::StoredHead;
+use message::hop::{self, Filter};
+use message::{Head, HeadLimits, names};
+use shm::vsl::{Marker, TxnLog};
+use tables::tags::Tag;
+use vrt::{Machine, Privates};
+
+use super::{Acct, Bereq, BereqBody};
+use crate::httplog::BEREQ;
+use crate::req::Req;
+
+/// What a fetch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A miss: a client waits.
+    Normal,
+    /// A stale object is being refreshed.
+    Background,
+    /// A pass: nothing is kept.
+    Pass,
+}
+
+impl Mode {
+    fn reason(self) -> &'static str {
+        match self {
+            Mode::Normal => "fetch",
+            Mode::Background => "bgfetch",
+            Mode::Pass => "pass",
+        }
+    }
+}
+
+/// Starts a fetch into `busy` as a task of this thread. `stale` is an object that it may revalidate and will replace.
+/// Answers the object that grows.
+pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> ObjRef {
+    let object = busy.object();
+    let bereq = make(req, busy, stale, mode);
+    if mode == Mode::Background {
+        req.engine().bgfetches.fetch_add(1, Ordering::Relaxed);
+    }
+    rt::spawn(crate::contain::fetch(bereq));
+    object
+}
+
+fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
+    let engine = req.engine().clone();
+    let vxid = engine.vxids.take();
+    let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
+    let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
+    let why = mode.reason();
+    log.putf(Tag::Begin, format_args!("bereq {} {why}", req.vxid));
+    log.put(Tag::VclUse, vcl.name.as_bytes());
+    req.log.putf(Tag::Link, format_args!("bereq {vxid} {why}"));
+    log.timestamp("Start", engine.clock.real());
+    let params = req.params.clone();
+    let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
+    let mut bereq = Bereq {
+        sess: req.sess.clone(),
+        params,
+        vcl,
+        machine: Machine::new(),
+        log,
+        vxid,
+        head: Head::with_limits(limits),
+        original: Head::with_limits(limits),
+        beresp: Head::with_limits(limits),
+        busy: Some(busy),
+        stale,
+        digest: req.digest,
+        client_identity: req.client_identity.clone(),
+        body: lend(req, mode),
+        no_retry: None,
+        uncacheable: mode == Mode::Pass,
+        hit_for_pass: false,
+        is_bgfetch: mode == Mode::Background,
+        is_hitmiss: req.is_hitmiss,
+        is_hitpass: req.is_hitpass,
+        director: req.backend_hint.clone(),
+        backend: None,
+        link: None,
+        connect_timeout: None,
+        first_byte_timeout: None,
+        between_bytes_timeout: None,
+        t_resp: engine.clock.real(),
+        times: Times::default(),
+        origin: engine.clock.real(),
+        do_esi: false,
+        do_gzip: false,
+        do_gunzip: false,
+        do_stream: true,
+        was_304: false,
+        storage: None,
+        filters: None,
+        retries: 0,
+        error: (0, None),
+        error_is_wanted: false,
+        made_body: Vec::new(),
+        task: Privates::default(),
+        acct: Acct::default(),
+        engine,
+    };
+    bereq.make_head(req, mode);
+    bereq
+}
+
+/// What the fetch gets of the request's body.
+fn lend(req: &mut Req, mode: Mode) -> BereqBody {
+    if mode == Mode::Background {
+        return BereqBody::None;
+    }
+    if !req.body.is_available() {
+        let method = req.head.method();
+        // An error page may be asked for without it; a POST without its body is another request.
+        let is_missed = mode == Mode::Pass && req.body.is_spent() && method != b"GET" && method != b"HEAD";
+        return if is_missed { BereqBody::Gone } else { BereqBody::None };
+    }
+    if req.body.is_cached() {
+        return BereqBody::Kept(Rc::new(req.body.cached()));
+    }
+    if std::mem::take(&mut req.want_continue) {
+        req.continue_now = true;
+    }
+    req.body.lend();
+    BereqBody::Lent(req.body.clone())
+}
+
+impl Bereq {
+    /// The head that goes out, but for what differs between tries.
+    fn make_head(&mut self, req: &Req, mode: Mode) {
+        let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
+        let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
+        let (head, log) = (&mut self.original, &mut self.log);
+        BEREQ.log_request(head, log);
+        if mode != Mode::Pass {
+            if head.method() != b"GET" {
+                lost |= head.set_method("GET").is_err();
+                log.put(Tag::BereqMethod, b"GET");
+            }
+            if self.params.http_gzip_support {
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
+            }
+        }
+        if head.proto() != b"HTTP/1.1" {
+            lost |= head.set_proto("HTTP/1.1").is_err();
+            log.put(Tag::BereqProtocol, b"HTTP/1.1");
+        }
+        match &self.body {
+            BereqBody::Lent(_) => {}
+            BereqBody::Kept(pieces) => {
+                let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+                lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
+            }
+            // A body that is gone, or that a miss doesn't send, mustn't be announced.
+            BereqBody::Gone => {
+                head.unset(names::CONTENT_LENGTH);
+                head.unset(names::TRANSFER_ENCODING);
+            }
+            BereqBody::None if mode != Mode::Pass || req.body.exists() => {
+                head.unset(names::CONTENT_LENGTH);
+                head.unset(names::TRANSFER_ENCODING);
+            }
+            BereqBody::None => {}
+        }
+        if let Some(stale) = self.stale.as_ref().filter(|stale| may_revalidate(stale))
+            && let Ok(stored) = StoredHead::parse(stale.head())
+        {
+            if let Some(date) = stored.get(names::LAST_MODIFIED) {
+                lost |= BEREQ.append(head, log, names::IF_MODIFIED_SINCE, &[date]).is_err();
+            }
+            if let Some(tag) = stored.get(names::ETAG) {
+                lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
+            }
+        }
+        if lost {
+            self.engine.main.losthdr.inc();
+        }
+        self.head.copy_from(&self.original);
+    }
+}
+
+fn may_revalidate(stale: &ObjRef) -> bool {
+    stale.flags().has(Flags::IMSCAND) && stale.body_len() != Some(0)
+}

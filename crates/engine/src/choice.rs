@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A transaction as a director sees it while it chooses.
+
+use std::cell::RefCell;
+
+use backend::ResolveCtx;
+use base::{Real, Vxid};
+use message::Head;
+use shm::vsl::{Marker, TxnLog};
+use tables::tags::Tag;
+
+use crate::shared::Engine;
+
+/// What a director may look at.
+pub struct Choice<'a> {
+    /// The worker.
+    pub engine: &'a Engine,
+    /// bereq, on the client side req.
+    pub head: &'a Head,
+    /// The hash.
+    pub digest: &'a [u8; 32],
+    /// `client.identity`
+    pub identity: &'a [u8],
+    /// Whether it is a fetch.
+    pub is_bereq: bool,
+    /// The transaction's log.
+    pub log: RefCell<&'a mut TxnLog>,
+}
+
+impl ResolveCtx for Choice<'_> {
+    fn now(&self) -> Real {
+        self.engine.clock.real()
+    }
+
+    fn vxid(&self) -> Vxid {
+        self.log.borrow().vxid()
+    }
+
+    fn is_bereq(&self) -> bool {
+        self.is_bereq
+    }
+
+    fn url(&self) -> &[u8] {
+        self.head.url()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.get(name)
+    }
+
+    fn digest(&self) -> &[u8; 32] {
+        self.digest
+    }
+
+    fn client_identity(&self) -> &[u8] {
+        self.identity
+    }
+
+    fn random(&self) -> f64 {
+        self.engine.random.next()
+    }
+
+    fn log_error(&self, text: &str) {
+        self.log.borrow_mut().put(Tag::VclError, text.as_bytes());
+    }
+
+    fn log_debug(&self, text: &str) {
+        self.log.borrow().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A panic in a transaction's own code costs that transaction, not the worker. (A panic while shared state is being
+//! changed never gets here: the worker's panic hook ends the process, see `base::critical`.)
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use tables::tags::Tag;
+
+use crate::bereq::Bereq;
+
+/// The transaction panicked; the hook has written the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panicked;
+
+/// Awaits `work`, every poll contained.
+///
+/// # Errors
+/// [`Panicked`]; whatever `work` borrowed may be in any state that its types allow.
+pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        let _contained = base::critical::contain();
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(Err(Panicked)),
+        }
+    })
+    .await
+}
+
+/// A fetch as a task.
+pub(crate) async fn fetch(mut bereq: Bereq) {
+    if contained(bereq.run()).await.is_err() {
+        bereq.engine.main.req_panic.inc();
+        bereq.log.put(Tag::Error, b"Panic in the fetch: see the panic report");
+    }
+    bereq.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_the_work_and_nothing_else() {
+        rt::run(async {
+            let after_a_wait = contained(async {
+                rt::yield_now().await;
+                let nothing: &[u8] = &[];
+                nothing[std::hint::black_box(0)]
+            });
+            assert_eq!(after_a_wait.await, Err(Panicked));
+            assert!(!base::critical::is_contained());
+            assert_eq!(contained(async { base::critical::is_contained() }).await, Ok(true));
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Changes of heads by the engine itself, with the log records that varnishd writes for them (vsl(7)).
+
+use message::{Head, Lost};
+use shm::vsl::TxnLog;
+use tables::tags::Tag;
+
+/// The tags of one kind of head.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct HeadTags {
+    pub method: Tag,
+    pub url: Tag,
+    pub protocol: Tag,
+    pub status: Tag,
+    pub reason: Tag,
+    pub header: Tag,
+    pub unset: Tag,
+}
+
+/// `Req*`
+pub const REQ: HeadTags = HeadTags {
+    method: Tag::ReqMethod,
+    url: Tag::ReqUrl,
+    protocol: Tag::ReqProtocol,
+    status: Tag::ReqStatus,
+    reason: Tag::ReqReason,
+    header: Tag::ReqHeader,
+    unset: Tag::ReqUnset,
+};
+
+/// `Resp*`
+pub const RESP: HeadTags = HeadTags {
+    method: Tag::RespMethod,
+    url: Tag::RespUrl,
+    protocol: Tag::RespProtocol,
+    status: Tag::RespStatus,
+    reason: Tag::RespReason,
+    header: Tag::RespHeader,
+    unset: Tag::RespUnset,
+};
+
+/// `Bereq*`
+pub const BEREQ: HeadTags = HeadTags {
+    method: Tag::BereqMethod,
+    url: Tag::BereqUrl,
+    protocol: Tag::BereqProtocol,
+    status: Tag::BereqStatus,
+    reason: Tag::BereqReason,
+    header: Tag::BereqHeader,
+    unset: Tag::BereqUnset,
+};
+
+/// `Beresp*`
+pub const BERESP: HeadTags = HeadTags {
+    method: Tag::BerespMethod,
+    url: Tag::BerespUrl,
+    protocol: Tag::BerespProtocol,
+    status: Tag::BerespStatus,
+    reason: Tag::BerespReason,
+    header: Tag::BerespHeader,
+    unset: Tag::BerespUnset,
+};
+
+/// `Obj*`
+pub const OBJ: HeadTags = HeadTags {
+    method: Tag::ObjMethod,
+    url: Tag::ObjUrl,
+    protocol: Tag::ObjProtocol,
+    status: Tag::ObjStatus,
+    reason: Tag::ObjReason,
+    header: Tag::ObjHeader,
+    unset: Tag::ObjUnset,
+};
+
+impl HeadTags {
+    /// Logs a whole request head.
+    pub fn log_request(&self, head: &Head, log: &mut TxnLog) {
+        log.put(self.method, head.method());
+        log.put(self.url, head.url());
+        log.put(self.protocol, head.proto());
+        self.log_fields(head, log);
+    }
+
+    /// Logs a whole response head.
+    pub fn log_response(&self, head: &Head, log: &mut TxnLog) {
+        self.log_status(head, log);
+        self.log_fields(head, log);
+    }
+
+    /// Logs a response's start line.
+    pub fn log_status(&self, head: &Head, log: &mut TxnLog) {
+        log.put(self.protocol, head.proto());
+        log.record(self.status).num(u64::from(head.status()));
+        log.put(self.reason, head.reason());
+    }
+
+    /// Logs all fields.
+    pub fn log_fields(&self, head: &Head, log: &mut TxnLog) {
+        for field in head.iter() {
+            log.put(self.header, field.line());
+        }
+    }
+
+    /// Adds a field at the end.
+    ///
+    /// # Errors
+    /// No room, after a LostHeader record.
+    pub fn append(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[&[u8]]) -> Result<(), Lost> {
+        if let Err(lost) = head.append_parts(name, value) {
+            log.put2(Tag::LostHeader, name.as_bytes(), b":");
+            return Err(lost);
+        }
+        if let Some(field) = head.field(head.len() - 1) {
+            log.put(self.header, field.line());
+        }
+        Ok(())
+    }
+
+    /// Removes all fields of that name.
+    pub fn unset(&self, head: &mut Head, log: &mut TxnLog, name: &str) {
+        if !head.has(name) {
+            return;
+        }
+        for field in head.iter().filter(|field| field.is(name)) {
+            log.put(self.unset, field.line());
+        }
+        head.unset(name);
+    }
+
+    /// Makes the field have just this value; nothing is logged when it has it already.
+    ///
+    /// # Errors
+    /// No room, after a LostHeader record.
+    pub fn force(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[u8]) -> Result<(), Lost> {
+        if head.get(name).is_some_and(|old| old == value) {
+            return Ok(());
+        }
+        self.unset(head, log, name);
+        self.append(head, log, name, &[value])
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Waiting without standing in the way: while a request waits for something, its body flows to whom reads it and what is
+//! queued for the client goes out.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use super::Req;
+use crate::transport::Transport;
+
+impl Req {
+    /// Awaits `wait`.
+    pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
+        self.continue_if_due(transport);
+        let body = self.body.clone();
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = wait.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            // Neither a client that doesn't read nor a body's end is this wait's business.
+            let _ = transport.poll_flush(cx, 0);
+            if body.poll_pump(cx, transport).is_ready() {
+                return wait.as_mut().poll(cx);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Tells the client to send its body, once somebody wants it.
+    fn continue_if_due(&mut self, transport: &mut dyn Transport) {
+        if std::mem::take(&mut self.continue_now) {
+            transport.send_continue();
+        }
+    }
+
+    /// Reads what is left of the body and throws it away, so that the connection can go on; gives up on a body that is
+    /// broken or too long.
+    pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
+        use crate::transport::BodyState;
+        const MOST: usize = 1 << 20;
+        if self.want_continue {
+            // The client was never told to send it, and may do so or not: what comes next can't be told apart.
+            self.close.get_or_insert(tables::close::SessClose::RespClose);
+            return;
+        }
+        let mut seen = 0;
+        while transport.body_state() == BodyState::Unread {
+            let piece = poll_fn(|cx| {
+                let _ = transport.poll_flush(cx, 0);
+                transport.poll_body(cx)
+            })
+            .await;
+            match piece {
+                Ok(Some(piece)) if seen + piece.len() <= MOST => seen += piece.len(),
+                Ok(None) => break,
+                Ok(Some(_)) | Err(_) => {
+                    self.close.get_or_insert(tables::close::SessClose::RxBody);
+                    break;
+                }
+            }
+        }
+    }
+}

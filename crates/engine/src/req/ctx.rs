@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The client side as VCL sees it.
+
+use std::cell::RefCell;
+
+use base::{Clock, Real};
+use message::Head;
+use shm::vsl::TxnLog;
+use tables::tags::Tag;
+use tables::vclvars::{HeadId, Var};
+use vrt::ctx::{StoreProperty, Wait};
+use vrt::value::BackendRef;
+use vrt::{Ctx, Failure, Privates, Value};
+
+use super::Req;
+use crate::bereq::pipe::PipeBereq;
+use crate::choice::Choice;
+use crate::vars;
+
+/// A request, and in `vcl_pipe` what it sends to the backend.
+pub struct ReqCtx<'a> {
+    /// The request.
+    pub req: &'a mut Req,
+    /// In `vcl_pipe`.
+    pub bereq: Option<&'a mut PipeBereq>,
+    /// What the times of objects are compared with.
+    pub now: Real,
+}
+
+impl Ctx for ReqCtx<'_> {
+    fn head(&mut self, id: HeadId) -> Option<&Head> {
+        match id {
+            HeadId::Req => Some(&self.req.head),
+            HeadId::ReqTop => Some(self.req.top_req.as_ref().map_or(&self.req.head, |top| &top.head)),
+            HeadId::Resp => Some(&self.req.resp),
+            HeadId::Obj => self.req.object_head(),
+            HeadId::Bereq => self.bereq.as_ref().map(|bereq| &bereq.head),
+            HeadId::Beresp => None,
+        }
+    }
+
+    fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
+        match id {
+            HeadId::Req => Some((&mut self.req.head, &mut self.req.log)),
+            HeadId::Resp => Some((&mut self.req.resp, &mut self.req.log)),
+            HeadId::Bereq => self.bereq.as_mut().map(|bereq| (&mut bereq.head, &mut bereq.log)),
+            HeadId::ReqTop | HeadId::Obj | HeadId::Beresp => None,
+        }
+    }
+
+    fn get(&mut self, var: Var) -> Value {
+        let req = &*self.req;
+        let timeouts = req.sess.timeouts.get();
+        match var {
+            Var::Req => Value::Http(HeadId::Req),
+            Var::Resp => Value::Http(HeadId::Resp),
+            Var::ReqBackendHint => Value::Backend(req.backend_hint.clone()),
+            Var::ReqCanGzip => Value::Bool(message::encoding::takes_gzip(&req.head)),
+            Var::ReqEsi => Value::Bool(!req.disable_esi),
+            Var::ReqEsiLevel => Value::Int(i64::from(req.esi_level)),
+            Var::ReqGrace => Value::Duration(req.max_grace.unwrap_or(-1.0)),
+            Var::ReqTtl => Value::Duration(req.max_ttl.unwrap_or(-1.0)),
+            Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.digest.0))),
+            Var::ReqHashAlwaysMiss => Value::Bool(req.hash_always_miss),
+            Var::ReqHashIgnoreBusy => Value::Bool(req.hash_ignore_busy),
+            Var::ReqHashIgnoreVary => Value::Bool(req.hash_ignore_vary),
+            Var::ReqIsHitmiss => Value::Bool(req.is_hitmiss),
+            Var::ReqIsHitpass => Value::Bool(req.is_hitpass),
+            Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
+            Var::ReqStorage => Value::Stevedore(req.storage.clone()),
+            Var::ReqTime => Value::Time(req.t_req.0),
+            Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
+            Var::ReqTransport => Value::text("H1"),
+            Var::ReqXid => Value::text(req.vxid.to_string()),
+            Var::RespTime => Value::Time(req.t_resp.0),
+            Var::RespDoEsi => Value::Bool(!req.disable_esi),
+            Var::RespFilters => match &req.filters {
+                Some(filters) => Value::String(Some(filters.clone())),
+                None => Value::text(req.filter_list()),
+            },
+            Var::RespIsStreaming => Value::Bool(req.obj.as_ref().is_some_and(|obj| obj.body_len().is_none())),
+            Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
+            Var::SessSendTimeout => Value::Duration(timeouts.send.as_secs_f64()),
+            Var::SessTimeoutIdle => Value::Duration(timeouts.idle.as_secs_f64()),
+            Var::SessTimeoutLinger => Value::Duration(timeouts.linger.as_secs_f64()),
+            other => self.get_elsewhere(other),
+        }
+    }
+
+    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+        let req = &mut *self.req;
+        let mut timeouts = req.sess.timeouts.get();
+        match var {
+            Var::ReqBackendHint => match value {
+                Value::Backend(director) => req.backend_hint = director,
+                other => return Err(vars::wrong(&other)),
+            },
+            // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
+            Var::ReqEsi if req.esi_level > 0 => {}
+            Var::ReqEsi => req.disable_esi = !vars::boolean(&value)?,
+            Var::RespDoEsi => {
+                req.filters_open("resp.do_esi")?;
+                req.disable_esi = !vars::boolean(&value)?;
+            }
+            Var::ReqGrace => req.max_grace = Some(vars::seconds(&value)?),
+            Var::ReqTtl => req.max_ttl = Some(vars::seconds(&value)?),
+            Var::ReqHashAlwaysMiss => req.hash_always_miss = vars::boolean(&value)?,
+            Var::ReqHashIgnoreBusy => req.hash_ignore_busy = vars::boolean(&value)?,
+            Var::ReqHashIgnoreVary => req.hash_ignore_vary = vars::boolean(&value)?,
+            Var::ReqStorage => req.storage = vars::text(value)?,
+            Var::ClientIdentity => req.client_identity = vars::text(value)?,
+            Var::RespFilters => req.filters = vars::text(value)?,
+            Var::SessIdleSendTimeout => timeouts.idle_send = vars::duration(&value)?,
+            Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
+            Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
+            Var::SessTimeoutLinger => timeouts.linger = vars::duration(&value)?,
+            other => match &mut self.bereq {
+                Some(bereq) => return bereq.set(other, value),
+                None => return Err(vars::misplaced(other)),
+            },
+        }
+        req.sess.timeouts.set(timeouts);
+        Ok(())
+    }
+
+    fn unset(&mut self, var: Var) -> Result<(), Failure> {
+        Err(vars::misplaced(var))
+    }
+
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
+        if !append {
+            self.req.made_body.clear();
+        }
+        self.req.made_body.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.req.log
+    }
+
+    fn hash_data(&mut self, data: Option<&[u8]>) {
+        if let Some(data) = data {
+            self.req.log.put(Tag::Hash, data);
+        }
+        self.req.hasher.add(data);
+    }
+
+    fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        self.req.engine().ban(spec)
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.req.sess.engine.clock
+    }
+
+    fn task(&mut self) -> &mut Privates {
+        &mut self.req.task
+    }
+
+    fn top(&mut self) -> Option<&mut Privates> {
+        Some(&mut self.req.top)
+    }
+
+    fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
+        match id {
+            HeadId::Req => {
+                self.req.head.copy_from(&self.req.original);
+                self.req.filters = None;
+                Ok(())
+            }
+            HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
+                Err(Failure::new("std.rollback() must be called with req on the client side"))
+            }
+        }
+    }
+
+    fn random(&mut self) -> f64 {
+        self.req.engine().random.next()
+    }
+
+    fn late_100_continue(&mut self, late: bool) {
+        self.req.late_continue = late;
+    }
+
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+        self.req.sess.tos.set(Some(tos as u32));
+        Ok(())
+    }
+
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        self.req.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
+    fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
+        let body = self.req.body.clone();
+        if self.req.want_continue {
+            self.req.want_continue = false;
+            self.req.continue_now = true;
+        }
+        let engine = self.req.engine();
+        let named = self.req.storage.as_ref().and_then(|name| engine.store_named(name));
+        body.keep(limit, named.unwrap_or_else(|| engine.stores.transient()));
+        Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
+    }
+
+    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
+        let engine = self.req.engine().clone();
+        let purge = cache::Purge { ttl: Some(ttl), grace, keep };
+        Ok(engine.cache.purge(&self.req.digest, engine.mono_of(self.req.t_req), purge) as i64)
+    }
+
+    fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
+        self.req.engine().store_property(name, property)
+    }
+
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        let req = &mut *self.req;
+        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
+        let found = director.resolve(&Choice {
+            engine: &req.sess.engine,
+            head: &req.head,
+            digest: &req.digest.0,
+            identity: &identity,
+            is_bereq: false,
+            log: RefCell::new(&mut req.log),
+        });
+        found.map(|backend| backend as BackendRef)
+    }
+
+    fn has_store(&mut self, name: &[u8]) -> bool {
+        self.req.engine().store_named(name).is_some()
+    }
+}
+
+impl ReqCtx<'_> {
+    fn get_elsewhere(&mut self, var: Var) -> Value {
+        let req = &*self.req;
+        let of_session = vars::of_session(&req.sess, req.client_identity.as_ref(), var);
+        if let Some(value) = of_session {
+            return value;
+        }
+        let now = self.now;
+        let of_object = req.obj.as_ref().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
+        match (of_object, &self.bereq) {
+            (Some(value), _) => value,
+            (None, Some(bereq)) => bereq.get(var, req),
+            (None, None) => Value::Absent,
+        }
+    }
+}
+
+impl Req {
+    /// Whether the default of `resp.filters` still counts.
+    fn filters_open(&self, variable: &str) -> Result<(), Failure> {
+        match &self.filters {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(format!("resp.filters are already fixed, {variable} is undefined"))),
+        }
+    }
+
+    /// The stored head of the object in `vcl_hit`.
+    fn object_head(&mut self) -> Option<&Head> {
+        let obj = self.obj.as_ref()?;
+        if self.obj_head.status() == 0 {
+            self.obj_head.load_from(obj.head()).ok()?;
+        }
+        Some(&self.obj_head)
+    }
+}

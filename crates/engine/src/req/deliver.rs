@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The response's head from an object: `vcl_deliver`, conditional answers.
+
+use cache::{Flags, ObjRef};
+use message::{conditional, encoding, names};
+use vrt::{Action, Method};
+
+use super::{Req, Source, Step};
+use crate::httplog::RESP;
+use crate::transport::Transport;
+
+/// What we call ourselves in Via: tests and scripts compare it, so it is varnishd's.
+pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
+
+impl Req {
+    pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
+        if self.start_deliver(&obj).is_err() {
+            self.error = (500, None);
+            return Step::Synth;
+        }
+        self.t_resp = self.engine().clock.real();
+        self.obj = Some(obj);
+        let action = self.vcl(Method::Deliver, transport).await;
+        self.mark("Process");
+        let obj = self.obj.take().expect("set above; VCL can't take it");
+        let t_origin = self.engine().real_of(obj.times().t_origin);
+        match action {
+            Action::Deliver => {}
+            other => return Self::common_step(other),
+        }
+        if self.esi_level == 0 && conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
+            if self.resp.set_status(304).is_err() {
+                self.engine().main.losthdr.inc();
+            }
+            RESP.log_status(&self.resp, &mut self.log);
+        }
+        Step::Transmit(Source::Object(obj))
+    }
+
+    /// The stored head and the fields that each delivery adds.
+    fn start_deliver(&mut self, obj: &ObjRef) -> Result<(), message::head::BadStored> {
+        self.resp.load_from(obj.head())?;
+        if self.resp.set_proto("HTTP/1.1").is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        RESP.log_response(&self.resp, &mut self.log);
+        let mut ids = [0; 24];
+        let own = decimal(u64::from(self.vxid.log_id()), &mut ids).to_vec();
+        if self.is_hit {
+            let mut other = [0; 24];
+            let other = decimal(u64::from(obj.xid().log_id()), &mut other);
+            self.set_resp(names::X_VARNISH, &[&own, b" ", other]);
+        } else {
+            self.set_resp(names::X_VARNISH, &[&own]);
+        }
+        let t_origin = obj.times().t_origin;
+        let age = self.engine().mono_of(self.log.last()).since(t_origin).max(0.0).floor();
+        let mut text = [0; 24];
+        let age = decimal(age as u64, &mut text).to_vec();
+        self.set_resp(names::AGE, &[&age]);
+        self.set_resp(names::VIA, &[VIA.as_bytes()]);
+        if self.params.http_gzip_support && obj.flags().has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head) {
+            self.weaken_resp_etag();
+        }
+        let can_range = self.params.http_range_support && self.resp.is_status(200);
+        if can_range
+            && !obj.flags().has(Flags::PRIVATE)
+            && RESP.force(&mut self.resp, &mut self.log, names::ACCEPT_RANGES, b"bytes").is_err()
+        {
+            self.engine().main.losthdr.inc();
+        }
+        Ok(())
+    }
+
+    /// The bytes that go out aren't those that the ETag stands for.
+    pub(super) fn weaken_resp_etag(&mut self) {
+        let Some(old) = self.resp.get(names::ETAG).map(<[u8]>::to_vec) else { return };
+        if old.starts_with(b"W/") {
+            return;
+        }
+        RESP.unset(&mut self.resp, &mut self.log, names::ETAG);
+        self.set_resp(names::ETAG, &[b"W/", &old]);
+    }
+}
+
+/// Writes `n` in decimal at the end of `buf`.
+pub(crate) fn decimal(mut n: u64, buf: &mut [u8; 24]) -> &[u8] {
+    let mut at = buf.len();
+    loop {
+        at -= 1;
+        buf[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            return &buf[at..];
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Lookup and what follows from it: hit, miss, pass, purge, the wait for somebody else's fetch.
+
+use cache::{Busy, Lookup, LookupOptions, ObjRef};
+use message::Head;
+use tables::tags::Tag;
+use vrt::{Action, Method};
+
+use super::{Req, Step};
+use crate::bereq::{self, Mode};
+use crate::transport::Transport;
+
+/// A request as the cache asks about it.
+pub(crate) struct Asked<'a> {
+    head: &'a Head,
+    gzip_support: bool,
+}
+
+impl cache::Request for Asked<'_> {
+    fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
+        message::vary::rekey(spec, self.head, self.gzip_support, out);
+    }
+
+    fn vary_matches(&self, spec: &[u8], values: &[u8]) -> bool {
+        let _ = spec;
+        message::vary::matches(values, self.head, self.gzip_support)
+    }
+
+    fn url(&self) -> &[u8] {
+        self.head.url()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.get(name)
+    }
+}
+
+impl Req {
+    fn asked(&self) -> Asked<'_> {
+        Asked { head: &self.head, gzip_support: self.params.http_gzip_support }
+    }
+
+    pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
+        let engine = self.engine().clone();
+        let now = engine.mono_of(self.t_req);
+        let options = LookupOptions {
+            always_miss: self.hash_always_miss,
+            ignore_busy: self.hash_ignore_busy,
+            ignore_vary: self.hash_ignore_vary,
+            max_ttl: self.max_ttl,
+            max_grace: self.max_grace,
+        };
+        let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
+        let mut waited = false;
+        while let Lookup::Wait(ticket) = looked.lookup {
+            waited = true;
+            let mut ticket = ticket;
+            self.log.flush();
+            self.drive(transport, &mut ticket).await;
+            let now = engine.clock.mono();
+            looked = engine.cache.resume(ticket, &self.asked(), now, &options);
+        }
+        for event in &looked.events {
+            self.log.putf(Tag::ExpBan, format_args!("{event}"));
+        }
+        if looked.variants_passed >= self.params.vary_notice as usize {
+            let count = looked.variants_passed;
+            self.log.putf(Tag::Notice, format_args!("vsl: High number of variants ({count})"));
+        }
+        if waited {
+            self.mark("Waitinglist");
+        }
+        match looked.lookup {
+            Lookup::Hit(obj) => self.found(obj, None),
+            Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
+            Lookup::Miss(busy) => Step::Miss(busy, None),
+            Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
+            Lookup::HitForMiss { busy, xid, ttl_left } => {
+                self.log.putf(Tag::HitMiss, format_args!("{xid} {ttl_left:.6}"));
+                engine.main.cache_hitmiss.inc();
+                self.is_hitmiss = true;
+                Step::Miss(busy, None)
+            }
+            Lookup::HitForPass { xid, ttl_left } => {
+                self.log.putf(Tag::HitPass, format_args!("{xid} {ttl_left:.6}"));
+                engine.main.cache_hitpass.inc();
+                self.is_hitpass = true;
+                Step::Pass
+            }
+            Lookup::Wait(_) => unreachable!("waited for above"),
+        }
+    }
+
+    /// Logs the hit; `grace` is `Some` when the object is stale.
+    fn found(&mut self, obj: ObjRef, grace: Option<Option<Busy>>) -> Step {
+        let times = obj.times();
+        let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
+        let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
+        for life in [left, times.grace, times.keep] {
+            record = record.text(" ").fixed6(life);
+        }
+        if obj.body_len().is_none()
+            && let Some(fetched) = obj.fetched()
+        {
+            record = record.sp_num(fetched);
+        }
+        drop(record);
+        self.is_grace_hit = grace.is_some();
+        Step::Hit(obj, grace.flatten())
+    }
+
+    pub(super) async fn hit(&mut self, obj: ObjRef, busy: Option<Busy>, transport: &mut dyn Transport) -> Step {
+        let main = self.engine().main;
+        self.obj = Some(obj);
+        self.obj_head.clear();
+        let action = self.vcl(Method::Hit, transport).await;
+        let obj = self.obj.take().expect("set above; VCL can't take it");
+        match action {
+            Action::Deliver => {
+                if let Some(busy) = busy {
+                    main.s_fetch.inc();
+                    main.s_bgfetch.inc();
+                    bereq::start(self, busy, Some(obj.clone()), Mode::Background);
+                }
+                main.cache_hit.inc();
+                if self.is_grace_hit {
+                    main.cache_hit_grace.inc();
+                }
+                self.is_hit = true;
+                self.discard_body(transport).await;
+                Step::Deliver(obj)
+            }
+            Action::Pass => {
+                main.cache_hit.inc();
+                self.is_hit = true;
+                Step::Pass
+            }
+            other => Self::common_step(other),
+        }
+    }
+
+    pub(super) async fn miss(&mut self, busy: Busy, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
+        match self.vcl(Method::Miss, transport).await {
+            Action::Fetch => {
+                self.engine().main.cache_miss.inc();
+                Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
+            }
+            other => Self::common_step(other),
+        }
+    }
+
+    pub(super) async fn pass(&mut self, transport: &mut dyn Transport) -> Step {
+        match self.vcl(Method::Pass, transport).await {
+            Action::Fetch => {
+                self.engine().main.s_pass.inc();
+                let busy = self.engine().cache.private();
+                Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
+            }
+            other => Self::common_step(other),
+        }
+    }
+
+    pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> Step {
+        let now = self.engine().mono_of(self.t_req);
+        let _ = self.engine().cache.purge(&self.digest, now, cache::Purge::HARD);
+        let action = self.vcl(Method::Purge, transport).await;
+        Self::common_step(action)
+    }
+}

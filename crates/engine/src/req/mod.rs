@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A client's request, from its head to its response: one loop, a step a file.
+//!
+//! ```text
+//! recv -> lookup -> hit  -> deliver -> transmit
+//!                -> miss -> fetch -> deliver
+//!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
+//! ```
+
+mod body;
+mod ctx;
+mod deliver;
+mod downstream;
+mod esi;
+mod fetch;
+mod lookup;
+mod nested;
+mod pipe;
+mod recv;
+mod synth;
+mod transmit;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ::backend::Director;
+use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
+use base::{Real, Vxid};
+use message::{Head, HeadLimits};
+use shm::vsl::{Marker, TxnLog};
+use tables::close::SessClose;
+use tables::params::Params;
+use tables::tags::Tag;
+use vrt::value::Text;
+use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
+
+use crate::bereq::pipe::PipeBereq;
+use crate::httplog::{REQ, RESP};
+use crate::reqbody::ReqBody;
+use crate::sess::Sess;
+use crate::shared::Engine;
+use crate::transport::Transport;
+
+pub use self::ctx::ReqCtx;
+
+/// Where a request is.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Recv,
+    Lookup,
+    /// Deliver an object that was found; with the right to refresh it when it is stale.
+    Hit(ObjRef, Option<Busy>),
+    /// Fetch into the cache.
+    Miss(Busy, Option<ObjRef>),
+    Pass,
+    Pipe,
+    Purge,
+    /// A fetch was started for this object.
+    Fetch(ObjRef),
+    Deliver(ObjRef),
+    Synth,
+    VclFail,
+    Restart,
+    Transmit(Source),
+    Done,
+}
+
+/// Where a response's body comes from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// An object.
+    Object(ObjRef),
+    /// Bytes made here.
+    Made(Vec<u8>),
+}
+
+/// A request of a client (or of an ESI include).
+pub struct Req {
+    /// Its connection.
+    pub sess: Rc<Sess>,
+    /// Its records.
+    pub log: TxnLog,
+    /// The request's head as VCL has it.
+    pub head: Head,
+    /// The head as it came, for restarts and rollback; after `recv` began.
+    pub original: Head,
+    /// The response's head.
+    pub resp: Head,
+    /// Its id.
+    pub vxid: Vxid,
+    /// When its last byte came (`req.time`).
+    pub t_req: Real,
+    /// What it has left in the way of body.
+    pub body: ReqBody,
+    /// Why the connection ends after it, once that is known.
+    pub close: Option<SessClose>,
+    /// The client waits for 100 Continue before it sends the body.
+    pub want_continue: bool,
+    pub(crate) late_continue: bool,
+    pub(crate) continue_now: bool,
+    pub(crate) hasher: DigestBuilder,
+    pub(crate) params: Arc<Params>,
+    pub(crate) vcl: Option<Arc<LoadedVcl>>,
+    pub(crate) machine: Machine,
+    pub(crate) t_resp: Real,
+    pub(crate) obj: Option<ObjRef>,
+    pub(crate) obj_head: Head,
+    pub(crate) digest: Digest,
+    pub(crate) restarts: u32,
+    pub(crate) esi_level: u32,
+    pub(crate) is_grace_hit: bool,
+    pub(crate) is_piped: bool,
+    pub(crate) max_ttl: Option<f64>,
+    pub(crate) max_grace: Option<f64>,
+    pub(crate) hash_always_miss: bool,
+    pub(crate) hash_ignore_busy: bool,
+    pub(crate) hash_ignore_vary: bool,
+    pub(crate) disable_esi: bool,
+    pub(crate) is_hit: bool,
+    pub(crate) is_hitmiss: bool,
+    pub(crate) is_hitpass: bool,
+    pub(crate) backend_hint: Option<Arc<dyn Director>>,
+    pub(crate) storage: Option<Text>,
+    pub(crate) client_identity: Option<Text>,
+    pub(crate) error: (u16, Option<Vec<u8>>),
+    pub(crate) made_body: Vec<u8>,
+    pub(crate) filters: Option<Text>,
+    /// Body bytes of the response, as a fragment's accounting has them.
+    pub(crate) body_bytes: u64,
+    pub(crate) task: Privates,
+    /// Of the client's request; while a fragment runs it has them.
+    pub(crate) top: Privates,
+    /// The client's request, for its fragments.
+    pub(crate) top_req: Option<Rc<esi::Top>>,
+    /// What this is a fragment of.
+    pub(crate) nest: Option<esi::Nest>,
+    /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
+    pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    _open: crate::current::Open,
+}
+
+impl Req {
+    /// A request whose head has just come whole, with its first records: Begin and two timestamps. `t_first` is when its
+    /// first byte came, `t_req` when its last.
+    pub fn begin(sess: &Rc<Sess>, t_first: Real, t_req: Real) -> Self {
+        let engine = &sess.engine;
+        let vxid = engine.vxids.take();
+        let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
+        req.log.putf(Tag::Begin, format_args!("req {} rxreq", sess.vxid));
+        engine.log.write_onef(Tag::Link, sess.vxid, Marker::Client, format_args!("req {vxid} rxreq"));
+        req.log.timestamp("Start", t_first);
+        req.log.timestamp("Req", t_req);
+        req
+    }
+
+    fn new(sess: &Rc<Sess>, vxid: Vxid, params: Arc<Params>, t_req: Real) -> Self {
+        let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
+        let log = TxnLog::new(sess.engine.log.clone(), vxid, Marker::Client);
+        Req {
+            sess: sess.clone(),
+            log,
+            head: Head::with_limits(limits),
+            original: Head::with_limits(limits),
+            resp: Head::with_limits(limits),
+            vxid,
+            t_req,
+            body: ReqBody::none(),
+            close: None,
+            want_continue: false,
+            late_continue: false,
+            continue_now: false,
+            hasher: DigestBuilder::new(),
+            params,
+            vcl: None,
+            machine: Machine::new(),
+            t_resp: t_req,
+            obj: None,
+            obj_head: Head::with_limits(limits),
+            digest: Digest([0; 32]),
+            restarts: 0,
+            esi_level: 0,
+            is_grace_hit: false,
+            is_piped: false,
+            max_ttl: None,
+            max_grace: None,
+            hash_always_miss: false,
+            hash_ignore_busy: false,
+            hash_ignore_vary: false,
+            disable_esi: false,
+            is_hit: false,
+            is_hitmiss: false,
+            is_hitpass: false,
+            backend_hint: None,
+            storage: None,
+            client_identity: None,
+            error: (0, None),
+            made_body: Vec::new(),
+            filters: None,
+            body_bytes: 0,
+            task: Privates::default(),
+            top: Privates::default(),
+            _open: crate::current::open(),
+            top_req: None,
+            nest: None,
+            vcl_first: None,
+        }
+    }
+
+    /// The worker.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.sess.engine
+    }
+
+    /// The parameters this request began with.
+    pub fn params(&self) -> &Arc<Params> {
+        &self.params
+    }
+
+    /// Runs the request to its end; the response is queued at `transport` and mostly written.
+    /// [`Req::finish`] is still to be called.
+    pub async fn run(&mut self, transport: &mut dyn Transport) {
+        if self.esi_level == 0 && self.start_vcl(transport).is_err() {
+            return;
+        }
+        let mut step = match self.accept(transport) {
+            Ok(()) => Step::Recv,
+            Err(()) => Step::Done,
+        };
+        loop {
+            crate::current::enter(self.vxid, step.name());
+            step = match step {
+                Step::Recv => self.recv(transport).await,
+                Step::Lookup => self.lookup(transport).await,
+                Step::Hit(obj, busy) => self.hit(obj, busy, transport).await,
+                Step::Miss(busy, stale) => self.miss(busy, stale, transport).await,
+                Step::Pass => self.pass(transport).await,
+                Step::Pipe => self.pipe(transport).await,
+                Step::Purge => self.purge(transport).await,
+                Step::Fetch(obj) => self.fetch(obj, transport).await,
+                Step::Deliver(obj) => self.deliver(obj, transport).await,
+                Step::Synth => self.synth(transport).await,
+                Step::VclFail => self.vcl_fail(),
+                Step::Restart => self.restart(),
+                Step::Transmit(source) => self.transmit(source, transport).await,
+                Step::Done => break,
+            };
+        }
+        self.obj = None;
+    }
+
+    /// A client's request runs what is active now; a fragment got its VCL from its parent.
+    fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
+        self.engine().main.client_req.inc();
+        let Some(vcl) = self.engine().vcl.load_full() else {
+            self.minimal(transport, 503);
+            self.close = Some(SessClose::Overload);
+            return Err(());
+        };
+        self.log.put(Tag::VclUse, vcl.name.as_bytes());
+        self.vcl = Some(vcl);
+        Ok(())
+    }
+
+    /// Writes the accounting and ends the transaction's log.
+    pub fn finish(&mut self, transport: &dyn Transport) {
+        self.body.give_up();
+        let (mut acct, main) = (transport.acct(), self.engine().main);
+        if self.esi_level == 0 {
+            main.s_req_hdrbytes.add(acct.req_head);
+            main.s_req_bodybytes.add(acct.req_body);
+            main.s_resp_hdrbytes.add(acct.resp_head);
+            main.s_resp_bodybytes.add(acct.resp_body);
+        } else {
+            // Those of a fragment are its page's too.
+            acct.resp_body = self.body_bytes;
+        }
+        let (req, resp) = (acct.req_head + acct.req_body, acct.resp_head + acct.resp_body);
+        if !self.is_piped {
+            self.log
+                .record(Tag::ReqAcct)
+                .num(acct.req_head)
+                .sp_num(acct.req_body)
+                .sp_num(req)
+                .sp_num(acct.resp_head)
+                .sp_num(acct.resp_body)
+                .sp_num(resp);
+        }
+        self.task.clear();
+        if self.esi_level == 0 {
+            self.top.clear();
+        }
+        self.log.put(Tag::End, b"");
+        self.log.flush();
+    }
+
+    /// Queues a response that VCL never sees.
+    pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16) {
+        self.log.put(Tag::RespProtocol, b"HTTP/1.1");
+        self.log.record(Tag::RespStatus).num(u64::from(status));
+        self.log.put(Tag::RespReason, message::status::reason(status).as_bytes());
+        transport.send_minimal(status);
+    }
+
+    /// Runs a subroutine of VCL to its end.
+    pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
+        self.vcl_with(None, method, transport).await
+    }
+
+    /// As [`Req::vcl`]; `bereq` is what `vcl_pipe` sends to the backend.
+    pub(crate) async fn vcl_with(
+        &mut self,
+        mut bereq: Option<&mut PipeBereq>,
+        method: Method,
+        transport: &mut dyn Transport,
+    ) -> Action {
+        let vcl = self.vcl.clone().expect("a request that runs VCL has one");
+        let mut machine = std::mem::take(&mut self.machine);
+        machine.start(&vcl, method);
+        let action = loop {
+            let now = self.now_of(method);
+            let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
+            match outcome {
+                Outcome::Done(action) => break action,
+                Outcome::Wait(wait) => {
+                    let value = self.drive(transport, wait).await;
+                    machine.resume(value);
+                }
+                Outcome::OutOfBudget => rt::yield_now().await,
+                Outcome::Failed(_) => break Action::Fail,
+            }
+        };
+        self.machine = machine;
+        self.after_vcl(action)
+    }
+
+    /// What every action means wherever it comes from.
+    fn after_vcl(&mut self, action: Action) -> Action {
+        match &action {
+            Action::Fail => self.engine().main.vcl_fail.inc(),
+            Action::Synth { status, reason } => self.error = (*status, reason.clone()),
+            Action::Abandon
+            | Action::Deliver
+            | Action::Error { .. }
+            | Action::Fetch
+            | Action::Hash
+            | Action::Lookup
+            | Action::Ok
+            | Action::Pass
+            | Action::PassFor(_)
+            | Action::Pipe
+            | Action::Purge
+            | Action::Restart
+            | Action::Retry
+            | Action::Vcl(_) => {}
+        }
+        action
+    }
+
+    /// The step that an action leads to which means the same after any subroutine.
+    pub(crate) fn common_step(action: Action) -> Step {
+        match action {
+            Action::Synth { .. } => Step::Synth,
+            Action::Restart => Step::Restart,
+            Action::Pass => Step::Pass,
+            Action::Fail => Step::VclFail,
+            Action::Abandon
+            | Action::Deliver
+            | Action::Error { .. }
+            | Action::Fetch
+            | Action::Hash
+            | Action::Lookup
+            | Action::Ok
+            | Action::PassFor(_)
+            | Action::Pipe
+            | Action::Purge
+            | Action::Retry
+            | Action::Vcl(_) => unreachable!("the compiler lets no subroutine return {action:?} here"),
+        }
+    }
+
+    /// What times of objects are compared with: when the request came, in `vcl_deliver` now.
+    fn now_of(&self, method: Method) -> Real {
+        if method == Method::Deliver { self.engine().clock.real() } else { self.t_req }
+    }
+
+    fn vcl_fail(&mut self) -> Step {
+        self.rollback();
+        self.error = (503, Some(b"VCL failed".to_vec()));
+        self.close = Some(SessClose::VclFailure);
+        self.filters = None;
+        Step::Synth
+    }
+
+    fn restart(&mut self) -> Step {
+        self.restarts += 1;
+        self.obj = None;
+        if self.restarts > self.params.max_restarts {
+            self.log.put(Tag::VclError, b"Too many restarts");
+            self.error = (503, None);
+            return Step::Synth;
+        }
+        let now = self.engine().clock.real();
+        self.log.timestamp("Restart", now);
+        let next = self.engine().vxids.take();
+        self.log.putf(Tag::Link, format_args!("req {next} restart"));
+        self.log.put(Tag::End, b"");
+        self.log.flush();
+        let (start, last) = (self.log.start(), self.log.last());
+        self.log.reset(next, Marker::Client);
+        self.log.putf(Tag::Begin, format_args!("req {} restart", self.vxid));
+        self.vxid = next;
+        self.log.resume(start, last);
+        self.log.timestamp("Start", last);
+        self.error = (0, None);
+        self.filters = None;
+        Step::Recv
+    }
+
+    /// The head as it came, and nothing kept by modules (`std.rollback`, a failed VCL).
+    pub(crate) fn rollback(&mut self) {
+        self.head.copy_from(&self.original);
+        self.task.clear();
+        self.filters = None;
+    }
+
+    /// Logs and marks a point in time.
+    pub(crate) fn mark(&mut self, label: &str) {
+        let now = self.engine().clock.real();
+        self.log.timestamp(label, now);
+    }
+
+    /// Sets a field of the response, logged. Lost fields are logged and counted; the response goes on without.
+    pub(crate) fn set_resp(&mut self, name: &str, value: &[&[u8]]) {
+        if RESP.append(&mut self.resp, &mut self.log, name, value).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+    }
+
+    /// Sets a field of the request, logged.
+    pub(crate) fn set_req(&mut self, name: &str, value: &[&[u8]]) {
+        if REQ.append(&mut self.head, &mut self.log, name, value).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+    }
+}
+
+impl Drop for Req {
+    fn drop(&mut self) {
+        // A fetch that lends the body must not wait for a client that has gone.
+        self.body.give_up();
+    }
+}
+
+impl Step {
+    fn name(&self) -> &'static str {
+        match self {
+            Step::Recv => "recv",
+            Step::Lookup => "lookup",
+            Step::Hit(..) => "hit",
+            Step::Miss(..) => "miss",
+            Step::Pass => "pass",
+            Step::Pipe => "pipe",
+            Step::Purge => "purge",
+            Step::Fetch(_) => "fetch",
+            Step::Deliver(_) => "deliver",
+            Step::Synth => "synth",
+            Step::VclFail => "vclfail",
+            Step::Restart => "restart",
+            Step::Transmit(_) => "transmit",
+            Step::Done => "done",
+        }
+    }
+}

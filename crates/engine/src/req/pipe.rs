@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `pipe`: the two connections are joined and nothing is looked at any more.
+
+use vrt::{Action, Method};
+
+use super::{Req, Step};
+use crate::bereq::pipe::PipeBereq;
+use crate::transport::Transport;
+
+impl Req {
+    pub(super) async fn pipe(&mut self, transport: &mut dyn Transport) -> Step {
+        let engine = self.engine().clone();
+        engine.main.s_pipe.inc();
+        let mut bereq = PipeBereq::begin(self);
+        let action = self.vcl_with(Some(&mut bereq), Method::Pipe, transport).await;
+        match action {
+            Action::Pipe => {}
+            other => {
+                bereq.end();
+                return Self::common_step(other);
+            }
+        }
+        self.mark("Process");
+        bereq.log.timestamp("Process", self.log.last());
+        // Answers to requests before this one; a client that is gone is found out below.
+        let _ = std::future::poll_fn(|cx| transport.poll_flush(cx, 0)).await;
+        let Some(_place) = PipePlace::enter(&engine, self.params.pipe_sess_max) else {
+            engine.main.pipe_limited.inc();
+            bereq.end();
+            return Step::VclFail;
+        };
+        let close = bereq.run(self, transport).await;
+        self.close = Some(close);
+        Step::Done
+    }
+}
+
+/// One of the `pipe_sess_max` places.
+struct PipePlace<'a>(&'a crate::shared::Engine);
+
+impl<'a> PipePlace<'a> {
+    fn enter(engine: &'a crate::shared::Engine, limit: u32) -> Option<Self> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let open = engine.pipes.fetch_add(1, Relaxed);
+        engine.main.n_pipe.inc();
+        let place = PipePlace(engine);
+        (limit == 0 || open < i64::from(limit)).then_some(place)
+    }
+}
+
+impl Drop for PipePlace<'_> {
+    fn drop(&mut self) {
+        self.0.pipes.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.main.n_pipe.dec();
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
+
+use cache::DigestBuilder;
+use http1::Expect;
+use message::hop::{self, Persistence};
+use message::{Version, encoding, names};
+use tables::close::SessClose;
+use tables::tags::Tag;
+use vrt::{Action, Method};
+
+use super::{Req, Step};
+use crate::httplog::REQ;
+use crate::reqbody::ReqBody;
+use crate::transport::Transport;
+
+impl Req {
+    /// Expect, Connection and the body, before the first step. An error is answered already.
+    pub(super) fn accept(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
+        match http1::expect(&self.head) {
+            Expect::Nothing => {}
+            Expect::Continue => {
+                self.want_continue = self.head.version() >= Version::HTTP11 && !transport.has_input();
+                self.head.unset(names::EXPECT);
+            }
+            Expect::Unknown => {
+                self.close = Some(SessClose::RxJunk);
+                self.minimal(transport, 417);
+                self.engine().main.client_req_417.inc();
+                return Err(());
+            }
+        }
+        self.body = ReqBody::of(transport);
+        self.close = match hop::connection(&mut self.head) {
+            Ok(Persistence::Keep) => None,
+            Ok(Persistence::Close) => Some(SessClose::ReqClose),
+            Ok(Persistence::Http10) => Some(SessClose::ReqHttp10),
+            Err(_) => {
+                self.close = Some(SessClose::RxBad);
+                self.minimal(transport, 400);
+                self.engine().main.client_req_400.inc();
+                return Err(());
+            }
+        };
+        self.original.copy_from(&self.head);
+        Ok(())
+    }
+
+    pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
+        let (client, listener) = (self.sess.client.get(), self.sess.listener.clone());
+        self.log.put_parts(Tag::ReqStart, &[client.log_text().as_bytes(), b" ", listener.name.as_bytes()]);
+        REQ.log_request(&self.head, &mut self.log);
+        self.prepare();
+        let mut action = self.vcl(Method::Recv, transport).await;
+        if let Action::Vcl(label) = &action
+            && self.restarts == 0
+        {
+            action = match self.select_vcl(&label.clone()) {
+                Ok(()) => {
+                    self.prepare();
+                    self.vcl(Method::Recv, transport).await
+                }
+                Err(()) => Action::Fail,
+            };
+        }
+        if action == Action::Fail {
+            return Step::VclFail;
+        }
+        if self.want_continue && !self.late_continue {
+            self.want_continue = false;
+            transport.send_continue();
+        }
+        if let Some(error) = self.body.failure() {
+            self.log.putf(Tag::FetchError, format_args!("Request body: {error:?}"));
+            self.close = Some(SessClose::RxBody);
+            return Step::Done;
+        }
+        self.normalise_encoding(&action);
+        let hashed = self.hash(transport).await;
+        if hashed == Action::Fail {
+            return Step::VclFail;
+        }
+        match action {
+            Action::Purge => Step::Purge,
+            Action::Hash => Step::Lookup,
+            Action::Pipe if self.esi_level > 0 => {
+                self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");
+                Step::Pass
+            }
+            Action::Pipe if self.original.version() > Version::HTTP11 => {
+                self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for HTTP/2 request.  Doing pass.");
+                Step::Pass
+            }
+            Action::Pipe => Step::Pipe,
+            Action::Vcl(_) => {
+                let why = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
+                self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
+                self.error = (503, None);
+                Step::Synth
+            }
+            other => Self::common_step(other),
+        }
+    }
+
+    /// What each pass through `vcl_recv` starts from; a restart keeps what VCL set before.
+    fn prepare(&mut self) {
+        if self.restarts == 0 {
+            self.forwarded_for();
+            if self.head.collect(names::CACHE_CONTROL).is_err() {
+                self.engine().main.losthdr.inc();
+            }
+            self.backend_hint = self.vcl.as_ref().and_then(|vcl| vcl.default_backend().cloned());
+            (self.max_ttl, self.max_grace) = (None, None);
+            self.disable_esi = false;
+            self.hash_always_miss = false;
+            self.hash_ignore_busy = false;
+            self.hash_ignore_vary = false;
+            self.client_identity = None;
+            self.storage = None;
+        }
+        self.is_hit = false;
+        self.is_hitmiss = false;
+        self.is_hitpass = false;
+        self.error = (0, None);
+    }
+
+    /// Adds the client to X-Forwarded-For.
+    fn forwarded_for(&mut self) {
+        let client = self.sess.client.get().ip().to_string();
+        if self.head.collect(names::X_FORWARDED_FOR).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        match self.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
+            Some(old) => {
+                REQ.unset(&mut self.head, &mut self.log, names::X_FORWARDED_FOR);
+                self.set_req(names::X_FORWARDED_FOR, &[&old, b", ", client.as_bytes()]);
+            }
+            None => self.set_req(names::X_FORWARDED_FOR, &[client.as_bytes()]),
+        }
+    }
+
+    /// Goes over to the VCL of a label, with the head as it came.
+    fn select_vcl(&mut self, label: &str) -> Result<(), ()> {
+        let Some(vcl) = self.engine().labels.labelled(label) else {
+            self.log.putf(Tag::VclError, format_args!("No VCL labelled {label}"));
+            return Err(());
+        };
+        self.rollback();
+        self.log.putf(Tag::VclUse, format_args!("{} via {label}", vcl.name));
+        let before = self.vcl.replace(vcl);
+        self.vcl_first = self.vcl_first.take().or(before);
+        Ok(())
+    }
+
+    /// Accept-Encoding becomes `gzip` or nothing, so that it makes at most two variants.
+    fn normalise_encoding(&mut self, action: &Action) {
+        if !self.params.http_gzip_support || matches!(action, Action::Pipe | Action::Pass) {
+            return;
+        }
+        let kept = if encoding::takes_gzip(&self.head) {
+            REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, b"gzip")
+        } else {
+            REQ.unset(&mut self.head, &mut self.log, names::ACCEPT_ENCODING);
+            Ok(())
+        };
+        if kept.is_err() {
+            self.engine().main.losthdr.inc();
+        }
+    }
+
+    async fn hash(&mut self, transport: &mut dyn Transport) -> Action {
+        self.hasher = DigestBuilder::new();
+        let action = self.vcl(Method::Hash, transport).await;
+        self.digest = std::mem::take(&mut self.hasher).finish();
+        action
+    }
+}

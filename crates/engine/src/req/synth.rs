@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A response made here: `vcl_synth`.
+
+use message::{date, list, names};
+use tables::close::SessClose;
+use tables::tags::Tag;
+use vrt::{Action, Method};
+
+use super::{Req, Source, Step};
+use crate::httplog::RESP;
+use crate::transport::Transport;
+
+impl Req {
+    pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> Step {
+        self.engine().main.s_synth.inc();
+        self.obj = None;
+        let (status, reason) = std::mem::take(&mut self.error);
+        let status = if status < 100 { 501 } else { status };
+        self.start_synth(status, reason);
+        self.filters = None;
+        self.made_body.clear();
+        self.t_resp = self.engine().clock.real();
+        let action = self.vcl(Method::Synth, transport).await;
+        self.mark("Process");
+        match action {
+            Action::Restart if self.restarts <= self.params.max_restarts => return Step::Restart,
+            Action::Fail => {
+                self.discard_body(transport).await;
+                self.close = Some(SessClose::VclFailure);
+                self.minimal(transport, 500);
+                self.mark("Resp");
+                return Step::Done;
+            }
+            _ => {}
+        }
+        let body = std::mem::take(&mut self.made_body);
+        RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+        self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
+        if self.resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close")) {
+            self.close.get_or_insert(SessClose::RespClose);
+        }
+        self.discard_body(transport).await;
+        self.log.put_parts(Tag::Storage, &[b"malloc Transient"]);
+        Step::Transmit(Source::Made(body))
+    }
+
+    fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>) {
+        let fits = self.resp.start_response(b"HTTP/1.1", status).is_ok();
+        let named = reason.is_none_or(|reason| self.resp.set_reason(reason).is_ok());
+        if !(fits && named) {
+            self.engine().main.losthdr.inc();
+        }
+        RESP.log_status(&self.resp, &mut self.log);
+        let now = self.engine().clock.real();
+        self.set_resp(names::DATE, &[&date::format(now)]);
+        self.set_resp(names::SERVER, &[b"Varnish"]);
+        self.set_resp(names::X_VARNISH, &[self.vxid.to_string().as_bytes()]);
+        if self.want_continue {
+            self.set_resp(names::CONNECTION, &[b"close"]);
+        }
+    }
+}

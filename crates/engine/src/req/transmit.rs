@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The response goes out: filters, range, framing, and the body as it is stored or comes in.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use cache::{FetchFailed, Flags, ObjRef, Reader};
+use filters::{Chain, DeliverFacts, DeliverInput, Edit, Note, RangeVerdict, State, default_deliver, open_deliver};
+use message::range::{self, RangeError};
+use message::{conditional, encoding, names};
+use storage::Buf;
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+use super::downstream::{Downstream, Joint};
+use super::{Req, Source, Step};
+use crate::extra::Extra;
+use crate::httplog::RESP;
+use crate::transport::{BodyLen, SendError, Transport};
+
+/// How much may be queued for the client before the delivery waits for it.
+pub(super) const QUEUE_BYTES: usize = 256 * 1024;
+
+/// What is to be sent.
+struct Plan {
+    chain: Chain,
+    do_esi: bool,
+    len: Option<u64>,
+    /// Bytes of the stored body to leave out and to send, when nothing else happens to them.
+    window: Option<(u64, u64)>,
+}
+
+/// Why a delivery broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The fetch failed behind it.
+    Fetch,
+    /// The client is gone.
+    Client(SessClose),
+    /// A fragment failed that the whole page can't do without.
+    Page,
+}
+
+impl Req {
+    pub(super) async fn transmit(&mut self, source: Source, transport: &mut dyn Transport) -> Step {
+        let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
+        let (obj, stored) = match &source {
+            Source::Object(obj) => (Some(obj.clone()), self.stored_len(obj, clen)),
+            Source::Made(body) => (None, Some(body.len() as u64)),
+        };
+        self.obj = obj;
+        let to_head = self.original.method() == b"HEAD";
+        let Ok(plan) = self.plan(stored) else {
+            self.log.put(Tag::Error, b"Failure to push processors");
+            self.close = Some(SessClose::Overload);
+            self.mark("Resp");
+            return Step::Done;
+        };
+        let status = self.resp.status() % 1000;
+        let mut send_body = !(to_head || status < 200 || status == 204 || status == 304);
+        if status < 200 || status == 204 || status == 304 {
+            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+        } else if clen.is_some() && clen == plan.len {
+            // The stored field says it already.
+        } else if to_head && self.obj.as_ref().is_some_and(|obj| obj.flags().is_uncacheable()) {
+            // What the backend said to HEAD stands.
+        } else {
+            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
+            if let Some(len) = plan.len {
+                let mut text = [0; 24];
+                let len = super::deliver::decimal(len, &mut text).to_vec();
+                self.set_resp(names::CONTENT_LENGTH, &[&len]);
+            }
+        }
+        send_body &= plan.len != Some(0);
+        let announced = match (send_body, plan.len) {
+            (false, _) => BodyLen::None,
+            (true, Some(len)) => BodyLen::Known(len),
+            (true, None) => BodyLen::Unknown,
+        };
+        self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
+        let mut down = Downstream::new(plan.chain, Joint::Through);
+        let mut sent = Ok(());
+        if send_body {
+            sent = match self.joint(plan.do_esi, transport).await {
+                Some(joint) => {
+                    down.joint = joint;
+                    self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await
+                }
+                None => Err(Cut::Fetch),
+            };
+        }
+        if send_body || self.nest.is_none() {
+            let ended = self.end_body(&down, plan.do_esi, send_body);
+            // A fragment that its page can't go on from weighs more than why it broke off.
+            sent = ended.and(sent);
+        }
+        match sent {
+            Ok(()) => transport.send_end(),
+            Err(cut) => {
+                transport.abort();
+                self.close = Some(match cut {
+                    Cut::Fetch | Cut::Page => SessClose::TxError,
+                    Cut::Client(close) => close,
+                });
+                if let Some(nest) = &mut self.nest {
+                    nest.cut = Some(cut);
+                }
+            }
+        }
+        if self.nest.is_none() && !transport.has_input() && poll_fn(|cx| transport.poll_flush(cx, 0)).await.is_err() {
+            self.close.get_or_insert(SessClose::RemClose);
+        }
+        self.mark("Resp");
+        self.obj = None;
+        Step::Done
+    }
+
+    /// The length of what is stored, as far as it is known.
+    fn stored_len(&self, obj: &ObjRef, announced: Option<u64>) -> Option<u64> {
+        obj.body_len().or(announced)
+    }
+
+    /// The default of `resp.filters`.
+    pub(super) fn filter_list(&self) -> &'static str {
+        let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
+        default_deliver(DeliverFacts {
+            do_esi: !self.disable_esi && flags.has(Flags::ESI),
+            do_gunzip: self.params.http_gzip_support && flags.has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head),
+            do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
+        })
+    }
+
+    fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
+        let names = match &self.filters {
+            Some(names) => names.as_bytes().to_vec(),
+            None => self.filter_list().as_bytes().to_vec(),
+        };
+        self.log.put(Tag::Filters, &names);
+        let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
+        let mut window = None;
+        let opened = open_deliver(
+            &names,
+            DeliverInput {
+                body_bytes: stored,
+                plain_bytes: self.plain_bytes(),
+                has_esi,
+                range: &mut |len| {
+                    let verdict = self.judge_range(len);
+                    if let RangeVerdict::Part(low, high) = verdict {
+                        window = Some((low, high));
+                    }
+                    verdict
+                },
+            },
+        );
+        let opened = opened.map_err(|error| self.log.putf(Tag::Error, format_args!("{error}")))?;
+        for edit in &opened.edits {
+            match edit {
+                Edit::Unset(name) => RESP.unset(&mut self.resp, &mut self.log, name),
+                Edit::WeakenEtag => self.weaken_resp_etag(),
+                Edit::SetGzip | Edit::VaryAcceptEncoding => {}
+            }
+        }
+        let only_range = window.is_some() && opened.chain.len() == 1 && !opened.do_esi;
+        let chain = if only_range { Chain::new() } else { opened.chain };
+        Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window: window.filter(|_| only_range) })
+    }
+
+    /// What becomes of the client's Range for a body of that length; changes the head.
+    fn judge_range(&mut self, len: Option<u64>) -> RangeVerdict {
+        if !conditional::if_range_holds(&self.head, &self.resp) {
+            return RangeVerdict::Whole;
+        }
+        let slice = match range::requested(&self.head) {
+            Ok(None) => return RangeVerdict::Whole,
+            Ok(Some(asked)) => asked.resolve(len),
+            Err(error) => Err(error),
+        };
+        match slice {
+            Ok(None) => RangeVerdict::Whole,
+            Ok(Some(slice)) => {
+                self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
+                self.put_status(206);
+                RangeVerdict::Part(slice.low, slice.high)
+            }
+            Err(error) => {
+                self.refuse_range(error, len);
+                RangeVerdict::Unsatisfiable
+            }
+        }
+    }
+
+    fn refuse_range(&mut self, error: RangeError, len: Option<u64>) {
+        self.log.put2(Tag::Debug, b"RANGE_FAIL ", error.text().as_bytes());
+        if let Some(len) = len {
+            self.set_resp(names::CONTENT_RANGE, &[format!("bytes */{len}").as_bytes()]);
+        }
+        self.put_status(416);
+    }
+
+    /// What the stored body unpacks to, when that is known.
+    fn plain_bytes(&self) -> Option<u64> {
+        let obj = self.obj.as_ref()?;
+        obj.body_len()?;
+        Extra::of(obj.extra()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
+    }
+
+    fn put_status(&mut self, status: u16) {
+        if self.resp.set_status(status).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        RESP.log_status(&self.resp, &mut self.log);
+    }
+
+    async fn send_body(
+        &mut self,
+        source: Source,
+        window: Option<(u64, u64)>,
+        do_esi: bool,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        self.engine().count_gzip(&down.chain);
+        match source {
+            Source::Made(body) => {
+                let mut body = Buf::unaccounted(body);
+                if let Some((low, high)) = window {
+                    body = body.slice(low as usize..high as usize + 1);
+                }
+                self.push(down, body, false, transport).await?;
+            }
+            // Boxed: the few pages with ESI shan't make every request's future larger.
+            Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
+            Source::Object(obj) => self.send_object(&obj, window, down, transport).await?,
+        }
+        if down.chain.is_empty() {
+            return Ok(());
+        }
+        self.push(down, Buf::unaccounted(Vec::new()), true, transport).await.map(drop)
+    }
+
+    async fn send_object(
+        &mut self,
+        obj: &ObjRef,
+        window: Option<(u64, u64)>,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        let (start, mut left) = match window {
+            Some((low, high)) => (low, high - low + 1),
+            None => (0, u64::MAX),
+        };
+        let mut reader = obj.reader(start);
+        while left > 0 {
+            let Some(mut piece) = self.next_piece(&mut reader, transport).await? else { break };
+            if piece.len() as u64 > left {
+                piece = piece.slice(0..left as usize);
+            }
+            left -= piece.len() as u64;
+            self.push(down, piece, false, transport).await?;
+        }
+        if window.is_some() && left > 0 {
+            return Err(Cut::Client(SessClose::RangeShort));
+        }
+        Ok(())
+    }
+
+    /// What the filters have to say at the end, and what a fragment tells its page.
+    fn end_body(&mut self, down: &Downstream, does_esi: bool, sends: bool) -> Result<(), Cut> {
+        let says_acct = !self.log.ring().is_masked(Tag::VdpAcct);
+        let closing: Vec<_> = down.chain.close().collect();
+        if says_acct && does_esi {
+            self.log.putf(Tag::VdpAcct, format_args!("esi {} {}", down.steps, down.stored));
+        }
+        let mut bytes_in = down.given;
+        for (note, acct) in closing.into_iter().rev() {
+            if says_acct {
+                self.log.putf(Tag::VdpAcct, format_args!("{} {} {bytes_in}", acct.name, acct.calls));
+            }
+            bytes_in = acct.bytes;
+            if let Some(Note::Gzip(text)) = note {
+                self.log.put(Tag::Gzip, text.as_bytes());
+            }
+        }
+        if says_acct && sends {
+            let name = down.joint_name(self.nest.is_some());
+            self.log.putf(Tag::VdpAcct, format_args!("{name} {} {}", down.calls, down.bytes));
+        }
+        self.body_bytes = down.bytes;
+        let sum = down.sum();
+        let Some(nest) = self.nest.as_mut().filter(|_| !matches!(down.joint, Joint::Through)) else { return Ok(()) };
+        match sum {
+            Ok(sum) => {
+                nest.sum = sum;
+                Ok(())
+            }
+            // Half of a fragment's blocks are in the page's gzip: no way on from there.
+            Err(error) => {
+                self.log.putf(Tag::Error, format_args!("{error}"));
+                Err(Cut::Page)
+            }
+        }
+    }
+
+    /// The next piece of the stored body. While it isn't there what is queued goes out.
+    pub(super) async fn next_piece(
+        &mut self,
+        reader: &mut Reader,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<Buf>, Cut> {
+        let body = self.body.clone();
+        poll_fn(|cx| {
+            if let Poll::Ready(next) = reader.poll_next(cx) {
+                return Poll::Ready(next.map_err(|FetchFailed(_)| Cut::Fetch));
+            }
+            let _ = body.poll_pump(cx, transport);
+            match transport.poll_flush(cx, 0) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
+                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// Queues a piece, through the filters; waits when much is queued.
+    pub(super) async fn push(
+        &mut self,
+        down: &mut Downstream,
+        mut piece: Buf,
+        is_last: bool,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        if down.is_immediate() {
+            down.pass(&piece, transport);
+            return self.flush_some(transport).await;
+        }
+        loop {
+            let state = down.step(&mut piece, is_last, transport).map_err(|error| {
+                self.log.putf(Tag::Error, format_args!("{error}"));
+                match error {
+                    filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
+                    _ => Cut::Fetch,
+                }
+            })?;
+            self.flush_some(transport).await?;
+            match state {
+                State::End | State::Hungry => return Ok(()),
+                State::More => rt::yield_now().await,
+            }
+        }
+    }
+
+    async fn flush_some(&mut self, transport: &mut dyn Transport) -> Result<(), Cut> {
+        if transport.queued() < QUEUE_BYTES {
+            return Ok(());
+        }
+        let body = self.body.clone();
+        poll_fn(|cx| {
+            let _ = body.poll_pump(cx, transport);
+            transport.poll_flush(cx, QUEUE_BYTES / 4)
+        })
+        .await
+        .map_err(|error| Cut::Client(close_of(error)))
+    }
+}
+
+pub(super) fn close_of(error: SendError) -> SessClose {
+    match error {
+        SendError::Closed => SessClose::RemClose,
+        SendError::TimedOut => SessClose::TxError,
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request's body between the client that sends it and the fetch that lends it. It belongs to the client's side: only the
+//! reader of the client's framing may say that it is complete, and only that lets the origin side end its message.
+//!
+//! ```text
+//! None
+//! Unread --lend--> Lent --end--> Spent        (a second reader gets nothing: retry and restart know)
+//!    \--cache--> Caching --end--> Cached      (read as often as wanted)
+//! any --broken or cut--> Failed
+//! ```
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use storage::{Buf, Store};
+
+use crate::transport::{BodyError, BodyState, Transport};
+
+/// How many bytes may wait between client and origin.
+const AHEAD: usize = 64 * 1024;
+/// Pieces shorter than this are gathered, so that a body in chunks of one byte costs no more memory than its bytes.
+const PIECE: usize = 16 * 1024;
+
+/// Where the body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    None,
+    Unread,
+    Lent,
+    Caching,
+    Cached,
+    Spent,
+    Failed(BodyError),
+}
+
+struct Inner {
+    state: State,
+    len: Option<u64>,
+    pieces: VecDeque<Buf>,
+    /// Short pieces, gathered: what follows the last of `pieces`, or of `cached`.
+    open: Vec<u8>,
+    waiting: usize,
+    cached: Vec<Buf>,
+    cached_bytes: u64,
+    limit: u64,
+    store: Option<Arc<Store>>,
+    received: u64,
+    reader: Option<Waker>,
+    pump: Option<Waker>,
+}
+
+/// A handle on one request's body; its clones are the same body.
+#[derive(Clone)]
+pub struct ReqBody(Rc<RefCell<Inner>>);
+
+impl ReqBody {
+    /// The body that `transport` announces.
+    pub fn of(transport: &dyn Transport) -> Self {
+        let state = match transport.body_state() {
+            BodyState::None => State::None,
+            BodyState::Unread => State::Unread,
+            BodyState::Done => State::Spent,
+            BodyState::Failed => State::Failed(BodyError::Malformed),
+        };
+        Self::new(state, transport.body_len())
+    }
+
+    /// No body at all.
+    pub fn none() -> Self {
+        Self::new(State::None, None)
+    }
+
+    fn new(state: State, len: Option<u64>) -> Self {
+        ReqBody(Rc::new(RefCell::new(Inner {
+            state,
+            len,
+            pieces: VecDeque::new(),
+            open: Vec::new(),
+            waiting: 0,
+            cached: Vec::new(),
+            cached_bytes: 0,
+            limit: 0,
+            store: None,
+            received: 0,
+            reader: None,
+            pump: None,
+        })))
+    }
+
+    /// Whether the request came with a body.
+    pub fn exists(&self) -> bool {
+        self.0.borrow().state != State::None
+    }
+
+    /// Whether a fetch could still send it: it is unread, or kept.
+    pub fn is_available(&self) -> bool {
+        matches!(self.0.borrow().state, State::Unread | State::Cached)
+    }
+
+    /// Whether all of it is kept.
+    pub fn is_cached(&self) -> bool {
+        self.0.borrow().state == State::Cached
+    }
+
+    /// Whether it was lent once and is gone.
+    pub fn is_spent(&self) -> bool {
+        matches!(self.0.borrow().state, State::Lent | State::Spent)
+    }
+
+    /// Why it can't be had, if so.
+    pub fn failure(&self) -> Option<BodyError> {
+        match self.0.borrow().state {
+            State::Failed(error) => Some(error),
+            State::None | State::Unread | State::Lent | State::Caching | State::Cached | State::Spent => None,
+        }
+    }
+
+    /// Its length: announced, or known since it is kept.
+    pub fn bytes(&self) -> Option<u64> {
+        let inner = self.0.borrow();
+        if inner.state == State::Cached { Some(inner.cached_bytes) } else { inner.len }
+    }
+
+    /// The kept pieces.
+    pub fn cached(&self) -> Vec<Buf> {
+        self.0.borrow().cached.clone()
+    }
+
+    /// Lends an unread body to a fetch. Without effect on a kept one.
+    pub fn lend(&self) {
+        let mut inner = self.0.borrow_mut();
+        if inner.state == State::Unread {
+            inner.state = State::Lent;
+            wake(&mut inner.pump);
+        }
+    }
+
+    /// Starts keeping the whole body in `store`, at most `limit` bytes (`std.cache_req_body`).
+    pub fn keep(&self, limit: u64, store: &Arc<Store>) {
+        let mut inner = self.0.borrow_mut();
+        if inner.state == State::Unread {
+            inner.state = if inner.len.is_some_and(|len| len > limit) {
+                State::Failed(BodyError::TooLarge)
+            } else {
+                State::Caching
+            };
+            inner.limit = limit;
+            inner.store = Some(store.clone());
+            wake(&mut inner.pump);
+        }
+    }
+
+    /// Ready when [`ReqBody::keep`] came to an end: whether the body is kept.
+    pub fn poll_kept(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut inner = self.0.borrow_mut();
+        match inner.state {
+            State::Cached | State::None => Poll::Ready(true),
+            State::Unread | State::Lent | State::Spent | State::Failed(_) => Poll::Ready(false),
+            State::Caching => {
+                inner.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The next piece for the fetch that it is lent to; `None` at its end.
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        let mut inner = self.0.borrow_mut();
+        if inner.pieces.is_empty() && !inner.open.is_empty() {
+            let gathered = std::mem::take(&mut inner.open);
+            inner.pieces.push_back(Buf::unaccounted(gathered));
+        }
+        if let Some(piece) = inner.pieces.pop_front() {
+            inner.waiting -= piece.len();
+            wake(&mut inner.pump);
+            return Poll::Ready(Ok(Some(piece)));
+        }
+        match inner.state {
+            State::Failed(error) => Poll::Ready(Err(error)),
+            State::None | State::Spent => Poll::Ready(Ok(None)),
+            State::Lent | State::Unread | State::Caching | State::Cached => {
+                inner.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The client's side has gone: nothing more will come.
+    pub fn give_up(&self) {
+        let mut inner = self.0.borrow_mut();
+        if matches!(inner.state, State::Unread | State::Lent | State::Caching) {
+            inner.state = State::Failed(BodyError::Closed);
+            wake(&mut inner.reader);
+        }
+    }
+
+    /// Moves what the client sent towards whoever reads. Pending while there is nothing to do; ready at the body's end
+    /// (also when nobody reads it now).
+    pub fn poll_pump(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
+        loop {
+            {
+                let mut inner = self.0.borrow_mut();
+                match inner.state {
+                    State::Lent if inner.waiting < AHEAD => {}
+                    State::Caching => {}
+                    State::Unread | State::Lent => {
+                        inner.pump = Some(cx.waker().clone());
+                        return Poll::Pending;
+                    }
+                    State::None | State::Cached | State::Spent | State::Failed(_) => return Poll::Ready(()),
+                }
+            }
+            let Poll::Ready(piece) = transport.poll_body(cx) else {
+                self.0.borrow_mut().pump = Some(cx.waker().clone());
+                return Poll::Pending;
+            };
+            self.take(piece);
+        }
+    }
+
+    fn take(&self, piece: Result<Option<Buf>, BodyError>) {
+        let mut inner = self.0.borrow_mut();
+        let inner = &mut *inner;
+        match (piece, inner.state) {
+            (Err(error), _) => inner.state = State::Failed(error),
+            (Ok(None), State::Caching) => {
+                let gathered = std::mem::take(&mut inner.open);
+                inner.state = State::Cached;
+                if !gathered.is_empty() {
+                    inner.store_piece(&gathered);
+                }
+            }
+            (Ok(None), _) => inner.state = State::Spent,
+            (Ok(Some(piece)), State::Caching) => {
+                inner.cached_bytes += piece.len() as u64;
+                if inner.cached_bytes > inner.limit {
+                    inner.refuse();
+                } else {
+                    let mut ready = None;
+                    gather(&mut inner.open, piece, |piece| ready = Some(piece));
+                    if let Some(piece) = ready {
+                        inner.store_piece(&piece);
+                    }
+                }
+            }
+            (Ok(Some(piece)), _) => {
+                inner.received += piece.len() as u64;
+                inner.waiting += piece.len();
+                gather(&mut inner.open, piece, |piece| inner.pieces.push_back(piece));
+            }
+        }
+        wake(&mut inner.reader);
+    }
+}
+
+impl Inner {
+    /// Keeps a piece of the body in its store.
+    fn store_piece(&mut self, piece: &[u8]) {
+        match self.store.as_ref().and_then(|store| store.block(&[piece]).ok()) {
+            Some(kept) => self.cached.push(kept),
+            None => self.refuse(),
+        }
+    }
+
+    fn refuse(&mut self) {
+        self.cached.clear();
+        self.open = Vec::new();
+        self.state = State::Failed(BodyError::TooLarge);
+    }
+}
+
+/// Adds a piece behind what is `open`; hands on what is long enough.
+fn gather(open: &mut Vec<u8>, piece: Buf, mut keep: impl FnMut(Buf)) {
+    if open.is_empty() && piece.len() >= PIECE {
+        return keep(piece);
+    }
+    open.extend_from_slice(&piece);
+    if open.len() >= PIECE {
+        keep(Buf::unaccounted(std::mem::take(open)));
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A session: one client connection, whatever its HTTP version.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Real, Vxid};
+use net::Address;
+use net::proxy::Header as ProxyHeader;
+use tables::params::Params;
+
+use crate::shared::Engine;
+
+/// A listener as its sessions know it.
+#[derive(Debug)]
+pub struct ListenerInfo {
+    /// The name in `-a name=address`: `a0`.
+    pub name: String,
+    /// `HTTP/1` or `PROXY`: the reason in the session's Begin record.
+    pub transport: &'static str,
+    /// Where it listens as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
+    pub endpoint: String,
+    /// Whether it is a unix socket.
+    pub is_unix: bool,
+}
+
+/// A session's own timeouts, which VCL may set (`sess.*`).
+#[derive(Clone, Copy, Debug)]
+pub struct SessTimeouts {
+    /// `timeout_idle`
+    pub idle: Duration,
+    /// `timeout_linger`
+    pub linger: Duration,
+    /// `send_timeout`
+    pub send: Duration,
+    /// `idle_send_timeout`
+    pub idle_send: Duration,
+}
+
+impl SessTimeouts {
+    /// The parameters'.
+    pub fn of(params: &Params) -> Self {
+        SessTimeouts {
+            idle: params.timeout_idle,
+            linger: params.timeout_linger,
+            send: params.send_timeout,
+            idle_send: params.idle_send_timeout,
+        }
+    }
+}
+
+/// A client connection.
+pub struct Sess {
+    /// The worker.
+    pub engine: Arc<Engine>,
+    /// Its id.
+    pub vxid: Vxid,
+    /// Who accepted it.
+    pub listener: Arc<ListenerInfo>,
+    /// The peer of the socket.
+    pub remote: Address,
+    /// Our end of the socket.
+    pub local: Address,
+    /// What a PROXY header said.
+    pub proxy: RefCell<Option<ProxyHeader>>,
+    /// The client: as the PROXY header says, else the peer.
+    pub client: Cell<Address>,
+    /// Where the client connected to: as the PROXY header says, else our end.
+    pub server: Cell<Address>,
+    /// When it began.
+    pub t_open: Real,
+    /// Its timeouts.
+    pub timeouts: Cell<SessTimeouts>,
+    /// User and group at the other end of a unix socket.
+    pub peer_ids: Option<(u32, u32)>,
+    /// What `std.set_ip_tos` asked for, until the front has done it.
+    pub tos: Cell<Option<u32>>,
+}

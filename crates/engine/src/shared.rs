@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What all transactions of a worker share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use base::{Clock, Mono, Real, VxidSource};
+use shm::vsl::LogRing;
+use storage::Stores;
+use tables::counters::Main;
+use tables::params::Params;
+use vrt::ctx::StoreProperty;
+use vrt::{LoadedVcl, Value};
+
+use crate::random::Random;
+
+/// Finds a VCL by label, for `return (vcl(label))`.
+pub trait Labels: Send + Sync {
+    /// The VCL that the label stands for now.
+    fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
+}
+
+/// The worker as its transactions see it.
+pub struct Engine {
+    /// Both times.
+    pub clock: Clock,
+    /// Source of all vxids.
+    pub vxids: VxidSource,
+    /// The parameters in force; a transaction keeps the ones it began with.
+    pub params: ArcSwap<Params>,
+    /// `MAIN.*`
+    pub main: &'static Main,
+    /// The log.
+    pub log: Arc<LogRing>,
+    /// The cache.
+    pub cache: cache::Cache,
+    /// The stores behind it.
+    pub stores: Arc<Stores>,
+    /// What new requests run.
+    pub vcl: ArcSwapOption<LoadedVcl>,
+    /// Labels.
+    pub labels: Box<dyn Labels>,
+    /// `server.identity`
+    pub identity: String,
+    /// `server.hostname`
+    pub hostname: String,
+    /// Sessions open now.
+    pub sessions: AtomicI64,
+    /// Pipes open now.
+    pub pipes: AtomicI64,
+    /// Background fetches running now.
+    pub bgfetches: AtomicI64,
+    /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
+    pub fragfetch: AtomicUsize,
+    /// Set when the worker is to end: no new request on old connections.
+    pub draining: AtomicBool,
+    /// `debug.srandom`'s generator, also used otherwise.
+    pub random: Random,
+    /// The bits of what [`Engine::mono_of`] takes off a wall-clock time; 0 at first.
+    pub clock_offset: AtomicU64,
+}
+
+impl Engine {
+    /// Counts the compressions that a body is about to go through.
+    pub(crate) fn count_gzip(&self, chain: &filters::Chain) {
+        for name in chain.names() {
+            match name {
+                "gzip" => self.main.n_gzip.inc(),
+                "gunzip" => self.main.n_gunzip.inc(),
+                "testgunzip" => self.main.n_test_gunzip.inc(),
+                _ => {}
+            }
+        }
+    }
+
+    /// A wall-clock time as the cache's monotonic one.
+    pub fn mono_of(&self, real: Real) -> Mono {
+        Mono(real.0 - self.offset())
+    }
+
+    /// A monotonic time as wall-clock time.
+    pub fn real_of(&self, mono: Mono) -> Real {
+        Real(mono.0 + self.offset())
+    }
+
+    /// Seconds from the monotonic clock's start to the wall clock's. Stays the same until the wall clock was set, so that
+    /// times that are equal on one clock are on the other.
+    fn offset(&self) -> f64 {
+        const STEP: f64 = 0.01;
+        let now = self.clock.real().0 - self.clock.mono().0;
+        let known = f64::from_bits(self.clock_offset.load(Ordering::Relaxed));
+        if (now - known).abs() < STEP {
+            return known;
+        }
+        self.clock_offset.store(now.to_bits(), Ordering::Relaxed);
+        now
+    }
+}
+
+impl Engine {
+    /// Adds a ban.
+    ///
+    /// # Errors
+    /// What is wrong with the expression.
+    pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
+        let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
+        self.cache.ban_text(spec).map_err(|error| error.to_string())
+    }
+
+    /// A store by its name in VCL.
+    pub fn store_named(&self, name: &[u8]) -> Option<&Arc<storage::Store>> {
+        self.stores.named(std::str::from_utf8(name).ok()?)
+    }
+
+    /// `storage.NAME.free_space` and the like.
+    pub fn store_property(&self, name: &[u8], property: StoreProperty) -> Value {
+        let store = self.store_named(name);
+        let bytes = |n: u64| Value::Bytes(n.min(i64::MAX as u64) as i64);
+        match property {
+            StoreProperty::FreeSpace => bytes(store.map_or(0, |store| store.free_bytes().unwrap_or(i64::MAX as u64))),
+            StoreProperty::UsedSpace => bytes(store.map_or(0, |store| store.used_bytes())),
+            StoreProperty::Happy => Value::Bool(store.is_some()),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where every HTTP version meets the engine: what a front must offer for one request and its response.
+//!
+//! Output is queued by plain calls and written by [`Transport::poll_flush`], so that a head, its body and the answers to
+//! pipelined requests can leave in one write. Input is the request's body, in pieces.
+
+use std::task::{Context, Poll};
+
+use message::Head;
+use shm::vsl::TxnLog;
+use storage::Buf;
+use tables::close::SessClose;
+
+/// How a response's body is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLen {
+    /// There is none, whatever the head says (HEAD, 204, 304).
+    None,
+    /// So many bytes.
+    Known(u64),
+    /// It ends when it ends: chunked, or the connection's end for an HTTP/1.0 client.
+    Unknown,
+}
+
+/// What is left of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyState {
+    /// The request has none.
+    None,
+    /// Some of it has not been read.
+    Unread,
+    /// Read to its end.
+    Done,
+    /// The client broke it or went away; it will never be complete.
+    Failed,
+}
+
+/// The request's body can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// Its framing is broken.
+    Malformed,
+    /// The client closed before its end.
+    Closed,
+    /// The client sends nothing, or too slowly.
+    TimedOut,
+    /// More than may be kept.
+    TooLarge,
+}
+
+/// The response can't be sent any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The client closed or reset.
+    Closed,
+    /// The client doesn't read, or too slowly.
+    TimedOut,
+}
+
+/// Bytes of one request and its response, for the log and the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acct {
+    /// Head of the request.
+    pub req_head: u64,
+    /// Body of the request, framing left out.
+    pub req_body: u64,
+    /// Head of the response.
+    pub resp_head: u64,
+    /// Body of the response, framing left out.
+    pub resp_body: u64,
+}
+
+/// The raw connection that `pipe` takes over.
+pub struct Tunnel {
+    /// The client's stream.
+    pub stream: net::Stream,
+    /// What had been read past the request's head.
+    pub buffered: Vec<u8>,
+}
+
+/// One request's way to its client.
+pub trait Transport {
+    /// Queues the response's head. Adds the fields that only the front knows (Connection, Transfer-Encoding) to it and to the log.
+    /// `close` asks for the connection's end after this response; the answer says whether, and why, it will end.
+    fn send_head(
+        &mut self,
+        resp: &mut Head,
+        len: BodyLen,
+        close: Option<SessClose>,
+        log: &mut TxnLog,
+    ) -> Option<SessClose>;
+
+    /// Queues a piece of the body.
+    fn send_data(&mut self, piece: Buf);
+
+    /// The body is complete.
+    fn send_end(&mut self);
+
+    /// The body will never be complete: the client must be able to tell.
+    fn abort(&mut self);
+
+    /// Queues a bare response that VCL never sees: 100, 400, 417, 500, 503.
+    fn send_minimal(&mut self, status: u16);
+
+    /// Queues `100 Continue`.
+    fn send_continue(&mut self);
+
+    /// Whether bytes after the request's head are at hand already.
+    fn has_input(&self) -> bool;
+
+    /// Queues an interim response (RFC 9110 15.2) of a backend.
+    fn send_interim(&mut self, interim: &Head);
+
+    /// Bytes queued and not yet written.
+    fn queued(&self) -> usize;
+
+    /// Writes until at most `keep` bytes are queued.
+    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
+
+    /// What is left of the request's body.
+    fn body_state(&self) -> BodyState;
+
+    /// Length of the request's body when it was announced.
+    fn body_len(&self) -> Option<u64>;
+
+    /// The next piece of the request's body, `None` at its end.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>>;
+
+    /// The raw connection, when this version of HTTP can give it away.
+    fn take_tunnel(&mut self) -> Option<Tunnel>;
+
+    /// Bytes so far.
+    fn acct(&self) -> Acct;
+}

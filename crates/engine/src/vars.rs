@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Variables that mean the same on the client side and on the backend side.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base::Real;
+use cache::ObjRef;
+use net::Address;
+use net::proxy::Ends;
+use vrt::value::Text;
+use vrt::{Failure, Value, Var};
+
+use crate::sess::Sess;
+use crate::shared::Engine;
+
+/// An address as VCL's IP.
+fn ip(address: Address) -> Value {
+    Value::Ip(Some(SocketAddr::new(address.ip(), address.port())))
+}
+
+/// `client.*`, `server.*`, `local.*`, `remote.*`, `sess.xid`. `None`: not one of these.
+pub fn of_session(sess: &Sess, identity: Option<&Text>, var: Var) -> Option<Value> {
+    Some(match var {
+        Var::ClientIp => ip(sess.client.get()),
+        Var::ServerIp => ip(sess.server.get()),
+        Var::RemoteIp => ip(sess.remote),
+        Var::LocalIp => ip(sess.local),
+        Var::ClientIdentity => match identity {
+            Some(text) => Value::String(Some(text.clone())),
+            None => Value::text(sess.client.get().ip().to_string()),
+        },
+        Var::ServerHostname => Value::text(sess.engine.hostname.as_str()),
+        Var::ServerIdentity => Value::text(sess.engine.identity.as_str()),
+        Var::LocalEndpoint => Value::text(sess.listener.endpoint.as_str()),
+        Var::LocalSocket => Value::text(sess.listener.name.as_str()),
+        Var::SessXid => Value::text(sess.vxid.to_string()),
+        _ => return None,
+    })
+}
+
+/// `obj.*`, but its head. `None`: not one of these.
+pub fn of_object(engine: &Engine, obj: &ObjRef, now: Real, var: Var) -> Option<Value> {
+    let times = obj.times();
+    Some(match var {
+        Var::ObjAge => Value::Duration(engine.mono_of(now).since(times.t_origin)),
+        Var::ObjTtl => Value::Duration(times.t_origin.plus(times.ttl.max(0.0)).since(engine.mono_of(now))),
+        Var::ObjGrace => Value::Duration(times.grace),
+        Var::ObjKeep => Value::Duration(times.keep),
+        Var::ObjHits => Value::Int(i64::from(obj.hits())),
+        Var::ObjTime => Value::Time(engine.real_of(times.t_origin).0),
+        Var::ObjUncacheable => Value::Bool(obj.flags().is_uncacheable() || obj.flags().has(cache::Flags::PRIVATE)),
+        Var::ObjCanEsi => Value::Bool(obj.flags().has(cache::Flags::ESI)),
+        Var::ObjStorage => Value::Stevedore(Some(Text::from(engine.stores.get(obj.store()).name()))),
+        _ => return None,
+    })
+}
+
+/// A DURATION that VCL gives for a limit; negative ones count as 0.
+pub fn seconds(value: &Value) -> Result<f64, Failure> {
+    match value {
+        Value::Duration(seconds) => Ok(seconds.max(0.0)),
+        other => Err(wrong(other)),
+    }
+}
+
+/// A DURATION as a limit of ours.
+pub fn duration(value: &Value) -> Result<Duration, Failure> {
+    // A thousand years are as good as for ever, and can be added to any clock.
+    Ok(Duration::from_secs_f64(seconds(value)?.min(1e9 * 31.5)))
+}
+
+/// A BOOL.
+pub fn boolean(value: &Value) -> Result<bool, Failure> {
+    match value {
+        Value::Bool(yes) => Ok(*yes),
+        other => Err(wrong(other)),
+    }
+}
+
+/// A STRING.
+pub fn text(value: Value) -> Result<Option<Text>, Failure> {
+    match value {
+        Value::String(text) | Value::Stevedore(text) => Ok(text),
+        other => Err(wrong(&other)),
+    }
+}
+
+/// The compiler checks types, so this is our bug; it costs the transaction only.
+pub fn wrong(value: &Value) -> Failure {
+    Failure::new(format!("a {} where none can be", value.ty().name()))
+}
+
+/// A variable that this subroutine can't have; as [`wrong`].
+pub fn misplaced(var: Var) -> Failure {
+    Failure::new(format!("{} is out of place", var.name()))
+}
+
+/// `client.identity` as bytes.
+pub fn identity(sess: &Sess, own: Option<&Text>) -> Vec<u8> {
+    match own {
+        Some(text) => text.as_bytes().to_vec(),
+        None => sess.client.get().ip().to_string().into_bytes(),
+    }
+}
+
+/// The addresses for a PROXY header to a backend; `None` when the client has none.
+pub fn proxy_ends(sess: &Sess) -> Option<Ends> {
+    match (sess.client.get(), sess.server.get()) {
+        (Address::Inet(source), Address::Inet(destination)) => Some(Ends { source, destination }),
+        (Address::Unix, _) | (_, Address::Unix) => None,
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Chains: the same bytes come out however they are cut, and errors end them.
+
+use esi::{Program, Step as Stored};
+use proptest::prelude::*;
+
+use super::*;
+use crate::stitch::{self, Blocks, Sum};
+use crate::{
+    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Range, RangeVerdict, TestGunzip, open_deliver, open_fetch,
+};
+
+/// Sends `body` through, `cut` bytes at a time into space for `room`.
+fn run(chain: &mut Chain, body: &[u8], cut: usize, room: usize) -> Result<Vec<u8>, FilterError> {
+    let (mut all, mut out, mut at, mut given) = (Vec::new(), vec![0; room], 0, 0);
+    loop {
+        let idle = all.len();
+        let step = chain.step(&body[at..given], given == body.len(), &mut out)?;
+        at += step.consumed;
+        all.extend_from_slice(&out[..step.produced]);
+        match step.state {
+            State::End => return Ok(all),
+            State::More => {}
+            State::Hungry => {
+                assert_eq!(at, given, "a hungry chain has used its input");
+                assert!(given < body.len(), "a chain isn't hungry after the last input");
+                given = (given + cut).min(body.len());
+            }
+        }
+        assert!(step.consumed <= SLICE && all.len() - idle <= SLICE.max(room));
+    }
+}
+
+fn one(filter: impl Filter + 'static) -> Chain {
+    let mut chain = Chain::new();
+    chain.push(filter);
+    chain
+}
+
+fn gzipped(body: &[u8]) -> Vec<u8> {
+    run(&mut one(Gzip::new(GzipParams::default())), body, 777, 999).unwrap()
+}
+
+/// As an origin packs: zlib's own framing, no boundary before the end.
+fn foreign(body: &[u8]) -> Vec<u8> {
+    let mut deflate = crate::gzip::deflate(GzipParams { level: 9, memlevel: 8 });
+    let mut out = vec![0; body.len() * 2 + 100];
+    deflate.compress(body, &mut out, zlib_rs::DeflateFlush::Finish).unwrap();
+    out.truncate(deflate.total_out() as usize);
+    let sum = Sum::of(body);
+    let tail = stitch::tail(sum.crc, sum.plain_bytes);
+    [&stitch::HEADER[..], &out, &tail[5..]].concat()
+}
+
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    let part = prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..300),
+        (any::<u8>(), 0usize..40_000).prop_map(|(byte, n)| vec![byte; n]),
+        Just(b"<a>some text that repeats</a>".repeat(50)),
+    ];
+    proptest::collection::vec(part, 0..5).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn gzip_round_trips(body in body(), cut in 1usize..20_000, room in 1usize..20_000) {
+        let room = room.max(body.len() / 2000 + 1);
+        let packed = run(&mut one(Gzip::new(GzipParams::default())), &body, cut, room).unwrap();
+        prop_assert_eq!(&run(&mut one(Gunzip::fetch()), &packed, cut, room).unwrap(), &body);
+        prop_assert_eq!(&run(&mut one(TestGunzip::new()), &packed, cut, room).unwrap(), &packed);
+        let mut chain = one(Gzip::new(GzipParams { level: 1, memlevel: 1 }));
+        chain.push(TestGunzip::new());
+        chain.push(Gunzip::deliver());
+        prop_assert_eq!(&run(&mut chain, &body, cut, room).unwrap(), &body);
+    }
+
+    #[test]
+    fn cut_gzip_is_an_error(body in body(), at in 0.0..1.0f64, cut in 1usize..9000) {
+        let packed = foreign(&body);
+        let short = &packed[..(packed.len() as f64 * at) as usize];
+        prop_assert_eq!(run(&mut one(Gunzip::fetch()), short, cut, 5000), Err(FilterError::GunzipTruncated));
+        prop_assert_eq!(run(&mut one(TestGunzip::new()), short, cut, 5000), Err(FilterError::TestTruncated));
+    }
+
+    #[test]
+    fn flipped_bits_never_give_another_body(body in body(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
+        let mut packed = foreign(&body);
+        let at = at.index(packed.len());
+        packed[at] ^= 1 << bit;
+        // Some bits mean nothing (time, filler), and there are several ways to pack the same.
+        if let Ok(same) = run(&mut one(Gunzip::fetch()), &packed, 3000, 3000) {
+            prop_assert_eq!(same, body);
+        }
+    }
+
+    #[test]
+    fn rubbish_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..500), cut in 1usize..100) {
+        prop_assert!(run(&mut one(Gunzip::fetch()), &bytes, cut, 100).is_err());
+        prop_assert!(run(&mut one(TestGunzip::new()), &bytes, cut, 100).is_err());
+    }
+
+    #[test]
+    fn ranges(body in body(), low in any::<prop::sample::Index>(), high in any::<prop::sample::Index>(), cut in 1usize..9000) {
+        prop_assume!(!body.is_empty());
+        let (a, b) = (low.index(body.len()), high.index(body.len()));
+        let (low, high) = (a.min(b), a.max(b));
+        let mut chain = one(Range::new(low as u64, high as u64));
+        prop_assert_eq!(&run(&mut chain, &body, cut, 4000).unwrap(), &body[low..=high]);
+        let mut chain = one(Range::new(low as u64, body.len() as u64));
+        prop_assert_eq!(run(&mut chain, &body, cut, 4000), Err(FilterError::RangeShort));
+    }
+
+    /// What a client gets of a page in pieces, with fragments of every kind, is gzip of the joined text.
+    #[test]
+    fn stitched_pages_unpack(parts in proptest::collection::vec((body(), 0u8..3), 0..5), cut in 1usize..9000, room in 1usize..3000) {
+        let mut page = b"<page>".to_vec();
+        parts.iter().for_each(|(text, _)| {
+            page.extend_from_slice(b"<esi:include src='/x'/><![CDATA[");
+            page.extend(text.iter().map(|c| if *c == b']' { b'.' } else { *c }));
+            page.extend_from_slice(b"]]><esi:remove>gone</esi:remove>");
+        });
+        let input = FetchInput {
+            status: 200, content_encoding: None, url: b"/", gzip: GzipParams::default(), esi: esi::Features::default(),
+        };
+        let mut opened = open_fetch(b" esi_gzip", input).unwrap();
+        let stored = run(&mut opened.chain, &page, cut, room).unwrap();
+        prop_assert_eq!(&run(&mut one(Gunzip::fetch()), &stored, 4000, 4000).unwrap(), &page, "the stored body is the page");
+        prop_assert_eq!(opened.chain.gzip_bits().unwrap().plain_bytes, page.len() as u64);
+        let program = opened.chain.take_esi();
+        prop_assert_eq!(program.is_some(), !parts.is_empty());
+        let Some(program) = program else { return Ok(()) };
+
+        let (mut want, mut sent, mut sum, mut at) = (Vec::new(), stitch::HEADER.to_vec(), Sum::default(), 0);
+        let mut fragments = parts.iter();
+        let plain = |text: &[u8]| text.iter().map(|c| if *c == b']' { b'.' } else { *c }).collect::<Vec<u8>>();
+        want.extend_from_slice(b"<page>");
+        for step in Program::parse(&program).unwrap().steps().unwrap() {
+            match step {
+                Stored::Verbatim { bytes, piece } => {
+                    let piece = piece.unwrap();
+                    sent.extend_from_slice(&stored[at..at + bytes as usize]);
+                    sum.join(Sum { crc: piece.crc, plain_bytes: piece.plain_bytes });
+                    at += bytes as usize;
+                }
+                Stored::Skip { bytes } => at += bytes as usize,
+                Stored::Include(_) => {
+                    let (text, kind) = fragments.next().unwrap();
+                    want.extend_from_slice(text);
+                    want.extend_from_slice(b"<![CDATA[");
+                    want.extend_from_slice(&plain(text));
+                    want.extend_from_slice(b"]]>");
+                    match kind {
+                        0 => text.chunks(stitch::STORED_MAX).for_each(|chunk| {
+                            sent.extend_from_slice(&stitch::stored_header(chunk.len() as u16));
+                            sent.extend_from_slice(chunk);
+                            sum.add(chunk);
+                        }),
+                        kind => {
+                            let packed = if *kind == 1 { gzipped(text) } else { foreign(text) };
+                            let mut check = one(TestGunzip::new());
+                            run(&mut check, &packed, cut, 4000).unwrap();
+                            let bits = check.gzip_bits().unwrap();
+                            let mut blocks = Blocks::new(bits, packed.len() as u64).unwrap();
+                            packed.chunks(cut).for_each(|chunk| blocks.push(chunk, &mut sent));
+                            sum.join(blocks.sum().unwrap());
+                        }
+                    }
+                }
+            }
+        }
+        sent.extend_from_slice(&stitch::tail(sum.crc, sum.plain_bytes));
+        prop_assert_eq!(run(&mut one(Gunzip::deliver()), &sent, 4000, 4000).unwrap(), want);
+    }
+}
+
+#[test]
+fn a_bomb_takes_many_small_steps() {
+    let packed = foreign(&vec![0; 20 << 20]);
+    let (mut chain, mut out, mut at, mut total, mut steps) = (one(Gunzip::fetch()), vec![0; 1 << 20], 0, 0, 0);
+    loop {
+        let step = chain.step(&packed[at..], true, &mut out).unwrap();
+        assert!(step.produced <= SLICE);
+        (at, total, steps) = (at + step.consumed, total + step.produced, steps + 1);
+        if step.state == State::End {
+            break;
+        }
+    }
+    assert_eq!(total, 20 << 20);
+    assert!(steps >= (20 << 20) / SLICE);
+}
+
+#[test]
+fn junk_and_texts() {
+    let packed = [&gzipped(b"hello")[..], b"x"].concat();
+    let error = run(&mut one(Gunzip::fetch()), &packed, 1, 100).unwrap_err();
+    assert_eq!(error.to_string(), "Junk after gzip data");
+    let error = run(&mut one(TestGunzip::new()), b"hello, this is not gzip", 100, 100).unwrap_err();
+    assert_eq!(error.to_string(), "Invalid Gzip data: incorrect header check");
+    let mut chain = one(Gunzip::deliver());
+    assert!(run(&mut chain, &packed, 100, 100).is_err());
+    assert_eq!(chain.take_notes(), [Note::Gzip("G(un)zip error: 1 (junk after VGZ_END)".into())]);
+}
+
+#[test]
+fn accounts_come_last_filter_first() {
+    let mut chain = one(Gzip::new(GzipParams::default()));
+    chain.push(TestGunzip::new());
+    let out = run(&mut chain, b"hello", 100, 100).unwrap();
+    let closed: Vec<_> = chain.close().map(|(note, acct)| (note, acct.name, acct.bytes)).collect();
+    let bytes = out.len() as u64;
+    let (last, stop) = ((bytes - 13) * 8, (bytes - 8) * 8);
+    assert_eq!(closed[0], (Some(Note::Gzip(format!("u F - {bytes} 5 80 {last} {stop}"))), "testgunzip", bytes));
+    assert_eq!(closed[1], (Some(Note::Gzip(format!("G F - 5 {bytes} 80 {last} {stop}"))), "gzip", bytes));
+}
+
+#[test]
+fn deliver_lengths() {
+    let check = |names: &str, want: Option<u64>, links: usize| {
+        let mut range =
+            |len: Option<u64>| if len == Some(7) { RangeVerdict::Unsatisfiable } else { RangeVerdict::Part(2, 4) };
+        let input = DeliverInput { body_bytes: Some(100), plain_bytes: Some(7), has_esi: true, range: &mut range };
+        let opened = open_deliver(names.as_bytes(), input).unwrap();
+        assert_eq!((opened.body_bytes, opened.chain.len()), (want, links), "{names}");
+    };
+    check("", Some(100), 0);
+    check(" range", Some(3), 1);
+    check(" gunzip", Some(7), 1);
+    check(" gunzip range", Some(0), 1);
+    check(" esi gunzip range", Some(3), 2);
+    check(" esi", None, 0);
+}
+
+#[test]
+fn unknown_filters_are_named() {
+    let input = FetchInput {
+        status: 200,
+        content_encoding: None,
+        url: b"/",
+        gzip: GzipParams::default(),
+        esi: esi::Features::default(),
+    };
+    let error = open_fetch(b"gzip  foo bar", input).err().unwrap();
+    assert_eq!(error.to_string(), "Filter '...foo bar' not found");
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A connection as the engine's [`Transport`]: request bodies in, responses out.
+
+use std::io::ErrorKind;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use engine::Sess;
+use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Step};
+use message::{Head, Version, list, names};
+use net::Stream;
+use rt::{Instant, Sleep};
+use shm::vsl::TxnLog;
+use storage::Buf;
+use tables::close::SessClose;
+
+use crate::output::Output;
+
+/// Bytes of a request's body read at once.
+const BODY_READ_BYTES: usize = 16 * 1024;
+/// A buffer that grew beyond this isn't kept.
+const KEEP_BYTES: usize = 16 * 1024;
+
+/// How the response's body is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    /// No head yet.
+    Nothing,
+    /// As it is.
+    Plain,
+    /// In chunks.
+    Chunked,
+    /// Not at all.
+    NoBody,
+}
+
+/// One connection.
+pub(crate) struct H1 {
+    stream: Option<Stream>,
+    pub(crate) sess: Rc<Sess>,
+    /// What was read; what lies before `used` is done with.
+    pub(crate) input: Vec<u8>,
+    pub(crate) used: usize,
+    pub(crate) acct: Acct,
+    output: Output,
+    body: Option<Decoder>,
+    body_len: Option<u64>,
+    body_failed: Option<BodyError>,
+    body_done: bool,
+    version: Version,
+    sending: Sending,
+    /// Bytes of the announced length still to come.
+    left: Option<u64>,
+    /// The body wasn't what was announced: the connection can't go on.
+    is_broken: bool,
+    /// The client is to get a reset instead of an end.
+    is_reset: bool,
+    /// When the response began to be sent, and when its last byte went out.
+    send_began: Option<Instant>,
+    send_moved: Instant,
+    send_timer: Option<Pin<Box<Sleep>>>,
+    recv_timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl H1 {
+    pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
+        H1 {
+            stream: Some(stream),
+            sess,
+            input: Vec::new(),
+            used: 0,
+            acct: Acct::default(),
+            output: Output::default(),
+            body: None,
+            body_len: None,
+            body_failed: None,
+            body_done: true,
+            version: Version::HTTP11,
+            sending: Sending::Nothing,
+            left: None,
+            is_broken: false,
+            is_reset: false,
+            send_began: None,
+            send_moved: Instant::now(),
+            send_timer: None,
+            recv_timer: None,
+        }
+    }
+
+    /// The stream; there is one until `pipe` takes it.
+    pub(crate) fn stream(&self) -> &Stream {
+        self.stream.as_ref().expect("nothing is read or written after a pipe")
+    }
+
+    pub(crate) fn is_piped(&self) -> bool {
+        self.stream.is_none()
+    }
+
+    pub(crate) fn head_is_sent(&self) -> bool {
+        self.sending != Sending::Nothing
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Moves what is left of the input to its start; gives back what an idle connection doesn't need.
+    pub(crate) fn compact(&mut self) {
+        self.input.drain(..self.used);
+        self.used = 0;
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+    }
+
+    /// A request begins, with this body.
+    pub(crate) fn expect_body(&mut self, framing: Framing, version: Version) {
+        self.version = version;
+        self.body_failed = None;
+        self.body_len = match framing {
+            Framing::Length(n) => Some(n),
+            Framing::None | Framing::Chunked | Framing::Eof => None,
+        };
+        self.body_done = framing == Framing::None;
+        self.body = (!self.body_done).then(|| Decoder::request(framing));
+        self.sending = Sending::Nothing;
+        self.left = None;
+    }
+
+    /// A request is over.
+    pub(crate) fn end_request(&mut self) {
+        self.acct = Acct::default();
+        self.body = None;
+        self.recv_timer = None;
+        self.send_began = None;
+        self.send_timer = None;
+    }
+
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
+        self.output.add(|out| out.extend_from_slice(bytes));
+    }
+
+    /// Whether the client may still be sending something that nobody will read.
+    pub(crate) fn expects_more(&self) -> bool {
+        match (&self.body, self.body_failed) {
+            (None, _) => false,
+            (Some(_), None) => !self.body_done,
+            (Some(_), Some(error)) => error != BodyError::Closed,
+        }
+    }
+
+    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is read
+    /// for a moment, and for longer while the client `is_sending`.
+    pub(crate) async fn finish(&mut self, is_sending: bool) {
+        const MOST: usize = 8 << 20;
+        const LINGER: Duration = Duration::from_secs(2);
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.is_reset) else { return };
+        stream.shutdown_write();
+        let until = Instant::now() + LINGER;
+        let mut waste = [0; 4096];
+        let mut seen = 0;
+        while seen < MOST {
+            match stream.try_read(&mut waste) {
+                Ok(0) => return,
+                Ok(n) => seen += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && is_sending => {
+                    if !matches!(rt::timeout_at(until, stream.readable()).await, Ok(Ok(()))) {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+            if seen >= 64 * 1024 && !is_sending {
+                return;
+            }
+        }
+    }
+
+    /// What the decoder makes of the input at hand. `None`: more is needed.
+    fn decode(&mut self) -> Option<Result<Option<Buf>, BodyError>> {
+        let decoder = self.body.as_mut()?;
+        match decoder.decode(&self.input[self.used..]) {
+            Ok(Step::Data(range)) => {
+                let piece = self.input[self.used + range.start..self.used + range.end].to_vec();
+                self.used += range.end;
+                self.acct.req_body += piece.len() as u64;
+                Some(Ok(Some(Buf::unaccounted(piece))))
+            }
+            Ok(Step::More { consumed }) => {
+                self.used += consumed;
+                None
+            }
+            Ok(Step::End { consumed }) => {
+                self.used += consumed;
+                self.body_done = true;
+                Some(Ok(None))
+            }
+            Err(_) => Some(Err(BodyError::Malformed)),
+        }
+    }
+
+    fn fail_body(&mut self, error: BodyError) -> Poll<Result<Option<Buf>, BodyError>> {
+        self.body_failed = Some(error);
+        Poll::Ready(Err(error))
+    }
+
+    /// Reads more of the body. Ready when something was read, or never will be.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let mut input = std::mem::take(&mut self.input);
+        if self.used == input.len() {
+            input.clear();
+            self.used = 0;
+        }
+        input.reserve(BODY_READ_BYTES);
+        let filled = loop {
+            match self.stream().try_read_buf(&mut input) {
+                Ok(0) => break Poll::Ready(Err(BodyError::Closed)),
+                Ok(_) => break Poll::Ready(Ok(())),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match self.stream().poll_readable(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => break Poll::Ready(Err(BodyError::Closed)),
+                    Poll::Pending => break Poll::Pending,
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break Poll::Ready(Err(BodyError::Closed)),
+            }
+        };
+        self.input = input;
+        if filled.is_ready() {
+            self.recv_timer = None;
+            return filled;
+        }
+        let idle = self.sess.timeouts.get().idle;
+        match poll_timer(&mut self.recv_timer, idle, cx) {
+            Poll::Ready(()) => Poll::Ready(Err(BodyError::TimedOut)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// How long the client may still take to read.
+    fn patience(&self) -> Duration {
+        let (timeouts, now) = (self.sess.timeouts.get(), Instant::now());
+        let left = |limit: Duration, since: Instant| {
+            if limit.is_zero() { Duration::MAX } else { (since + limit).saturating_duration_since(now) }
+        };
+        let began = self.send_began.unwrap_or(now);
+        left(timeouts.idle_send, self.send_moved).min(left(timeouts.send, began))
+    }
+}
+
+/// Ready when `limit` has passed since the timer was first asked (zero: never).
+fn poll_timer(timer: &mut Option<Pin<Box<Sleep>>>, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
+    if limit.is_zero() {
+        return Poll::Pending;
+    }
+    timer.get_or_insert_with(|| Box::pin(rt::sleep(limit))).as_mut().poll(cx)
+}
+
+impl Transport for H1 {
+    fn send_head(
+        &mut self,
+        resp: &mut Head,
+        len: BodyLen,
+        close: Option<SessClose>,
+        log: &mut TxnLog,
+    ) -> Option<SessClose> {
+        use engine::httplog::RESP;
+        if let Some(tos) = self.sess.tos.take() {
+            // A mark on packets is a wish: a kernel that refuses it costs no response.
+            let _ = self.stream().set_tos(tos);
+        }
+        let mut close = close;
+        if self.sess.engine.draining.load(Ordering::Relaxed) {
+            close.get_or_insert(SessClose::RespClose);
+        }
+        let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
+        if says_close {
+            close.get_or_insert(SessClose::RespClose);
+        } else if close.is_some() {
+            let _ = RESP.force(resp, log, names::CONNECTION, b"close");
+        } else if !resp.has(names::CONNECTION) {
+            let _ = RESP.append(resp, log, names::CONNECTION, &[b"keep-alive"]);
+        }
+        self.sending = match len {
+            BodyLen::None => Sending::NoBody,
+            BodyLen::Known(_) => Sending::Plain,
+            BodyLen::Unknown if self.version == Version::HTTP11 => {
+                let _ = RESP.append(resp, log, names::TRANSFER_ENCODING, &[b"chunked"]);
+                Sending::Chunked
+            }
+            BodyLen::Unknown => {
+                close = Some(SessClose::TxEof);
+                Sending::Plain
+            }
+        };
+        self.left = match len {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::None | BodyLen::Unknown => None,
+        };
+        self.send_began = Some(Instant::now());
+        self.send_moved = Instant::now();
+        self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
+        close
+    }
+
+    fn send_data(&mut self, mut piece: Buf) {
+        if let Some(left) = &mut self.left {
+            if piece.len() as u64 > *left {
+                // The client would take the excess for the next response.
+                self.is_broken = true;
+                piece = piece.slice(0..*left as usize);
+            }
+            *left -= piece.len() as u64;
+        }
+        if piece.is_empty() || self.sending == Sending::NoBody {
+            return;
+        }
+        self.acct.resp_body += piece.len() as u64;
+        if self.sending == Sending::Chunked {
+            let size = ChunkHeader::new(piece.len());
+            self.output.add(|out| out.extend_from_slice(size.as_bytes()));
+            self.output.add_stored(piece);
+            self.output.add(|out| out.extend_from_slice(b"\r\n"));
+        } else {
+            self.output.add_stored(piece);
+        }
+    }
+
+    fn send_end(&mut self) {
+        if self.left.is_some_and(|left| left > 0) {
+            self.is_broken = true;
+        }
+        if self.sending == Sending::Chunked {
+            self.output.add(|out| out.extend_from_slice(LAST_CHUNK));
+        }
+    }
+
+    fn abort(&mut self) {
+        // What is queued may go out: without its last chunk, or its announced length, nobody takes it for whole. A body
+        // that ends with the connection would look whole: there the client gets a reset.
+        if self.sending == Sending::Plain && self.version < Version::HTTP11 {
+            self.stream().reset_on_close();
+            self.is_reset = true;
+            self.output.clear();
+        }
+    }
+
+    fn send_minimal(&mut self, status: u16) {
+        let reason = message::status::reason(status);
+        self.acct.resp_head += self.output.add(|out| {
+            out.extend_from_slice(format!("HTTP/1.1 {status} {reason}\r\n\r\n").as_bytes());
+        }) as u64;
+        self.sending = Sending::NoBody;
+    }
+
+    fn send_continue(&mut self) {
+        self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+    }
+
+    fn has_input(&self) -> bool {
+        self.used < self.input.len()
+    }
+
+    fn send_interim(&mut self, interim: &Head) {
+        if self.version >= Version::HTTP11 {
+            self.output.add(|out| interim.write_to(out));
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.output.len()
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+        while self.output.len() > keep {
+            let Some(stream) = &self.stream else { return Poll::Ready(Err(SendError::Closed)) };
+            match self.output.write(stream) {
+                Ok(0) => return Poll::Ready(Err(SendError::Closed)),
+                Ok(_) => {
+                    self.send_moved = Instant::now();
+                    self.send_timer = None;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_writable(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(Err(SendError::Closed)),
+                    Poll::Pending => {
+                        let patience = self.patience();
+                        if patience == Duration::MAX {
+                            return Poll::Pending;
+                        }
+                        // Zero would mean for ever.
+                        let patience = patience.max(Duration::from_millis(1));
+                        return poll_timer(&mut self.send_timer, patience, cx).map(|()| Err(SendError::TimedOut));
+                    }
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Poll::Ready(Err(SendError::Closed)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn body_state(&self) -> BodyState {
+        match (&self.body, self.body_failed, self.body_done) {
+            (_, Some(_), _) => BodyState::Failed,
+            (None, ..) => BodyState::None,
+            (Some(_), None, true) => BodyState::Done,
+            (Some(_), None, false) => BodyState::Unread,
+        }
+    }
+
+    fn body_len(&self) -> Option<u64> {
+        self.body_len
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        if let Some(error) = self.body_failed {
+            return Poll::Ready(Err(error));
+        }
+        if self.body_done {
+            return Poll::Ready(Ok(None));
+        }
+        loop {
+            match self.decode() {
+                Some(Ok(piece)) => {
+                    if self.input.capacity() > KEEP_BYTES * 4 && self.used == self.input.len() {
+                        self.input = Vec::new();
+                        self.used = 0;
+                    }
+                    return Poll::Ready(Ok(piece));
+                }
+                Some(Err(error)) => return self.fail_body(error),
+                None => {}
+            }
+            match self.poll_fill(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return self.fail_body(error),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn take_tunnel(&mut self) -> Option<Tunnel> {
+        let stream = self.stream.take()?;
+        let buffered = self.input[self.used..].to_vec();
+        self.used = self.input.len();
+        Some(Tunnel { stream, buffered })
+    }
+
+    fn acct(&self) -> Acct {
+        self.acct
+    }
+}

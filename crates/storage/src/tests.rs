@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Options, accounting, bodies.
+
+use proptest::prelude::*;
+use tables::counters::Sma;
+
+use crate::*;
+
+fn specs(options: &[&str]) -> String {
+    match StoreSpec::parse_all(options) {
+        Ok(specs) => {
+            let row = |spec: &StoreSpec| format!("{}={}", spec.name, spec.limit.map_or(-1, |limit| limit as i64));
+            specs.iter().map(row).collect::<Vec<_>>().join(" ")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn options() {
+    assert_eq!(specs(&[]), "s0=104857600 Transient=-1");
+    assert_eq!(
+        specs(&["malloc,1m", "Transient=malloc,2m", "a=default", "malloc"]),
+        "s0=1048576 a=-1 s1=-1 Transient=2097152"
+    );
+    assert_eq!(specs(&["malloc, 1g "]), "s0=1073741824 Transient=-1");
+    assert_eq!(specs(&[""]), "-s argument lacks strategy {malloc, file, ...}");
+    assert_eq!(specs(&["a="]), "Empty named -s argument \"a=\"");
+    assert_eq!(specs(&["0a=malloc"]), "invalid -s name \"0a\"=[...]");
+    assert_eq!(specs(&["huhu"]), "Unknown storage method \"huhu\"");
+    assert_eq!(specs(&["malloc,1m,2m"]), "(-smalloc) too many arguments");
+    assert_eq!(specs(&["malloc,200"]), "(-smalloc) size \"200\": too small, did you forget to specify M or G?");
+    assert_eq!(specs(&["malloc,1q"]), "(-smalloc) size \"1q\": Unknown BYTES unit of measurement ([KMGTP][B])");
+    assert_eq!(specs(&["a=malloc", "a=malloc,1m"]), "(-s a=malloc,1m) 'a' is already defined");
+    assert_eq!(specs(&["file,/tmp/x,1g"]), "-s file: this kind of storage is not built yet; use malloc");
+}
+
+fn open(options: &[&str]) -> (Stores, Vec<&'static Sma>) {
+    let mut counters: Vec<&'static Sma> = Vec::new();
+    let stores = Stores::open(&StoreSpec::parse_all(options).unwrap(), |_| {
+        counters.push(Box::leak(Box::default()));
+        counters[counters.len() - 1]
+    })
+    .unwrap();
+    (stores, counters)
+}
+
+#[test]
+fn the_account_is_exact() {
+    let (stores, counters) = open(&["malloc,1m"]);
+    let (store, sma) = (&stores.all()[0], counters[0]);
+    let row = || [sma.c_req.get(), sma.c_fail.get(), sma.c_bytes.get(), sma.c_freed.get(), sma.g_alloc.get()];
+    let block = store.block(&[b"head", b"body"]).unwrap();
+    let part = block.slice(4..8);
+    assert_eq!((&part[..], part.charged_bytes(), row()), (&b"body"[..], 8, [1, 0, 8, 0, 1]));
+    drop(block);
+    assert_eq!((sma.g_bytes.get(), sma.g_space.get()), (8, (1 << 20) - 8));
+    drop(part);
+    assert_eq!((row(), sma.g_bytes.get(), sma.g_space.get()), ([1, 0, 8, 8, 0], 0, 1 << 20));
+    let big = vec![0; (1 << 20) + 1];
+    assert_eq!(store.block(&[&big]), Err(NoSpace { store: 0, needed: (1 << 20) + 1 }));
+    assert_eq!((row(), store.used_bytes(), store.free_bytes()), ([2, 1, 8, 8, 0], 0, Some(1 << 20)));
+}
+
+#[test]
+fn large_blocks_have_whole_pages() {
+    let (stores, counters) = open(&["malloc,1m"]);
+    let store = &stores.all()[0];
+    let block = store.block(&[&[1; 4096], &[2; 4097]]).unwrap();
+    assert_eq!((block[4095], block[4096], block.charged_bytes(), store.used_bytes()), (1, 2, 3 * 4096, 3 * 4096));
+    // What is left isn't whole pages: it can be used to the last byte all the same.
+    let rest = store.free_bytes().unwrap() as usize;
+    let hog = store.block(&[&vec![3; rest - 1000]]).unwrap();
+    assert_eq!((hog.charged_bytes(), store.free_bytes()), (rest as u64, Some(0)));
+    drop(hog);
+    let (small, hog) = (store.block(&[&[0; 1000]]).unwrap(), store.block(&[&vec![3; rest - 1000]]).unwrap());
+    assert_eq!(store.free_bytes(), Some(0));
+    drop((block, hog, small));
+    assert_eq!((store.used_bytes(), counters[0].c_bytes.get()), (0, counters[0].c_freed.get()));
+    assert_eq!((counters[0].c_req.get(), counters[0].c_fail.get()), (4, 0));
+}
+
+#[test]
+fn a_file_holds_all_blocks() {
+    let path = std::env::temp_dir().join(format!("lacquer-store.{}", std::process::id()));
+    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let mut specs = StoreSpec::parse_all(&["f=malloc,1m"]).unwrap();
+    (specs[0].kind, specs[0].file) = (Kind::File, Some(std::sync::Arc::new(file)));
+    let smf: &'static tables::counters::Smf = Box::leak(Box::default());
+    let sma: &'static Sma = Box::leak(Box::default());
+    let stores = Stores::open(&specs, |spec| match spec.kind {
+        Kind::File => Tally::from(smf),
+        Kind::Malloc => Tally::from(sma),
+    });
+    let stores = stores.unwrap();
+    let store = &stores.all()[0];
+    let blocks: Vec<_> = (0..256).map(|n| store.block(&[&[n as u8; 100]]).unwrap()).collect();
+    assert_eq!((store.free_bytes(), smf.g_alloc.get()), (Some(0), 256));
+    assert!(store.block(&[b"x"]).is_err());
+    assert!(blocks.iter().enumerate().all(|(n, block)| block.iter().all(|&byte| byte == n as u8)));
+    let bytes = std::fs::read(&path).unwrap();
+    assert!((0..256).all(|n| bytes.chunks(4096).any(|page| page[..100] == [n as u8; 100])));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn stores_take_turns_but_transient() {
+    let (stores, _) = open(&["a=malloc", "Transient=malloc", "b=malloc"]);
+    let names: Vec<_> = (0..3).map(|_| stores.next().name().to_owned()).collect();
+    assert_eq!((names.join(" "), stores.transient().name()), ("a b a".to_owned(), "Transient"));
+    assert_eq!(
+        stores.list(),
+        "Storage devices:\n\tstorage.a = malloc\n\tstorage.b = malloc\n\tstorage.Transient = malloc\n"
+    );
+    assert!(stores.list_json().starts_with("{\n  \"name\": \"a\",\n  \"storage\": \"malloc\"\n},\n{"));
+}
+
+proptest! {
+    #[test]
+    fn no_option_breaks_the_parser(option in "\\PC*") {
+        let _ = StoreSpec::parse_all(&[option]);
+    }
+
+    #[test]
+    fn a_body_is_its_bytes(sizes in prop::collection::vec(0usize..9000, 0..60), room in 0u64..2, at in 0u64..100_000) {
+        let (stores, counters) = open(&["malloc,4m"]);
+        let store = &stores.all()[0];
+        let (mut body, mut want) = (Body::default(), Vec::new());
+        for (n, size) in sizes.iter().enumerate() {
+            let bytes = vec![n as u8; *size];
+            body.push(store.block(&[&bytes]).unwrap());
+            want.extend_from_slice(&bytes);
+        }
+        prop_assert_eq!(body.len(), want.len() as u64);
+        let rest = body.at(at).map(|buf| buf.to_vec()).unwrap_or_default();
+        prop_assert!(want.get(at as usize..).unwrap_or_default().starts_with(&rest));
+        // With and without room for copies the sealed object has the same bytes.
+        let front = store.block(&[b"head"]).unwrap();
+        let space = store.free_bytes().unwrap();
+        let _hog = (room == 0).then(|| store.block(&[&vec![0; space as usize]]).unwrap());
+        let sealed = store.seal(front, &body);
+        drop(body);
+        let got: Vec<u8> = sealed.front[4..].iter().copied().chain(sealed.more.iter().flat_map(|piece| piece.buf.to_vec())).collect();
+        prop_assert!(got == want);
+        if room == 1 {
+            prop_assert!(sealed.more.len() as u64 <= 2 + want.len() as u64 / (4 << 10));
+            let charged: u64 = sealed.more.iter().map(|piece| piece.buf.charged_bytes()).sum();
+            prop_assert_eq!(store.used_bytes(), sealed.front.charged_bytes() + charged);
+            let slack = 4096 * sealed.more.iter().filter(|piece| piece.buf.len() >= 8192).count() as u64;
+            prop_assert!(store.used_bytes() - (4 + want.len() as u64) <= slack + 4096);
+        }
+        let from_pieces = piece_at(&sealed.more, at).is_some();
+        prop_assert!(sealed.more.is_empty() || from_pieces == (at < want.len() as u64));
+        drop((sealed, _hog));
+        prop_assert_eq!((store.used_bytes(), counters[0].g_alloc.get()), (0, 0));
+    }
+
+    #[test]
+    fn passed_bytes_are_let_go(sizes in prop::collection::vec(1usize..100, 1..40), upto in 0u64..2000) {
+        let (stores, _) = open(&["malloc,4m"]);
+        let mut body = Body::default();
+        sizes.iter().for_each(|size| body.push(stores.all()[0].block(&[&vec![1; *size]]).unwrap()));
+        body.drop_before(upto);
+        prop_assert!(body.pieces().all(|piece| piece.end() > upto));
+        prop_assert_eq!(body.at(upto).is_some(), upto < body.len());
+        prop_assert_eq!(stores.all()[0].used_bytes(), body.pieces().map(|piece| piece.buf.len() as u64).sum::<u64>());
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What compiles, what doesn't, and what is said about it.
+
+mod hostile;
+mod messages;
+
+use std::net::IpAddr;
+
+use crate::program::{BackendAddress, Op};
+use crate::{Compiled, Options, Recorder, SourceBundle, Sources, compile};
+
+/// A file system and a resolver of a few entries.
+struct Few(&'static [(&'static str, &'static str)]);
+
+impl Sources for Few {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        let found = self.0.iter().find(|(name, _)| *name == path || name.rsplit('/').next() == Some(path));
+        found
+            .map(|(name, text)| (name.to_string(), text.as_bytes().to_vec()))
+            .ok_or_else(|| format!("Cannot read file '{path}' (No such file or directory)"))
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        let (before, after) = pattern.split_once('*').unwrap_or((pattern, ""));
+        let fits = |name: &&str| name.starts_with(before) && name.ends_with(after);
+        Ok(self.0.iter().map(|(name, _)| *name).filter(fits).map(str::to_owned).collect())
+    }
+
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        match host {
+            "both" => Ok(vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()]),
+            "many" => Ok(vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()]),
+            _ => Err("Name or service not known".to_owned()),
+        }
+    }
+
+    fn is_socket(&self, path: &str) -> Result<bool, String> {
+        match path {
+            "/sock" => Ok(true),
+            "/file" => Ok(false),
+            _ => Err("No such file or directory".to_owned()),
+        }
+    }
+}
+
+fn try_compile(text: &str) -> Result<Compiled, String> {
+    let options = Options { labels: vec!["lbl".into()], stores: vec!["s0".into()], ..Options::default() };
+    compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.text)
+}
+
+/// With a version and a backend in front.
+fn check(text: &str) -> Compiled {
+    try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_or_else(|why| panic!("{text}\n{why}"))
+}
+
+#[test]
+fn everyday_vcl_compiles() {
+    check(
+        r#"
+        import std; import directors;
+        probe p { .url = "/"; .interval = 5s; .window = 5; .threshold = 3; }
+        backend a { .host = "192.0.2.1"; .port = "8080"; .probe = p; .connect_timeout = 1.5s; }
+        backend c { .path = "/sock"; .probe = { .request = "GET / HTTP/1.1" "Connection: close"; } }
+        acl local { "127.0.0.1"; "192.168"/16; ! "192.168.7"; ("nowhere"); "2001:db8::"/32; }
+        sub vcl_init { new rr = directors.round_robin(); rr.add_backend(a); rr.add_backend(c); }
+        sub vcl_recv {
+            set req.backend_hint = rr.backend();
+            if (req.method == "PURGE") { if (client.ip !~ local) { return (synth(405, "no")); } return (purge); }
+            elsif (req.url ~ "^/x" || req.http.a && !req.http.b) { std.log("x" + req.url); }
+            else if (req.restarts > 0) { set req.http.n = std.integer(req.http.x, 3) * 2; } else { }
+            set req.url = regsub(req.url, "\?.*", "");
+            set req.grace = 1h; set req.http.t = now + 5m; ban("req.url == " + req.url);
+            set req.storage = storage.s0; if (storage.s0.free_space > 1MB) { return (vcl(lbl)); }
+        }
+        sub vcl_backend_response { set beresp.ttl = std.duration("3s", 1s); set beresp.ttl += 5s; set beresp.grace *= 1.5;
+            if (beresp.status >= 500 && bereq.retries == 0) { return (retry); } return (pass(10s)); }
+        sub vcl_backend_error { set beresp.body = {"x"} + beresp.status; set beresp.body += "y"; }
+        "#,
+    );
+}
+
+#[test]
+fn declarations_become_data() {
+    let vcl = check(
+        r#"probe default { .url = "/p"; .threshold = 4; } backend a { .host = "both:81"; .max_connections = 7;
+           .preamble = :QUI=:; .proxy_header = 2; } sub vcl_recv { set req.backend_hint = a; }"#,
+    );
+    let a = &vcl.program.backends[1];
+    let BackendAddress::Inet { v4, v6, .. } = &a.address else { panic!() };
+    assert_eq!((v4.unwrap().to_string().as_str(), v6.unwrap().port()), ("192.0.2.1:81", 81));
+    assert_eq!((a.max_connections, a.proxy_header, a.preamble.as_deref(), a.probe), (7, 2, Some(&b"AB"[..]), Some(0)));
+    let probe = &vcl.program.probes[0];
+    assert_eq!((probe.threshold, probe.window, vcl.program.default_backend), (Some(4), Some(5), Some(0)));
+}
+
+#[test]
+fn the_backend_called_default_is_the_default() {
+    let vcl = try_compile("vcl 4.1; backend a none; backend default none; sub vcl_recv { set req.backend_hint = a; }");
+    assert_eq!(vcl.unwrap().program.default_backend, Some(1));
+}
+
+#[test]
+fn tests_are_fused_to_branches() {
+    let vcl = check("sub vcl_recv { if (req.http.a == \"x\" && req.url ~ \"y\") { return (pass); } }");
+    let entry = vcl.program.subs[vcl.program.methods[0] as usize].entry as usize;
+    let ops = &vcl.program.code[entry..entry + 6];
+    assert!(matches!(
+        ops,
+        [
+            Op::Step { .. },
+            Op::TestFieldStr { .. },
+            Op::JumpUnless { .. },
+            Op::TestVarRegex { .. },
+            Op::JumpUnless { .. },
+            Op::Step { .. }
+        ]
+    ));
+    assert!(crate::listing::listing(&vcl.program).contains("test   req.http.a == \"x\""));
+}
+
+#[test]
+fn includes_nest_and_are_relative_to_their_file() {
+    let files = Few(&[
+        ("/etc/v/a.vcl", "include \"./sub/b.vcl\"; sub a { call bb; }"),
+        ("/etc/v/sub/b.vcl", "sub bb { set req.http.b = \"1\"; }"),
+        ("/etc/v/g1.vcl", "sub g1 { }"),
+        ("/etc/v/g2.vcl", "sub g2 { }"),
+    ]);
+    let text = "vcl 4.1; backend b none; include \"a.vcl\"; include +glob \"/etc/v/g*.vcl\"; \
+                sub vcl_recv { call a; call g1; call g2; }";
+    let recorder = Recorder::new(&files);
+    let first = compile("<vcl.inline>", text.as_bytes(), &recorder, &Options::default()).unwrap();
+    assert_eq!(first.program.sources.len(), 6);
+    let bundle = SourceBundle::from_bytes(&recorder.into_bundle().to_bytes()).unwrap();
+    let again = compile("<vcl.inline>", text.as_bytes(), &bundle, &Options::default()).unwrap();
+    assert_eq!(again.program.code, first.program.code);
+}
+
+#[test]
+fn a_file_that_includes_itself_is_refused() {
+    let files = Few(&[("/a.vcl", "include \"/b.vcl\";"), ("/b.vcl", "include \"/a.vcl\";")]);
+    let text = b"vcl 4.1; backend b none; include \"/a.vcl\";";
+    let why = compile("<vcl.inline>", text, &files, &Options::default()).unwrap_err().text;
+    assert!(why.starts_with("Recursive use of file \"/a.vcl\""), "{why}");
+}
+
+#[test]
+fn unused_names_are_warnings_when_asked() {
+    let options = Options { err_unref: false, ..Options::default() };
+    let text = b"vcl 4.1; backend b none; sub foo { }";
+    let compiled = compile("<vcl.inline>", text, &Few(&[]), &options).unwrap();
+    assert!(compiled.warnings.starts_with("Unused sub foo, defined:\n"), "{}", compiled.warnings);
+    assert!(compiled.warnings.ends_with("(That was just a warning)\n"));
+}
+
+#[test]
+fn versions_have_their_own_words() {
+    assert!(
+        try_compile("vcl 4.0; backend b none; sub vcl_recv { set req.proto = \"x\"; set req.esi = false; }").is_ok()
+    );
+    assert!(
+        try_compile("vcl 4.1; backend b none; sub vcl_recv { if (local.socket) { } set req.http.\"a.b\" = \"1\"; }")
+            .is_ok()
+    );
+}
+
+#[test]
+fn our_builtin_vcl_has_all_the_subs() {
+    let names: Vec<String> = check("").program.subs.iter().map(|s| s.name.clone()).collect();
+    for name in [
+        "vcl_builtin_recv",
+        "vcl_req_host",
+        "vcl_req_method",
+        "vcl_req_authorization",
+        "vcl_req_cookie",
+        "vcl_beresp_stale",
+        "vcl_beresp_cookie",
+        "vcl_beresp_control",
+        "vcl_beresp_vary",
+        "vcl_beresp_hitmiss",
+        "vcl_builtin_synth",
+        "vcl_builtin_backend_error",
+        "vcl_fini",
+    ] {
+        assert!(names.iter().any(|n| n == name), "{name}");
+    }
+}

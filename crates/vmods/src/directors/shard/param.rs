@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Parameters of a choice, in layers: what a call says, what this task has set, what the VCL has set, defaults.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use vrt::{Blob, Failure};
+
+use super::failed;
+use crate::args::Args;
+
+/// `by`, with the key where it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Hash,
+    Url,
+    Key(u32),
+    Blob(u32),
+}
+
+impl By {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            By::Hash => "HASH",
+            By::Url => "URL",
+            By::Key(_) => "KEY",
+            By::Blob(_) => "BLOB",
+        }
+    }
+}
+
+/// `healthy`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Healthy {
+    Chosen,
+    Ignore,
+    All,
+}
+
+impl Healthy {
+    fn of(word: &str) -> Healthy {
+        match word {
+            "IGNORE" => Healthy::Ignore,
+            "ALL" => Healthy::All,
+            _ => Healthy::Chosen,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Healthy::Chosen => "CHOSEN",
+            Healthy::Ignore => "IGNORE",
+            Healthy::All => "ALL",
+        }
+    }
+}
+
+/// One layer: what is `None` shows the layer below.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Layer {
+    pub(super) by: Option<By>,
+    pub(super) alt: Option<i64>,
+    pub(super) warmup: Option<f64>,
+    pub(super) rampup: Option<bool>,
+    pub(super) healthy: Option<Healthy>,
+}
+
+impl Layer {
+    /// This layer over another.
+    pub(super) fn over(self, below: Layer) -> Layer {
+        Layer {
+            by: self.by.or(below.by),
+            alt: self.alt.or(below.alt),
+            warmup: self.warmup.or(below.warmup),
+            rampup: self.rampup.or(below.rampup),
+            healthy: self.healthy.or(below.healthy),
+        }
+    }
+
+    /// Reads `(by, key, key_blob, alt, warmup, rampup, healthy)`. The second value is an error to log.
+    ///
+    /// # Errors
+    /// Arguments that don't go together.
+    pub(super) fn read(args: Args<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), Failure> {
+        let mut note = None;
+        let word = if args.given(0) { args.word(0) } else { "HASH" };
+        let by = match word {
+            "KEY" if !args.given(1) => return failed(name, &format!("{func} missing key argument with by=KEY")),
+            "KEY" => match u32::try_from(args.int(1)) {
+                Ok(key) => By::Key(key),
+                Err(_) => {
+                    let text = format!("{func} invalid key argument {} with by=KEY", args.int(1));
+                    return failed(name, &text);
+                }
+            },
+            "BLOB" if !args.given(2) => {
+                return failed(name, &format!("{func} missing key_blob argument with by=BLOB"));
+            }
+            "BLOB" => match args.blob(2).filter(|blob| !blob.as_bytes().is_empty()) {
+                Some(blob) => By::Blob(blob_key(blob)),
+                None => {
+                    note = Some(format!("{func} by=BLOB but no or empty key_blob - using key 0"));
+                    By::Blob(0)
+                }
+            },
+            _ if args.given(1) || args.given(2) => {
+                return failed(name, &format!("{func} key and key_blob arguments are invalid with by={word}"));
+            }
+            "URL" => By::Url,
+            _ => By::Hash,
+        };
+        if args.given(3) && args.int(3) < 0 {
+            return failed(name, &format!("{func} invalid alt argument {}", args.int(3)));
+        }
+        if args.given(4) && args.real(4) != -1.0 && !(0.0..=1.0).contains(&args.real(4)) {
+            return failed(name, &format!("{func} invalid warmup argument {:.6}", args.real(4)));
+        }
+        let layer = Layer {
+            by: args.given(0).then_some(by),
+            alt: args.given(3).then(|| args.int(3)),
+            warmup: args.given(4).then(|| args.real(4)),
+            rampup: args.given(5).then(|| args.bool(5)),
+            healthy: args.given(6).then(|| Healthy::of(args.word(6))),
+        };
+        Ok((layer, note))
+    }
+}
+
+/// The first four bytes; a shorter one counts as if zeros stood before it.
+fn blob_key(blob: &Blob) -> u32 {
+    blob.as_bytes().iter().take(4).fold(0, |key, &b| key << 8 | u32::from(b))
+}
+
+/// A shard_param object.
+#[derive(Debug)]
+pub(super) struct Param {
+    pub(super) name: String,
+    /// For all of the VCL.
+    pub(super) vcl: Mutex<Layer>,
+    /// For single tasks, by vxid.
+    pub(super) tasks: Tasks<Layer>,
+}
+
+impl Param {
+    pub(super) fn new(name: &str) -> Param {
+        Param { name: name.to_owned(), vcl: Mutex::default(), tasks: Tasks::default() }
+    }
+
+    /// What it means to this task.
+    pub(super) fn layer(&self, task: u64) -> Layer {
+        let vcl = *self.vcl.lock();
+        self.tasks.get(task).map_or(vcl, |own| own.over(vcl))
+    }
+}
+
+/// Values that tasks have set for themselves; each goes when its [`Forget`] is dropped with the task.
+#[derive(Debug)]
+pub(super) struct Tasks<T>(Arc<Mutex<HashMap<u64, T>>>);
+
+impl<T> Default for Tasks<T> {
+    fn default() -> Self {
+        Tasks(Arc::default())
+    }
+}
+
+impl<T: Clone> Tasks<T> {
+    pub(super) fn get(&self, task: u64) -> Option<T> {
+        self.0.lock().get(&task).cloned()
+    }
+
+    /// Sets the task's value. The first time the answer is what must be kept as long as the task lives.
+    #[must_use]
+    pub(super) fn set(&self, task: u64, value: T) -> Option<Forget<T>> {
+        let first = self.0.lock().insert(task, value).is_none();
+        first.then(|| Forget { from: Arc::downgrade(&self.0), task })
+    }
+}
+
+/// Removes a task's value when dropped.
+pub(super) struct Forget<T> {
+    from: Weak<Mutex<HashMap<u64, T>>>,
+    task: u64,
+}
+
+impl<T> Drop for Forget<T> {
+    fn drop(&mut self) {
+        if let Some(tasks) = self.from.upgrade() {
+            tasks.lock().remove(&self.task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vrt::Value;
+
+    fn read(set: &[(usize, Value)]) -> Result<Layer, String> {
+        let args: Vec<Value> = (0..7)
+            .map(|at| set.iter().find(|(place, _)| *place == at).map_or(Value::Absent, |(_, value)| value.clone()))
+            .collect();
+        Layer::read(Args(&args), "s", "f()").map(|found| found.0).map_err(|failure| failure.0.into_owned())
+    }
+
+    #[test]
+    fn arguments_must_go_together() {
+        let key = (1, Value::Int(7));
+        assert_eq!(read(&[]), Ok(Layer::default()));
+        assert_eq!(read(&[(0, Value::Enum("KEY")), key.clone()]).map(|layer| layer.by), Ok(Some(By::Key(7))));
+        let text = |what: &str| Err(format!("vmod_directors: shard s: f() {what}"));
+        assert_eq!(read(&[(0, Value::Enum("KEY"))]), text("missing key argument with by=KEY"));
+        assert_eq!(read(&[key]), text("key and key_blob arguments are invalid with by=HASH"));
+        assert_eq!(read(&[(0, Value::Enum("KEY")), (1, Value::Int(-1))]), text("invalid key argument -1 with by=KEY"));
+        assert_eq!(read(&[(3, Value::Int(-1))]), text("invalid alt argument -1"));
+        assert_eq!(read(&[(4, Value::Real(1.5))]), text("invalid warmup argument 1.500000"));
+        let blob = |bytes: &[u8]| read(&[(0, Value::Enum("BLOB")), (2, Value::Blob(Some(Blob::new(bytes))))]);
+        assert_eq!(blob(&[1, 2]).map(|layer| layer.by), Ok(Some(By::Blob(0x102))));
+        assert_eq!(blob(&[1, 2, 3, 4, 5]).map(|layer| layer.by), Ok(Some(By::Blob(0x1020304))));
+    }
+
+    #[test]
+    fn a_tasks_values_go_with_it() {
+        let param = Param::new("p");
+        param.vcl.lock().alt = Some(1);
+        let forget = param.tasks.set(7, Layer { by: Some(By::Url), ..Layer::default() });
+        assert_eq!(param.layer(7), Layer { by: Some(By::Url), alt: Some(1), ..Layer::default() });
+        assert_eq!(param.layer(8).by, None);
+        drop(forget);
+        assert_eq!(param.layer(7).by, None);
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The modules as VCL calls them. Expected texts were given by varnishd 7.1.1 to the same VCL.
+
+mod world;
+
+use vrt::Method;
+use world::World;
+
+const IMPORTS: &str = "vcl 4.1; import std; import blob; import vtc; import cookie; import directors; import proxy; \
+                       import purge; import unix; backend b1 { .host = \"127.0.0.1\"; } backend b2 { .host = \"127.0.0.1\"; } ";
+
+/// What `expr` is as text in vcl_recv.
+fn text(expr: &str) -> String {
+    after("", expr)
+}
+
+/// What `expr` is after some statements.
+fn after(before: &str, expr: &str) -> String {
+    let mut world =
+        World::new(&format!("{IMPORTS} sub vcl_recv {{ {before} set req.http.out = {expr}; return (hash); }}"));
+    match world.run(Method::Recv).as_str() {
+        "Hash" => String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// What vcl_recv with this body ends with, and its log.
+fn recv(body: &str) -> (String, Vec<String>) {
+    let mut world = World::new(&format!("{IMPORTS} sub vcl_recv {{ {body} return (hash); }}"));
+    let action = world.run(Method::Recv);
+    (action, world.log_texts())
+}
+
+#[test]
+fn every_signature_is_implemented() {
+    for vmod in crate::ALL {
+        let module = tables::vmods::find(vmod.name).expect("in the tables");
+        same(vmod.name, vmod.functions.iter().map(|f| f.0), module.functions.iter().map(|f| f.name));
+        same(vmod.name, vmod.classes.iter().map(|c| c.name), module.objects.iter().map(|o| o.name));
+        for class in vmod.classes {
+            let object = module.object(class.name).expect("checked above");
+            same(class.name, class.methods.iter().map(|m| m.0), object.methods.iter().map(|m| m.name));
+        }
+    }
+    same("modules", crate::ALL.iter().map(|m| m.name), tables::vmods::MODULES.iter().map(|m| m.name));
+}
+
+fn same(what: &str, have: impl Iterator<Item = &'static str>, want: impl Iterator<Item = &'static str>) {
+    let (mut have, mut want): (Vec<_>, Vec<_>) = (have.collect(), want.collect());
+    have.sort_unstable();
+    want.sort_unstable();
+    assert_eq!(have, want, "{what}");
+}
+
+#[test]
+fn std_conversions() {
+    assert_eq!(text("std.real(\" .5 \", 9.9)"), "0.500");
+    assert_eq!(text("std.integer(\"1 .5\", 7)"), "7");
+    assert_eq!(text("std.real(\"1 .5\", 7.0)"), "1.500");
+    assert_eq!(text("std.bytes(\"1.5 kb\", 0B)"), "1536");
+    assert_eq!(text("std.duration(\"1 . 5s\", 9s)"), "9.000");
+    assert_eq!(text("std.integer(duration=1.9s)"), "1");
+    assert_eq!(text("std.integer(\"x\")"), "Failed(std.integer: conversion failed: Invalid number)");
+    assert_eq!(text("std.integer(real=1.0, bool=true)"), "Failed(std.integer: too many arguments)");
+    assert_eq!(text("std.time(real=1000000000.7)"), "Sun, 09 Sep 2001 01:46:40 GMT");
+    assert_eq!(text("std.time2integer(now, 0)"), "1000000000");
+}
+
+#[test]
+fn std_texts() {
+    assert_eq!(text("std.querysort(\"/a?b=1&a&c=2&&a=1&b\")"), "/a?a&a=1&b=1&b&c=2");
+    assert_eq!(text("std.toupper(\"a\" + req.http.nope + \"Bc\")"), "ABC");
+    assert_eq!(
+        text("\"<\" + std.strstr(\"abc\", \"\") + std.strstr(\"abc\", \"x\") + std.strstr(\"abc\", \"bc\") + \">\""),
+        "<abcbc>"
+    );
+    assert_eq!(text("std.strftime(std.time(integer=0), \"%F|%j|%-5d|\")"), "1970-01-01|001|    1|");
+    let matches =
+        "std.fnmatch(\"[a\", \"[a\") + std.fnmatch(\"a[/]b\", \"a/b\") + std.fnmatch(\"*\", \"a/b\", pathname=false)";
+    assert_eq!(text(matches), "truefalsetrue");
+    assert_eq!(text("std.fnmatch(req.http.nope, \"x\")"), "Failed(std.fnmatch(): pattern is NULL)");
+    assert_eq!(text("std.syntax(4.1) + std.syntax(4.0) + std.syntax(4.2)"), "truetruefalse");
+    assert_eq!(
+        text("std.getenv(\"NO_SUCH_VARIABLE\") + std.getenv(\"PATH\")"),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    assert_eq!(text("std.round(-2.5)"), "-3.000");
+    let number: f64 = text("std.random(3, 4)").parse().expect("a number");
+    assert!((3.0..=4.0).contains(&number));
+}
+
+#[test]
+fn std_addresses() {
+    assert_eq!(text("std.ip(\"1.2.3.4:99\", \"0.0.0.0\") + std.port(std.ip(\"[::1]:99\", \"0.0.0.0\"))"), "1.2.3.499");
+    assert_eq!(text("std.ip(\"\", \"9.9.9.9\")"), "9.9.9.9");
+    assert_eq!(text("std.ip(\"no.such.name.invalid\", \"9.9.9.9\", resolve=false)"), "9.9.9.9");
+    assert_eq!(text("std.ip(\"localhost\", \"9.9.9.9\")").replace("::1", "127.0.0.1"), "127.0.0.1");
+    assert_eq!(text("std.ip(\"x y z\")"), "Failed(std.ip: conversion failed)");
+    assert_eq!(text("std.ip(\"1.2.3.4\", vtc.no_ip())"), "Failed(std.ip: invalid fallback)");
+}
+
+#[test]
+fn std_logs_and_heads() {
+    let (action, log) = recv("std.log(\"a\" + req.http.nope + 1); std.timestamp(\"T\"); std.timestamp(\"\");");
+    assert_eq!(action, "Hash");
+    assert!(log.contains(&"VCL_Log a1".into()), "{log:?}");
+    assert_eq!(log.iter().filter(|line| line.starts_with("Timestamp T: 1000000000.000000")).count(), 1, "{log:?}");
+    let mut world =
+        World::new(&format!("{IMPORTS} sub vcl_recv {{ std.collect(req.http.a, sep=\";\"); std.rollback(req); }}"));
+    world.ctx.req.append("A", "1").expect("room");
+    world.ctx.req.append("a", "2").expect("room");
+    world.run(Method::Recv);
+    assert_eq!(world.ctx.req.get("a"), Some(&b"1;2"[..]));
+    assert_eq!(world.ctx.purged, ["rollback req"]);
+    assert_eq!(after("if (std.ban(\"x\")) { }", "std.ban_error()"), "No ban conditions found.");
+    assert_eq!(
+        after("if (std.ban(\"obj.status == 200\")) { set req.http.ok = 1; }", "req.http.ok + std.ban_error()"),
+        "1"
+    );
+    assert_eq!(text("std.cache_req_body(9B) + \"\" + std.cache_req_body(10B)"), "falsetrue");
+    assert_eq!(text("std.healthy(b1) + \"\" + std.healthy(vtc.no_backend())"), "truefalse");
+}
+
+#[test]
+fn std_files() {
+    let path = std::env::temp_dir().join(format!("lacquer-std-{}", std::process::id()));
+    std::fs::write(&path, b"text\0rest").expect("writable");
+    let path = path.to_str().expect("plain");
+    assert_eq!(text(&format!("std.fileread(\"{path}\")")), "text");
+    assert_eq!(
+        text(&format!("blob.encode(HEX, blob=std.blobread(\"{path}\"))")),
+        "74657874007265737400".trim_end_matches("00")
+    );
+    assert_eq!(text(&format!("std.file_exists(\"{path}\") + std.file_exists(\"{path}x\")")), "truefalse");
+    assert_eq!(text(&format!("std.fileread(\"{path}x\") + \"-\"")), "-");
+    std::fs::remove_file(path).expect("there");
+}
+
+#[test]
+fn blobs() {
+    assert_eq!(text("blob.transcode(BASE64, HEX, encoded=\"Zg=\")"), "66");
+    assert_eq!(text("blob.transcode(HEX, BASE64CF, encoded=\"fbfffeff\")"), "-~~-~w__");
+    assert_eq!(text("blob.transcode(HEX, HEX, UPPER, encoded=\"abc\")"), "0ABC");
+    assert_eq!(
+        text("blob.encode(BASE64, UPPER, blob.decode(encoded=\"x\"))"),
+        "Failed(vmod blob error: case UPPER is illegal with encoding BASE64)"
+    );
+    let wrong = "Failed(vmod blob error: cannot decode, illegal encoding beginning with \"zz\")";
+    assert_eq!(text("blob.encode(blob=blob.decode(HEX, encoded=\"zz\"))"), wrong);
+    assert_eq!(text("blob.encode(blob=blob.sub(blob.decode(encoded=\"hello\"), 3B, 1B))"), "ell");
+    assert_eq!(
+        text("blob.encode(blob=blob.sub(blob.decode(encoded=\"hello\"), 5B, 1B))"),
+        "Failed(vmod blob error: size 5 from offset 1 requires more bytes than blob length 5 in blob.sub())"
+    );
+    assert_eq!(text("blob.length(blob.decode(HEX, encoded=\"0102\")) + blob.equal(:AA==:, :AA==:)"), "2true");
+    assert_eq!(text("blob.transcode(HEX, IDENTITY, encoded=\"666f6f00626172\")"), "foo");
+    let init = "vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"0a0b\"); } \
+                sub vcl_recv { set req.http.out = o.encode(HEX, UPPER) + o.encode(BASE64) + blob.same(o.get(), o.get()); }";
+    let mut world = World::new(init);
+    world.run(Method::Recv);
+    assert_eq!(world.ctx.req.get("out"), Some(&b"0A0BCgs=true"[..]));
+    let bad = World::try_new("vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"x\"); }");
+    let why = bad.err().expect("no blob");
+    assert!(why.contains("vmod blob error: cannot create blob o, illegal encoding beginning with \"x\""), "{why}");
+}
+
+#[test]
+fn cookies() {
+    let parse = "cookie.parse(\"a=1; b=2; c=3\"); ";
+    assert_eq!(
+        after(&format!("{parse} cookie.delete(\"b\"); cookie.set(\"d\", \"4\");"), "cookie.get_string()"),
+        "a=1; c=3; d=4;"
+    );
+    assert_eq!(after(&format!("{parse} cookie.keep_re(\"^[ab]$\");"), "cookie.get_string()"), "a=1; b=2;");
+    assert_eq!(
+        after(parse, "cookie.get(\"b\") + cookie.get(\"x\") + cookie.isset(\"c\") + cookie.get_re(\"c\")"),
+        "2true3"
+    );
+    assert_eq!(after(&format!("{parse} cookie.clean();"), "cookie.get_string() + \".\""), ".");
+    assert_eq!(text("cookie.format_date(std.time(integer=0), 1d)"), "Fri, 02 Jan 1970 00:00:00 GMT");
+    let (_, log) = recv("cookie.parse(\"a=1; b=2\"); cookie.filter_re(\"a\"); cookie.parse(\"\");");
+    let debug: Vec<_> = log.iter().filter(|line| line.starts_with("Debug")).collect();
+    assert_eq!(
+        debug,
+        [
+            "Debug cookie: parsed 2 cookies.",
+            "Debug Removing matching cookie a (value: 1)",
+            "Debug cookie: nothing to parse"
+        ]
+    );
+}
+
+#[test]
+fn purges() {
+    let vcl = format!(
+        "{IMPORTS} sub vcl_hit {{ set req.http.n = purge.hard() + purge.soft(1s, 2s) + purge.soft(); }} \
+         sub vcl_recv {{ set req.http.n = purge.hard(); }}"
+    );
+    let mut world = World::new(&vcl);
+    world.run(Method::Hit);
+    assert_eq!(world.ctx.req.get("n"), Some(&b"6"[..]));
+    assert_eq!(world.ctx.purged, ["purge 0 Some(0.0) Some(0.0)", "purge 1 Some(2.0) None", "purge 0 None None"]);
+    assert_eq!(world.run(Method::Recv), "Failed(purge can only happen in vcl_hit{} or vcl_miss{})");
+}
+
+#[test]
+fn peers() {
+    let mut world = World::new(&format!(
+        "{IMPORTS} sub vcl_recv {{ set req.http.out = unix.uid() + \" \" + unix.gid() + \" \" + unix.user() + \" \" + unix.group(); }}"
+    ));
+    world.run(Method::Recv);
+    assert_eq!(world.ctx.req.get("out"), Some(&b"-1 -1"[..]));
+    assert!(world.log_texts().contains(&"VCL_Error vmod unix error: not listening on a Unix domain socket".into()));
+    world.ctx.ids = Ok((0, 0));
+    world.run(Method::Recv);
+    assert_eq!(world.ctx.req.get("out"), Some(&b"0 0 root root"[..]));
+}
+
+#[test]
+fn test_helpers() {
+    assert_eq!(text("vtc.typesize(\"ip\") + \"\" + vtc.no_backend() + vtc.no_stevedore()"), "16");
+    assert_eq!(after("vtc.workspace_alloc(client, -24);", "vtc.workspace_free(client)"), "24");
+    assert_eq!(after("vtc.workspace_overflow(client);", "vtc.workspace_overflowed(client)"), "true");
+    assert_eq!(after("vtc.sleep(1ms);", "\"x\""), "x");
+    let (action, _) = recv("vtc.vsl(7, \"Nope\", c, \"x\");");
+    assert_eq!(action, "Failed(No such tag: Nope)");
+    let (action, _) = recv("vtc.barrier_sync(\"/nowhere/at/all\");");
+    assert!(action.starts_with("Failed(Barrier connection failed: "), "{action}");
+}
+
+const SHARD: &str = "sub vcl_init { new rr = directors.round_robin(); rr.add_backend(b1); rr.add_backend(b2); \
+     new h = directors.hash(); h.add_backend(b1, 1.0); \
+     new p = directors.shard_param(); p.set(by=KEY, key=5, alt=1); \
+     new vd = directors.shard(); vd.associate(p.use()); vd.add_backend(b1); vd.add_backend(b2, ident=\"x\"); \
+     if (!vd.reconfigure(25)) { return (fail(\"no ring\")); } \
+     if (directors.lookup(\"rr\") != rr.backend()) { return (fail(\"lost\")); } }";
+
+#[test]
+fn directors_in_vcl() {
+    let run = |body: &str, method: Method| {
+        let name = if method == Method::Recv { "vcl_recv" } else { "vcl_backend_fetch" };
+        let head = if method == Method::Recv { "req" } else { "bereq" };
+        let mut world = World::new(&format!("{IMPORTS} {SHARD} sub {name} {{ {} }}", body.replace("HEAD", head)));
+        assert_eq!(world.vcl.directors().len(), 5);
+        let action = world.run(method);
+        let head = if method == Method::Recv { &world.ctx.req } else { &world.ctx.bereq };
+        let out = head.get("out").map_or(action, |out| String::from_utf8_lossy(out).into_owned());
+        world.end_task();
+        out
+    };
+    assert_eq!(run("set HEAD.http.out = rr.backend() + \" \" + h.backend(\"x\");", Method::Recv), "rr b1");
+    let keys = "set HEAD.http.out = vd.backend(by=KEY, key=vd.key(\"a\")) + p.get_by() + p.get_key() + p.get_alt();";
+    assert!(["b1KEY51", "b2KEY51"].contains(&run(keys, Method::Recv).as_str()));
+    let both = "set HEAD.http.out = vd.backend(alt=0); set HEAD.http.out += vd.backend();";
+    assert!(["b1b2", "b2b1"].contains(&run(both, Method::Recv).as_str()));
+    let own = "p.set(by=HASH); set HEAD.http.out = p.get_by() + p.get_key() + p.get_alt();";
+    assert_eq!(run(own, Method::BackendFetch), "HASH3031741611".replace("3031741611", &format!("{}1", 0x1212_1212)));
+    assert_eq!(
+        run(own, Method::Recv),
+        "Failed(vmod_directors: shard p: shard_param.set() may only be used in vcl_init and in backend/pipe context)"
+    );
+    assert_eq!(
+        run(
+            "set HEAD.backend = vd.backend(resolve=LAZY, by=URL); set HEAD.http.out = HEAD.backend;",
+            Method::BackendFetch
+        ),
+        "vd"
+    );
+    assert_eq!(
+        run("set HEAD.backend_hint = directors.lookup(\"b1\");", Method::Recv),
+        "Failed(lookup() may only be called from vcl_init / vcl_fini)"
+    );
+    assert_eq!(
+        run("set HEAD.backend_hint = vd.backend(by=KEY);", Method::Recv),
+        "Failed(vmod_directors: shard vd: shard.backend() missing key argument with by=KEY)"
+    );
+}
+
+#[test]
+fn proxy_headers() {
+    let mut world = World::new(&format!(
+        "{IMPORTS} sub vcl_recv {{ set req.http.out = proxy.authority() + proxy.is_ssl() + proxy.ssl_version() + \
+         proxy.client_has_cert_sess() + proxy.ssl_verify_result(); }}"
+    ));
+    let ssl = [&[0x20, 0, 15, 0x01, 0, 0, 0, 7][..], &[0x21, 0, 7], b"TLSv1.3"].concat();
+    world.ctx.tlvs = [&[0x02, 0, 3][..], b"a.b", &ssl].concat();
+    world.run(Method::Recv);
+    assert_eq!(String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or_default()), "a.btrueTLSv1.3false7");
+}
+
+#[test]
+fn unknown_modules_are_named() {
+    let why = |name: &str| World::try_new(&format!("vcl 4.1; import {name}; backend b none;")).err().expect("unknown");
+    assert!(why("xkey").contains("xkey"), "{}", why("xkey"));
+    assert!(why("nothing").contains("nothing"));
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A transaction for tests: VCL is compiled, loaded with the real modules, and run over it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use backend::{Director, HeapServices};
+use base::{Clock, Vxid};
+use message::Head;
+use shm::vsc::CounterSet;
+use shm::vsl::{LogRing, Marker, TxnLog};
+use shm::vsm::{Home, SegmentSet};
+use tables::counters::Main;
+use vcl::program::{BackendDecl, ProbeDecl};
+use vrt::ctx::{StoreProperty, Wait};
+use vrt::vmod::Vmod;
+use vrt::{BackendRef, Blob, Ctx, Env, Failure, HeadId, LoadedVcl, Machine, Method, Outcome, Privates, Value, Var};
+
+pub(super) struct World {
+    pub(super) vcl: Arc<LoadedVcl>,
+    pub(super) ctx: TestCtx,
+    dir: PathBuf,
+}
+
+pub(super) struct TestCtx {
+    pub(super) req: Head,
+    pub(super) bereq: Head,
+    pub(super) resp: Head,
+    pub(super) tlvs: Vec<u8>,
+    pub(super) ids: Result<(u32, u32), String>,
+    pub(super) purged: Vec<String>,
+    log: TxnLog,
+    ring: Arc<LogRing>,
+    clock: Clock,
+    task: Privates,
+    hint: Value,
+}
+
+struct TestEnv {
+    ring: Arc<LogRing>,
+    backends: Arc<backend::Backends>,
+}
+
+impl Env for TestEnv {
+    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
+        self.backends.create(vcl, vrt::backend_spec(decl, probe).expect("it isn't none"))
+    }
+
+    fn vmods(&self) -> &[&'static Vmod] {
+        crate::ALL
+    }
+
+    fn log(&self) -> TxnLog {
+        TxnLog::new(self.ring.clone(), Vxid::NONE, Marker::None)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::manual()
+    }
+}
+
+struct NoSources;
+
+impl vcl::Sources for NoSources {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        Err(format!("Cannot read file '{path}'"))
+    }
+
+    fn glob(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
+        Ok(vec![std::net::Ipv4Addr::LOCALHOST.into()])
+    }
+
+    fn is_socket(&self, _: &str) -> Result<bool, String> {
+        Ok(true)
+    }
+}
+
+fn scratch_dir() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("lacquer-vmods-{}-{n}", std::process::id()));
+    std::fs::create_dir(&dir).expect("a new directory");
+    dir
+}
+
+impl World {
+    pub(super) fn new(vcl: &str) -> World {
+        World::try_new(vcl).unwrap_or_else(|why| panic!("{vcl}\n{why}"))
+    }
+
+    pub(super) fn try_new(text: &str) -> Result<World, String> {
+        let options = vcl::Options { err_unref: false, ..vcl::Options::default() };
+        let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &NoSources, &options);
+        let program = compiled.map_err(|d| d.text)?.program;
+        let dir = scratch_dir();
+        let set = SegmentSet::create(&dir, Home::Worker, 1, None).expect("a segment set");
+        let mut params = tables::Params::default();
+        params.set("vsl_space", "1M").expect("a size");
+        params.set("vsl_mask", "+Debug").expect("a tag");
+        let ring = Arc::new(LogRing::create(&set, &params, CounterSet::<Main>::private()).expect("a ring"));
+        let services = Arc::new(HeapServices::default());
+        let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
+        let env = TestEnv { ring: ring.clone(), backends };
+        let vcl = vrt::load("test", program, &env).map_err(|e| e.0)?;
+        let mut ctx = TestCtx {
+            req: Head::new(),
+            bereq: Head::new(),
+            resp: Head::new(),
+            tlvs: Vec::new(),
+            ids: Err("not listening on a Unix domain socket".into()),
+            purged: Vec::new(),
+            log: TxnLog::new(ring.clone(), Vxid(1001), Marker::Client),
+            ring,
+            clock: Clock::manual(),
+            task: Privates::default(),
+            hint: Value::Backend(None),
+        };
+        ctx.req.start_request(b"GET", b"/foo?a=1", b"HTTP/1.1").expect("room");
+        ctx.bereq.copy_from(&ctx.req);
+        ctx.resp.start_response(b"HTTP/1.1", 200).expect("room");
+        Ok(World { vcl, ctx, dir })
+    }
+
+    /// Runs a subroutine to its end, waiting where it waits.
+    pub(super) fn run(&mut self, method: Method) -> String {
+        let mut machine = Machine::new();
+        machine.start(&self.vcl, method);
+        let ctx = &mut self.ctx;
+        rt::run(async move {
+            loop {
+                match machine.run(ctx) {
+                    Outcome::Done(action) => return format!("{action:?}"),
+                    Outcome::Failed(failure) => return format!("Failed({})", failure.0),
+                    Outcome::Wait(future) => machine.resume(future.await),
+                    Outcome::OutOfBudget => {}
+                }
+            }
+        })
+        .expect("a runtime")
+    }
+
+    /// The records so far, as `Tag data`.
+    pub(super) fn log_texts(&mut self) -> Vec<String> {
+        self.ctx.log.flush();
+        let words = self.ctx.ring.snapshot();
+        let (mut out, mut at) = (Vec::new(), 0);
+        while words[at] == shm::vsl::layout::BATCH {
+            let len = words[at + 1] as usize / 4;
+            for record in shm::vsl::records(&words[at + 2..at + 2 + len]) {
+                out.push(format!("{} {}", record.tag.name(), String::from_utf8_lossy(&record.data)));
+            }
+            at += 2 + len;
+        }
+        out
+    }
+
+    /// Ends the task: what modules keep for it goes.
+    pub(super) fn end_task(&mut self) {
+        self.ctx.task.clear();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Ctx for TestCtx {
+    fn head(&mut self, id: HeadId) -> Option<&Head> {
+        match id {
+            HeadId::Req | HeadId::ReqTop => Some(&self.req),
+            HeadId::Bereq => Some(&self.bereq),
+            HeadId::Resp => Some(&self.resp),
+            HeadId::Beresp | HeadId::Obj => None,
+        }
+    }
+
+    fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
+        match id {
+            HeadId::Req => Some((&mut self.req, &mut self.log)),
+            HeadId::Bereq => Some((&mut self.bereq, &mut self.log)),
+            HeadId::Resp => Some((&mut self.resp, &mut self.log)),
+            HeadId::ReqTop | HeadId::Beresp | HeadId::Obj => None,
+        }
+    }
+
+    fn get(&mut self, var: Var) -> Value {
+        match var {
+            Var::ClientIp | Var::ServerIp => Value::Ip("192.0.2.1:1234".parse().ok()),
+            Var::ReqBackendHint | Var::BereqBackend => self.hint.clone(),
+            Var::ReqRestarts => Value::Int(0),
+            Var::BereqHash => Value::Blob(Some(Blob::new([0x12; 32]))),
+            _ => Value::NULL,
+        }
+    }
+
+    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+        if matches!(var, Var::ReqBackendHint | Var::BereqBackend) {
+            self.hint = value;
+        }
+        Ok(())
+    }
+
+    fn unset(&mut self, _: Var) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn body(&mut self, _: &[u8], _: bool) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.log
+    }
+
+    fn hash_data(&mut self, _: Option<&[u8]>) {}
+
+    fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        if spec == b"obj.status == 200" { Ok(()) } else { Err("No ban conditions found.".into()) }
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn task(&mut self) -> &mut Privates {
+        &mut self.task
+    }
+
+    fn top(&mut self) -> Option<&mut Privates> {
+        None
+    }
+
+    fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
+        self.purged.push(format!("rollback {}", id.name()));
+        Ok(())
+    }
+
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        self.ids.clone()
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        Some(self.tlvs.to_vec())
+    }
+
+    fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
+        Ok(Box::pin(async move { limit >= 10 }))
+    }
+
+    fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
+        self.purged.push(format!("purge {ttl} {grace:?} {keep:?}"));
+        Ok(2)
+    }
+
+    fn store(&mut self, _: &[u8], _: StoreProperty) -> Value {
+        Value::Bytes(0)
+    }
+
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        Some(director.clone())
+    }
+
+    fn has_store(&mut self, _: &[u8]) -> bool {
+        false
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_unix(3).
+
+use tables::Tag;
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Failure, Method, Text, Value};
+
+use crate::args::{fail, give, wait};
+
+/// vmod_unix(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "unix",
+    classes: &[],
+    functions: &[
+        ("user", |call, _| name(call, |(uid, _)| uid, "/etc/passwd")),
+        ("group", |call, _| name(call, |(_, gid)| gid, "/etc/group")),
+        ("uid", |call, _| number(call, |(uid, _)| uid)),
+        ("gid", |call, _| number(call, |(_, gid)| gid)),
+    ],
+};
+
+/// The peer's user and group; an error is logged and gives `None`.
+fn peer(call: &mut Call<'_>) -> Result<Option<(u32, u32)>, Failure> {
+    if matches!(call.method, Method::Init | Method::Fini) {
+        return fail("vmod unix failure: may not be called in vcl_init or vcl_fini");
+    }
+    match call.ctx.peer_ids() {
+        Ok(ids) => Ok(Some(ids)),
+        Err(why) => {
+            call.ctx.log().putf(Tag::VclError, format_args!("vmod unix error: {why}"));
+            Ok(None)
+        }
+    }
+}
+
+fn number(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32) -> CallResult {
+    let found = peer(call)?;
+    give(Value::Int(found.map_or(-1, |ids| pick(ids).into())))
+}
+
+fn name(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32, table: &'static str) -> CallResult {
+    let Some(ids) = peer(call)? else { return give(Value::NULL) };
+    let id = pick(ids);
+    wait(async move {
+        let text = rt::blocking(move || std::fs::read_to_string(table)).await.unwrap_or_default();
+        Ok(Value::String(look_up(&text, id).map(Text::from)))
+    })
+}
+
+/// The name with that number in a table of lines `name:password:number:...`.
+fn look_up(table: &str, id: u32) -> Option<&str> {
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_by_number() {
+        let table = "root:x:0:0:root:/root:/bin/sh\n# x\nvcache:x:104:106::/nonexistent:/usr/sbin/nologin\n";
+        assert_eq!(super::look_up(table, 104), Some("vcache"));
+        assert_eq!(super::look_up(table, 0), Some("root"));
+        assert_eq!(super::look_up(table, 106), None);
+    }
+}

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One op at a time.
+
+use std::sync::Arc;
+
+use tables::Tag;
+use tables::vclvars::{HeadId, Return, Var};
+use vcl::program::Op;
+
+use crate::arith::{bytes, cased, compare, int, math, negated, real};
+use crate::convert;
+use crate::ctx::{Ctx, Failure, StoreProperty};
+use crate::fields;
+use crate::loaded::{Code, LoadedVcl};
+use crate::machine::{Action, Machine, Next};
+use crate::regex::Regex;
+use crate::value::{Blob, Text, Value};
+use crate::vmod::{Call, Given};
+
+impl Machine {
+    pub(crate) fn step(&mut self, op: Op, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+        let program = &vcl.program;
+        let name = |field: u16| &*program.headers[field as usize];
+        let text = |str: u32| &*program.strings[str as usize];
+        match op {
+            Op::Step { count } => {
+                if self.traces {
+                    self.trace(vcl, count, ctx);
+                }
+            }
+            Op::Jump { to } => return Ok(Next::Goto(to)),
+            Op::JumpIf { to } => return Ok(if self.flag { Next::Goto(to) } else { Next::Op }),
+            Op::JumpUnless { to } => return Ok(if self.flag { Next::Op } else { Next::Goto(to) }),
+            Op::CallSub { sub } => return Ok(Next::Call(program.subs[sub as usize].entry)),
+            Op::Leave => return Ok(Next::Leave),
+            Op::Return { action } => return plain_action(action).map(Next::End),
+            Op::ReturnStatus { action, with_reason } => return self.return_status(action, with_reason),
+            Op::ReturnPass => {
+                let seconds = real(self.pop());
+                return Ok(Next::End(Action::PassFor(seconds)));
+            }
+            Op::ReturnFail => {
+                let reason = convert::to_text(&self.pop())?.unwrap_or(Text::EMPTY);
+                return Err(Failure::from(reason.lossy().into_owned()));
+            }
+            Op::ReturnVcl { label } => return Ok(Next::End(Action::Vcl(program.labels[label as usize].clone()))),
+
+            Op::PushFlag => self.push(Value::Bool(self.flag)),
+            Op::PushBool { value } => self.push(Value::Bool(value)),
+            Op::PushInt { index } => self.push(Value::Int(program.ints[index as usize])),
+            Op::PushBytes { index } => self.push(Value::Bytes(program.ints[index as usize])),
+            Op::PushReal { index } => self.push(Value::Real(program.reals[index as usize])),
+            Op::PushDuration { index } => self.push(Value::Duration(program.reals[index as usize])),
+            Op::PushTime { index } => self.push(Value::Time(program.reals[index as usize])),
+            Op::PushStr { str } => self.push(Value::String(Some(Text::copy(text(str))))),
+            Op::PushUnset => self.push(Value::NULL),
+            Op::PushAbsent => self.push(Value::Absent),
+            Op::PushEnum { word } => self.push(Value::Enum(program.words[word as usize])),
+            Op::PushBlob { index } => self.push(Value::Blob(Some(Blob::new(&*program.blobs[index as usize])))),
+            Op::PushRegex { index } => self.push(Value::Regex(vcl.regexes[index as usize].clone())),
+            Op::PushBackend { index } => self.push(Value::Backend(vcl.backends[index as usize].clone())),
+            Op::PushDefaultBackend => self.push(Value::Backend(vcl.default_backend().cloned())),
+            Op::PushProbe { index } => self.push(Value::Probe(Some(index))),
+            Op::PushDefaultProbe => self.push(Value::Probe(program.default_probe)),
+            Op::PushAcl { index } => self.push(Value::Acl(vcl.acls[index as usize].clone())),
+            Op::PushSub { sub } => self.push(Value::Sub(sub)),
+            Op::PushIp { str } => self.push(Value::Ip(vcl.addresses[str as usize])),
+            Op::PushStore { index } => self.push(Value::Stevedore(Some(vcl.stores[index as usize].clone()))),
+            Op::PushHeader { head, field } => self.push(Value::Header(head, Text::copy(name(field)))),
+            Op::PushField { head, field } => {
+                let value = ctx.head(head).and_then(|h| h.get(name(field))).map(Text::copy);
+                self.push(Value::String(value));
+            }
+            Op::PushVar { var } => {
+                let value = self.variable(var, ctx);
+                self.push(value);
+            }
+            Op::Drop => drop(self.pop()),
+
+            Op::TextOpen => self.open_text(),
+            Op::TextStr { str } => self.text.extend_from_slice(text(str)),
+            Op::TextField { head, field } => {
+                if let Some(value) = ctx.head(head).and_then(|h| h.get(name(field))) {
+                    self.text.extend_from_slice(value);
+                }
+                self.check_text()?;
+            }
+            Op::TextVar { var } => self.text_var(var, ctx)?,
+            Op::TextPop => {
+                let value = self.pop();
+                convert::append(&mut self.text, &value)?;
+                self.check_text()?;
+            }
+            Op::TextMark => {
+                let from = self.marks.last().copied().unwrap_or(0);
+                self.first_piece = Some(self.text.len() as u32 - from);
+            }
+            Op::TextClose => {
+                let text = self.take_text();
+                self.push(Value::String(Some(text)));
+            }
+            Op::ToString { .. } => {
+                let value = self.pop();
+                self.push(Value::String(convert::to_text(&value)?));
+            }
+
+            Op::Test => {
+                let value = self.pop();
+                self.flag = convert::truth(&value).unwrap_or(false);
+            }
+            Op::TestField { head, field } => self.flag = ctx.head(head).is_some_and(|h| h.has(name(field))),
+            Op::TestFieldStr { head, field, str } => {
+                self.flag = ctx.head(head).and_then(|h| h.get(name(field))) == Some(text(str));
+            }
+            Op::TestFieldRegex { head, field, index } => {
+                let value = ctx.head(head).and_then(|h| h.get(name(field))).unwrap_or_default();
+                self.flag = is_match(&vcl.regexes[index as usize], value)?;
+            }
+            Op::TestVarStr { var, str } => {
+                self.flag = with_text(var, self, ctx, |value| value == Some(text(str)));
+            }
+            Op::TestVarRegex { var, index } => {
+                let regex = &vcl.regexes[index as usize];
+                self.flag = with_text(var, self, ctx, |value| is_match(regex, value.unwrap_or_default()))?;
+            }
+            Op::Known { subject, test } => self.flag = self.answer(subject, test, vcl, ctx)?,
+            Op::Guards { at } => return self.guards(at, vcl, ctx),
+            Op::Compare { how } => {
+                let b = self.pop();
+                let a = self.pop();
+                self.flag = compare(how, &a, &b)?;
+            }
+            Op::TestRegex { index } => {
+                let value = self.pop();
+                self.flag = is_match(&vcl.regexes[index as usize], bytes(&value))?;
+            }
+            Op::TestRegexValue => {
+                let regex = self.pop();
+                let value = self.pop();
+                let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
+                self.flag = is_match(&regex, bytes(&value))?;
+            }
+            Op::TestAcl => self.test_acl(ctx)?,
+            Op::Not => self.flag = !self.flag,
+            Op::Math { how, result } => {
+                let b = self.pop();
+                let a = self.pop();
+                self.push(math(how, result, &a, &b)?);
+            }
+            Op::Negate => {
+                let value = negated(self.pop())?;
+                self.push(value);
+            }
+            Op::Regsub { all } => self.regsub(all)?,
+            Op::Case { upper } => {
+                let value = cased(self.pop(), upper);
+                self.push(value);
+            }
+            Op::Resolve => {
+                let Value::Backend(director) = self.pop() else { return Err(Failure::new("no BACKEND to resolve")) };
+                let chosen = director.and_then(|d| ctx.resolve(&d));
+                self.push(Value::Backend(chosen));
+            }
+            Op::StoreProperty { which } => {
+                let value = store_property(self.pop(), which, ctx);
+                self.push(value);
+            }
+
+            Op::SetVar { var } => {
+                self.forget_var(var, vcl);
+                let value = self.pop();
+                match fields::head_part(var) {
+                    Some((head, _)) => fields::set_status(ctx, var, head, int(&value))?,
+                    None => ctx.set(var, value)?,
+                }
+            }
+            Op::SetVarText { var } => {
+                self.forget_var(var, vcl);
+                let from = self.close_text();
+                let text = &self.text[from..];
+                match fields::head_part(var) {
+                    Some((head, part)) => fields::set_text(ctx, var, head, part, text)?,
+                    None => ctx.set(var, Value::String(Some(Text::copy(text))))?,
+                }
+                self.text.truncate(from);
+            }
+            Op::SetFieldText { head, field } => {
+                self.forget_field(head, field, vcl);
+                let from = self.close_text();
+                fields::set_field(ctx, head, name(field), &self.text[from..])?;
+                self.text.truncate(from);
+            }
+            Op::UnsetField { head, field } => {
+                self.forget_field(head, field, vcl);
+                fields::unset_field(ctx, head, name(field))?;
+            }
+            Op::UnsetVar { var } => {
+                self.forget_all();
+                ctx.unset(var)?;
+            }
+            Op::SetBody { append } => match self.pop() {
+                Value::Blob(blob) => ctx.body(blob.as_ref().map_or(b"", |b| b.as_bytes()), append)?,
+                _ => return Err(Failure::new("no BLOB for the body")),
+            },
+            Op::SetBodyText { append } => {
+                let from = self.close_text();
+                ctx.body(&self.text[from..], append)?;
+                self.text.truncate(from);
+            }
+            Op::AddBodyValue => {
+                let text = convert::to_text(&self.pop())?;
+                ctx.body(text.as_ref().map_or(b"(null)", |text| text.as_bytes()), true)?;
+            }
+            Op::HashText => {
+                let from = self.close_text();
+                ctx.hash_data(Some(&self.text[from..]));
+                self.text.truncate(from);
+            }
+            Op::HashField { head, field } => {
+                self.open_text();
+                let value = ctx.head(head).and_then(|h| h.get(name(field)));
+                let is_set = value.is_some();
+                self.text.extend_from_slice(value.unwrap_or_default());
+                let from = self.close_text();
+                ctx.hash_data(is_set.then_some(&self.text[from..]));
+                self.text.truncate(from);
+            }
+            Op::HashEnd => ctx.hash_data(None),
+            Op::BanText => self.ban(ctx),
+
+            Op::Call { site } => {
+                self.forget_all();
+                return self.call(site, vcl, ctx);
+            }
+            Op::New { site } => {
+                self.forget_all();
+                self.construct(site, vcl, ctx)?;
+            }
+        }
+        Ok(Next::Op)
+    }
+
+    fn return_status(&mut self, action: Return, with_reason: bool) -> Result<Next, Failure> {
+        let reason = if with_reason { convert::to_text(&self.pop())? } else { None };
+        let word = if action == Return::Error { "return(error())" } else { "return(synth())" };
+        let status = fields::check_status(&format!("{word} status code"), int(&self.pop()))?;
+        let reason = reason.map(|r| r.to_vec());
+        Ok(Next::End(match action {
+            Return::Error => Action::Error { status, reason },
+            _ => Action::Synth { status, reason },
+        }))
+    }
+
+    fn variable(&mut self, var: Var, ctx: &mut dyn Ctx) -> Value {
+        match var {
+            Var::Now => Value::Time(self.now),
+            Var::Req => Value::Http(HeadId::Req),
+            Var::Bereq => Value::Http(HeadId::Bereq),
+            Var::Beresp => Value::Http(HeadId::Beresp),
+            Var::Resp => Value::Http(HeadId::Resp),
+            _ => match fields::head_part(var) {
+                Some((head, part)) => fields::get(ctx, head, part),
+                None => ctx.get(var),
+            },
+        }
+    }
+
+    fn text_var(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+        if let Some((id, part)) = fields::head_part(var)
+            && let Some(text) = ctx.head(id).and_then(|head| fields::part_text(head, part))
+        {
+            self.text.extend_from_slice(text);
+        } else {
+            let value = self.variable(var, ctx);
+            convert::append(&mut self.text, &value)?;
+        }
+        self.check_text()
+    }
+
+    fn test_acl(&mut self, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+        let acl = self.pop();
+        let ip = self.pop();
+        let Value::Acl(acl) = acl else { return Err(Failure::new("no ACL to match with")) };
+        let Value::Ip(Some(addr)) = ip else {
+            return Err(format!("ACL {}: no protocol family", acl.name()).into());
+        };
+        let verdict = acl.matches(addr.ip().to_canonical());
+        self.flag = verdict.allowed;
+        if let Some(log) = verdict.log {
+            ctx.log().put(Tag::VclAcl, log.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn regsub(&mut self, all: bool) -> Result<(), Failure> {
+        let with = self.pop();
+        let regex = self.pop();
+        let subject = self.pop();
+        let Value::Regex(regex) = regex else { return Err(Failure::new("no REGEX to match with")) };
+        self.open_text();
+        let done = regex.sub(bytes(&subject), bytes(&with), all, &mut self.text);
+        let result = self.take_text();
+        let replaced = done.map_err(|e| Failure::from(format!("regsub: Regexp matching returned {}", e.code())))?;
+        match subject {
+            _ if replaced => self.push(Value::String(Some(result))),
+            Value::String(None) => self.push(Value::String(Some(Text::EMPTY))),
+            same => self.push(same),
+        }
+        Ok(())
+    }
+
+    fn ban(&mut self, ctx: &mut dyn Ctx) {
+        let from = self.close_text();
+        if let Err(why) = ctx.ban(&self.text[from..]) {
+            ctx.log().putf(Tag::VclError, format_args!("ban(): {why}"));
+        }
+        self.text.truncate(from);
+    }
+
+    fn call(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+        let site = &vcl.sites[number as usize];
+        let base = self.stack.len() - site.args;
+        let mut call = Call {
+            ctx,
+            method: self.method.expect("a subroutine runs"),
+            vcl,
+            now: self.now,
+            site: &site.private,
+            module: &vcl.modules[site.import as usize],
+            first_piece: self.first_piece.take().map(|len| len as usize),
+        };
+        let args = &self.stack[base..];
+        let given = match &site.code {
+            Code::Function(function) => function(&mut call, args)?,
+            Code::Method(method, object) => match vcl.objects[*object as usize].get() {
+                Some(this) => method(&mut call, this, args)?,
+                None => {
+                    let name = &vcl.program.objects[*object as usize].name;
+                    return Err(format!("Object {name} not initialized").into());
+                }
+            },
+            Code::Constructor(..) => unreachable!("constructors have an op of their own"),
+        };
+        self.stack.truncate(base);
+        match given {
+            Given::Value(_) if site.void => Ok(Next::Op),
+            Given::Value(value) => {
+                self.push(value);
+                Ok(Next::Op)
+            }
+            Given::Wait(future) => Ok(Next::Wait { void: site.void, future }),
+        }
+    }
+
+    fn construct(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<(), Failure> {
+        let site = &vcl.sites[number as usize];
+        let base = self.stack.len() - site.args;
+        let Code::Constructor(make, object) = &site.code else { unreachable!("the compiler names a constructor") };
+        let mut call = Call {
+            ctx,
+            method: self.method.expect("a subroutine runs"),
+            vcl,
+            now: self.now,
+            site: &site.private,
+            module: &vcl.modules[site.import as usize],
+            first_piece: self.first_piece.take().map(|len| len as usize),
+        };
+        let made = make(&mut call, &vcl.program.objects[*object as usize].name, &self.stack[base..])?;
+        self.stack.truncate(base);
+        // A `new` in a subroutine that is called twice makes the same object again: the first one stays.
+        let _ = vcl.objects[*object as usize].set(made);
+        Ok(())
+    }
+}
+
+fn plain_action(action: Return) -> Result<Action, Failure> {
+    Ok(match action {
+        Return::Abandon => Action::Abandon,
+        Return::Deliver => Action::Deliver,
+        Return::Error => Action::Error { status: 503, reason: None },
+        Return::Fail => return Err(Failure::new("Failed from VCL")),
+        Return::Fetch => Action::Fetch,
+        Return::Hash => Action::Hash,
+        Return::Lookup => Action::Lookup,
+        Return::Ok => Action::Ok,
+        Return::Pass => Action::Pass,
+        Return::Pipe => Action::Pipe,
+        Return::Purge => Action::Purge,
+        Return::Restart => Action::Restart,
+        Return::Retry => Action::Retry,
+        Return::Synth | Return::Vcl => return Err(Failure::new("return without its argument")),
+    })
+}
+
+/// A textual variable without a copy, when it is part of a head.
+pub(crate) fn with_text<T>(
+    var: Var,
+    machine: &mut Machine,
+    ctx: &mut dyn Ctx,
+    then: impl FnOnce(Option<&[u8]>) -> T,
+) -> T {
+    if let Some((id, part)) = fields::head_part(var) {
+        return then(ctx.head(id).and_then(|head| fields::part_text(head, part)));
+    }
+    match machine.variable(var, ctx) {
+        Value::String(Some(text)) => then(Some(&text)),
+        _ => then(None),
+    }
+}
+
+pub(crate) fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
+    regex.is_match(subject).map_err(|e| format!("Regexp matching failed: {}", e.text()).into())
+}
+
+fn store_property(store: Value, which: u8, ctx: &mut dyn Ctx) -> Value {
+    let property = match which {
+        0 => StoreProperty::FreeSpace,
+        1 => StoreProperty::UsedSpace,
+        _ => StoreProperty::Happy,
+    };
+    match store {
+        Value::Stevedore(Some(name)) => ctx.store(&name, property),
+        _ if property == StoreProperty::Happy => Value::Bool(false),
+        _ => Value::Bytes(0),
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Heads as VCL changes them: fields and the parts of start lines, each change logged under the head's own tags.
+
+use message::{Head, Lost};
+use shm::vsl::TxnLog;
+use tables::Tag;
+use tables::tags::{Part, Side};
+use tables::vclvars::{HeadId, Var};
+
+use crate::ctx::{Ctx, Failure};
+use crate::value::{Text, Value};
+
+/// The tag of a head's records about one of its parts.
+pub(crate) fn tag(head: HeadId, part: Part) -> Tag {
+    let side = match head {
+        HeadId::Req | HeadId::ReqTop => Side::Req,
+        HeadId::Bereq => Side::Bereq,
+        HeadId::Beresp => Side::Beresp,
+        HeadId::Obj => Side::Obj,
+        HeadId::Resp => Side::Resp,
+    };
+    side.tag(part)
+}
+
+/// Variables that are parts of start lines.
+pub(crate) fn head_part(var: Var) -> Option<(HeadId, Part)> {
+    use HeadId::*;
+    Some(match var {
+        Var::ReqMethod => (Req, Part::Method),
+        Var::ReqUrl => (Req, Part::Url),
+        Var::ReqProto => (Req, Part::Protocol),
+        Var::ReqTopMethod => (ReqTop, Part::Method),
+        Var::ReqTopUrl => (ReqTop, Part::Url),
+        Var::ReqTopProto => (ReqTop, Part::Protocol),
+        Var::BereqMethod => (Bereq, Part::Method),
+        Var::BereqUrl => (Bereq, Part::Url),
+        Var::BereqProto => (Bereq, Part::Protocol),
+        Var::BerespProto => (Beresp, Part::Protocol),
+        Var::BerespStatus => (Beresp, Part::Status),
+        Var::BerespReason => (Beresp, Part::Reason),
+        Var::ObjProto => (Obj, Part::Protocol),
+        Var::ObjStatus => (Obj, Part::Status),
+        Var::ObjReason => (Obj, Part::Reason),
+        Var::RespProto => (Resp, Part::Protocol),
+        Var::RespStatus => (Resp, Part::Status),
+        Var::RespReason => (Resp, Part::Reason),
+        _ => return None,
+    })
+}
+
+/// The text of a part; `None` for the status, which is a number.
+pub(crate) fn part_text(head: &Head, part: Part) -> Option<&[u8]> {
+    match part {
+        Part::Method => Some(head.method()),
+        Part::Url => Some(head.url()),
+        Part::Protocol => Some(head.proto()),
+        Part::Reason => Some(head.reason()),
+        Part::Status | Part::Header | Part::Unset | Part::Lost => None,
+    }
+}
+
+/// A variable that is part of a head, or a head itself.
+pub(crate) fn get(ctx: &mut dyn Ctx, id: HeadId, part: Part) -> Value {
+    match (ctx.head(id), part) {
+        (None, Part::Status) => Value::Int(0),
+        (None, _) => Value::NULL,
+        (Some(head), Part::Status) => Value::Int(i64::from(head.status())),
+        (Some(head), part) => Value::String(part_text(head, part).map(Text::copy)),
+    }
+}
+
+fn no_head() -> Failure {
+    Failure::new("This head can't be changed here")
+}
+
+/// Sets a textual part.
+pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text: &[u8]) -> Result<(), Failure> {
+    if text.is_empty() {
+        return Err(format!("Setting {} to empty string", var.name()).into());
+    }
+    check_value(text, var.name().as_bytes())?;
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    let done = match part {
+        Part::Method => head.set_method(text),
+        Part::Url => head.set_url(text),
+        Part::Protocol => head.set_proto(text),
+        Part::Reason | Part::Status | Part::Header | Part::Unset | Part::Lost => head.set_reason(text),
+    };
+    if done.is_err() {
+        return Err(format!("Workspace overflow ({})", var.name()).into());
+    }
+    log.put(tag(id, part), text);
+    Ok(())
+}
+
+/// Why a number is no status.
+pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
+    let why = match status {
+        i64::MIN..=-1 => format!("{what} ({status}) is negative"),
+        65536.. => format!("{what} ({status}) > 65535"),
+        _ if status % 1000 < 100 => format!("illegal {what} ({status}) (..0##)"),
+        _ => return Ok(status as u16),
+    };
+    Err(why.into())
+}
+
+/// Sets the status, and the reason that belongs to it.
+pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -> Result<(), Failure> {
+    let status = check_status(var.name(), status)?;
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    // The upper digits of VWXYZ are for VCL alone.
+    let plain = status % 1000;
+    let done = head.set_status(status).and_then(|()| head.set_reason(message::status::reason(plain)));
+    done.map_err(|_| Failure::new("Workspace overflow"))?;
+    log.put(tag(id, Part::Status), &message::status::digits(plain));
+    log.put(tag(id, Part::Reason), head.reason());
+    Ok(())
+}
+
+/// A byte that no header may have: a control byte other than TAB.
+fn is_bad(c: u8) -> bool {
+    c < 0x20 && c != b'\t' || c == 0x7f
+}
+
+fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
+    if value.iter().any(|c| is_bad(*c)) {
+        let (name, value) = (String::from_utf8_lossy(name), value.escape_ascii());
+        return Err(format!("Bad header {name}: {value}").into());
+    }
+    Ok(())
+}
+
+/// Replaces all fields of that name by one.
+pub(crate) fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), Failure> {
+    check_value(value, name)?;
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    log_unset(head, log, name, tag(id, Part::Unset));
+    match head.set(name, value) {
+        Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
+        Err(Lost::BadField | Lost::NoSpace | Lost::TooManyFields) => {
+            log.put(Tag::LostHeader, name);
+            return Err(Failure::new("Workspace overflow"));
+        }
+    }
+    Ok(())
+}
+
+/// Removes all fields of that name.
+pub(crate) fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), Failure> {
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    log_unset(head, log, name, tag(id, Part::Unset));
+    head.unset(name);
+    Ok(())
+}
+
+fn log_unset(head: &Head, log: &mut TxnLog, name: &[u8], tag: Tag) {
+    if head.has(name) {
+        for field in head.iter().filter(|f| f.is(name)) {
+            log.put(tag, field.line());
+        }
+    }
+}

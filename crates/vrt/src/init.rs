@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What `vcl_init` and `vcl_fini` see: no transaction, only the clock and a log.
+
+use base::Clock;
+use message::Head;
+use shm::vsl::TxnLog;
+use tables::vclvars::{HeadId, Var};
+
+use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
+use crate::loaded::Env;
+use crate::value::{BackendRef, Value};
+
+pub(crate) struct InitCtx {
+    log: TxnLog,
+    clock: Clock,
+    task: Privates,
+}
+
+impl InitCtx {
+    pub fn new(env: &dyn Env) -> Self {
+        InitCtx { log: env.log(), clock: env.clock(), task: Privates::default() }
+    }
+}
+
+fn nowhere<T>() -> Result<T, Failure> {
+    Err(Failure::new("Not available in vcl_init or vcl_fini"))
+}
+
+impl Ctx for InitCtx {
+    fn head(&mut self, _: HeadId) -> Option<&Head> {
+        None
+    }
+
+    fn edit(&mut self, _: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
+        None
+    }
+
+    fn get(&mut self, _: Var) -> Value {
+        Value::NULL
+    }
+
+    fn set(&mut self, _: Var, _: Value) -> Result<(), Failure> {
+        nowhere()
+    }
+
+    fn unset(&mut self, _: Var) -> Result<(), Failure> {
+        nowhere()
+    }
+
+    fn body(&mut self, _: &[u8], _: bool) -> Result<(), Failure> {
+        nowhere()
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.log
+    }
+
+    fn hash_data(&mut self, _: Option<&[u8]>) {}
+
+    fn ban(&mut self, _: &[u8]) -> Result<(), String> {
+        Err("Not available in vcl_init or vcl_fini".to_owned())
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn task(&mut self) -> &mut Privates {
+        &mut self.task
+    }
+
+    fn top(&mut self) -> Option<&mut Privates> {
+        None
+    }
+
+    fn rollback(&mut self, _: HeadId) -> Result<(), Failure> {
+        nowhere()
+    }
+
+    fn cache_req_body(&mut self, _: u64) -> Result<Wait<bool>, Failure> {
+        nowhere()
+    }
+
+    fn purge(&mut self, _: f64, _: Option<f64>, _: Option<f64>) -> Result<i64, Failure> {
+        nowhere()
+    }
+
+    fn store(&mut self, _: &[u8], property: StoreProperty) -> Value {
+        match property {
+            StoreProperty::Happy => Value::Bool(false),
+            StoreProperty::FreeSpace | StoreProperty::UsedSpace => Value::Bytes(0),
+        }
+    }
+
+    fn resolve(&mut self, _: &BackendRef) -> Option<BackendRef> {
+        None
+    }
+
+    fn has_store(&mut self, _: &[u8]) -> bool {
+        false
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A `backend` declaration as crate `backend` wants it.
+
+use std::time::Duration;
+
+use backend::{BackendSpec, Endpoint, ProbeSpec};
+use vcl::program::{BackendAddress, BackendDecl, ProbeDecl};
+
+/// The backend that a declaration and its probe describe. `None` for `backend x none;`.
+pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
+    let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
+    let (endpoint, hosthdr) = match &decl.address {
+        BackendAddress::None => return None,
+        BackendAddress::Inet { host, v4, v6, .. } => {
+            (Endpoint { ipv4: *v4, ipv6: *v6, path: None, preamble }, host.clone())
+        }
+        BackendAddress::Unix(path) => (Endpoint { preamble, ..Endpoint::unix(path) }, "0.0.0.0".to_owned()),
+    };
+    Some(BackendSpec {
+        hosthdr: Some(decl.host_header.clone().unwrap_or(hosthdr)),
+        connect_timeout: seconds(decl.connect_timeout),
+        first_byte_timeout: seconds(decl.first_byte_timeout),
+        between_bytes_timeout: seconds(decl.between_bytes_timeout),
+        max_connections: decl.max_connections,
+        proxy_header: decl.proxy_header,
+        probe: probe.map(probe_spec),
+        ..BackendSpec::new(decl.name.clone(), endpoint)
+    })
+}
+
+fn probe_spec(decl: &ProbeDecl) -> ProbeSpec {
+    ProbeSpec {
+        url: decl.url.clone(),
+        request: decl.request.as_deref().map(<[u8]>::to_vec),
+        expected_response: decl.expected_response.unwrap_or(0) as u16,
+        timeout: seconds(decl.timeout),
+        interval: seconds(decl.interval),
+        window: decl.window.unwrap_or(0),
+        threshold: decl.threshold.unwrap_or(0),
+        initial: decl.initial,
+        expect_close: decl.expect_close.unwrap_or(true),
+    }
+}
+
+/// Zero stands for the parameter, or the default.
+fn seconds(given: Option<f64>) -> Duration {
+    given.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or(Duration::ZERO)
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A transaction for tests: heads, a log that can be read, and two small modules.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use backend::{Director, HeapServices};
+use base::{Clock, Vxid};
+use message::Head;
+use shm::vsc::CounterSet;
+use shm::vsl::{LogRing, Marker, TxnLog};
+use shm::vsm::{Home, SegmentSet};
+use tables::counters::Main;
+use tables::vclvars::{HeadId, Method, Var};
+use vcl::program::{BackendDecl, ProbeDecl};
+
+use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
+use crate::loaded::{Env, LoadedVcl, load};
+use crate::machine::{Machine, Outcome};
+use crate::value::{BackendRef, Text, Value};
+use crate::vmod::{Class, Given, Vmod};
+
+pub struct World {
+    pub vcl: Arc<LoadedVcl>,
+    pub ctx: TestCtx,
+    machine: Machine,
+    dir: PathBuf,
+}
+
+pub struct TestCtx {
+    pub req: Head,
+    pub bereq: Head,
+    pub beresp: Head,
+    pub resp: Head,
+    pub hash: Vec<u8>,
+    pub body: Vec<u8>,
+    pub log: TxnLog,
+    ring: Arc<LogRing>,
+    clock: Clock,
+    task: Privates,
+    hint: Value,
+}
+
+struct TestEnv {
+    ring: Arc<LogRing>,
+    backends: Arc<backend::Backends>,
+}
+
+static BLOB: Vmod = Vmod {
+    name: "blob",
+    functions: &[],
+    classes: &[Class {
+        name: "blob",
+        new: |_, _, args| match args.iter().find_map(|v| if let Value::String(Some(t)) = v { Some(t) } else { None }) {
+            Some(text) => Ok(Arc::new(text.clone())),
+            None => Err("no text".into()),
+        },
+        methods: &[
+            ("encode", |_, this, _| Ok(Value::String(this.downcast_ref::<Text>().cloned()).into())),
+            ("get", |_, _, _| Ok(Value::Blob(None).into())),
+        ],
+    }],
+};
+
+static VTC: Vmod = Vmod {
+    name: "vtc",
+    functions: &[
+        ("sleep", |_, _| Ok(Given::Wait(Box::pin(std::future::pending())))),
+        ("typesize", |_, _| Ok(Value::Int(8).into())),
+    ],
+    classes: &[],
+};
+
+impl Env for TestEnv {
+    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
+        self.backends.create(vcl, crate::backend_spec(decl, probe).expect("it isn't none"))
+    }
+
+    fn vmods(&self) -> &[&'static Vmod] {
+        static ALL: [&Vmod; 2] = [&BLOB, &VTC];
+        &ALL
+    }
+
+    fn log(&self) -> TxnLog {
+        TxnLog::new(self.ring.clone(), Vxid::NONE, Marker::None)
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::manual()
+    }
+}
+
+struct NoSources;
+
+impl vcl::Sources for NoSources {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        Err(format!("Cannot read file '{path}'"))
+    }
+
+    fn glob(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
+        Err("no resolver".to_owned())
+    }
+
+    fn is_socket(&self, _: &str) -> Result<bool, String> {
+        Ok(true)
+    }
+}
+
+fn scratch_dir() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("lacquer-vrt-{}-{n}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    dir
+}
+
+impl World {
+    pub fn new(vcl: &str) -> World {
+        World::try_new(vcl).unwrap_or_else(|why| panic!("{vcl}\n{why}"))
+    }
+
+    pub fn try_new(text: &str) -> Result<World, String> {
+        World::with(text, true)
+    }
+
+    /// With or without the optimiser.
+    pub fn with(text: &str, optimise: bool) -> Result<World, String> {
+        let text = text.replace("import probe_me;", "");
+        let compiled = vcl::compile(
+            "<vcl.inline>",
+            text.as_bytes(),
+            &NoSources,
+            &vcl::Options { err_unref: false, optimise, ..vcl::Options::default() },
+        );
+        let program = compiled.map_err(|d| d.text)?.program;
+        let dir = scratch_dir();
+        let set = SegmentSet::create(&dir, Home::Worker, 1, None).unwrap();
+        let mut params = tables::Params::default();
+        params.set("vsl_space", "1M").unwrap();
+        let ring = Arc::new(LogRing::create(&set, &params, CounterSet::<Main>::private()).unwrap());
+        let services = Arc::new(HeapServices::default());
+        let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
+        let env = TestEnv { ring: ring.clone(), backends };
+        let vcl = load("test", program, &env).map_err(|e| e.0)?;
+        let mut ctx = TestCtx {
+            req: Head::new(),
+            bereq: Head::new(),
+            beresp: Head::new(),
+            resp: Head::new(),
+            hash: Vec::new(),
+            body: Vec::new(),
+            log: TxnLog::new(ring.clone(), Vxid(1001), Marker::Client),
+            ring,
+            clock: Clock::manual(),
+            task: Privates::default(),
+            hint: Value::Backend(None),
+        };
+        ctx.req.start_request(b"GET", b"/foo?a=1", b"HTTP/1.1").unwrap();
+        ctx.req.set("Host", "example.com").unwrap();
+        ctx.bereq.copy_from(&ctx.req);
+        ctx.beresp.start_response(b"HTTP/1.1", 200).unwrap();
+        ctx.resp.start_response(b"HTTP/1.1", 200).unwrap();
+        Ok(World { vcl, ctx, machine: Machine::new(), dir })
+    }
+
+    /// Changes `vsl_mask`.
+    pub fn unmask(&mut self, change: &str) {
+        let mut params = tables::Params::default();
+        params.set("vsl_mask", change).unwrap();
+        self.ctx.ring.apply(&params);
+    }
+
+    pub fn start(&self, method: Method) -> Machine {
+        let mut machine = Machine::new();
+        machine.start(&self.vcl, method);
+        machine
+    }
+
+    /// Runs a subroutine to its end.
+    pub fn run(&mut self, method: Method) -> String {
+        match self.finish(method) {
+            Outcome::Done(action) => format!("{action:?}"),
+            Outcome::Failed(failure) => format!("Failed({})", failure.0),
+            Outcome::Wait(_) | Outcome::OutOfBudget => "Wait".to_owned(),
+        }
+    }
+
+    /// Runs a subroutine until it ends or waits.
+    pub fn finish(&mut self, method: Method) -> Outcome {
+        self.machine.start(&self.vcl, method);
+        loop {
+            match self.machine.run(&mut self.ctx) {
+                Outcome::OutOfBudget => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The transaction's records so far, as `Tag data`.
+    pub fn log_texts(&mut self) -> Vec<String> {
+        self.ctx.log.flush();
+        let words = self.ctx.ring.snapshot();
+        let mut out = Vec::new();
+        let mut at = 0;
+        while words[at] == shm::vsl::layout::BATCH {
+            let len = words[at + 1] as usize / 4;
+            for record in shm::vsl::records(&words[at + 2..at + 2 + len]) {
+                out.push(format!("{} {}", record.tag.name(), String::from_utf8_lossy(&record.data)));
+            }
+            at += 2 + len;
+        }
+        out
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl TestCtx {
+    fn pick(&mut self, id: HeadId) -> Option<&mut Head> {
+        match id {
+            HeadId::Req | HeadId::ReqTop => Some(&mut self.req),
+            HeadId::Bereq => Some(&mut self.bereq),
+            HeadId::Beresp => Some(&mut self.beresp),
+            HeadId::Resp => Some(&mut self.resp),
+            HeadId::Obj => None,
+        }
+    }
+}
+
+impl Ctx for TestCtx {
+    fn head(&mut self, id: HeadId) -> Option<&Head> {
+        self.pick(id).map(|h| &*h)
+    }
+
+    fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
+        let head = match id {
+            HeadId::Req => &mut self.req,
+            HeadId::Bereq => &mut self.bereq,
+            HeadId::Beresp => &mut self.beresp,
+            HeadId::Resp => &mut self.resp,
+            HeadId::ReqTop | HeadId::Obj => return None,
+        };
+        Some((head, &mut self.log))
+    }
+
+    fn get(&mut self, var: Var) -> Value {
+        match var {
+            Var::ClientIp | Var::ServerIp | Var::RemoteIp => Value::Ip("127.0.0.1:80".parse().ok()),
+            Var::ReqBackendHint => self.hint.clone(),
+            Var::ReqRestarts | Var::ReqEsiLevel => Value::Int(0),
+            Var::BereqUncacheable => Value::Bool(false),
+            Var::BerespTtl => Value::Duration(120.0),
+            Var::ReqXid | Var::BereqXid => Value::text("1001"),
+            _ => Value::NULL,
+        }
+    }
+
+    fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
+        if var == Var::ReqBackendHint {
+            self.hint = value;
+        }
+        Ok(())
+    }
+
+    fn unset(&mut self, _: Var) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
+        if !append {
+            self.body.clear();
+        }
+        self.body.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn log(&mut self) -> &mut TxnLog {
+        &mut self.log
+    }
+
+    fn hash_data(&mut self, data: Option<&[u8]>) {
+        self.hash.extend_from_slice(data.unwrap_or(b"\0"));
+    }
+
+    fn ban(&mut self, _: &[u8]) -> Result<(), String> {
+        Err("no bans here".to_owned())
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn task(&mut self) -> &mut Privates {
+        &mut self.task
+    }
+
+    fn top(&mut self) -> Option<&mut Privates> {
+        None
+    }
+
+    fn rollback(&mut self, _: HeadId) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn cache_req_body(&mut self, _: u64) -> Result<Wait<bool>, Failure> {
+        Err("no body".into())
+    }
+
+    fn purge(&mut self, _: f64, _: Option<f64>, _: Option<f64>) -> Result<i64, Failure> {
+        Ok(0)
+    }
+
+    fn store(&mut self, _: &[u8], _: StoreProperty) -> Value {
+        Value::Bytes(0)
+    }
+
+    fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
+        Some(director.clone())
+    }
+
+    fn has_store(&mut self, _: &[u8]) -> bool {
+        false
+    }
+}

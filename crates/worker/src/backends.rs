@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What backends and VCLs get from the worker: parameters, counters in shared memory, the log, new backends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use backend::{BackendSpec, Backends, Director};
+use base::Clock;
+use engine::Engine;
+use parking_lot::Mutex;
+use shm::vsc::{CounterSet, Stats};
+use shm::vsl::{Marker, TxnLog};
+use tables::counters::{Main, Vbe};
+use tables::tags::Tag;
+use vcl::program::{BackendDecl, ProbeDecl};
+use vrt::vmod::Vmod;
+
+/// How many backends of a VCL share a file of counters.
+const CLUSTER: usize = 64;
+
+/// The worker's services.
+pub struct Services {
+    engine: Arc<Engine>,
+    stats: Stats,
+    /// The file of each VCL that backends are being added to.
+    clusters: Mutex<HashMap<String, (shm::vsm::Cluster, usize)>>,
+}
+
+impl Services {
+    pub fn new(engine: Arc<Engine>, stats: Stats) -> Self {
+        Services { engine, stats, clusters: Mutex::default() }
+    }
+
+    fn counters(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
+        let mut clusters = self.clusters.lock();
+        let ident = format!("VBE.{vcl}.{backend}");
+        let made = (|| {
+            let (cluster, left) = match clusters.remove(vcl) {
+                Some((cluster, left)) if left > 0 => (cluster, left),
+                _ => (self.stats.cluster::<Vbe>(CLUSTER)?, CLUSTER),
+            };
+            let set = self.stats.add_to::<Vbe>(&cluster, &ident)?;
+            clusters.insert(vcl.to_owned(), (cluster, left - 1));
+            Ok::<_, std::io::Error>(set)
+        })();
+        made.unwrap_or_else(|error| {
+            // A full file system mustn't keep a VCL from loading; its counters then are not seen.
+            eprintln!("counters {ident}: {error}");
+            CounterSet::private()
+        })
+    }
+
+    /// A VCL is gone: its file goes with the last backend.
+    pub fn forget(&self, vcl: &str) {
+        self.clusters.lock().remove(vcl);
+    }
+}
+
+impl backend::Services for Services {
+    fn params(&self) -> backend::Params {
+        let params = self.engine.params.load();
+        backend::Params {
+            connect_timeout: params.connect_timeout,
+            first_byte_timeout: params.first_byte_timeout,
+            between_bytes_timeout: params.between_bytes_timeout,
+            idle_timeout: params.backend_idle_timeout,
+            local_error_holddown: params.backend_local_error_holddown,
+            remote_error_holddown: params.backend_remote_error_holddown,
+            prefer_ipv6: params.prefer_ipv6,
+            queue_limit: params.backend_queue_limit,
+            queue_timeout: params.backend_queue_timeout,
+        }
+    }
+
+    fn main(&self) -> &Main {
+        self.engine.main
+    }
+
+    fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
+        self.counters(vcl, backend)
+    }
+
+    fn log_health(&self, text: &str) {
+        self.engine.log.write_one(Tag::BackendHealth, base::Vxid::NONE, Marker::None, text.as_bytes());
+    }
+}
+
+/// What loading a VCL needs.
+pub struct LoadEnv<'a> {
+    pub engine: &'a Arc<Engine>,
+    pub backends: &'a Arc<Backends>,
+}
+
+impl vrt::Env for LoadEnv<'_> {
+    fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
+        let spec = vrt::backend_spec(decl, probe).expect("vrt makes no backend of `none`");
+        let params = self.engine.params.load();
+        self.backends.create(
+            vcl,
+            BackendSpec { wait_limit: params.backend_queue_limit, wait_timeout: params.backend_queue_timeout, ..spec },
+        )
+    }
+
+    fn vmods(&self) -> &[&'static Vmod] {
+        vmods::ALL
+    }
+
+    fn log(&self) -> TxnLog {
+        TxnLog::new(self.engine.log.clone(), base::Vxid::NONE, Marker::None)
+    }
+
+    fn clock(&self) -> Clock {
+        self.engine.clock.clone()
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How a worker comes to be: the hand-over from the manager, shared memory, stores, cache, engine.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
+
+use ::backend::Backends;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use base::{Clock, VxidSource};
+use cache::Cache;
+use cli::handoff::WorkerStart;
+use engine::{Engine, Random};
+use parking_lot::Mutex;
+use shm::vsc::Stats;
+use shm::vsl::LogRing;
+use shm::vsm::{Home, SegmentSet};
+use storage::{StoreSpec, Stores};
+use tables::counters::{Main, Sma, Smf};
+
+use crate::backends::Services;
+use crate::conf;
+use crate::vcls::Vcls;
+
+/// What the manager gave.
+pub struct Birth {
+    pub start: WorkerStart,
+    pub socket: OwnedFd,
+    /// Bytes of the first commands that came with it.
+    pub leftover: Vec<u8>,
+}
+
+impl Birth {
+    pub fn receive(args: &[String]) -> Result<Birth, String> {
+        let number = args.first().and_then(|word| word.parse().ok());
+        let number = number.ok_or("the worker is started by the manager only")?;
+        let socket = sys::fd::inherit(number).map_err(|error| format!("the manager's socket: {error}"))?;
+        let mut bytes = Vec::new();
+        loop {
+            match WorkerStart::decode(&bytes) {
+                Ok(Some((start, used))) => {
+                    bytes.drain(..used);
+                    return Ok(Birth { start, socket, leftover: bytes });
+                }
+                Ok(None) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            let mut buf = [0; 4096];
+            match sys::fd::read(&socket, &mut buf) {
+                Ok(n) if n > 0 => bytes.extend_from_slice(&buf[..n]),
+                Ok(_) => return Err("the manager closed before it had said all".to_owned()),
+                Err(error) => return Err(format!("the manager's socket: {error}")),
+            }
+        }
+    }
+}
+
+/// The worker: all that its threads share.
+pub struct Worker {
+    pub start: WorkerStart,
+    pub engine: Arc<Engine>,
+    pub backends: Arc<Backends>,
+    pub services: Arc<Services>,
+    pub vcls: Arc<Vcls>,
+    /// Listening sockets, until the threads take them.
+    pub listeners: Mutex<Vec<crate::serving::Socket>>,
+    /// Connections per client network.
+    pub crowd: Arc<crate::serving::Crowd>,
+    pub accepting: AtomicBool,
+    /// The serving threads, for the watchdog and the drain.
+    pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// `debug.shutdown.delay`
+    pub shutdown_delay_ms: AtomicU64,
+}
+
+impl Worker {
+    pub fn new(start: WorkerStart) -> Result<Arc<Worker>, String> {
+        crate::panic::install(start.panic_fd, &start);
+        let clock = Clock::system();
+        let set = SegmentSet::adopt(&start.workdir, Home::Worker, std::process::id())
+            .map_err(|error| format!("shared memory in {}: {error}", start.workdir.display()))?;
+        let stats = Stats::new(&set);
+        let text = |error: std::io::Error| format!("counters: {error}");
+        let main_set = stats.add::<Main>("MAIN").map_err(text)?;
+        // Counters live as long as the process; whoever counts holds a plain reference.
+        let main: &'static Main = Box::leak(Box::new(main_set.clone()));
+        let log = LogRing::create(&set, &start.params, main_set).map_err(|error| format!("the log: {error}"))?;
+        let log = Arc::new(log);
+        let stores = Arc::new(open_stores(&start, &stats)?);
+        let cache = Cache::new(cache::Config {
+            clock: clock.clone(),
+            main,
+            stores: stores.clone(),
+            heads: Box::new(conf::Heads),
+            regexes: Box::new(conf::Patterns),
+            params: conf::cache_params(&start.params),
+        });
+        vrt::regex::set_match_limit(start.params.pcre2_match_limit);
+        let vcls = Arc::new(Vcls::default());
+        let hostname = sys::process::host_name();
+        let engine = Arc::new(Engine {
+            clock: clock.clone(),
+            vxids: VxidSource::new(),
+            params: ArcSwap::from_pointee(start.params.clone()),
+            main,
+            log,
+            cache,
+            stores,
+            vcl: ArcSwapOption::empty(),
+            labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
+            identity: start.identity.clone(),
+            hostname,
+            sessions: AtomicI64::new(0),
+            pipes: AtomicI64::new(0),
+            bgfetches: AtomicI64::new(0),
+            fragfetch: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
+            clock_offset: Default::default(),
+        });
+        let services = Arc::new(Services::new(engine.clone(), stats.clone()));
+        let backends = Backends::new(::backend::Env { clock, services: services.clone() });
+        let listeners = crate::serving::adopt(&start)?;
+        main.pools.set(1);
+        Ok(Arc::new(Worker {
+            engine,
+            backends,
+            services,
+            vcls,
+            listeners: Mutex::new(listeners),
+            crowd: Arc::default(),
+            accepting: AtomicBool::new(false),
+            seats: Mutex::default(),
+            shutdown_delay_ms: AtomicU64::new(0),
+            start,
+        }))
+    }
+}
+
+fn open_stores(start: &WorkerStart, stats: &Stats) -> Result<Stores, String> {
+    let specs: Vec<StoreSpec> = start.stores.iter().map(store_spec).collect::<Result<_, _>>()?;
+    let mut failed = None;
+    let stores = Stores::open(&specs, |spec| match spec.kind {
+        storage::Kind::Malloc => storage::Tally::from(counted::<Sma>(stats, "SMA", &spec.name, &mut failed)),
+        storage::Kind::File => storage::Tally::from(counted::<Smf>(stats, "SMF", &spec.name, &mut failed)),
+    });
+    let stores = stores.map_err(|error| format!("storage: {error}"))?;
+    failed.map_or(Ok(stores), Err)
+}
+
+fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
+    let bad = |error: std::io::Error| format!("storage {}: {error}", store.name);
+    let file = match store.fd {
+        Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
+        None => None,
+    };
+    let kind = match store.kind.as_str() {
+        "malloc" | "default" => storage::Kind::Malloc,
+        "file" => storage::Kind::File,
+        other => return Err(format!("storage {other} isn't built yet; use malloc")),
+    };
+    Ok(StoreSpec { name: store.name.clone(), kind, limit: store.size, file })
+}
+
+/// A store's counters, for as long as the process lives.
+fn counted<T: tables::counters::Set>(
+    stats: &Stats,
+    class: &str,
+    name: &str,
+    failed: &mut Option<String>,
+) -> &'static T {
+    match stats.add::<T>(&format!("{class}.{name}")) {
+        Ok(set) => &**Box::leak(Box::new(set)),
+        Err(error) => {
+            *failed = Some(format!("counters of storage {name}: {error}"));
+            &**Box::leak(Box::new(shm::vsc::CounterSet::<T>::private()))
+        }
+    }
+}

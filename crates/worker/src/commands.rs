@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The CLI commands that the worker answers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use backend::{AdminHealth, Director, Event};
+use base::Real;
+use cli::{Reply, Request, Status, reply};
+use tables::params::DebugBit;
+use vcl::{MAIN, Options, SourceBundle, Sources};
+use vrt::LoadedVcl;
+
+use crate::backends::LoadEnv;
+use crate::birth::Worker;
+use crate::conf;
+
+/// Answers one command.
+pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
+    let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
+    match request.name() {
+        "ping" => Reply::ok(format!("PONG {} 1.0", worker.engine.clock.real().0 as u64)),
+        "start" => start(worker),
+        "vcl.load" => vcl_load(worker, &arg(0), &arg(1), &arg(2)),
+        "vcl.use" => vcl_use(worker, &arg(0)),
+        "vcl.state" => vcl_state(worker, &arg(0), &arg(1)),
+        "vcl.label" => {
+            worker.vcls.label(&arg(0), &arg(1));
+            Reply::ok("")
+        }
+        "vcl.discard" => vcl_discard(worker, &arg(0)),
+        "vcl.list" if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
+        "vcl.list" => Reply::ok(worker.vcls.list()),
+        "param.set" => param_set(worker, &arg(0), &arg(1)),
+        "param.reset" => param_reset(worker, &arg(0)),
+        "ban" => ban(worker, request),
+        "ban.list" => ban_list(worker, request),
+        "backend.list" => backend_list(worker, request),
+        "backend.set_health" => set_health(worker, &arg(0), &arg(1)),
+        "storage.list" if request.wants_json() => {
+            with_json(worker, request, &format!(",\n{}", worker.engine.stores.list_json()))
+        }
+        "storage.list" => Reply::ok(worker.engine.stores.list()),
+        "debug.listen_address" => Reply::ok(addresses(worker)),
+        "debug.xid" => xid(worker, request),
+        "debug.srandom" => {
+            worker.engine.random.seed(arg(0).parse().unwrap_or(1));
+            Reply::ok("")
+        }
+        "debug.fragfetch" => fragfetch(worker, &arg(0)),
+        "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
+        "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
+        "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
+            Some(seconds) => {
+                worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);
+                Reply::ok("")
+            }
+            None => Reply::new(Status::Param, "that is no number of seconds"),
+        },
+        "debug.vmod" => Reply::ok(vmods_in_use(worker)),
+        "vcl.show" => vcl_show(worker, request),
+        other => match request.command(true) {
+            Ok(_) => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
+            // The manager passes on what it doesn't know.
+            Err(unknown) => unknown,
+        },
+    }
+}
+
+fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
+    let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
+    worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    Reply::ok("")
+}
+
+fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {
+    let begin = reply::json_begin(2, &request.words, worker.engine.clock.real().0);
+    Reply::ok(format!("{}{members}{}", begin, reply::json_end()))
+}
+
+fn start(worker: &Arc<Worker>) -> Reply {
+    if worker.accepting.swap(true, Ordering::Relaxed) {
+        return Reply::ok("");
+    }
+    match crate::serving::start(worker) {
+        Ok(()) => Reply::ok(""),
+        Err(why) => Reply::new(Status::Cant, why),
+    }
+}
+
+fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply {
+    let Some((warm, state)) = split_state(state) else {
+        return Reply::new(Status::Param, "a state is 0 or 1 and a word");
+    };
+    match load(worker, name, file) {
+        Ok(vcl) => {
+            worker.vcls.add(name, state, warm, vcl.clone());
+            let main = worker.engine.main;
+            main.n_vcl_avail.inc();
+            if warm {
+                tell(&vcl, Event::Warm);
+            }
+            Reply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
+        }
+        Err(why) => Reply::new(Status::Cant, why),
+    }
+}
+
+fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, String> {
+    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| format!("{file} holds no checked VCL"))?;
+    let (main_name, text) = bundle.read(MAIN)?;
+    let params = worker.engine.params.load();
+    let options = Options {
+        allow_inline_c: params.vcc_allow_inline_c,
+        // The checker has said what there was to say.
+        err_unref: false,
+        unsafe_path: true,
+        stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
+        labels: worker.vcls.labels(),
+        ..Options::default()
+    };
+    let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
+    let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
+    loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
+}
+
+/// `1auto` is warm and `auto`.
+fn split_state(state: &str) -> Option<(bool, &str)> {
+    let warm = match state.get(..1)? {
+        "0" => false,
+        "1" => true,
+        _ => return None,
+    };
+    Some((warm, &state[1..]))
+}
+
+fn tell(vcl: &LoadedVcl, event: Event) {
+    for director in vcl.directors() {
+        director.event(event);
+    }
+}
+
+fn vcl_use(worker: &Worker, name: &str) -> Reply {
+    let Some(vcl) = worker.vcls.find(name) else {
+        return Reply::new(Status::Param, format!("No VCL named {name} known."));
+    };
+    worker.vcls.set_active(name);
+    worker.engine.vcl.store(Some(vcl));
+    Reply::ok("")
+}
+
+/// `vcl.show [-v] [name]`: the source, with `-v` all that was compiled. A label stands for its VCL.
+fn vcl_show(worker: &Worker, request: &Request) -> Reply {
+    let (verbose, name) = match (request.arg(0), request.arg(1)) {
+        (Some("-v"), name) => (true, name),
+        (Some(_), Some(_)) => return Reply::new(Status::Param, "Unknown options.\n"),
+        (name, None) => (false, name),
+        (None, Some(_)) => return Reply::new(Status::Param, "that is no name"),
+    };
+    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
+    let Some(vcl) = worker.vcls.find(&name) else {
+        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+    };
+    let sources = &vcl.program.sources;
+    let mut out = String::new();
+    for (number, source) in sources.iter().enumerate().take(if verbose { usize::MAX } else { 1 }) {
+        if verbose {
+            out.push_str(&format!("// VCL.SHOW {number} {} {}\n", source.text.len(), source.name));
+        }
+        out.push_str(&String::from_utf8_lossy(&source.text));
+        out.push('\n');
+    }
+    Reply::ok(out)
+}
+
+/// Modules that VCLs import, and how many do.
+fn vmods_in_use(worker: &Worker) -> String {
+    let mut uses = std::collections::BTreeMap::<String, usize>::new();
+    for vcl in worker.vcls.all() {
+        for import in &vcl.program.imports {
+            *uses.entry(import.module.clone()).or_default() += 1;
+        }
+    }
+    uses.iter().map(|(name, count)| format!("{count:5} {name} (built in)\n")).collect()
+}
+
+fn vcl_state(worker: &Worker, name: &str, state: &str) -> Reply {
+    let Some((warm, word)) = split_state(state) else {
+        return Reply::new(Status::Param, "a state is 0 or 1 and a word");
+    };
+    if worker.vcls.set_state(name, word, warm)
+        && let Some(vcl) = worker.vcls.find(name)
+    {
+        tell(&vcl, if warm { Event::Warm } else { Event::Cold });
+    }
+    Reply::ok("")
+}
+
+fn vcl_discard(worker: &Arc<Worker>, name: &str) -> Reply {
+    if let Some(vcl) = worker.vcls.remove(name) {
+        let main = worker.engine.main;
+        main.n_vcl_avail.dec();
+        tell(&vcl, Event::Discard);
+        vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends });
+        worker.services.forget(name);
+    }
+    Reply::ok("")
+}
+
+fn param_set(worker: &Worker, name: &str, value: &str) -> Reply {
+    change_params(worker, |params| params.set(name, value).map(drop))
+}
+
+fn param_reset(worker: &Worker, name: &str) -> Reply {
+    change_params(worker, |params| params.reset(name).map(drop))
+}
+
+fn change_params(
+    worker: &Worker,
+    change: impl FnOnce(&mut tables::params::Params) -> Result<(), tables::params::ParamError>,
+) -> Reply {
+    let engine = &worker.engine;
+    let mut params = (*engine.params.load_full()).clone();
+    if let Err(error) = change(&mut params) {
+        return Reply::new(Status::Param, error.to_string());
+    }
+    engine.log.apply(&params);
+    engine.cache.set_params(conf::cache_params(&params));
+    vrt::regex::set_match_limit(params.pcre2_match_limit);
+    engine.params.store(Arc::new(params));
+    Reply::ok("")
+}
+
+fn ban(worker: &Worker, request: &Request) -> Reply {
+    let words: Vec<&str> = request.args().iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
+    match worker.engine.cache.ban_words(&words) {
+        Ok(()) => Reply::ok(""),
+        Err(error) => Reply::new(Status::Param, error.to_string()),
+    }
+}
+
+fn ban_list(worker: &Worker, request: &Request) -> Reply {
+    let debug = worker.engine.params.load().debug.has(DebugBit::Lurker);
+    if request.wants_json() {
+        let rows = worker.engine.cache.ban_list_json(debug);
+        return with_json(worker, request, &if rows.is_empty() { rows } else { format!(",\n{rows}") });
+    }
+    Reply::ok(worker.engine.cache.ban_list(debug))
+}
+
+fn all_directors(worker: &Worker) -> Vec<Arc<dyn Director>> {
+    worker.vcls.all().iter().flat_map(|vcl| vcl.directors()).collect()
+}
+
+fn backend_list(worker: &Worker, request: &Request) -> Reply {
+    let words: Vec<&str> = request.words.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
+    let (flags, pattern) = match backend::parse_list_flags(&words[1..]) {
+        Ok(parsed) => parsed,
+        Err(text) => return Reply::new(Status::Param, text),
+    };
+    let found = backend::matching(pattern, &worker.vcls.active(), &all_directors(worker));
+    let now = worker.engine.clock.real();
+    if flags.json {
+        return Reply::ok(backend::list_json(&found, &words, flags, now));
+    }
+    let date = |time: Real| String::from_utf8_lossy(&message::date::format(time)).into_owned();
+    Reply::ok(backend::list_text(&found, flags, now, date))
+}
+
+fn set_health(worker: &Worker, pattern: &str, word: &str) -> Reply {
+    let Some(health) = AdminHealth::parse(word) else {
+        return Reply::new(Status::Param, format!("Invalid state {word}"));
+    };
+    let found = backend::matching(Some(pattern), &worker.vcls.active(), &all_directors(worker));
+    if backend::set_health(&found, health, worker.engine.clock.real()) {
+        Reply::ok("")
+    } else {
+        Reply::new(Status::Param, "No Backends matches")
+    }
+}
+
+fn addresses(worker: &Worker) -> String {
+    let mut rows: Vec<String> = Vec::new();
+    for listener in &worker.start.listeners {
+        let tail = if listener.is_uds { " -" } else { "" };
+        let row = format!("{} {}{tail}\n", listener.name, listener.address);
+        if rows.last() != Some(&row) {
+            rows.push(row);
+        }
+    }
+    rows.concat()
+}
+
+fn xid(worker: &Worker, request: &Request) -> Reply {
+    if let Some(number) = request.arg(0) {
+        let Ok(last) = number.parse::<u64>() else {
+            return Reply::new(Status::Param, format!("{number} is no number"));
+        };
+        worker.engine.vxids.set_last(last);
+    }
+    let chunk = request.arg(1).map_or_else(|| "1".to_owned(), |word| word.to_string());
+    Reply::ok(format!("XID is {} chunk {chunk}", worker.engine.vxids.last()))
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One thread for what happens beside requests: expiry, the ban lurker, probes, pools, gauges.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shm::vsl::Marker;
+use tables::tags::Tag;
+
+use crate::birth::Worker;
+
+/// Objects expired at a stretch.
+const EXPIRE_BATCH: usize = 1000;
+/// Between two looks at what is due.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Starts the thread.
+pub fn start(worker: &Arc<Worker>) {
+    let worker = worker.clone();
+    let thread = std::thread::Builder::new().name("lacquer-house".to_owned());
+    let spawned = thread.spawn(move || {
+        let ran = rt::run(async move {
+            rt::spawn(worker.backends.clone().housekeep());
+            rt::spawn(lurk(worker.clone()));
+            tend(worker).await;
+        });
+        if let Err(error) = ran {
+            crate::panic::die(&format!("Panic: no runtime for the housekeeping thread: {error}\n"));
+        }
+    });
+    if let Err(error) = spawned {
+        crate::panic::die(&format!("Panic: no housekeeping thread: {error}\n"));
+    }
+}
+
+/// Expiry and gauges.
+async fn tend(worker: Arc<Worker>) {
+    let engine = &worker.engine;
+    let began = engine.clock.mono();
+    loop {
+        let log = |event: cache::Event| {
+            let tag = match event.tag() {
+                cache::EventTag::ExpKill => Tag::ExpKill,
+                cache::EventTag::ExpBan => Tag::ExpBan,
+            };
+            engine.log.write_onef(tag, base::Vxid::NONE, Marker::None, format_args!("{event}"));
+        };
+        let went = engine.cache.expire(engine.clock.mono(), EXPIRE_BATCH, &mut { log });
+        engine.main.uptime.set(engine.clock.mono().since(began) as u64);
+        let vcls = worker.vcls.count() as u64;
+        engine.main.n_vcl.set(vcls);
+        if went >= EXPIRE_BATCH { rt::yield_now().await } else { rt::sleep(TICK).await }
+    }
+}
+
+/// The ban lurker.
+async fn lurk(worker: Arc<Worker>) {
+    let engine = &worker.engine;
+    loop {
+        let log = |event: cache::Event| {
+            engine.log.write_onef(Tag::ExpBan, base::Vxid::NONE, Marker::None, format_args!("{event}"));
+        };
+        let pause = engine.cache.lurk(engine.clock.mono(), &mut { log });
+        rt::sleep(Duration::from_secs_f64(pause.clamp(0.001, 0.05))).await;
+    }
+}

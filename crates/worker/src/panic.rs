@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a panic does. In a transaction's own code it is caught by the engine and costs that transaction; while shared
+//! state was being changed, or where nobody catches it, it ends the worker, with the report left in the manager's Panic segment.
+
+use std::backtrace::Backtrace;
+use std::sync::OnceLock;
+
+use cli::handoff::WorkerStart;
+use shm::vsm::Shared;
+
+static SEGMENT: OnceLock<Option<Shared>> = OnceLock::new();
+static IDENTITY: OnceLock<String> = OnceLock::new();
+
+/// Installs the hook.
+pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
+    let open = |number| Shared::from_fd(sys::fd::inherit(number).ok()?).ok();
+    SEGMENT.get_or_init(|| panic_fd.and_then(open));
+    IDENTITY.get_or_init(|| format!("identity = {}, workdir = {}", start.identity, start.workdir.display()));
+    std::panic::set_hook(Box::new(|info| {
+        let report = report(&info.to_string());
+        eprintln!("{}", report.lines().next().unwrap_or("panic"));
+        // One that nobody contains would disappear with its task: connections would no longer be accepted, objects no
+        // longer expire.
+        if base::critical::is_critical() || !base::critical::is_contained() {
+            die(&report);
+        }
+        eprintln!("{report}");
+    }));
+}
+
+fn report(what: &str) -> String {
+    let current = engine::current::get();
+    let thread = std::thread::current();
+    format!(
+        "Panic: {}\nthread = {}\ntransaction = {}, step = {}\n{}\nversion = {}\nBacktrace:\n{}\n",
+        what.replace('\n', ": "),
+        thread.name().unwrap_or("?"),
+        current.vxid,
+        if current.step.is_empty() { "-" } else { &current.step },
+        IDENTITY.get().map_or("", String::as_str),
+        env!("CARGO_PKG_VERSION"),
+        Backtrace::force_capture(),
+    )
+}
+
+/// Leaves the report and ends the process.
+pub fn die(report: &str) -> ! {
+    if let Some(Some(segment)) = SEGMENT.get() {
+        segment.write_text(report.as_bytes());
+    }
+    std::process::abort()
+}

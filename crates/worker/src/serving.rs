@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The threads that serve: one runtime per CPU, each accepting from its members of every listener.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cli::handoff::{Transport, WorkerStart};
+use engine::ListenerInfo;
+use net::{Accept, Address, Listener};
+use parking_lot::Mutex;
+
+use crate::birth::Worker;
+use crate::watchdog::Seat;
+
+/// Connections taken in a row before other tasks get their turn.
+const ACCEPT_BATCH: usize = 16;
+/// How long accept rests when the process is out of descriptors.
+const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
+/// Stack of a thread that serves: fragments of pages nest (`engine` has the deepest nesting). What is never used costs
+/// nothing.
+const STACK_BYTES: usize = 8 << 20;
+
+/// A listening socket from the manager.
+pub struct Socket {
+    pub info: Arc<ListenerInfo>,
+    pub fd: OwnedFd,
+}
+
+/// Takes over the sockets.
+pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
+    let mut infos: HashMap<String, Arc<ListenerInfo>> = HashMap::new();
+    let mut sockets = Vec::new();
+    for listener in &start.listeners {
+        let info = infos.entry(format!("{} {}", listener.name, listener.address)).or_insert_with(|| {
+            let endpoint = if listener.is_uds { listener.address.clone() } else { listener.address.replace(' ', ":") };
+            Arc::new(ListenerInfo {
+                name: listener.name.clone(),
+                transport: match listener.transport {
+                    Transport::Http1 => "HTTP/1",
+                    Transport::Proxy => "PROXY",
+                },
+                endpoint,
+                is_unix: listener.is_uds,
+            })
+        });
+        let fd = sys::fd::inherit(listener.fd).map_err(|error| format!("listener {}: {error}", listener.name))?;
+        sockets.push(Socket { info: info.clone(), fd });
+    }
+    Ok(sockets)
+}
+
+/// Starts the threads; they accept until the process ends.
+pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
+    let sockets = std::mem::take(&mut *worker.listeners.lock());
+    let threads = sys::cpu::usable().max(1);
+    let mut shares: Vec<Vec<Socket>> = (0..threads).map(|_| Vec::new()).collect();
+    for (name, members) in by_listener(sockets) {
+        // Every member is accepted from; a listener with fewer members than threads is shared.
+        let count = members.len().max(threads);
+        for n in 0..count {
+            let member = &members[n % members.len()];
+            let fd = sys::fd::duplicate(member.fd.as_fd()).map_err(|error| format!("listener {name}: {error}"))?;
+            shares[n % threads].push(Socket { info: member.info.clone(), fd });
+        }
+    }
+    for (number, share) in shares.into_iter().enumerate() {
+        let (worker, name) = (worker.clone(), format!("lacquer-{number}"));
+        let thread = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
+        let spawned = thread.spawn(move || {
+            let progress = Arc::<rt::Progress>::default();
+            let (desk, name) = (engine::current::desk(), name);
+            worker.seats.lock().push(Seat { name: name.clone(), progress: progress.clone(), desk });
+            if let Err(error) = rt::run_watched(progress, serve(worker, share)) {
+                crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
+            }
+        });
+        spawned.map_err(|error| format!("thread {number}: {error}"))?;
+    }
+    worker.engine.main.threads.set(threads as u64);
+    crate::watchdog::start(worker)
+}
+
+fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
+    let mut groups: Vec<(String, Vec<Socket>)> = Vec::new();
+    for socket in sockets {
+        let key = format!("{} {}", socket.info.name, socket.info.endpoint);
+        match groups.iter_mut().find(|(name, _)| *name == key) {
+            Some((_, members)) => members.push(socket),
+            None => groups.push((key, vec![socket])),
+        }
+    }
+    groups
+}
+
+async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
+    for socket in share {
+        match Listener::from_fd(socket.fd) {
+            Ok(listener) => {
+                rt::spawn(accept(worker.clone(), listener, socket.info));
+            }
+            Err(error) => eprintln!("listener {}: {error}", socket.info.name),
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Connections per client network, for `max_sessions_per_ip`; asked only while that limit is set.
+#[derive(Default)]
+pub struct Crowd(Mutex<HashMap<IpAddr, u32>>);
+
+async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>) {
+    let main = worker.engine.main;
+    loop {
+        if worker.engine.draining.load(Ordering::Relaxed) {
+            // Those who come now wait in the backlog for the next worker: the manager keeps the socket.
+            drop(listener);
+            return;
+        }
+        for n in 0..ACCEPT_BATCH {
+            let next = if n == 0 { listener.accept().await } else { listener.try_accept() };
+            match next {
+                Accept::Connection(accepted) => welcome(&worker, &info, accepted),
+                Accept::Nothing => break,
+                Accept::Aborted => {
+                    main.sess_fail.inc();
+                    main.sess_fail_econnaborted.inc();
+                }
+                Accept::OutOfDescriptors(_) => {
+                    main.sess_fail.inc();
+                    main.sess_fail_emfile.inc();
+                    main.accept_paused.inc();
+                    rt::sleep(OUT_OF_FDS_PAUSE).await;
+                    break;
+                }
+                Accept::Failed(_) => {
+                    main.sess_fail.inc();
+                    main.sess_fail_other.inc();
+                    rt::sleep(OUT_OF_FDS_PAUSE).await;
+                    break;
+                }
+            }
+        }
+        rt::yield_now().await;
+    }
+}
+
+fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accepted) {
+    let engine = worker.engine.clone();
+    let main = engine.main;
+    main.sess_conn.inc();
+    let params = engine.params.load();
+    let open = engine.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+    if params.max_sessions > 0 && open > i64::from(params.max_sessions) {
+        engine.sessions.fetch_sub(1, Ordering::Relaxed);
+        main.sess_limited.inc();
+        main.sess_dropped.inc();
+        return;
+    }
+    let network = match accepted.peer {
+        Address::Inet(addr) if params.max_sessions_per_ip > 0 && !info.is_unix => {
+            Some(network_of(addr.ip(), params.max_sessions_ipv4_prefix, params.max_sessions_ipv6_prefix))
+        }
+        Address::Inet(_) | Address::Unix => None,
+    };
+    if let Some(network) = network {
+        let mut crowd = worker.crowd.0.lock();
+        let count = crowd.entry(network).or_insert(0);
+        if *count >= params.max_sessions_per_ip {
+            drop(crowd);
+            engine.sessions.fetch_sub(1, Ordering::Relaxed);
+            main.sess_limited_ip.inc();
+            main.sess_dropped.inc();
+            return;
+        }
+        *count += 1;
+    }
+    let place = Place { engine: engine.clone(), network, crowd: worker.crowd.clone() };
+    let (info, fd) = (info.clone(), accepted.stream.as_fd().as_raw_fd());
+    let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, fd };
+    rt::spawn(async move {
+        let _place = place;
+        fronts::serve(engine, info, accepted).await;
+    });
+}
+
+/// A connection's place in the counts.
+struct Place {
+    engine: Arc<engine::Engine>,
+    network: Option<IpAddr>,
+    crowd: Arc<Crowd>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.engine.sessions.fetch_sub(1, Ordering::Relaxed);
+        let Some(network) = self.network else { return };
+        let mut crowd = self.crowd.0.lock();
+        if let Some(count) = crowd.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                crowd.remove(&network);
+            }
+        }
+    }
+}
+
+/// The address with only its first bits.
+fn network_of(ip: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
+    match ip {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - v4_bits.min(32)).unwrap_or(0);
+            IpAddr::V4((v4.to_bits() & mask).into())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - v6_bits.min(128)).unwrap_or(0);
+            IpAddr::V6((v6.to_bits() & mask).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_keep_their_first_bits() {
+        let check = |ip: &str, v4, v6, want: &str| {
+            assert_eq!(network_of(ip.parse().unwrap(), v4, v6), want.parse::<IpAddr>().unwrap());
+        };
+        check("10.1.2.3", 24, 64, "10.1.2.0");
+        check("10.1.2.3", 32, 64, "10.1.2.3");
+        check("2001:db8:1:2:3::4", 32, 64, "2001:db8:1:2::");
+        check("2001:db8:1:2:3::4", 32, 128, "2001:db8:1:2:3::4");
+    }
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The VCLs of this worker: loaded ones, labels, temperatures.
+
+use std::sync::Arc;
+
+use engine::Labels;
+use parking_lot::Mutex;
+use vrt::LoadedVcl;
+
+/// A VCL or a label.
+struct Entry {
+    name: String,
+    /// `auto`, `warm`, `cold`, `label`.
+    state: String,
+    warm: bool,
+    what: What,
+}
+
+enum What {
+    Vcl(Arc<LoadedVcl>),
+    Label(String),
+}
+
+/// All of them, in the order of loading.
+#[derive(Default)]
+pub struct Vcls {
+    entries: Mutex<Vec<Entry>>,
+    active: Mutex<Option<String>>,
+}
+
+impl Vcls {
+    /// Adds a loaded VCL.
+    pub fn add(&self, name: &str, state: &str, warm: bool, vcl: Arc<LoadedVcl>) {
+        let entry = Entry { name: name.to_owned(), state: state.to_owned(), warm, what: What::Vcl(vcl) };
+        self.entries.lock().push(entry);
+    }
+
+    /// Points a label at a VCL.
+    pub fn label(&self, name: &str, vcl: &str) {
+        let mut entries = self.entries.lock();
+        match entries.iter_mut().find(|entry| entry.name == name) {
+            Some(entry) => entry.what = What::Label(vcl.to_owned()),
+            None => entries.push(Entry {
+                name: name.to_owned(),
+                state: "label".to_owned(),
+                warm: true,
+                what: What::Label(vcl.to_owned()),
+            }),
+        }
+    }
+
+    /// Names of all labels.
+    pub fn labels(&self) -> Vec<String> {
+        let entries = self.entries.lock();
+        entries.iter().filter(|entry| matches!(entry.what, What::Label(_))).map(|entry| entry.name.clone()).collect()
+    }
+
+    /// The VCL of that name, or that a label of that name stands for.
+    pub fn find(&self, name: &str) -> Option<Arc<LoadedVcl>> {
+        let entries = self.entries.lock();
+        let vcl_of = |name: &str| {
+            entries.iter().find_map(|entry| match &entry.what {
+                What::Vcl(vcl) if entry.name == name => Some(vcl.clone()),
+                What::Vcl(_) | What::Label(_) => None,
+            })
+        };
+        vcl_of(name).or_else(|| {
+            let target = entries.iter().find_map(|entry| match &entry.what {
+                What::Label(target) if entry.name == name => Some(target.as_str()),
+                What::Vcl(_) | What::Label(_) => None,
+            })?;
+            vcl_of(target)
+        })
+    }
+
+    /// Sets state and temperature; whether the temperature changed.
+    pub fn set_state(&self, name: &str, state: &str, warm: bool) -> bool {
+        let mut entries = self.entries.lock();
+        let Some(entry) = entries.iter_mut().find(|entry| entry.name == name) else { return false };
+        state.clone_into(&mut entry.state);
+        std::mem::replace(&mut entry.warm, warm) != warm
+    }
+
+    /// Takes an entry out; its VCL, if it is one.
+    pub fn remove(&self, name: &str) -> Option<Arc<LoadedVcl>> {
+        let mut entries = self.entries.lock();
+        let at = entries.iter().position(|entry| entry.name == name)?;
+        match entries.remove(at).what {
+            What::Vcl(vcl) => Some(vcl),
+            What::Label(_) => None,
+        }
+    }
+
+    /// Remembers which is active, for lists.
+    pub fn set_active(&self, name: &str) {
+        *self.active.lock() = Some(name.to_owned());
+    }
+
+    /// The active one's name.
+    pub fn active(&self) -> String {
+        self.active.lock().clone().unwrap_or_default()
+    }
+
+    /// All loaded VCLs.
+    pub fn all(&self) -> Vec<Arc<LoadedVcl>> {
+        let entries = self.entries.lock();
+        let vcls = entries.iter().filter_map(|entry| match &entry.what {
+            What::Vcl(vcl) => Some(vcl.clone()),
+            What::Label(_) => None,
+        });
+        vcls.collect()
+    }
+
+    /// How many VCLs there are.
+    pub fn count(&self) -> usize {
+        self.all().len()
+    }
+
+    /// `vcl.list`.
+    pub fn list(&self) -> String {
+        let mut rows = String::new();
+        for row in self.rows() {
+            let temperature = if row.warm { "warm" } else { "cold" };
+            rows.push_str(&format!("{}\t{}\t{temperature}\t{:>6}\t{}", row.status, row.state, row.busy, row.name));
+            if let Some(target) = &row.target {
+                rows.push_str(&format!("\t->\t{target}"));
+                if row.users > 0 {
+                    let plural = if row.users > 1 { "'s" } else { "" };
+                    rows.push_str(&format!(" ({} return(vcl){plural})", row.users));
+                }
+            } else if row.users > 0 {
+                let plural = if row.users > 1 { "s" } else { "" };
+                rows.push_str(&format!("\t<-\t({} label{plural})", row.users));
+            }
+            rows.push('\n');
+        }
+        backend::columns(&rows, 80)
+    }
+
+    /// The members of `vcl.list -j`'s array.
+    pub fn list_json(&self) -> String {
+        let mut text = String::new();
+        for row in self.rows() {
+            let temperature = if row.warm { "warm" } else { "cold" };
+            text.push_str(&format!(
+                ",\n{{\n  \"status\": \"{}\",\n  \"state\": \"{}\",\n  \"temperature\": \"{temperature}\",\n  \"busy\": {},\n  \"name\": {}",
+                row.status,
+                row.state,
+                row.busy,
+                tables::json::quote(&row.name)
+            ));
+            if let Some(target) = &row.target {
+                text.push_str(&format!(",\n  \"label\": {{\n    \"name\": {}", tables::json::quote(target)));
+                if row.users > 0 {
+                    text.push_str(&format!(",\n    \"refs\": {}", row.users));
+                }
+                text.push_str("\n  }");
+            } else if row.users > 0 {
+                text.push_str(&format!(",\n  \"labels\": {}", row.users));
+            }
+            text.push_str("\n}");
+        }
+        text
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let active = self.active();
+        let entries = self.entries.lock();
+        let labels_of = |name: &str| {
+            entries.iter().filter(|entry| matches!(&entry.what, What::Label(target) if target == name)).count()
+        };
+        let returns_to = |name: &str| {
+            let uses = |entry: &&Entry| matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name));
+            entries.iter().filter(uses).count()
+        };
+        let row = |entry: &Entry| {
+            let (target, users, busy) = match &entry.what {
+                // One reference is the list's; the active one is also held by the engine.
+                What::Vcl(vcl) => {
+                    let held = 1 + usize::from(entry.name == active);
+                    (None, labels_of(&entry.name), Arc::strong_count(vcl).saturating_sub(held))
+                }
+                What::Label(target) => (Some(target.clone()), returns_to(&entry.name), 0),
+            };
+            Row {
+                status: if entry.name == active { "active" } else { "available" },
+                state: entry.state.clone(),
+                warm: entry.warm,
+                busy,
+                name: entry.name.clone(),
+                target,
+                users,
+            }
+        };
+        entries.iter().map(row).collect()
+    }
+}
+
+struct Row {
+    status: &'static str,
+    state: String,
+    warm: bool,
+    busy: usize,
+    name: String,
+    target: Option<String>,
+    users: usize,
+}
+
+/// A handle for the engine.
+pub struct ByLabel(pub Arc<Vcls>);
+
+impl Labels for ByLabel {
+    fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>> {
+        self.0.find(label)
+    }
+}
