@@ -24,7 +24,7 @@ help:
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
-	@echo 'make bench                   CPU per request, beside the varnishd of the system if there is one'
+	@echo 'make bench                   CPU per request beside varnishd, nginx and haproxy, as far as they are here'
 
 cargo:
 	@scripts/need-cargo '$(CARGO)'

@@ -1,122 +1,155 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""CPU per request of the server, in microseconds, for a few kinds of traffic; beside it the system's varnishd in the same run.
+"""CPU per request beside the peers: Debian's varnishd, nginx, haproxy, and a C program that only answers (null).
 
-What is counted is the user and system time that the server's processes used, divided by the requests they answered: how fast the
-clients are doesn't matter for that figure. The kernel's clock tick (10 ms) is the grain, so each figure needs thousands of requests.
-The programs take turns, round by round, and the median counts; what else the machine does still shows in caches and clock speed.
+All servers run at once on core 0, but only one is asked at a time; the load generator and the origin have core 1. Rounds are
+interleaved and their order rotates. CPU is what the kernel's schedstat says that all processes of a server ran, over the requests
+that they answered: what else the machine does shows in caches and clock speed only. So look at ratios inside one run.
 
-usage: bench/run.py [--rounds N] [--requests N] [PROGRAM...]   (default: dist/bin/varnishd and, if there, /usr/sbin/varnishd)
+usage: bench/run.py [--rounds N] [--seconds S] [--cases A,B] [--servers a,b] [--ours PROGRAM] [--out FILE]
+       bench/run.py --report FILE...     the ratios of saved results, one line each
+It fails when our log has 5 % more or fewer records a hit than varnishd's, or when any answer was wrong.
 """
 import argparse
-import multiprocessing
+import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-from bed.daemon import Varnishd, cpu, die_with_parent, pss
-from bed.http import Client
-from bed.origin import Origin, simple
+from servers import Bed, IDLE, SERVERS
 
-CLIENTS = 4
-# kind: (path, requests on a connection (0: all), pipelined at once, share of --requests)
-KINDS = {
-    "hit, keep-alive, 1 KB": ("/1k", 0, 1, 1.0),
-    "hit, 1 per connection": ("/1k", 1, 1, 0.5),
-    "hit, pipelined x16": ("/1k", 0, 16, 4.0),
-    "hit, 100 KB": ("/100k", 0, 1, 0.25),
-    "pass": ("/pass", 0, 1, 0.25),
-    "miss": ("/miss/{n}", 0, 1, 0.25),
+HERE = pathlib.Path(__file__).resolve().parent
+HIT, HIT100K = "/c/1024/1", "/c/102400/1"
+# case: (what to ask for, the generator's options, body bytes of the null server or 0 when it can't take part)
+CASES = {
+    "hit-keepalive-B": (HIT, ["-B"], 1024),
+    "hit-10perconn": (HIT, ["-k", "10"], 1024),
+    "hit-1conn-B": (HIT, ["-k", "1", "-B"], 1024),
+    "hit-pipelined": (HIT, ["-P", "16"], 1024),
+    "hit-100k": (HIT100K, [], 102400),
+    "pass": ("/n/1024/1", [], 0),
+    "miss": ("/c/1024/", ["-N", "10000000"], 0),
+    "open-5k": (HIT, ["-r", "5000", "-w", "0.2"], 1024),
+    "idle-bytes": (HIT, [], 1024),
 }
+MAIN = {"open-5k": "p99_us", "idle-bytes": "bytes"}  # what the ratio is of, when not of CPU
+MOST_LOG_OFF = 0.05
 
 
-def answer(_method, path, _fields):
-    if path == "/100k":
-        return "Cache-Control: max-age=3600\r\n", b"x" * 100_000
-    if path == "/pass":
-        return "Cache-Control: no-store\r\n", b"x" * 1000
-    return "Cache-Control: max-age=3600\r\n", b"x" * 1000
+def loaded(bed, server, case, seconds, seen):
+    """One stretch of load: its figures."""
+    path, options, _ = CASES[case]
+    if case == "miss":  # never the same twice
+        options = [*options, "-o", str(seen.setdefault(server.name, 0))]
+    bed.load(server, path, ["-d", "0.15", *options])
+    if case == "miss":
+        seen[server.name] += 1_000_000
+        options[-1] = str(seen[server.name])
+    records, ran = server.records(), server.ran_ns()
+    got = bed.load(server, path, ["-d", str(seconds), *options])
+    ran = server.ran_ns() - ran
+    done = max(1, got["issued"] - got["errors"])
+    if case == "miss":
+        seen[server.name] += got["issued"] + 1000
+    figures = {k: got[k] for k in ("rps", "p50_us", "p99_us", "errors", "non200")}
+    figures["cpu_us"] = ran / done / 1e3
+    if records is not None:
+        figures["records"] = (server.records() - records) / done
+    return figures
 
 
-def origin_process(pipe):
-    die_with_parent()
-    with Origin(simple(answer)) as origin:
-        pipe.send(origin.address)
-        pipe.recv()
+def idle(bed, server):
+    """Memory that a connection takes while it is idle after one answer."""
+    bed.load(server, HIT, ["-d", "0.3"])
+    time.sleep(0.3)
+    before = server.pss()
+    with bed.hold(server, HIT, IDLE):
+        time.sleep(1.0)
+        return {"bytes": (server.pss() - before) / IDLE, "errors": 0, "non200": 0}
 
 
-def drive(address, path, per_connection, pipelined, count, first, out):
-    """One client: `count` requests; sends the number of answers that were not good."""
-    die_with_parent()
-    bad, n, c, left = 0, 0, None, 0
-    while n < count:
-        if c is None or (per_connection and left == 0):
-            if c:
-                c.close()
-            c, left = Client(address, 60, keep=False), per_connection
-        some = min(pipelined, count - n)
-        c.send(b"".join(f"GET {path.format(n=first + n + i)} HTTP/1.1\r\nHost: bench\r\n\r\n".encode() for i in range(some)))
-        for _ in range(some):
-            bad += not c.response().whole()
-        n, left = n + some, left - some
-    out.send(bad)
+def table(results):
+    out, wrong = [], []
+    for case, by in results.items():
+        key = MAIN.get(case, "cpu_us")
+        columns = [key] + [c for c in ("rps", "p50_us", "p99_us", "records") if c != key and case != "idle-bytes"]
+        median = {n: {c: statistics.median(r[c] for r in rows) for c in columns if c in rows[0]} for n, rows in by.items()}
+        base = median.get("varnish", {}).get(key)
+        out += [f"\n### {case} ({len(next(iter(by.values())))} rounds, medians)\n",
+                f"| server | {' | '.join(columns)} | {key} min-max | ratio |", "| --- |" + " --- |" * (len(columns) + 2)]
+        for name, rows in by.items():
+            cells = [f"{median[name][c]:.4g}" if c in median[name] else "-" for c in columns]
+            span = f"{min(r[key] for r in rows):.4g}-{max(r[key] for r in rows):.4g}"
+            ratio = f"{median[name][key] / base:.2f}" if base else "-"
+            out.append(f"| {name} | {' | '.join(cells)} | {span} | {ratio} |")
+            bad = sum(r["errors"] + r["non200"] for r in rows)
+            if bad and name == "ours":
+                wrong.append(f"{case}: {bad} wrong answers")
+        ours, theirs = (median.get(n, {}).get("records") for n in ("ours", "varnish"))
+        if case.startswith("hit") and ours is not None and theirs and abs(ours / theirs - 1) > MOST_LOG_OFF:
+            wrong.append(f"{case}: {ours:.2f} log records a request, varnishd has {theirs:.2f}")
+    return "\n".join(out), wrong
 
 
-def measure(v, kind, requests, round_no):
-    path, per_connection, pipelined, share = KINDS[kind]
-    count = max(1, int(requests * share) // CLIENTS)
-    pipes, procs = [], []
-    before = cpu(v.pids())
-    for i in range(CLIENTS):
-        ours, theirs = multiprocessing.Pipe(False)
-        first = (round_no * CLIENTS + i) * count
-        p = multiprocessing.Process(target=drive, args=(v.address, path, per_connection, pipelined, count, first, theirs), daemon=True)
-        p.start()
-        pipes.append(ours)
-        procs.append(p)
-    bad = sum(p.recv() for p in pipes)
-    for p in procs:
-        p.join()
-    return (cpu(v.pids()) - before) / (count * CLIENTS) * 1e6, bad
+def ratios(results):
+    """case: our median over varnishd's"""
+    out = {}
+    for case, by in results.items():
+        if by.get("ours") and by.get("varnish"):
+            key = MAIN.get(case, "cpu_us")
+            mine, theirs = (statistics.median(r[key] for r in by[n]) for n in ("ours", "varnish"))
+            out[case] = mine / theirs
+    return out
+
+
+def report(files):
+    print("| when | commit | " + " | ".join(CASES) + " |\n|" + " --- |" * (len(CASES) + 2))
+    for saved in sorted((json.loads(pathlib.Path(f).read_text()) for f in files), key=lambda s: s["when"]):
+        by = ratios(saved["results"])
+        print(f"| {saved['when']} | {saved['commit']} | " + " | ".join(f"{by[c]:.2f}" if c in by else "-" for c in CASES) + " |")
+
+
+def commit():
+    git = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
+    return subprocess.run(git, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("--rounds", type=int, default=3)
-    a.add_argument("--requests", type=int, default=40_000)
-    a.add_argument("programs", nargs="*")
+    a.add_argument("--rounds", type=int, default=5)
+    a.add_argument("--seconds", type=float, default=1.0)
+    a.add_argument("--cases", default=",".join(CASES))
+    a.add_argument("--servers", default=",".join(SERVERS))
+    a.add_argument("--ours", default=str(HERE.parent / "dist/bin/varnishd"))
+    a.add_argument("--out")
+    a.add_argument("--report", nargs="+")
     o = a.parse_args()
-    programs = o.programs or [p for p in (str(ROOT / "dist/bin/varnishd"), "/usr/sbin/varnishd") if os.access(p, os.X_OK)]
-    ours, theirs = multiprocessing.Pipe()
-    origin = multiprocessing.Process(target=origin_process, args=(theirs,), daemon=True)
-    origin.start()
-    address = ours.recv()
-    running = [Varnishd(p, backend=address, storage="malloc,256m") for p in programs]
-    figures, wrong = {}, 0
-    try:
-        for round_no in range(o.rounds + 1):  # the first one only warms
-            for kind in KINDS:
-                for name, v in zip(programs, running):
-                    us, bad = measure(v, kind, o.requests if round_no else o.requests // 10, round_no + 1)
-                    wrong += bad
-                    if round_no:
-                        figures.setdefault(kind, {}).setdefault(name, []).append(us)
-        print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs, {o.rounds} rounds; CPU microseconds per request")
-        print(f"{'':24}" + "".join(f"{n[-28:]:>30}" for n in programs) + ("     ratio" if len(programs) > 1 else ""))
-        for kind, by in figures.items():
-            medians = [statistics.median(by[n]) for n in programs]
-            ratio = f"{medians[0] / medians[1]:10.2f}" if len(medians) > 1 and medians[1] else ""
-            print(f"{kind:24}" + "".join(f"{m:30.1f}" for m in medians) + ratio)
-        print(f"{'memory afterwards, MB':24}" + "".join(f"{pss(v.pids()) / 1e6:30.1f}" for v in running))
-        print(f"bench: {len(figures)} kinds measured, {wrong} wrong answers")
-    finally:
-        for v in running:
-            v.close()
-        ours.send(None)
-        origin.join(5)
+    if o.report:
+        return report(o.report)
+    results, seen = {}, {}
+    with Bed(o.servers.split(","), o.ours) as bed:
+        for case in o.cases.split(","):
+            body = CASES[case][2]
+            bed.null_body(body)
+            able = [s for s in bed.servers if body or s.name != "null"]
+            results[case] = {s.name: [] for s in able}
+            for n in range(1 if case == "idle-bytes" else o.rounds):
+                for server in able[n % len(able):] + able[:n % len(able)]:
+                    figures = idle(bed, server) if case == "idle-bytes" else loaded(bed, server, case, o.seconds, seen)
+                    results[case][server.name].append(figures)
+            print(table({case: results[case]})[0], flush=True)
+    _, wrong = table(results)
+    saved = {"when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": commit(), "load": os.getloadavg()[0],
+             "rounds": o.rounds, "seconds": o.seconds, "results": results}
+    out = pathlib.Path(o.out or HERE / f"results/{saved['when'][:16].replace(':', '')}-{saved['commit']}.json")
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(saved, indent=1) + "\n")
+    print("\n" + "\n".join(["| case | ratio to varnishd |", "| --- | --- |"] + [f"| {c} | {r:.2f} |" for c, r in ratios(results).items()]))
+    print("\n".join(f"bench: {w}" for w in wrong))
+    print(f"bench: {len(results)} cases measured, {len(wrong)} complaints; saved as {out}")
     return 1 if wrong else 0
 
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use storage::{NoSpace, Store};
 
-use crate::attrs::{Attrs, Vary};
+use crate::attrs::{Attrs, Flags, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
@@ -83,6 +83,14 @@ impl Busy {
         self.is_private
     }
 
+    /// Makes room in `store` for an object of so many bytes, as far as `nuke_limit` allows. False: it wouldn't fit. Nothing
+    /// is reserved.
+    pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
+        let shared = self.cache.shared();
+        self.nukes_left = shared.params.load().nuke_limit;
+        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
+    }
+
     /// Stores the head. It isn't seen before [`Busy::start_stream`] (or [`Busy::finish`]); until then it may be stored
     /// anew, elsewhere. With a hit-for-miss or hit-for-pass flag the body goes to the one client and isn't kept.
     ///
@@ -97,17 +105,34 @@ impl Busy {
     ) -> Result<(), NoSpace> {
         assert!(!self.is_published(), "the head is stored before it is published");
         let shared = self.cache.shared();
-        self.nukes_left = shared.params.load().nuke_limit;
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
         let [head_len, spec_len, values_len] = parts.map(|part| part.len() as u32);
-        let front = Front { buf, head_len, spec_len, values_len };
+        let front = Front { buf, head_len, spec_len, values_len, extra_len: 0 };
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
         }
         self.filling = Some(Filling { store: store.clone(), front, attrs: *attrs, is_published: false });
+        Ok(())
+    }
+
+    /// Stores bytes beside the head that nothing here looks at, in place of what was stored so before, and adds facts that
+    /// are known only now. Needs [`Busy::set_head`]. Of an object that is published already, readers find the extra once
+    /// it is whole; of a pass never.
+    ///
+    /// # Errors
+    /// [`NoSpace`] when eviction couldn't make room; the object is as it was.
+    pub fn set_extra(&mut self, extra: &[u8], more: Flags) -> Result<(), NoSpace> {
+        let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
+        let old = &filling.front;
+        let kept = &old.buf[..old.len() - old.extra_len as usize];
+        let buf = self.cache.shared().block(&filling.store, &[kept, extra], &mut self.nukes_left, &mut self.events)?;
+        filling.front.buf = buf;
+        filling.front.extra_len = extra.len() as u32;
+        filling.attrs.flags |= more;
+        self.oc.add_flags(more);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! What all transactions of a worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -12,6 +12,8 @@ use tables::counters::Main;
 use tables::params::Params;
 use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
+
+use crate::random::Random;
 
 /// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
@@ -49,46 +51,50 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Background fetches running now.
     pub bgfetches: AtomicI64,
+    /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
+    pub fragfetch: AtomicUsize,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
+    /// The bits of what [`Engine::mono_of`] takes off a wall-clock time; 0 at first.
+    pub clock_offset: AtomicU64,
 }
 
 impl Engine {
+    /// Counts the compressions that a body is about to go through.
+    pub(crate) fn count_gzip(&self, chain: &filters::Chain) {
+        for name in chain.names() {
+            match name {
+                "gzip" => self.main.n_gzip.inc(),
+                "gunzip" => self.main.n_gunzip.inc(),
+                "testgunzip" => self.main.n_test_gunzip.inc(),
+                _ => {}
+            }
+        }
+    }
+
     /// A wall-clock time as the cache's monotonic one.
     pub fn mono_of(&self, real: Real) -> Mono {
-        let (now, mono) = (self.clock.real(), self.clock.mono());
-        mono.plus(real.since(now))
+        Mono(real.0 - self.offset())
     }
 
     /// A monotonic time as wall-clock time.
     pub fn real_of(&self, mono: Mono) -> Real {
-        let (now, at) = (self.clock.real(), self.clock.mono());
-        now.plus(mono.since(at))
-    }
-}
-
-/// Random numbers for directors and `std.random`: splitmix64, seedable for tests.
-pub struct Random(AtomicU64);
-
-impl Random {
-    /// A generator with this seed.
-    pub fn seeded(seed: u64) -> Self {
-        Random(AtomicU64::new(seed))
+        Real(mono.0 + self.offset())
     }
 
-    /// Starts over with this seed (`debug.srandom`).
-    pub fn seed(&self, seed: u64) {
-        self.0.store(seed, Ordering::Relaxed);
-    }
-
-    /// A number in `[0, 1)`.
-    pub fn next(&self) -> f64 {
-        let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    /// Seconds from the monotonic clock's start to the wall clock's. Stays the same until the wall clock was set, so that
+    /// times that are equal on one clock are on the other.
+    fn offset(&self) -> f64 {
+        const STEP: f64 = 0.01;
+        let now = self.clock.real().0 - self.clock.mono().0;
+        let known = f64::from_bits(self.clock_offset.load(Ordering::Relaxed));
+        if (now - known).abs() < STEP {
+            return known;
+        }
+        self.clock_offset.store(now.to_bits(), Ordering::Relaxed);
+        now
     }
 }
 

@@ -82,7 +82,13 @@ pub struct Tunnel {
 pub trait Transport {
     /// Queues the response's head. Adds the fields that only the front knows (Connection, Transfer-Encoding) to it and to the log.
     /// `close` asks for the connection's end after this response; the answer says whether, and why, it will end.
-    fn send_head(&mut self, resp: &mut Head, len: BodyLen, close: Option<SessClose>, log: &mut TxnLog) -> Option<SessClose>;
+    fn send_head(
+        &mut self,
+        resp: &mut Head,
+        len: BodyLen,
+        close: Option<SessClose>,
+        log: &mut TxnLog,
+    ) -> Option<SessClose>;
 
     /// Queues a piece of the body.
     fn send_data(&mut self, piece: Buf);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::Real;
+use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
 use net::{Address, IoError, Stream};
@@ -51,12 +52,19 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
     let Accepted { stream, peer, fd } = accepted;
     let sess = open(&engine, &listener, &stream, peer, fd);
     let mut h1 = H1::new(stream, sess.clone());
-    let close = match begin(&mut h1).await {
-        Ok(()) => requests(&mut h1).await,
-        Err(close) => close,
-    };
-    h1.finish();
+    let served = contain::contained(async {
+        match begin(&mut h1).await {
+            Ok(()) => requests(&mut h1).await,
+            Err(close) => close,
+        }
+    });
+    let close = served.await.unwrap_or_else(|contain::Panicked| {
+        engine.main.req_panic.inc();
+        SessClose::Overload
+    });
     closed(&sess, close);
+    let is_sending = h1.expects_more();
+    h1.finish(is_sending).await;
 }
 
 fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, peer: Address, fd: i32) -> Rc<Sess> {
@@ -82,6 +90,8 @@ fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, pee
         server: Cell::new(local),
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
+        peer_ids: stream.peer_ids(),
+        tos: Cell::new(None),
     })
 }
 
@@ -118,9 +128,15 @@ async fn requests(h1: &mut H1) -> SessClose {
         let sess = h1.sess.clone();
         let mut req = Req::begin(&sess, arrived.t_first, arrived.t_req);
         let ran = run(h1, &mut req, &arrived).await;
+        if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
+            settle(h1, &mut req).await;
+        }
         req.finish(h1);
-        h1.end_request();
         engine::current::enter(base::Vxid::NONE, "");
+        let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
+        if ran.is_ok() && req.close.is_none() {
+            h1.end_request();
+        }
         if let Some(close) = ran.err().or(req.close) {
             let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
             return close;
@@ -132,6 +148,16 @@ async fn requests(h1: &mut H1) -> SessClose {
             let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
             return SessClose::RespClose;
         }
+    }
+}
+
+/// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
+async fn settle(h1: &mut H1, req: &mut Req) {
+    req.body.give_up();
+    match engine::Transport::body_state(h1) {
+        BodyState::None | BodyState::Done => {}
+        BodyState::Unread => req.discard_body(h1).await,
+        BodyState::Failed => req.close = Some(SessClose::RxBody),
     }
 }
 
@@ -203,6 +229,7 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
     let idle_since = Instant::now();
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
+    let mut first_at = idle_since;
     h1.compact();
     if !h1.input.is_empty() {
         t_first = Some(engine.clock.real());
@@ -218,33 +245,47 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
         }
         // Answers to pipelined requests go out before we wait for more.
         poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await.map_err(|_| SessClose::RemClose)?;
-        let mut patience = h1.sess.timeouts.get().idle;
+        let mut deadline = idle_since + h1.sess.timeouts.get().idle;
         if t_first.is_some() && !params.timeout_head.is_zero() {
-            patience = patience.min(params.timeout_head);
+            deadline = deadline.min(first_at + params.timeout_head);
         }
-        let deadline = idle_since + patience;
-        if t_first.is_none() {
-            // Nothing is allocated while the connection is idle.
+        // A connection lingers with its buffer for a moment; then it is parked, without one.
+        let linger = if t_first.is_none() { idle_since + h1.sess.timeouts.get().linger } else { deadline };
+        let mut read = read_more(h1, &limits, linger.min(deadline)).await;
+        if linger < deadline && matches!(read, Err(IoError::Timeout)) {
+            engine.main.sess_herd.inc();
+            h1.input = Vec::new();
             match rt::timeout_at(deadline, h1.stream().readable()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(SessClose::RemClose),
                 Err(rt::Elapsed) => return Err(SessClose::RxCloseIdle),
             }
+            read = read_more(h1, &limits, deadline).await;
         }
-        let room = HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len());
-        h1.input.reserve(room);
-        let mut input = std::mem::take(&mut h1.input);
-        let read = h1.stream().read_buf(&mut input, Some(deadline)).await;
-        h1.input = input;
+        if t_first.is_none() && matches!(read, Err(IoError::Timeout)) {
+            return Err(SessClose::RxCloseIdle);
+        }
         match read {
             Ok(0) | Err(IoError::Closed | IoError::Os(_)) => return Err(SessClose::RemClose),
-            Ok(_) => {
-                t_first.get_or_insert_with(|| engine.clock.real());
+            Ok(_) if t_first.is_none() => {
+                t_first = Some(engine.clock.real());
+                first_at = Instant::now();
             }
+            Ok(_) => {}
             Err(IoError::Timeout) => {
                 engine.main.head_timeout.inc();
                 return Err(SessClose::RxTimeout);
             }
         }
     }
+}
+
+/// Reads a piece of a head.
+async fn read_more(h1: &mut H1, limits: &Limits, deadline: Instant) -> Result<usize, IoError> {
+    let room = HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len());
+    h1.input.reserve(room);
+    let mut input = std::mem::take(&mut h1.input);
+    let read = h1.stream().read_buf(&mut input, Some(deadline)).await;
+    h1.input = input;
+    read
 }

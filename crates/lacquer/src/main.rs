@@ -21,7 +21,7 @@ const TOOLS: &[(&str, &str, ToolMain)] = &[
 ];
 
 /// Programs that will be part of this binary and aren't yet: the name, the command.
-const LATER: &[(&str, &str)] = &[("varnishtest", "test"), ("", "vcl"), ("", "statsd")];
+const LATER: &[(&str, &str)] = &[("varnishtest", "test"), ("", "statsd")];
 
 const HELP: &str = "\
 Usage: lacquer <command> [options]
@@ -34,6 +34,7 @@ Usage: lacquer <command> [options]
   top        the log's commonest entries, as varnishtop does; with --by, who asks most
   hist       how times and sizes are distributed, as varnishhist does
   adm        commands to a running server, as varnishadm does
+  vcl        checks VCL files, shows what they compile to
   help       this text
   --version  who this is
 
@@ -63,6 +64,7 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0

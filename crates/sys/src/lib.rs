@@ -8,6 +8,7 @@
 
 pub mod cpu;
 pub mod daemon;
+pub mod extent;
 pub mod fd;
 pub mod limits;
 pub mod localtime;
@@ -17,4 +18,5 @@ pub mod process;
 pub mod signal;
 pub mod sock;
 pub mod syslog;
+pub mod udp;
 pub mod user;

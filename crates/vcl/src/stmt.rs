@@ -35,7 +35,12 @@ impl Vcc<'_> {
                     self.say("End of input while in compound statement\n");
                     return Err(Stop);
                 }
-                Tok::Id => self.statement()?,
+                Tok::Id => {
+                    let (outer, token) = (self.statement_place, self.token());
+                    self.statement_place = Some(self.place(&token));
+                    self.statement()?;
+                    self.statement_place = outer;
+                }
                 _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
             }
         }
@@ -106,8 +111,7 @@ impl Vcc<'_> {
             Action::Set => self.set(),
             Action::Synthetic => {
                 let e = self.text_argument(Type::Strands)?;
-                self.emit_text(e)?;
-                self.emit(Op::SetBodyText { append: false })
+                self.emit_synthetic(e)
             }
             Action::Unset => self.unset(),
         }
@@ -124,6 +128,8 @@ impl Vcc<'_> {
     fn if_statement(&mut self) -> R {
         let mut ends = Vec::new();
         loop {
+            let token = self.token();
+            self.statement_place = Some(self.place(&token));
             self.skip_c(b'(')?;
             let cond = self.expr(Type::Bool)?;
             self.skip_c(b')')?;
@@ -337,6 +343,7 @@ impl Vcc<'_> {
                 self.expect(Tok::Id)?;
                 let id = self.symbol(Kind::Vcl, Look::Whole)?;
                 let What::Label(label) = self.syms.get(id).what else { return Err(Stop) };
+                let label = self.use_label(label as usize);
                 self.emit(Op::ReturnVcl { label })?;
             }
             Return::Pass => {

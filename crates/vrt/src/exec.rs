@@ -91,6 +91,10 @@ impl Machine {
                 convert::append(&mut self.text, &value)?;
                 self.check_text()?;
             }
+            Op::TextMark => {
+                let from = self.marks.last().copied().unwrap_or(0);
+                self.first_piece = Some(self.text.len() as u32 - from);
+            }
             Op::TextClose => {
                 let text = self.take_text();
                 self.push(Value::String(Some(text)));
@@ -119,6 +123,8 @@ impl Machine {
                 let regex = &vcl.regexes[index as usize];
                 self.flag = with_text(var, self, ctx, |value| is_match(regex, value.unwrap_or_default()))?;
             }
+            Op::Known { subject, test } => self.flag = self.answer(subject, test, vcl, ctx)?,
+            Op::Guards { at } => return self.guards(at, vcl, ctx),
             Op::Compare { how } => {
                 let b = self.pop();
                 let a = self.pop();
@@ -161,6 +167,7 @@ impl Machine {
             }
 
             Op::SetVar { var } => {
+                self.forget_var(var, vcl);
                 let value = self.pop();
                 match fields::head_part(var) {
                     Some((head, _)) => fields::set_status(ctx, var, head, int(&value))?,
@@ -168,6 +175,7 @@ impl Machine {
                 }
             }
             Op::SetVarText { var } => {
+                self.forget_var(var, vcl);
                 let from = self.close_text();
                 let text = &self.text[from..];
                 match fields::head_part(var) {
@@ -177,12 +185,19 @@ impl Machine {
                 self.text.truncate(from);
             }
             Op::SetFieldText { head, field } => {
+                self.forget_field(head, field, vcl);
                 let from = self.close_text();
                 fields::set_field(ctx, head, name(field), &self.text[from..])?;
                 self.text.truncate(from);
             }
-            Op::UnsetField { head, field } => fields::unset_field(ctx, head, name(field))?,
-            Op::UnsetVar { var } => ctx.unset(var)?,
+            Op::UnsetField { head, field } => {
+                self.forget_field(head, field, vcl);
+                fields::unset_field(ctx, head, name(field))?;
+            }
+            Op::UnsetVar { var } => {
+                self.forget_all();
+                ctx.unset(var)?;
+            }
             Op::SetBody { append } => match self.pop() {
                 Value::Blob(blob) => ctx.body(blob.as_ref().map_or(b"", |b| b.as_bytes()), append)?,
                 _ => return Err(Failure::new("no BLOB for the body")),
@@ -191,6 +206,10 @@ impl Machine {
                 let from = self.close_text();
                 ctx.body(&self.text[from..], append)?;
                 self.text.truncate(from);
+            }
+            Op::AddBodyValue => {
+                let text = convert::to_text(&self.pop())?;
+                ctx.body(text.as_ref().map_or(b"(null)", |text| text.as_bytes()), true)?;
             }
             Op::HashText => {
                 let from = self.close_text();
@@ -209,8 +228,14 @@ impl Machine {
             Op::HashEnd => ctx.hash_data(None),
             Op::BanText => self.ban(ctx),
 
-            Op::Call { site } => return self.call(site, vcl, ctx),
-            Op::New { site } => self.construct(site, vcl, ctx)?,
+            Op::Call { site } => {
+                self.forget_all();
+                return self.call(site, vcl, ctx);
+            }
+            Op::New { site } => {
+                self.forget_all();
+                self.construct(site, vcl, ctx)?;
+            }
         }
         Ok(Next::Op)
     }
@@ -302,6 +327,7 @@ impl Machine {
             now: self.now,
             site: &site.private,
             module: &vcl.modules[site.import as usize],
+            first_piece: self.first_piece.take().map(|len| len as usize),
         };
         let args = &self.stack[base..];
         let given = match &site.code {
@@ -337,6 +363,7 @@ impl Machine {
             now: self.now,
             site: &site.private,
             module: &vcl.modules[site.import as usize],
+            first_piece: self.first_piece.take().map(|len| len as usize),
         };
         let made = make(&mut call, &vcl.program.objects[*object as usize].name, &self.stack[base..])?;
         self.stack.truncate(base);
@@ -366,7 +393,12 @@ fn plain_action(action: Return) -> Result<Action, Failure> {
 }
 
 /// A textual variable without a copy, when it is part of a head.
-fn with_text<T>(var: Var, machine: &mut Machine, ctx: &mut dyn Ctx, then: impl FnOnce(Option<&[u8]>) -> T) -> T {
+pub(crate) fn with_text<T>(
+    var: Var,
+    machine: &mut Machine,
+    ctx: &mut dyn Ctx,
+    then: impl FnOnce(Option<&[u8]>) -> T,
+) -> T {
     if let Some((id, part)) = fields::head_part(var) {
         return then(ctx.head(id).and_then(|head| fields::part_text(head, part)));
     }
@@ -376,7 +408,7 @@ fn with_text<T>(var: Var, machine: &mut Machine, ctx: &mut dyn Ctx, then: impl F
     }
 }
 
-fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
+pub(crate) fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
     regex.is_match(subject).map_err(|e| format!("Regexp matching failed: {}", e.text()).into())
 }
 

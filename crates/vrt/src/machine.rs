@@ -9,6 +9,7 @@ use tables::vclvars::{Method, Return};
 use vcl::program::Op;
 
 use crate::ctx::{Ctx, Failure, Wait};
+use crate::known::Known;
 use crate::loaded::LoadedVcl;
 use crate::value::{Text, Value};
 
@@ -97,12 +98,16 @@ pub struct Machine {
     /// Where each of them begins.
     pub(crate) marks: Vec<u32>,
     pub(crate) flag: bool,
+    /// See [`crate::vmod::Call::first_piece`].
+    pub(crate) first_piece: Option<u32>,
     /// `now`: the same for a whole subroutine.
     pub(crate) now: f64,
     pub(crate) method: Option<Method>,
     pub(crate) pc: u32,
     /// Whether `vsl_mask` lets `VCL_trace` through.
     pub(crate) traces: bool,
+    /// What is known of each subject of the program.
+    pub(crate) known: Vec<Known>,
     calls: Vec<u32>,
     state: State,
     ops: u64,
@@ -148,6 +153,7 @@ impl Machine {
         self.reset();
         let sub = vcl.program.methods[method as usize];
         self.pc = vcl.program.subs[sub as usize].entry;
+        self.known.resize(vcl.program.subjects.len(), Known::default());
         self.method = Some(method);
         self.state = State::Started;
     }
@@ -163,6 +169,7 @@ impl Machine {
         self.text.clear();
         self.marks.clear();
         self.calls.clear();
+        self.known.clear();
         (self.state, self.method, self.flag, self.ops) = (State::Idle, None, false, 0);
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Compiled VCL over a transaction of its own: what it returns, does and logs.
 
+mod optimised;
 mod programs;
+mod speed;
 mod world;
 
 use tables::vclvars::{HeadId, Method};
@@ -218,7 +220,7 @@ fn synthetic_bodies() {
          synthetic(\"c\"); set resp.body += :ZA==:; return (deliver); }",
     );
     assert_eq!(world.run(Method::Synth), "Deliver");
-    assert_eq!(world.ctx.body, b"cd");
+    assert_eq!(world.ctx.body, b"a200bcd");
 }
 
 #[test]

@@ -49,6 +49,12 @@ impl Vcls {
         }
     }
 
+    /// Names of all labels.
+    pub fn labels(&self) -> Vec<String> {
+        let entries = self.entries.lock();
+        entries.iter().filter(|entry| matches!(entry.what, What::Label(_))).map(|entry| entry.name.clone()).collect()
+    }
+
     /// The VCL of that name, or that a label of that name stands for.
     pub fn find(&self, name: &str) -> Option<Arc<LoadedVcl>> {
         let entries = self.entries.lock();
@@ -164,9 +170,7 @@ impl Vcls {
             entries.iter().filter(|entry| matches!(&entry.what, What::Label(target) if target == name)).count()
         };
         let returns_to = |name: &str| {
-            let uses = |entry: &&Entry| {
-                matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name))
-            };
+            let uses = |entry: &&Entry| matches!(&entry.what, What::Vcl(vcl) if vcl.program.labels.iter().any(|label| label == name));
             entries.iter().filter(uses).count()
         };
         let row = |entry: &Entry| {

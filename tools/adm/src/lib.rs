@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use cli::{Reply, Status};
+use cli::{Decoder, Reply, Status};
 use connection::Connection;
 use logq::tool::Attach;
 use sys::fd::Want;
@@ -39,7 +39,15 @@ fn usage(program: &str, status: i32) -> i32 {
     eprint!(
         "Usage: {program} [-h] [-n ident] [-p] [-S secretfile] [-T [address]:port] [-t timeout] [command [...]]
 \t-n is mutually exclusive with -S and -T
+"
+    );
+    if status == 0 {
+        eprint!("{}", HELP.replace("{program}", program));
+    }
+    status
+}
 
+const HELP: &str = "
  -n <dir>         The working directory of varnishd
  -p               Print replies as they come: status, length, text
  -S <file>        The secret file
@@ -50,10 +58,7 @@ Without a command they are read from standard input; at a terminal with history 
 Examples:
  {program} ban req.url '~' '^/news'
  {program} -T localhost:6082 -S /etc/varnish/secret vcl.list
-"
-    );
-    status
-}
+";
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
@@ -205,12 +210,14 @@ fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
     1
 }
 
-/// Passes standard input on and shows replies, until the input ends and the last reply has come.
+/// Passes standard input on and shows replies, until the input ends and all its commands are answered.
 fn pass(connection: &mut Connection, show: Show) -> i32 {
     let mut buffer = [0; 4096];
     let mut is_open = true;
-    let mut busy = false;
-    loop {
+    // Reads the commands as the manager does, to know how many replies will come.
+    let mut commands = Decoder::trusted();
+    let mut unanswered = 0u64;
+    while is_open || unanswered > 0 {
         let stdin = sys::fd::standard(0);
         let mut wants = vec![(connection.stream.as_fd(), Want::Read)];
         if is_open {
@@ -222,29 +229,28 @@ fn pass(connection: &mut Connection, show: Show) -> i32 {
                 match connection.try_reply() {
                     Ok(Some(reply)) => {
                         show_reply(&reply, show);
-                        busy = false;
+                        unanswered = unanswered.saturating_sub(1);
                     }
                     Ok(None) => break,
                     Err(status) => return status,
                 }
             }
-            if !is_open && !busy {
-                return 0;
-            }
         }
         if ready.get(1) == Some(&true) {
             // Not through std's buffer, which would hide from poll what it holds.
             match sys::fd::read(stdin, &mut buffer) {
-                Ok(0) if !busy => return 0,
-                Ok(0) => is_open = false,
+                Ok(0) | Err(_) => is_open = false,
                 Ok(n) => {
-                    busy = true;
                     if connection.send(&buffer[..n]).is_err() {
                         return 1;
                     }
+                    commands.feed(&buffer[..n]);
+                    while commands.next_request().is_some() {
+                        unanswered += 1;
+                    }
                 }
-                Err(_) => return 0,
             }
         }
     }
+    0
 }

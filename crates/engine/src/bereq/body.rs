@@ -2,17 +2,21 @@
 //! The body on its way from the backend through the filters into storage.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 
 use cache::{FetchFailed, Flags};
-use filters::{Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch};
+use filters::{
+    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
+};
 use http1::{Decoder, Framing};
-use message::{encoding, names};
+use message::{Head, Lost, encoding, names};
 use net::IoError;
 use tables::tags::Tag;
 
 use super::fetch::why;
 use super::wire::deadline;
 use super::{Bereq, Link, Step};
+use crate::extra::Extra;
 use crate::httplog::BERESP;
 
 /// Bytes read from a backend at once.
@@ -37,13 +41,14 @@ impl Bereq {
         let framing = link.framing;
         let mut chain = Chain::new();
         let mut flags = Flags::NONE;
+        let mut is_esi = false;
         if framing == Framing::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
             self.do_stream = false;
             self.log.put(Tag::Filters, b"");
         } else {
             match self.open_filters() {
-                Ok(opened) => (chain, flags) = opened,
+                Ok(opened) => (chain, flags, is_esi) = opened,
                 Err(error) => {
                     if let OpenError::Refused { vcl_error, .. } = &error {
                         self.log.put(Tag::VclError, vcl_error.as_bytes());
@@ -54,25 +59,31 @@ impl Bereq {
                 }
             }
         }
+        self.announce_truth(framing);
         if self.store_head(flags).is_err() {
             self.end_link(Some(why::RX_BODY));
             return Step::Error;
         }
-        let streams = self.do_stream;
+        // The program of an ESI object is known at its end.
+        let streams = self.do_stream && !is_esi;
         if streams {
             self.busy().start_stream();
+        } else {
+            // Nobody reads it before its end: there is no reader to wait for.
+            self.busy().set_transit_buffer(None);
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
         self.log.putf(Tag::FetchBody, format_args!("{number} {word} {how}"));
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
+        let moved = moved.and_then(|()| self.store_extra(&mut chain));
         match moved {
-            Ok(()) => self.end_body(&chain),
+            Ok(()) => self.end_body(),
             Err(Broken::Unwanted) => {
                 self.log.put(Tag::Debug, b"Fetch: Pass delivery abandoned");
                 self.end_link(Some(why::RX_BODY));
-                self.end_body(&chain)
+                self.end_body()
             }
             Err(Broken::Logged) => {
                 self.end_link(Some(why::RX_BODY));
@@ -84,6 +95,20 @@ impl Bereq {
                 self.engine.main.fetch_failed.inc();
                 Step::Fail("fetch failed")
             }
+        }
+    }
+
+    /// Clients of an object that streams get its announced length: one that VCL made up goes.
+    /// (A filter that changes the length has removed the field.)
+    fn announce_truth(&mut self, framing: Framing) {
+        let len = match framing {
+            Framing::Length(len) => Some(len),
+            // The answer to HEAD, or one without a body: what the field says isn't about bytes on this connection.
+            Framing::None => return,
+            Framing::Chunked | Framing::Eof => None,
+        };
+        if self.beresp.has(names::CONTENT_LENGTH) && self.announced() != len {
+            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
         }
     }
 
@@ -99,7 +124,8 @@ impl Bereq {
         })
     }
 
-    fn open_filters(&mut self) -> Result<(Chain, Flags), OpenError> {
+    /// The filters, what they make of the object, and whether ESI is among them.
+    fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
         let names = match &self.filters {
             Some(names) => names.as_bytes().to_vec(),
             None => self.filter_list().as_bytes().to_vec(),
@@ -115,6 +141,7 @@ impl Bereq {
             },
         )?;
         self.log.put(Tag::Filters, &names);
+        self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
         let mut flags = Flags::NONE;
         if opened.is_gzip {
@@ -123,39 +150,53 @@ impl Bereq {
         if opened.is_encoding_changed {
             flags |= Flags::CHGCE;
         }
-        if opened.is_esi {
-            flags |= Flags::ESI;
+        Ok((opened.chain, flags, opened.is_esi))
+    }
+
+    /// Stores what the filters found out about the body.
+    fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
+        let program = chain.take_esi();
+        let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
+        let extra = Extra { gzip_bits, program: program.as_deref() };
+        let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
+        self.put_extra(&extra.store(), flags)
+    }
+
+    fn put_extra(&mut self, extra: &[u8], flags: Flags) -> Result<(), Broken> {
+        if extra.is_empty() {
+            return Ok(());
         }
-        Ok((opened.chain, flags))
+        let done = self.busy().set_extra(extra, flags);
+        self.log_events();
+        if done.is_err() {
+            self.fetch_error("Could not get storage");
+            return Err(Broken::Logged);
+        }
+        Ok(())
     }
 
     fn apply(&mut self, edit: Edit) {
         match edit {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
-            Edit::SetGzip => self.count_lost(|this| {
-                BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])
-            }),
-            Edit::WeakenEtag => {
-                let old = self.beresp.get(names::ETAG).map(<[u8]>::to_vec);
-                self.count_lost(|this| encoding::weaken_etag(&mut this.beresp));
-                self.log_change(names::ETAG, old);
-            }
-            Edit::VaryAcceptEncoding => {
-                let old = self.beresp.get(names::VARY).map(<[u8]>::to_vec);
-                self.count_lost(|this| encoding::vary_on_encoding(&mut this.beresp));
-                self.log_change(names::VARY, old);
-            }
+            Edit::SetGzip => self
+                .count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])),
+            Edit::WeakenEtag => self.change(names::ETAG, encoding::weaken_etag),
+            Edit::VaryAcceptEncoding => self.change(names::VARY, encoding::vary_on_encoding),
         }
     }
 
-    /// Logs a field whose value was `old`, if it has another one now.
-    fn log_change(&mut self, name: &str, old: Option<Vec<u8>>) {
+    /// Changes a field and logs that, if it did: each old line as it came.
+    fn change(&mut self, name: &str, how: fn(&mut Head) -> Result<(), Lost>) {
+        let value = self.beresp.get(name).map(<[u8]>::to_vec);
+        let lines: Vec<_> =
+            self.beresp.iter().filter(|field| field.is(name)).map(|field| field.line().to_vec()).collect();
+        self.count_lost(|this| how(&mut this.beresp));
         let new = self.beresp.get(name);
-        if new == old.as_deref() {
+        if new == value.as_deref() {
             return;
         }
-        if let Some(old) = old {
-            self.log.put_parts(Tag::BerespUnset, &[name.as_bytes(), b": ", &old]);
+        for line in &lines {
+            self.log.put(Tag::BerespUnset, line);
         }
         if let Some(new) = new {
             self.log.put_parts(Tag::BerespHeader, &[name.as_bytes(), b": ", new]);
@@ -283,7 +324,11 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
-        let done = self.busy().append(data);
+        let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
+            0 => data.len(),
+            piece => piece,
+        };
+        let done = data.chunks(piece).try_for_each(|piece| self.busy().append(piece));
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");
@@ -321,10 +366,9 @@ impl Bereq {
     }
 
     /// The object is whole: the connection goes back first, then the object's last state is published.
-    fn end_body(&mut self, chain: &Chain) -> Step {
+    fn end_body(&mut self) -> Step {
         let unread = self.link.as_ref().is_some_and(|link| link.close.is_some());
         self.end_link(unread.then_some(why::RX_BODY));
-        let _ = chain;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         let declared = None;
         let finished = busy.finish(declared);
@@ -350,20 +394,28 @@ impl Bereq {
         }
         let kept = stale.flags();
         let mut flags = Flags::NONE;
-        for flag in [Flags::GZIPPED, Flags::CHGCE, Flags::ESI] {
+        for flag in [Flags::GZIPPED, Flags::CHGCE] {
             if kept.has(flag) {
                 flags |= flag;
             }
         }
-        if self.store_head(flags).is_err() {
+        let esi = if kept.has(Flags::ESI) { Flags::ESI } else { Flags::NONE };
+        if self.store_head(flags).is_err() || self.put_extra(stale.extra(), esi).is_err() {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }
         if self.do_stream {
             self.busy().start_stream();
+        } else {
+            self.busy().set_transit_buffer(None);
         }
         let mut reader = stale.reader(0);
         loop {
+            // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
+            rt::yield_now().await;
+            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+                return self.end_body();
+            }
             match reader.next().await {
                 Ok(None) => break,
                 Ok(Some(piece)) => {
@@ -379,7 +431,7 @@ impl Bereq {
                 }
             }
         }
-        self.end_body(&Chain::new())
+        self.end_body()
     }
 
     /// A body that didn't stream failed half-way: what was stored of it is dropped for the error's.

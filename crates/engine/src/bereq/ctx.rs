@@ -11,6 +11,7 @@ use base::Clock;
 use cache::Times;
 use message::Head;
 use shm::vsl::TxnLog;
+use storage::Store;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
@@ -19,6 +20,7 @@ use vrt::{Ctx, Failure, Privates, Value};
 
 use super::{Bereq, BereqBody};
 use crate::choice::Choice;
+use crate::httplog::BEREQ;
 use crate::vars;
 
 impl Ctx for Bereq {
@@ -39,7 +41,8 @@ impl Ctx for Bereq {
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let timeouts = |bereq: &Bereq| bereq.backend.as_ref().map(|backend| backend.timeouts(Duration::ZERO, Duration::ZERO));
+        let timeouts =
+            |bereq: &Bereq| bereq.backend.as_ref().map(|backend| backend.timeouts(Duration::ZERO, Duration::ZERO));
         let seconds = |own: Option<f64>, otherwise: Duration| Value::Duration(own.unwrap_or(otherwise.as_secs_f64()));
         match var {
             Var::Bereq => Value::Http(HeadId::Bereq),
@@ -51,7 +54,8 @@ impl Ctx for Bereq {
                 seconds(self.first_byte_timeout, of_backend)
             }
             Var::BereqBetweenBytesTimeout => {
-                let of_backend = timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
+                let of_backend =
+                    timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
                 seconds(self.between_bytes_timeout, of_backend)
             }
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
@@ -82,7 +86,7 @@ impl Ctx for Bereq {
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
-            Var::BerespTtl => Value::Duration(self.times.ttl.max(0.0) - self.age()),
+            Var::BerespTtl => Value::Duration(self.times.ttl - self.age()),
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.was_304),
@@ -110,11 +114,10 @@ impl Ctx for Bereq {
                 let age = self.age();
                 self.set_life(&value, |times, ttl| times.ttl = (ttl + age).max(0.0))?;
             }
-            Var::BerespStorage => self.storage = vars::text(value)?,
+            Var::BerespStorage => self.storage = self.store_of(vars::text(value)?),
             Var::BerespStorageHint => {
-                let name = vars::text(value)?;
-                if name.as_ref().is_some_and(|name| self.engine.store_named(name).is_some()) {
-                    self.storage = name;
+                if let Some(store) = self.store_of(vars::text(value)?) {
+                    self.storage = Some(store);
                 }
             }
             Var::BerespUncacheable => {
@@ -134,7 +137,7 @@ impl Ctx for Bereq {
         match var {
             Var::BereqBody => {
                 self.body = BereqBody::None;
-                self.head.unset(message::names::CONTENT_LENGTH);
+                BEREQ.unset(&mut self.head, &mut self.log, message::names::CONTENT_LENGTH);
                 self.head.unset(message::names::TRANSFER_ENCODING);
                 Ok(())
             }
@@ -189,6 +192,14 @@ impl Ctx for Bereq {
         }
     }
 
+    fn random(&mut self) -> f64 {
+        self.engine.random.next()
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
     fn cache_req_body(&mut self, _limit: u64) -> Result<Wait<bool>, Failure> {
         Err(Failure::new("req.body can only be cached in vcl_recv{}"))
     }
@@ -213,14 +224,15 @@ impl Ctx for Bereq {
 impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
-        self.engine.mono_of(self.log.last()).since(self.times.t_origin)
+        // An object from the future would never be stale.
+        self.log.last().since(self.origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
     fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
         change(&mut self.times, *seconds);
-        let (times, origin) = (self.times, self.engine.real_of(self.times.t_origin).0);
+        let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
         self.log.putf(Tag::Ttl, format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"));
@@ -228,12 +240,15 @@ impl Bereq {
     }
 
     fn storage_value(&self, var: Var) -> Value {
-        let name = match &self.storage {
-            Some(name) => name.clone(),
-            None if self.uncacheable => Text::from(self.engine.stores.transient().name()),
-            None => Text::from(self.engine.stores.next().name()),
-        };
-        if var == Var::BerespStorage { Value::Stevedore(Some(name)) } else { Value::String(Some(name)) }
+        let name = self.storage.as_ref().map(|store| store.name());
+        if var == Var::BerespStorage {
+            return Value::Stevedore(name.map(Text::from));
+        }
+        Value::String(name.map(|name| Text::from(format!("storage.{name}"))))
+    }
+
+    fn store_of(&self, name: Option<Text>) -> Option<Arc<Store>> {
+        self.engine.store_named(&name?).cloned()
     }
 
     fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {

@@ -90,12 +90,13 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         between_bytes_timeout: None,
         t_resp: engine.clock.real(),
         times: Times::default(),
+        origin: engine.clock.real(),
         do_esi: false,
         do_gzip: false,
         do_gunzip: false,
         do_stream: true,
         was_304: false,
-        storage: req.storage.clone(),
+        storage: None,
         filters: None,
         retries: 0,
         error: (0, None),
@@ -111,11 +112,20 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
 
 /// What the fetch gets of the request's body.
 fn lend(req: &mut Req, mode: Mode) -> BereqBody {
-    if mode == Mode::Background || !req.body.is_available() {
+    if mode == Mode::Background {
         return BereqBody::None;
+    }
+    if !req.body.is_available() {
+        let method = req.head.method();
+        // An error page may be asked for without it; a POST without its body is another request.
+        let is_missed = mode == Mode::Pass && req.body.is_spent() && method != b"GET" && method != b"HEAD";
+        return if is_missed { BereqBody::Gone } else { BereqBody::None };
     }
     if req.body.is_cached() {
         return BereqBody::Kept(Rc::new(req.body.cached()));
+    }
+    if std::mem::take(&mut req.want_continue) {
+        req.continue_now = true;
     }
     req.body.lend();
     BereqBody::Lent(req.body.clone())
@@ -126,14 +136,21 @@ impl Bereq {
     fn make_head(&mut self, req: &Req, mode: Mode) {
         let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
-        let head = &mut self.original;
+        let (head, log) = (&mut self.original, &mut self.log);
+        BEREQ.log_request(head, log);
         if mode != Mode::Pass {
-            lost |= head.set_method("GET").is_err();
+            if head.method() != b"GET" {
+                lost |= head.set_method("GET").is_err();
+                log.put(Tag::BereqMethod, b"GET");
+            }
             if self.params.http_gzip_support {
-                lost |= head.set(names::ACCEPT_ENCODING, "gzip").is_err();
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
             }
         }
-        lost |= head.set_proto("HTTP/1.1").is_err();
+        if head.proto() != b"HTTP/1.1" {
+            lost |= head.set_proto("HTTP/1.1").is_err();
+            log.put(Tag::BereqProtocol, b"HTTP/1.1");
+        }
         match &self.body {
             BereqBody::Lent(_) => {}
             BereqBody::Kept(pieces) => {
@@ -141,6 +158,10 @@ impl Bereq {
                 lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
             }
             // A body that is gone, or that a miss doesn't send, mustn't be announced.
+            BereqBody::Gone => {
+                head.unset(names::CONTENT_LENGTH);
+                head.unset(names::TRANSFER_ENCODING);
+            }
             BereqBody::None if mode != Mode::Pass || req.body.exists() => {
                 head.unset(names::CONTENT_LENGTH);
                 head.unset(names::TRANSFER_ENCODING);
@@ -151,17 +172,16 @@ impl Bereq {
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
             if let Some(date) = stored.get(names::LAST_MODIFIED) {
-                lost |= head.append(names::IF_MODIFIED_SINCE, date).is_err();
+                lost |= BEREQ.append(head, log, names::IF_MODIFIED_SINCE, &[date]).is_err();
             }
             if let Some(tag) = stored.get(names::ETAG) {
-                lost |= head.append(names::IF_NONE_MATCH, tag).is_err();
+                lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
             }
         }
         if lost {
             self.engine.main.losthdr.inc();
         }
         self.head.copy_from(&self.original);
-        BEREQ.log_request(&self.head, &mut self.log);
     }
 }
 

@@ -59,10 +59,7 @@ impl Req {
         let age = decimal(age as u64, &mut text).to_vec();
         self.set_resp(names::AGE, &[&age]);
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
-        if self.params.http_gzip_support
-            && obj.flags().has(Flags::GZIPPED)
-            && !encoding::takes_gzip(&self.head)
-        {
+        if self.params.http_gzip_support && obj.flags().has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head) {
             self.weaken_resp_etag();
         }
         let can_range = self.params.http_range_support && self.resp.is_status(200);

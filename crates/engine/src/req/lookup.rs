@@ -99,7 +99,9 @@ impl Req {
         for life in [left, times.grace, times.keep] {
             record = record.text(" ").fixed6(life);
         }
-        if obj.body_len().is_none() && let Some(fetched) = obj.fetched() {
+        if obj.body_len().is_none()
+            && let Some(fetched) = obj.fetched()
+        {
             record = record.sp_num(fetched);
         }
         drop(record);
@@ -110,6 +112,7 @@ impl Req {
     pub(super) async fn hit(&mut self, obj: ObjRef, busy: Option<Busy>, transport: &mut dyn Transport) -> Step {
         let main = self.engine().main;
         self.obj = Some(obj);
+        self.obj_head.clear();
         let action = self.vcl(Method::Hit, transport).await;
         let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {

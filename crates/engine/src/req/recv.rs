@@ -48,10 +48,7 @@ impl Req {
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
         let (client, listener) = (self.sess.client.get(), self.sess.listener.clone());
-        self.log.put_parts(
-            Tag::ReqStart,
-            &[client.log_text().as_bytes(), b" ", listener.name.as_bytes()],
-        );
+        self.log.put_parts(Tag::ReqStart, &[client.log_text().as_bytes(), b" ", listener.name.as_bytes()]);
         REQ.log_request(&self.head, &mut self.log);
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;
@@ -61,15 +58,10 @@ impl Req {
             action = match self.select_vcl(&label.clone()) {
                 Ok(()) => {
                     self.prepare();
-                    match self.vcl(Method::Recv, transport).await {
-                        Action::Vcl(_) => self.illegal_vcl("Only from active VCL"),
-                        other => other,
-                    }
+                    self.vcl(Method::Recv, transport).await
                 }
                 Err(()) => Action::Fail,
             };
-        } else if let Action::Vcl(_) = &action {
-            action = self.illegal_vcl("Not after restarts");
         }
         if action == Action::Fail {
             return Step::VclFail;
@@ -100,6 +92,12 @@ impl Req {
                 Step::Pass
             }
             Action::Pipe => Step::Pipe,
+            Action::Vcl(_) => {
+                let why = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
+                self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
+                self.error = (503, None);
+                Step::Synth
+            }
             other => Self::common_step(other),
         }
     }
@@ -149,14 +147,9 @@ impl Req {
         };
         self.rollback();
         self.log.putf(Tag::VclUse, format_args!("{} via {label}", vcl.name));
-        self.vcl = Some(vcl);
+        let before = self.vcl.replace(vcl);
+        self.vcl_first = self.vcl_first.take().or(before);
         Ok(())
-    }
-
-    fn illegal_vcl(&mut self, why: &str) -> Action {
-        self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
-        self.error = (503, None);
-        Action::Synth { status: 503, reason: None }
     }
 
     /// Accept-Encoding becomes `gzip` or nothing, so that it makes at most two variants.

@@ -4,11 +4,12 @@
 use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use engine::Sess;
+use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Step};
 use message::{Head, Version, list, names};
 use net::Stream;
@@ -52,6 +53,12 @@ pub(crate) struct H1 {
     body_done: bool,
     version: Version,
     sending: Sending,
+    /// Bytes of the announced length still to come.
+    left: Option<u64>,
+    /// The body wasn't what was announced: the connection can't go on.
+    is_broken: bool,
+    /// The client is to get a reset instead of an end.
+    is_reset: bool,
     /// When the response began to be sent, and when its last byte went out.
     send_began: Option<Instant>,
     send_moved: Instant,
@@ -74,6 +81,9 @@ impl H1 {
             body_done: true,
             version: Version::HTTP11,
             sending: Sending::Nothing,
+            left: None,
+            is_broken: false,
+            is_reset: false,
             send_began: None,
             send_moved: Instant::now(),
             send_timer: None,
@@ -92,6 +102,10 @@ impl H1 {
 
     pub(crate) fn head_is_sent(&self) -> bool {
         self.sending != Sending::Nothing
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Moves what is left of the input to its start; gives back what an idle connection doesn't need.
@@ -114,6 +128,7 @@ impl H1 {
         self.body_done = framing == Framing::None;
         self.body = (!self.body_done).then(|| Decoder::request(framing));
         self.sending = Sending::Nothing;
+        self.left = None;
     }
 
     /// A request is over.
@@ -129,17 +144,39 @@ impl H1 {
         self.output.add(|out| out.extend_from_slice(bytes));
     }
 
-    /// The connection ends. Unread input would make the system reset it before the client has read the answer.
-    pub(crate) fn finish(&mut self) {
-        const MOST: usize = 64 * 1024;
-        let Some(stream) = &self.stream else { return };
+    /// Whether the client may still be sending something that nobody will read.
+    pub(crate) fn expects_more(&self) -> bool {
+        match (&self.body, self.body_failed) {
+            (None, _) => false,
+            (Some(_), None) => !self.body_done,
+            (Some(_), Some(error)) => error != BodyError::Closed,
+        }
+    }
+
+    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is read
+    /// for a moment, and for longer while the client `is_sending`.
+    pub(crate) async fn finish(&mut self, is_sending: bool) {
+        const MOST: usize = 8 << 20;
+        const LINGER: Duration = Duration::from_secs(2);
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.is_reset) else { return };
         stream.shutdown_write();
+        let until = Instant::now() + LINGER;
         let mut waste = [0; 4096];
         let mut seen = 0;
         while seen < MOST {
             match stream.try_read(&mut waste) {
-                Ok(n) if n > 0 => seen += n,
-                Ok(_) | Err(_) => break,
+                Ok(0) => return,
+                Ok(n) => seen += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && is_sending => {
+                    if !matches!(rt::timeout_at(until, stream.readable()).await, Ok(Ok(()))) {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+            if seen >= 64 * 1024 && !is_sending {
+                return;
             }
         }
     }
@@ -233,7 +270,14 @@ impl Transport for H1 {
         log: &mut TxnLog,
     ) -> Option<SessClose> {
         use engine::httplog::RESP;
+        if let Some(tos) = self.sess.tos.take() {
+            // A mark on packets is a wish: a kernel that refuses it costs no response.
+            let _ = self.stream().set_tos(tos);
+        }
         let mut close = close;
+        if self.sess.engine.draining.load(Ordering::Relaxed) {
+            close.get_or_insert(SessClose::RespClose);
+        }
         let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
         if says_close {
             close.get_or_insert(SessClose::RespClose);
@@ -254,13 +298,25 @@ impl Transport for H1 {
                 Sending::Plain
             }
         };
+        self.left = match len {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::None | BodyLen::Unknown => None,
+        };
         self.send_began = Some(Instant::now());
         self.send_moved = Instant::now();
         self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
         close
     }
 
-    fn send_data(&mut self, piece: Buf) {
+    fn send_data(&mut self, mut piece: Buf) {
+        if let Some(left) = &mut self.left {
+            if piece.len() as u64 > *left {
+                // The client would take the excess for the next response.
+                self.is_broken = true;
+                piece = piece.slice(0..*left as usize);
+            }
+            *left -= piece.len() as u64;
+        }
         if piece.is_empty() || self.sending == Sending::NoBody {
             return;
         }
@@ -276,6 +332,9 @@ impl Transport for H1 {
     }
 
     fn send_end(&mut self) {
+        if self.left.is_some_and(|left| left > 0) {
+            self.is_broken = true;
+        }
         if self.sending == Sending::Chunked {
             self.output.add(|out| out.extend_from_slice(LAST_CHUNK));
         }
@@ -286,6 +345,7 @@ impl Transport for H1 {
         // that ends with the connection would look whole: there the client gets a reset.
         if self.sending == Sending::Plain && self.version < Version::HTTP11 {
             self.stream().reset_on_close();
+            self.is_reset = true;
             self.output.clear();
         }
     }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How much may be kept: names, and bytes of names, timer values and set members. Shared by all inputs.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What a table keeps beside a name's bytes.
+pub const NAME_BYTES: u64 = 96;
+
+/// Limits and what is held against them. Relaxed: a limit may be passed by what few threads add at the same moment.
+#[derive(Debug)]
+pub struct Budget {
+    names: AtomicUsize,
+    max_names: AtomicUsize,
+    held: AtomicU64,
+    max_bytes: AtomicU64,
+}
+
+impl Budget {
+    /// Nothing held yet.
+    pub fn new(max_names: usize, max_bytes: u64) -> Budget {
+        Budget {
+            names: AtomicUsize::new(0),
+            max_names: AtomicUsize::new(max_names),
+            held: AtomicU64::new(0),
+            max_bytes: AtomicU64::new(max_bytes),
+        }
+    }
+
+    /// New limits; what is held stays.
+    pub fn set_limits(&self, max_names: usize, max_bytes: u64) {
+        self.max_names.store(max_names, Ordering::Relaxed);
+        self.max_bytes.store(max_bytes, Ordering::Relaxed);
+    }
+
+    /// The store holds so many names.
+    pub fn set_names(&self, names: usize) {
+        self.names.store(names, Ordering::Relaxed);
+    }
+
+    /// True when `more` names can be added to those of the store.
+    pub fn has_names(&self, more: usize) -> bool {
+        self.names.load(Ordering::Relaxed).saturating_add(more) <= self.max_names.load(Ordering::Relaxed)
+    }
+
+    /// The most names.
+    pub fn max_names(&self) -> usize {
+        self.max_names.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` if they are left.
+    pub fn take(&self, bytes: u64) -> bool {
+        let held = self.held.fetch_add(bytes, Ordering::Relaxed);
+        let fits = held.saturating_add(bytes) <= self.max_bytes.load(Ordering::Relaxed);
+        if !fits {
+            self.give(bytes);
+        }
+        fits
+    }
+
+    /// Takes `bytes` that are in use already, limit or not.
+    pub fn take_over(&self, bytes: u64) {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back what was taken.
+    pub fn give(&self, bytes: u64) {
+        let before = self.held.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "more given back than taken");
+    }
+
+    /// Bytes held.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+}

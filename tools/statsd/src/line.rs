@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The protocol: a packet's bytes in, samples out. Knows no socket and keeps nothing.
+//!
+//! Every turn of it is node statsd 0.10's, its oddities included (an unknown type is a counter, `1|ms ` with a space may
+//! be negative), except what stops node's process: a rate that its second reader can't read (`@+1`, `@ 1`, `@Infinity`)
+//! or that is 0 is a bad line here, and `constructor` is a name like any other.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+use crate::{chars, number};
+
+/// One measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sample<'a> {
+    /// Add to a counter; the rate is worked in.
+    Count(f64),
+    /// A duration, and how many events it stands for.
+    Time(f64, f64),
+    /// Set a gauge.
+    Gauge(f64),
+    /// Change a gauge.
+    Change(f64),
+    /// A member of a set.
+    Member(&'a [u8]),
+}
+
+/// Receives what a packet holds.
+pub trait Sink {
+    /// A line that isn't empty begins; its name is clean if names are cleaned.
+    fn line(&mut self, name: &[u8], line: &[u8]);
+    /// A sample of the line's name.
+    fn sample(&mut self, name: &[u8], sample: Sample<'_>);
+    /// A sample of the line that says nothing.
+    fn bad(&mut self, sample: &[u8], line: &[u8]);
+}
+
+/// Takes packets apart. Holds only memory for names that have to be changed.
+#[derive(Debug, Default)]
+pub struct Parser {
+    name: Vec<u8>,
+}
+
+impl Parser {
+    /// Feeds all lines of `packet` to `sink`. Bytes that aren't UTF-8 count as U+FFFD, as in node.
+    pub fn packet(&mut self, packet: &[u8], clean_names: bool, sink: &mut impl Sink) {
+        if packet.is_ascii() {
+            return self.lines(packet, clean_names, sink);
+        }
+        match String::from_utf8_lossy(packet) {
+            Cow::Borrowed(_) => self.lines(packet, clean_names, sink),
+            Cow::Owned(text) => self.lines(text.as_bytes(), clean_names, sink),
+        }
+    }
+
+    fn lines(&mut self, mut rest: &[u8], clean_names: bool, sink: &mut impl Sink) {
+        while !rest.is_empty() {
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            if end > 0 {
+                self.line(&rest[..end], clean_names, sink);
+            }
+            rest = rest.get(end + 1..).unwrap_or_default();
+        }
+    }
+
+    fn line(&mut self, line: &[u8], clean_names: bool, sink: &mut impl Sink) {
+        let (body, tags) = split_tags(line);
+        let (name, samples) = match memchr(b':', body) {
+            Some(at) => (&body[..at], Some(&body[at + 1..])),
+            None => (body, None),
+        };
+        let buffer = &mut self.name;
+        let name = if tags.is_empty() && (!clean_names || chars::is_clean(name)) {
+            name
+        } else {
+            tagged(buffer, name, tags, clean_names);
+            buffer
+        };
+        sink.line(name, line);
+        // A name alone counts as the sample "1", which has no type.
+        let Some(mut samples) = samples else { return sink.bad(b"1", line) };
+        loop {
+            let end = memchr(b':', samples);
+            let text = &samples[..end.unwrap_or(samples.len())];
+            match sample(text) {
+                Some(sample) => sink.sample(name, sample),
+                None => sink.bad(text, line),
+            }
+            match end {
+                Some(end) => samples = &samples[end + 1..],
+                None => return,
+            }
+        }
+    }
+}
+
+/// A line's part before `|#`, and the tags between it and the next `|#`.
+fn split_tags(line: &[u8]) -> (&[u8], &[u8]) {
+    match mark(line) {
+        None => (line, &[]),
+        Some(at) => {
+            let tags = &line[at + 2..];
+            (&line[..at], &tags[..mark(tags).unwrap_or(tags.len())])
+        }
+    }
+}
+
+/// Where `|#` stands.
+fn mark(text: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = memchr(b'#', &text[from..]) {
+        let at = from + at;
+        if at > 0 && text[at - 1] == b'|' {
+            return Some(at - 1);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+/// Writes `name;k=v;k=v` to `out`: in each tag the first `;` becomes `_` and the first `:` becomes `=`.
+fn tagged(out: &mut Vec<u8>, name: &[u8], tags: &[u8], clean_names: bool) {
+    out.clear();
+    let mut whole = Cow::Borrowed(name);
+    if !tags.is_empty() {
+        let whole = whole.to_mut();
+        for tag in tags.split(|b| *b == b',') {
+            whole.push(b';');
+            let start = whole.len();
+            whole.extend_from_slice(tag);
+            let tag = &mut whole[start..];
+            if let Some(at) = memchr(b';', tag) {
+                tag[at] = b'_';
+            }
+            if let Some(at) = memchr(b':', tag) {
+                tag[at] = b'=';
+            }
+        }
+    }
+    if clean_names {
+        chars::clean_into(out, &whole);
+    } else {
+        out.extend_from_slice(&whole);
+    }
+}
+
+/// `value|type` or `value|type|@rate`; None is a bad line.
+fn sample(text: &[u8]) -> Option<Sample<'_>> {
+    let bar = memchr(b'|', text)?;
+    let (value, rest) = (&text[..bar], &text[bar + 1..]);
+    let (kind, events) = match memchr(b'|', rest) {
+        None => (rest, 1.0),
+        Some(at) => {
+            let rate = &rest[at + 1..];
+            (&rest[..at], events(&rate[..memchr(b'|', rate).unwrap_or(rate.len())])?)
+        }
+    };
+    match kind {
+        b"c" => Some(Sample::Count(number::parse(value)? * events)),
+        b"g" => gauge(value),
+        b"ms" => number::parse(value).filter(|n| *n >= 0.0).map(|n| Sample::Time(n, events)),
+        b"s" => Some(Sample::Member(member(value))),
+        // Any other text is checked as a counter's and then taken for what it is without white space.
+        other => {
+            let n = number::parse(value)?;
+            match chars::trim(other) {
+                b"ms" => Some(Sample::Time(n, events)),
+                b"g" => gauge(value),
+                b"s" => Some(Sample::Member(member(value))),
+                _ => Some(Sample::Count(n * events)),
+            }
+        }
+    }
+}
+
+fn gauge(value: &[u8]) -> Option<Sample<'static>> {
+    let n = number::parse(value)?;
+    Some(if matches!(value.first(), Some(b'+' | b'-')) { Sample::Change(n) } else { Sample::Gauge(n) })
+}
+
+fn member(value: &[u8]) -> &[u8] {
+    if value.is_empty() { b"0" } else { value }
+}
+
+/// How many events one stands for: 1 by the rate behind `@`. A rate is any number by node's first reader; its second
+/// one takes the digits and points it begins with.
+fn events(field: &[u8]) -> Option<f64> {
+    let rate = field.strip_prefix(b"@")?;
+    if rate.first() == Some(&b'-') {
+        return None;
+    }
+    number::parse(rate)?;
+    let digits = rate.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(rate.len());
+    let rate = number::parse(&rate[..digits])?;
+    (rate > 0.0).then(|| 1.0 / rate)
+}
+
+#[cfg(test)]
+mod tests;

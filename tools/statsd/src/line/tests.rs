@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Tests of the protocol.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Default)]
+struct Record(String);
+
+impl Sink for Record {
+    fn line(&mut self, name: &[u8], _line: &[u8]) {
+        let _ = write!(self.0, "[{}]", String::from_utf8_lossy(name));
+    }
+
+    fn sample(&mut self, _name: &[u8], sample: Sample<'_>) {
+        let _ = match sample {
+            Sample::Member(member) => write!(self.0, " s {}", String::from_utf8_lossy(member)),
+            other => write!(self.0, " {other:?}"),
+        };
+    }
+
+    fn bad(&mut self, sample: &[u8], _line: &[u8]) {
+        let _ = write!(self.0, " bad {}", String::from_utf8_lossy(sample));
+    }
+}
+
+fn record(packet: &[u8], clean: bool) -> String {
+    let mut record = Record::default();
+    Parser::default().packet(packet, clean, &mut record);
+    record.0
+}
+
+fn check(packet: &str, expected: &str) {
+    assert_eq!(record(packet.as_bytes(), true), expected, "{packet:?}");
+}
+
+#[test]
+fn types_and_values() {
+    check("a:1|c", "[a] Count(1.0)");
+    check("a:1|c|@0.1", "[a] Count(10.0)");
+    check("a:2|c:3|c|@0.5:4|ms", "[a] Count(2.0) Count(6.0) Time(4.0, 1.0)");
+    check("a:1|", "[a] Count(1.0)");
+    check("a:1|h", "[a] Count(1.0)");
+    check("a:5|ms|@0.5", "[a] Time(5.0, 2.0)");
+    check("a:-5|ms", "[a] bad -5|ms");
+    check("a:-5|ms ", "[a] Time(-5.0, 1.0)");
+    check("a:5|g", "[a] Gauge(5.0)");
+    check("a:+5|g", "[a] Change(5.0)");
+    check("a: -5|g", "[a] Gauge(-5.0)");
+    check("a:x|s", "[a] s x");
+    check("a:|s", "[a] s 0");
+    check("a:x|s ", "[a] bad x|s ");
+    check("a:7|s ", "[a] s 7");
+    check("a:|", "[a] bad |");
+    check("a:|c", "[a] bad |c");
+    check("a:1", "[a] bad 1");
+    check("a", "[a] bad 1");
+    check("a:", "[a] bad ");
+    check(":1|c", "[] Count(1.0)");
+    check("a:1|c\n\nb:1|c\r\n", "[a] Count(1.0)[b] Count(1.0)");
+}
+
+#[test]
+fn rates() {
+    for bad in ["0.1", "@", "", "@-1", "@x", "@+1", "@ 1", "@Infinity", "@0", "@0x10", "@.", "@1.2.3"] {
+        let line = format!("a:1|c|{bad}");
+        check(&line, &format!("[a] bad 1|c|{bad}"));
+    }
+    check("a:1|c|@1e-1", "[a] Count(1.0)");
+    check("a:1|c|@.5", "[a] Count(2.0)");
+    check("a:1|c|@0.5 ", "[a] Count(2.0)");
+    check("a:1|c|@0.5|more", "[a] Count(2.0)");
+    check("a:1|g|@x", "[a] bad 1|g|@x");
+}
+
+#[test]
+fn tags() {
+    check("a:1|c|#env:prod,role:web", "[a;env=prod;role=web] Count(1.0)");
+    check("a:1|c|@0.5|#b", "[a;b] Count(2.0)");
+    check("a:1|c|#b|#c", "[a;b] Count(1.0)");
+    check("a:1|c|#", "[a] Count(1.0)");
+    check("a:1|c|#x;y;z:u:v", "[a;x_y;z=uv] Count(1.0)");
+    check("a|#b:1|c", "[a;b=1c] bad 1");
+    check("a;b=c:1|c", "[a;b=c] Count(1.0)");
+    check("a,b=c:1|c", "[ab=c] Count(1.0)");
+    check("a:1|c#b", "[a] Count(1.0)");
+}
+
+#[test]
+fn names_are_left_alone_on_request() {
+    assert_eq!(record(b"a b/\xff:1|c", false), "[a b/\u{fffd}] Count(1.0)");
+    assert_eq!(record(b"a b:1|c|#c d", false), "[a b;c d] Count(1.0)");
+}
+
+/// Text near the grammar.
+fn packets() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b":".to_vec()),
+        Just(b"|".to_vec()),
+        Just(b"|@".to_vec()),
+        Just(b"|#".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(b"ms".to_vec()),
+        Just(b"g".to_vec()),
+        Just(b"c".to_vec()),
+        Just(b"s".to_vec()),
+        Just(b"0.1".to_vec()),
+        Just(b"-3".to_vec()),
+        Just(b"Infinity".to_vec()),
+        Just(b"__proto__".to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..4),
+    ];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+/// Counts calls and asserts what must hold for every packet.
+#[derive(Default)]
+struct Sane(usize, usize);
+
+impl Sink for Sane {
+    fn line(&mut self, name: &[u8], line: &[u8]) {
+        assert!(chars::is_clean(name));
+        assert!(!line.is_empty());
+        self.0 += 1;
+    }
+
+    fn sample(&mut self, _name: &[u8], sample: Sample<'_>) {
+        self.1 += 1;
+        match sample {
+            Sample::Count(n) | Sample::Gauge(n) | Sample::Change(n) => assert!(!n.is_nan() || n.to_bits() != 0),
+            Sample::Time(n, events) => assert!(!n.is_nan() && events > 0.0),
+            Sample::Member(member) => assert!(!member.is_empty()),
+        }
+    }
+
+    fn bad(&mut self, _sample: &[u8], _line: &[u8]) {
+        self.1 += 1;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn every_line_gives_a_sample_or_a_bad_one(packet in packets()) {
+        let mut sane = Sane::default();
+        Parser::default().packet(&packet, true, &mut sane);
+        let lines = packet.split(|b| *b == b'\n').filter(|line| !line.is_empty()).count();
+        prop_assert_eq!(sane.0, lines);
+        prop_assert!(sane.1 >= lines);
+        Parser::default().packet(&packet, false, &mut Record::default());
+    }
+}

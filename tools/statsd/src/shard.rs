@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What one input has gathered since the store last collected it. Each thread that receives has its own and takes its
+//! lock once per batch of packets; only the store's collecting ever competes for it.
+
+use std::sync::Arc;
+
+use crate::budget::{Budget, NAME_BYTES};
+use crate::line::{Parser, Sample, Sink};
+use crate::sample::{Members, Timer};
+use crate::table::{Name, Table};
+
+/// Changes of a gauge that are kept apart, so that they are added in the order node would add them; further ones are
+/// folded into the last.
+const CHANGES: usize = 256;
+/// Bad lines that are shown between two collections; the others are counted.
+const EXAMPLES: usize = 20;
+/// Lines that `dumpMessages` shows between two collections.
+const DUMPED: usize = 10_000;
+/// A shown line's longest part.
+const EXAMPLE_BYTES: usize = 400;
+
+/// What happened to a gauge.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GaugeOp {
+    /// It was set; changes after that are worked in.
+    Set(f64),
+    /// It was changed from whatever it is.
+    Change(Vec<f64>),
+}
+
+/// A value that changed. JavaScript takes 0 and NaN for "no value".
+pub fn changed(value: f64, by: f64) -> f64 {
+    if value == 0.0 || value.is_nan() { by } else { value + by }
+}
+
+impl GaugeOp {
+    fn change(&mut self, by: f64) {
+        match self {
+            GaugeOp::Set(value) => *value = changed(*value, by),
+            GaugeOp::Change(list) if list.len() < CHANGES => list.push(by),
+            GaugeOp::Change(list) => {
+                if let Some(last) = list.last_mut() {
+                    *last += by;
+                }
+            }
+        }
+    }
+}
+
+/// Names with something to collect: a table whose names outlive the interval, and the slots in use in this one.
+#[derive(Debug)]
+struct Gathered<T> {
+    table: Table<Option<T>>,
+    touched: Vec<u32>,
+    name_bytes: u64,
+}
+
+impl<T> Default for Gathered<T> {
+    fn default() -> Self {
+        Gathered { table: Table::default(), touched: Vec::new(), name_bytes: 0 }
+    }
+}
+
+impl<T> Gathered<T> {
+    /// The value of `name`, made by `fresh` if this is its first in the interval; None when no name more fits.
+    #[inline]
+    fn touch(
+        &mut self,
+        name: &[u8],
+        budget: &Budget,
+        new_names: &mut usize,
+        fresh: impl FnOnce() -> T,
+    ) -> Option<&mut T> {
+        let at = match self.table.find(name) {
+            Some(at) => at,
+            None => self.add(name, budget, new_names)?,
+        };
+        let value = self.table.at(at);
+        if value.is_none() {
+            self.touched.push(at);
+        }
+        Some(value.get_or_insert_with(fresh))
+    }
+
+    #[cold]
+    fn add(&mut self, name: &[u8], budget: &Budget, new_names: &mut usize) -> Option<u32> {
+        let cost = name.len() as u64 + NAME_BYTES;
+        if self.table.len() >= budget.max_names() || !budget.has_names(*new_names + 1) || !budget.take(cost) {
+            return None;
+        }
+        self.name_bytes += cost;
+        *new_names += 1;
+        Some(self.table.insert(name.into(), None))
+    }
+
+    fn collect(&mut self) -> Vec<(Name, T)> {
+        let taken = self.touched.drain(..).filter_map(|at| {
+            let (name, value) = self.table.entry(at);
+            Some((Arc::clone(name), value.take()?))
+        });
+        taken.collect()
+    }
+
+    /// Forgets names that have nothing to collect.
+    fn forget(&mut self, budget: &Budget) {
+        debug_assert!(self.touched.is_empty(), "collected first");
+        budget.give(std::mem::take(&mut self.name_bytes));
+        self.table = Table::default();
+    }
+}
+
+/// What the store gets.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Sums.
+    pub counters: Vec<(Name, f64)>,
+    /// Values.
+    pub timers: Vec<(Name, Timer)>,
+    /// Changes.
+    pub gauges: Vec<(Name, GaugeOp)>,
+    /// Members.
+    pub sets: Vec<(Name, Members)>,
+    /// Lines by name, when they are counted.
+    pub names: Vec<(Name, u64)>,
+    /// Totals.
+    pub totals: Totals,
+    /// Bad lines to show.
+    pub examples: Vec<String>,
+    /// Lines to show.
+    pub dumped: Vec<String>,
+}
+
+/// Numbers about the input itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets.
+    pub packets: u64,
+    /// Lines that aren't empty.
+    pub lines: u64,
+    /// Samples that say nothing.
+    pub bad: u64,
+    /// Samples without room.
+    pub dropped: u64,
+    /// When the last packet came, seconds since 1970; 0 for never.
+    pub last_packet: u64,
+}
+
+/// What to do with lines beside counting them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Names are cleaned.
+    pub clean_names: bool,
+    /// Lines are shown.
+    pub dump: bool,
+    /// Lines are counted by name.
+    pub count_names: bool,
+}
+
+/// An input's gathering place.
+#[derive(Debug)]
+pub struct Shard {
+    parser: Parser,
+    inner: Inner,
+}
+
+#[derive(Debug)]
+struct Inner {
+    budget: Arc<Budget>,
+    options: Options,
+    counters: Gathered<f64>,
+    timers: Gathered<Timer>,
+    gauges: Gathered<GaugeOp>,
+    sets: Gathered<Members>,
+    names: Gathered<u64>,
+    new_names: usize,
+    totals: Totals,
+    examples: Vec<String>,
+    dumped: Vec<String>,
+}
+
+impl Shard {
+    /// An empty one.
+    pub fn new(budget: Arc<Budget>, options: Options) -> Shard {
+        let inner = Inner {
+            budget,
+            options,
+            counters: Gathered::default(),
+            timers: Gathered::default(),
+            gauges: Gathered::default(),
+            sets: Gathered::default(),
+            names: Gathered::default(),
+            new_names: 0,
+            totals: Totals::default(),
+            examples: Vec::new(),
+            dumped: Vec::new(),
+        };
+        Shard { parser: Parser::default(), inner }
+    }
+
+    /// Other options from now on.
+    pub fn set_options(&mut self, options: Options) {
+        self.inner.options = options;
+    }
+
+    /// Takes a packet in.
+    pub fn packet(&mut self, packet: &[u8]) {
+        self.inner.totals.packets += 1;
+        self.parser.packet(packet, self.inner.options.clean_names, &mut self.inner);
+    }
+
+    /// When the packets just taken in came, seconds since 1970.
+    pub fn seen(&mut self, now: u64) {
+        self.inner.totals.last_packet = now;
+    }
+
+    /// A line that was too long to be taken in.
+    pub fn overlong(&mut self, line: &[u8]) {
+        self.inner.totals.lines += 1;
+        self.inner.bad(b"", line);
+    }
+
+    /// Takes everything out. With `forget`, names are forgotten too, so that idle ones cost nothing.
+    pub fn collect(&mut self, forget: bool) -> Collected {
+        let inner = &mut self.inner;
+        let last_packet = inner.totals.last_packet;
+        let collected = Collected {
+            counters: inner.counters.collect(),
+            timers: inner.timers.collect(),
+            gauges: inner.gauges.collect(),
+            sets: inner.sets.collect(),
+            names: inner.names.collect(),
+            totals: std::mem::replace(&mut inner.totals, Totals { last_packet, ..Totals::default() }),
+            examples: std::mem::take(&mut inner.examples),
+            dumped: std::mem::take(&mut inner.dumped),
+        };
+        inner.new_names = 0;
+        if forget {
+            inner.counters.forget(&inner.budget);
+            inner.timers.forget(&inner.budget);
+            inner.gauges.forget(&inner.budget);
+            inner.sets.forget(&inner.budget);
+            inner.names.forget(&inner.budget);
+        }
+        collected
+    }
+
+    /// Names that it remembers.
+    pub fn names(&self) -> usize {
+        let inner = &self.inner;
+        inner.counters.table.len() + inner.timers.table.len() + inner.gauges.table.len() + inner.sets.table.len()
+    }
+}
+
+impl Sink for Inner {
+    #[inline]
+    fn line(&mut self, name: &[u8], line: &[u8]) {
+        self.totals.lines += 1;
+        if self.options.count_names {
+            let mut uncounted = 0;
+            if let Some(count) = self.names.touch(name, &self.budget, &mut uncounted, || 0) {
+                *count += 1;
+            }
+        }
+        if self.options.dump && self.dumped.len() < DUMPED {
+            self.dumped.push(shown(line));
+        }
+    }
+
+    #[inline]
+    fn sample(&mut self, name: &[u8], sample: Sample<'_>) {
+        let (budget, new) = (&*self.budget, &mut self.new_names);
+        let kept = match sample {
+            Sample::Count(n) => {
+                self.counters.touch(name, budget, new, || 0.0).map(|sum| *sum = changed(*sum, n)).is_some()
+            }
+            Sample::Time(n, events) => {
+                self.timers.touch(name, budget, new, Timer::default).is_some_and(|timer| timer.push(n, events, budget))
+            }
+            Sample::Gauge(n) => {
+                self.gauges.touch(name, budget, new, || GaugeOp::Set(n)).map(|op| *op = GaugeOp::Set(n)).is_some()
+            }
+            Sample::Change(by) => {
+                let fresh = || GaugeOp::Change(Vec::new());
+                self.gauges.touch(name, budget, new, fresh).map(|op| op.change(by)).is_some()
+            }
+            Sample::Member(member) => {
+                let members = self.sets.touch(name, budget, new, Members::default);
+                members.is_some_and(|members| members.insert(member, budget))
+            }
+        };
+        self.totals.dropped += u64::from(!kept);
+    }
+
+    #[cold]
+    fn bad(&mut self, sample: &[u8], line: &[u8]) {
+        self.totals.bad += 1;
+        if self.examples.len() < EXAMPLES {
+            let fields = shown(sample).replace('|', ",");
+            self.examples.push(format!("Bad line: {fields} in msg \"{}\"", shown(line)));
+        }
+    }
+}
+
+/// A line as text for a log: cut, and without control characters.
+fn shown(line: &[u8]) -> String {
+    let cut = &line[..line.len().min(EXAMPLE_BYTES)];
+    String::from_utf8_lossy(cut).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
