@@ -86,7 +86,7 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
     let f = Fixture::new("round");
     let mut ring = Ring::open(&f.dir, From::Now).unwrap();
     for i in 0..20_000 {
-        let text = format!("{i} {}", "x".repeat(i % 300));
+        let text = format!("{i} {}", "x".repeat(i % 200));
         f.one(1, &text);
         assert_eq!(texts(&mut ring), (vec![text], "end"), "{i}");
     }
