@@ -386,7 +386,7 @@ impl Watch {
         }
         let text = index_text(&self.dir);
         let same = index_head(&text) == Some(self.head)
-            && index(&text).is_some_and(|lines| lines.iter().any(|line| *line == self.line));
+            && index(&text).is_some_and(|lines| lines.contains(&self.line));
         self.seen = same.then(|| seen(&meta));
         same
     }
