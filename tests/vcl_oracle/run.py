@@ -105,8 +105,8 @@ class Side:
         if status != 200:
             return text.decode(errors="replace")
         self.server.cli.ask("vcl.use under_test")
-        healthy = lambda: not re.search(r"\s0/\d+\s", self.server.cli.ask("backend.list"))
-        until(3, healthy)
+        # All backends answer probes well: which are healthy must not hang on when their first probes came.
+        until(15, lambda: not re.search(r"(?m)^under_test\..*\bsick\b", self.server.cli.ask("backend.list")), 0.05)
         return ""
 
     def ask(self, number, r):

@@ -13,6 +13,7 @@ mod input;
 mod ir;
 mod link;
 pub mod listing;
+mod optimise;
 pub mod program;
 mod source;
 mod stmt;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::program::{Op, Program};
+use crate::program::{Op, Program, SubjectOf, TestOf};
 
 /// The whole program, subroutine by subroutine.
 pub fn listing(program: &Program) -> String {
@@ -53,6 +53,37 @@ fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"{dots}", bytes[..bytes.len().min(MOST)].escape_ascii())
 }
 
+fn test_text(program: &Program, subject: u16, test: u16) -> String {
+    let subject = &program.subjects[subject as usize];
+    let of = match subject.of {
+        SubjectOf::Field(head, n) => {
+            format!("{}.http.{}", head.name(), String::from_utf8_lossy(&program.headers[n as usize]))
+        }
+        SubjectOf::Var(var) => var.name().to_owned(),
+    };
+    match subject.tests[test as usize] {
+        TestOf::Set => of,
+        TestOf::Equal(str) => format!("{of} == {}", quoted(&program.strings[str as usize])),
+        TestOf::Match(index) => format!("{of} ~ {}", quoted(&program.regexes[index as usize])),
+    }
+}
+
+fn guards_text(program: &Program, at: u32) -> String {
+    const MOST: usize = 8;
+    let chain: Vec<_> =
+        std::iter::successors(Some(at), |at| program.guards[*at as usize].next).take(MOST + 1).collect();
+    let mut out = "guards".to_owned();
+    for at in chain.iter().take(MOST) {
+        let guard = program.guards[*at as usize];
+        let _ = write!(out, " [{} -> {}]", test_text(program, guard.subject, guard.test), guard.then);
+    }
+    match chain.get(MOST) {
+        Some(_) => out.push_str(" ..."),
+        None => drop(write!(out, " -> {}", program.guards[chain[chain.len() - 1] as usize].otherwise)),
+    }
+    out
+}
+
 /// One instruction with its operands' names.
 pub fn op_text(program: &Program, op: Op) -> String {
     let field = |n: u16| String::from_utf8_lossy(&program.headers[n as usize]).into_owned();
@@ -65,6 +96,8 @@ pub fn op_text(program: &Program, op: Op) -> String {
         Op::TestFieldRegex { head, field, index } => format!("test   {} ~ {}", line(head, field), regex(index)),
         Op::TestVarStr { var, str } => format!("test   {} == {}", var.name(), text(str)),
         Op::TestVarRegex { var, index } => format!("test   {} ~ {}", var.name(), regex(index)),
+        Op::Known { subject, test } => format!("known  {}", test_text(program, subject, test)),
+        Op::Guards { at } => guards_text(program, at),
         Op::TestRegex { index } => format!("test   ~ {}", regex(index)),
         Op::JumpIf { to } => format!("if     -> {to}"),
         Op::JumpUnless { to } => format!("unless -> {to}"),

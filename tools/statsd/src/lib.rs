@@ -29,7 +29,7 @@ mod table;
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
     match args {
-        [path] => match run::run(std::path::Path::new(path)) {
+        [path, ..] => match run::run(std::path::Path::new(path)) {
             Ok(()) => 0,
             Err(error) => {
                 eprintln!("lacquer statsd: {error}");

@@ -92,7 +92,8 @@ impl Req {
         }
         if send_body || self.nest.is_none() {
             let ended = self.end_body(&down, plan.do_esi, send_body);
-            sent = sent.and(ended);
+            // A fragment that its page can't go on from weighs more than why it broke off.
+            sent = ended.and(sent);
         }
         match sent {
             Ok(()) => transport.send_end(),
