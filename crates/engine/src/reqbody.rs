@@ -12,9 +12,10 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use storage::Buf;
+use storage::{Buf, Store};
 
 use crate::transport::{BodyError, BodyState, Transport};
 
@@ -45,6 +46,7 @@ struct Inner {
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
+    store: Option<Arc<Store>>,
     received: u64,
     reader: Option<Waker>,
     pump: Option<Waker>,
@@ -81,6 +83,7 @@ impl ReqBody {
             cached: Vec::new(),
             cached_bytes: 0,
             limit: 0,
+            store: None,
             received: 0,
             reader: None,
             pump: None,
@@ -135,8 +138,8 @@ impl ReqBody {
         }
     }
 
-    /// Starts keeping the whole body, at most `limit` bytes (`std.cache_req_body`).
-    pub fn keep(&self, limit: u64) {
+    /// Starts keeping the whole body in `store`, at most `limit` bytes (`std.cache_req_body`).
+    pub fn keep(&self, limit: u64, store: &Arc<Store>) {
         let mut inner = self.0.borrow_mut();
         if inner.state == State::Unread {
             inner.state = if inner.len.is_some_and(|len| len > limit) {
@@ -145,6 +148,7 @@ impl ReqBody {
                 State::Caching
             };
             inner.limit = limit;
+            inner.store = Some(store.clone());
             wake(&mut inner.pump);
         }
     }
@@ -224,20 +228,22 @@ impl ReqBody {
             (Err(error), _) => inner.state = State::Failed(error),
             (Ok(None), State::Caching) => {
                 let gathered = std::mem::take(&mut inner.open);
-                if !gathered.is_empty() {
-                    inner.cached.push(Buf::unaccounted(gathered));
-                }
                 inner.state = State::Cached;
+                if !gathered.is_empty() {
+                    inner.store_piece(&gathered);
+                }
             }
             (Ok(None), _) => inner.state = State::Spent,
             (Ok(Some(piece)), State::Caching) => {
                 inner.cached_bytes += piece.len() as u64;
                 if inner.cached_bytes > inner.limit {
-                    inner.cached.clear();
-                    inner.open = Vec::new();
-                    inner.state = State::Failed(BodyError::TooLarge);
+                    inner.refuse();
                 } else {
-                    gather(&mut inner.open, piece, |piece| inner.cached.push(piece));
+                    let mut ready = None;
+                    gather(&mut inner.open, piece, |piece| ready = Some(piece));
+                    if let Some(piece) = ready {
+                        inner.store_piece(&piece);
+                    }
                 }
             }
             (Ok(Some(piece)), _) => {
@@ -247,6 +253,22 @@ impl ReqBody {
             }
         }
         wake(&mut inner.reader);
+    }
+}
+
+impl Inner {
+    /// Keeps a piece of the body in its store.
+    fn store_piece(&mut self, piece: &[u8]) {
+        match self.store.as_ref().and_then(|store| store.block(&[piece]).ok()) {
+            Some(kept) => self.cached.push(kept),
+            None => self.refuse(),
+        }
+    }
+
+    fn refuse(&mut self) {
+        self.cached.clear();
+        self.open = Vec::new();
+        self.state = State::Failed(BodyError::TooLarge);
     }
 }
 

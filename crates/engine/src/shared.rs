@@ -2,7 +2,7 @@
 //! What all transactions of a worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -51,6 +51,8 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Background fetches running now.
     pub bgfetches: AtomicI64,
+    /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
+    pub fragfetch: AtomicUsize,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.

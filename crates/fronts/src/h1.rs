@@ -52,10 +52,16 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
     let Accepted { stream, peer, fd } = accepted;
     let sess = open(&engine, &listener, &stream, peer, fd);
     let mut h1 = H1::new(stream, sess.clone());
-    let close = match begin(&mut h1).await {
-        Ok(()) => requests(&mut h1).await,
-        Err(close) => close,
-    };
+    let served = contain::contained(async {
+        match begin(&mut h1).await {
+            Ok(()) => requests(&mut h1).await,
+            Err(close) => close,
+        }
+    });
+    let close = served.await.unwrap_or_else(|contain::Panicked| {
+        engine.main.req_panic.inc();
+        SessClose::Overload
+    });
     closed(&sess, close);
     let is_sending = h1.expects_more();
     h1.finish(is_sending).await;
@@ -243,19 +249,22 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
         if t_first.is_some() && !params.timeout_head.is_zero() {
             deadline = deadline.min(first_at + params.timeout_head);
         }
-        if t_first.is_none() {
-            // Nothing is allocated while the connection is idle.
+        // A connection lingers with its buffer for a moment; then it is parked, without one.
+        let linger = if t_first.is_none() { idle_since + h1.sess.timeouts.get().linger } else { deadline };
+        let mut read = read_more(h1, &limits, linger.min(deadline)).await;
+        if linger < deadline && matches!(read, Err(IoError::Timeout)) {
+            engine.main.sess_herd.inc();
+            h1.input = Vec::new();
             match rt::timeout_at(deadline, h1.stream().readable()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(SessClose::RemClose),
                 Err(rt::Elapsed) => return Err(SessClose::RxCloseIdle),
             }
+            read = read_more(h1, &limits, deadline).await;
         }
-        let room = HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len());
-        h1.input.reserve(room);
-        let mut input = std::mem::take(&mut h1.input);
-        let read = h1.stream().read_buf(&mut input, Some(deadline)).await;
-        h1.input = input;
+        if t_first.is_none() && matches!(read, Err(IoError::Timeout)) {
+            return Err(SessClose::RxCloseIdle);
+        }
         match read {
             Ok(0) | Err(IoError::Closed | IoError::Os(_)) => return Err(SessClose::RemClose),
             Ok(_) if t_first.is_none() => {
@@ -269,4 +278,14 @@ async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
             }
         }
     }
+}
+
+/// Reads a piece of a head.
+async fn read_more(h1: &mut H1, limits: &Limits, deadline: Instant) -> Result<usize, IoError> {
+    let room = HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len());
+    h1.input.reserve(room);
+    let mut input = std::mem::take(&mut h1.input);
+    let read = h1.stream().read_buf(&mut input, Some(deadline)).await;
+    h1.input = input;
+    read
 }

@@ -3,8 +3,13 @@
 //!
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
+mod progress;
+
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
+
+pub use progress::{Progress, Watch};
 
 pub use tokio::task::{AbortHandle, JoinHandle};
 pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -19,6 +24,23 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     Ok(local.block_on(&runtime, main))
 }
 
+/// As [`run`], with its progress to be seen from another thread through a [`Watch`].
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched<F: Future>(progress: Arc<Progress>, main: F) -> std::io::Result<F::Output> {
+    let (asleep, awake) = (progress.clone(), progress.clone());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(move || asleep.asleep())
+        .on_thread_unpark(move || awake.awake())
+        .build()?;
+    progress.on_this_thread();
+    let local = tokio::task::LocalSet::new();
+    local.spawn_local(progress.answer());
+    Ok(local.block_on(&runtime, main))
+}
+
 /// Spawns a task on this thread's runtime.
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
     tokio::task::spawn_local(task)
@@ -26,6 +48,11 @@ pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
 
 /// Runs a blocking call on the runtime's bounded pool.
 pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    // A panic goes to whoever awaits.
+    let call = move || {
+        let _contained = base::critical::contain();
+        call()
+    };
     match tokio::task::spawn_blocking(call).await {
         Ok(value) => value,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

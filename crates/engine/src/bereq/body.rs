@@ -2,6 +2,7 @@
 //! The body on its way from the backend through the filters into storage.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 
 use cache::{FetchFailed, Flags};
 use filters::{
@@ -58,7 +59,7 @@ impl Bereq {
                 }
             }
         }
-        self.announce_truth(framing, &chain);
+        self.announce_truth(framing);
         if self.store_head(flags).is_err() {
             self.end_link(Some(why::RX_BODY));
             return Step::Error;
@@ -98,12 +99,13 @@ impl Bereq {
     }
 
     /// Clients of an object that streams get its announced length: one that VCL made up goes.
-    fn announce_truth(&mut self, framing: Framing, chain: &Chain) {
+    /// (A filter that changes the length has removed the field.)
+    fn announce_truth(&mut self, framing: Framing) {
         let len = match framing {
-            Framing::Length(len) if chain.is_empty() => Some(len),
+            Framing::Length(len) => Some(len),
             // The answer to HEAD, or one without a body: what the field says isn't about bytes on this connection.
             Framing::None => return,
-            Framing::Length(_) | Framing::Chunked | Framing::Eof => None,
+            Framing::Chunked | Framing::Eof => None,
         };
         if self.beresp.has(names::CONTENT_LENGTH) && self.announced() != len {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
@@ -322,7 +324,11 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
-        let done = self.busy().append(data);
+        let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
+            0 => data.len(),
+            piece => piece,
+        };
+        let done = data.chunks(piece).try_for_each(|piece| self.busy().append(piece));
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");

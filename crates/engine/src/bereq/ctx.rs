@@ -11,6 +11,7 @@ use base::Clock;
 use cache::Times;
 use message::Head;
 use shm::vsl::TxnLog;
+use storage::Store;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
@@ -113,11 +114,10 @@ impl Ctx for Bereq {
                 let age = self.age();
                 self.set_life(&value, |times, ttl| times.ttl = (ttl + age).max(0.0))?;
             }
-            Var::BerespStorage => self.storage = vars::text(value)?,
+            Var::BerespStorage => self.storage = self.store_of(vars::text(value)?),
             Var::BerespStorageHint => {
-                let name = vars::text(value)?;
-                if name.as_ref().is_some_and(|name| self.engine.store_named(name).is_some()) {
-                    self.storage = name;
+                if let Some(store) = self.store_of(vars::text(value)?) {
+                    self.storage = Some(store);
                 }
             }
             Var::BerespUncacheable => {
@@ -224,7 +224,8 @@ impl Ctx for Bereq {
 impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
-        self.log.last().since(self.origin)
+        // An object from the future would never be stale.
+        self.log.last().since(self.origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
@@ -239,15 +240,15 @@ impl Bereq {
     }
 
     fn storage_value(&self, var: Var) -> Value {
-        let name = match &self.storage {
-            Some(name) => name.clone(),
-            None if self.uncacheable => Text::from(self.engine.stores.transient().name()),
-            None => Text::from(self.engine.stores.next().name()),
-        };
+        let name = self.storage.as_ref().map(|store| store.name());
         if var == Var::BerespStorage {
-            return Value::Stevedore(Some(name));
+            return Value::Stevedore(name.map(Text::from));
         }
-        Value::text([b"storage.", name.as_bytes()].concat())
+        Value::String(name.map(|name| Text::from(format!("storage.{name}"))))
+    }
+
+    fn store_of(&self, name: Option<Text>) -> Option<Arc<Store>> {
+        self.engine.store_named(&name?).cloned()
     }
 
     fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {

@@ -24,6 +24,8 @@ pub(super) mod why {
 
 impl Bereq {
     pub(super) async fn start_fetch(&mut self) -> Step {
+        let stores = &self.engine.stores;
+        self.storage = Some(if self.uncacheable { stores.transient() } else { stores.next() }.clone());
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }

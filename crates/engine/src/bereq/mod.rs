@@ -26,7 +26,7 @@ use ::cache::{Busy, Digest, FetchFailed, ObjRef, Times};
 use base::{Real, Vxid};
 use message::{Head, Lost};
 use shm::vsl::{Marker, TxnLog};
-use storage::Buf;
+use storage::{Buf, Store};
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -125,7 +125,8 @@ pub struct Bereq {
     pub(crate) do_gunzip: bool,
     pub(crate) do_stream: bool,
     pub(crate) was_304: bool,
-    pub(crate) storage: Option<Text>,
+    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
+    pub(crate) storage: Option<Arc<Store>>,
     pub(crate) filters: Option<Text>,
     pub(crate) retries: u32,
     pub(crate) error: (u16, Option<Vec<u8>>),
@@ -243,7 +244,7 @@ impl Bereq {
         self.log.reset(next, Marker::Backend);
         self.log.putf(Tag::Begin, format_args!("bereq {old} retry"));
         self.vxid = next;
-        self.log.set_start(start);
+        self.log.resume(start, last);
         self.log.timestamp("Start", last);
         BEREQ.log_request(&self.head, &mut self.log);
         Step::Start

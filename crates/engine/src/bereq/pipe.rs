@@ -163,7 +163,16 @@ impl PipeBereq {
         self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
-        let sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
+        let mut sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
+        if req.body.is_cached() {
+            // VCL had the body read already: it goes ahead of what the client sends now.
+            for piece in req.body.cached() {
+                if sent.is_ok() {
+                    sent = conn.stream().write_all(&piece, deadline(req.params.pipe_timeout)).await;
+                    acct.inwards += piece.len() as u64;
+                }
+            }
+        }
         let now = self.engine.clock.real();
         self.log.timestamp("Bereq", now);
         req.log.timestamp("Pipe", now);

@@ -96,7 +96,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         do_gunzip: false,
         do_stream: true,
         was_304: false,
-        storage: req.storage.clone(),
+        storage: None,
         filters: None,
         retries: 0,
         error: (0, None),

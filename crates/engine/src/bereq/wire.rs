@@ -280,7 +280,8 @@ impl Bereq {
             Ok(framing) => framing,
             Err(error) => {
                 let text = error.text();
-                return self.junk(link, text, why::RX_JUNK);
+                self.log.put(Tag::Error, b"Body cannot be fetched");
+                return self.junk(link, text, why::RX_BODY);
             }
         };
         if self.beresp.status() < 200 {

@@ -202,7 +202,9 @@ impl Ctx for ReqCtx<'_> {
             self.req.want_continue = false;
             self.req.continue_now = true;
         }
-        body.keep(limit);
+        let engine = self.req.engine();
+        let named = self.req.storage.as_ref().and_then(|name| engine.store_named(name));
+        body.keep(limit, named.unwrap_or_else(|| engine.stores.transient()));
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 

@@ -136,6 +136,7 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    _open: crate::current::Open,
 }
 
 impl Req {
@@ -198,6 +199,7 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            _open: crate::current::open(),
             top_req: None,
             nest: None,
             vcl_first: None,
@@ -407,7 +409,7 @@ impl Req {
         self.log.reset(next, Marker::Client);
         self.log.putf(Tag::Begin, format_args!("req {} restart", self.vxid));
         self.vxid = next;
-        self.log.set_start(start);
+        self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.error = (0, None);
         self.filters = None;

@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -274,6 +275,9 @@ impl Transport for H1 {
             let _ = self.stream().set_tos(tos);
         }
         let mut close = close;
+        if self.sess.engine.draining.load(Ordering::Relaxed) {
+            close.get_or_insert(SessClose::RespClose);
+        }
         let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
         if says_close {
             close.get_or_insert(SessClose::RespClose);
