@@ -56,11 +56,6 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     async fn ask_backend(&mut self) -> Result<(), ()> {
-        if matches!(self.body, BereqBody::Gone) {
-            self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
-            self.fetch_error("req.body is gone");
-            return Err(());
-        }
         let Some(backend) = self.find_backend() else { return Err(()) };
         if !self.head.has(names::HOST) {
             let host = backend.hosthdr().as_bytes();
@@ -84,6 +79,12 @@ impl Bereq {
             let reused = conn.is_reused();
             self.link =
                 Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+            if matches!(self.body, BereqBody::Gone) {
+                self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
+                self.fetch_error("req.body is gone");
+                self.end_link(Some(why::RX_JUNK));
+                return Err(());
+            }
             let Err(failure) = self.exchange().await else { return Ok(()) };
             self.end_link(Some(why::RX_JUNK));
             if !(reused && !fresh && failure.before_first_byte && self.no_retry.is_none()) {
