@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which bytes may stand in a name, and what JavaScript calls white space.
 
-use std::borrow::Cow;
-
 /// What a byte of a name becomes.
 const KEEP: u8 = 0;
 const SPACE: u8 = 1;
@@ -34,11 +32,8 @@ const fn is_ascii_space(b: u8) -> bool {
 
 /// White space as `\s` and `String.trim` have it (ECMA-262 12.2 and 12.3).
 fn is_space(c: char) -> bool {
-    match c {
-        '\u{9}'..='\u{d}' | ' ' | '\u{a0}' | '\u{feff}' | '\u{1680}' => true,
-        '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => true,
-        _ => false,
-    }
+    matches!(c, '\u{9}'..='\u{d}' | ' ' | '\u{a0}' | '\u{feff}' | '\u{1680}')
+        || matches!(c, '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
 /// `text` without white space at both ends.
@@ -91,13 +86,14 @@ fn wide(text: &[u8]) -> (u8, usize) {
 }
 
 /// `name` cleaned.
-pub fn clean(name: &[u8]) -> Cow<'_, [u8]> {
+#[cfg(test)]
+fn clean(name: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if is_clean(name) {
-        return Cow::Borrowed(name);
+        return name.into();
     }
     let mut out = Vec::with_capacity(name.len());
     clean_into(&mut out, name);
-    Cow::Owned(out)
+    out.into()
 }
 
 #[cfg(test)]
