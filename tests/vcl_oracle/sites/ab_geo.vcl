@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # A/B groups, countries and languages as variants: cookies and maps become fields that Vary names.
 vcl 4.1;
 
