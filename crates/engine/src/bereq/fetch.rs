@@ -15,7 +15,7 @@ use crate::httplog::{BEREQ, BERESP};
 
 /// varnishd's words for why a connection ends, in BackendClose records.
 pub(super) mod why {
-    pub const RX_BODY: &str = "Failure reading body";
+    pub const RX_BODY: &str = "Failure receiving req.body";
     pub const RX_BAD: &str = "Received bad req/resp";
     pub const RX_JUNK: &str = "Received junk data";
     pub const REQ_CLOSE: &str = "Client requested close";
@@ -152,21 +152,29 @@ impl Bereq {
         }
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
-        let mut merged = Head::with_limits(self.beresp.limits());
-        if merged.load_from(stale.head()).is_err() {
+        let mut old = Head::with_limits(self.beresp.limits());
+        if old.load_from(stale.head()).is_err() {
             return Err(Step::Error);
         }
-        let fresh = std::mem::take(&mut self.beresp);
-        for field in fresh.iter() {
-            merged.unset(field.name());
-        }
-        BERESP.log_response(&merged, &mut self.log);
-        self.beresp = merged;
-        for field in fresh.iter() {
-            self.log.put(Tag::BerespHeader, field.line());
-            self.count_lost(|this| this.beresp.append_line(field.line()));
-        }
+        self.count_lost(|this| this.merge(&old));
         self.was_304 = true;
+        Ok(())
+    }
+
+    /// The start line of a stored head, and those of its fields that the answer doesn't have.
+    fn merge(&mut self, old: &Head) -> Result<(), message::Lost> {
+        self.beresp.set_proto(old.proto())?;
+        self.beresp.set_status(old.status())?;
+        self.beresp.set_reason(old.reason())?;
+        BERESP.log_status(&self.beresp, &mut self.log);
+        let own = self.beresp.len();
+        for field in old.iter() {
+            let is_new = |at: usize| self.beresp.field(at).is_some_and(|new| new.is(field.name()));
+            if !(0..own).any(is_new) {
+                self.log.put(Tag::BerespHeader, field.line());
+                self.beresp.append_line(field.line())?;
+            }
+        }
         Ok(())
     }
 
@@ -187,12 +195,7 @@ impl Bereq {
         match action {
             Action::Deliver => {}
             Action::Pass => self.pass_from_now_on(),
-            Action::PassFor(seconds) => {
-                self.pass_from_now_on();
-                (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
-                let origin = self.engine.real_of(self.times.t_origin).0;
-                self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
-            }
+            Action::PassFor(_) => self.pass_from_now_on(),
             Action::Error { .. } => {
                 self.end_link(Some(why::RESP_CLOSE));
                 self.error_is_wanted = true;
