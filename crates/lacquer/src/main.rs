@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The one binary: `lacquer serve|…`; started as `varnishd` it is that program.
 
+mod man;
+
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -35,6 +37,7 @@ Usage: lacquer <command> [options]
   hist       how times and sizes are distributed, as varnishhist does
   adm        commands to a running server, as varnishadm does
   vcl        checks VCL files, shows what they compile to
+  man        the manuals (man PAGE | man -d DIR writes all, in roff)
   help       this text
   --version  who this is
 
@@ -65,6 +68,7 @@ fn lacquer(args: &[String]) -> i32 {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
+        Some("man") => man::main(&args[1..]),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0

@@ -209,7 +209,7 @@ impl View {
         page.push(self.foot(&shown, columns, layout.points));
         if let (true, Some((reading, _))) = (layout.info, shown.get(self.current)) {
             page.push(Line::new(format!("{}:", reading.about.oneliner)));
-            page.extend(reading.about.docs.lines().take(2).map(Line::new));
+            page.extend(reading.about.docs.lines().take(2).map(|line| Line::new(line.replace('\t', "        "))));
         }
         page
     }
