@@ -202,7 +202,7 @@ fn show_reply(reply: &Reply, show: Show) {
 fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
     let reply = match connection.ask(format!("{}\n", words.join(" ")).as_bytes()) {
         Ok(reply) => reply,
-        Err(status) => return status,
+        Err(status) => return status.min(1),
     };
     show_reply(&reply, show);
     if is_good(reply.status) {
@@ -236,7 +236,7 @@ fn pass(connection: &mut Connection, show: Show) -> i32 {
                         unanswered = unanswered.saturating_sub(1);
                     }
                     Ok(None) => break,
-                    Err(status) => return status,
+                    Err(status) => return status.min(1),
                 }
             }
         }
