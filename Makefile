@@ -37,6 +37,7 @@ build: cargo
 	@mkdir -p $(BIN)
 	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
+	@$(BIN)/lacquer man -d dist/man
 
 run: build
 ifneq ($(BACKEND)$(VCL),)

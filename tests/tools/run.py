@@ -16,6 +16,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cases
+import follow
 import traffic
 from bed.daemon import Varnishd
 from bed.report import Report, options, until
@@ -111,6 +112,11 @@ def main():
         pairs = Pairs(report, links, pool)
         one(pairs, "/usr/sbin/varnishd", "genuine", pathlib.Path(d))
         one(pairs, o.varnishd, "own", pathlib.Path(d))
+        own = [links / "varnishlog", links / "varnishncsa"]
+        theirs = pathlib.Path("/usr/bin")
+        follow.run(report, "/usr/sbin/varnishd", own, pathlib.Path(d))
+        # Varnish's own on ours: that our log is one they can follow.
+        follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
     return report.close()
 
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The one binary: `lacquer serve|…`; started as `varnishd` it is that program.
 
+mod man;
+
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -37,6 +39,7 @@ Usage: lacquer <command> [options]
   statsd     a metrics server in the place of node's statsd (statsd --help)
   munin      a Munin plugin for the counters of either (munin --help)
   vcl        checks VCL files, shows what they compile to
+  man        the manuals (man PAGE | man -d DIR writes all, in roff)
   help       this text
   --version  who this is
 
@@ -71,6 +74,7 @@ fn lacquer(args: &[String]) -> i32 {
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("statsd") => statsd::main(&args[1..]),
         Some("munin") => statsd::munin("lacquer", &args[1..]),
+        Some("man") => man::main(&args[1..]),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0

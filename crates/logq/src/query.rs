@@ -38,10 +38,7 @@ enum Expr {
     And(Vec<Expr>),
     Not(Box<Expr>),
     /// Some record of some transaction passes the test.
-    Record {
-        of: Operand,
-        test: Box<Test>,
-    },
+    Record(Box<(Operand, Test)>),
     /// The number of some transaction compares so.
     Vxid(Compare, i64),
 }

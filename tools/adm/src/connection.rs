@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use cli::client::ReplyError;
 use cli::{Reply, ReplyDecoder, Status};
 use logq::source::strerror;
 
@@ -57,7 +58,11 @@ impl Connection {
         let limit = timeout.filter(|t| !t.is_zero());
         let _ = (stream.set_read_timeout(limit), stream.set_nodelay(true));
         let mut connection = Connection { stream, decoder: ReplyDecoder::new() };
-        let lost = |_| "CLI communication error (hdr)".to_owned();
+        // A reply that can't be read counts as one of status 400; one of a status nobody has keeps it.
+        let lost = |status: i32| {
+            let number = if status > 1 { status } else { 400 };
+            format!("Rejected {number}\nCLI communication error (hdr)")
+        };
         let mut reply = connection.reply().map_err(lost)?;
         if reply.status == Status::Auth {
             let path = secret.ok_or("Authentication required")?;
@@ -70,8 +75,9 @@ impl Connection {
             let text = String::from_utf8_lossy(&reply.body).into_owned();
             return Err(format!("Rejected {}\n{text}", reply.status.number()));
         }
-        let pong = connection.ask(b"ping\n").map_err(lost)?;
-        if pong.status != Status::Ok || !String::from_utf8_lossy(&pong.body).contains("PONG") {
+        let pong = connection.ask(b"ping\n");
+        let is_pong = |reply: &Reply| reply.status == Status::Ok && reply.text().contains("PONG");
+        if !pong.as_ref().is_ok_and(is_pong) {
             return Err("No pong received from server".into());
         }
         Ok(connection)
@@ -85,7 +91,7 @@ impl Connection {
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
-    /// The exit status: 0 when the manager has closed the connection.
+    /// The exit status: 0 when the manager has closed the connection; more than 1 is a status that no reply may have.
     pub fn ask(&mut self, line: &[u8]) -> Result<Reply, i32> {
         self.send(line).map_err(|_| 1)?;
         self.reply()
@@ -117,9 +123,12 @@ impl Connection {
     }
 
     fn decoded(&mut self) -> Result<Option<Reply>, i32> {
-        self.decoder.next_reply().map_err(|error| {
-            eprintln!("{error}");
-            1
+        self.decoder.next_reply().map_err(|error| match error {
+            ReplyError::Status(number) => i32::from(number),
+            ReplyError::Head | ReplyError::TooLong | ReplyError::End => {
+                eprintln!("{error}");
+                1
+            }
         })
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Commands typed at a terminal: history, and completion of the command's name.
 
+use cli::Status;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
@@ -48,7 +49,7 @@ fn here_token(line: &str) -> Option<&str> {
 pub fn run(connection: &mut Connection) -> i32 {
     match talk(connection) {
         Ok(()) => 0,
-        Err(status) => status,
+        Err(status) => status.min(1),
     }
 }
 
@@ -89,6 +90,9 @@ fn talk(connection: &mut Connection) -> Result<(), i32> {
         let _ = connection.stream.set_read_timeout(None);
         let reply = connection.ask(text.as_bytes())?;
         crate::show_reply(&reply, Show::Interactive);
+        if reply.status == Status::Close {
+            return Ok(());
+        }
     }
 }
 

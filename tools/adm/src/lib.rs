@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cli::{Decoder, Reply, Status};
 use connection::Connection;
+use logq::getopt::OptError;
 use logq::tool::Attach;
 use sys::fd::Want;
 
@@ -77,7 +78,10 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         rest = match config.cluster(letters, tail) {
             Parsed::Rest(rest) => rest,
             Parsed::Help => return usage(program, 0),
-            Parsed::Bad => return usage(program, 1),
+            Parsed::Bad(error) => {
+                eprintln!("{program}: {error}");
+                return usage(program, 1);
+            }
         };
     }
     if (config.address.is_some() && config.name.is_some()) || (config.address.is_none() && config.secret.is_some()) {
@@ -108,7 +112,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
 enum Parsed<'a> {
     Rest(&'a [String]),
     Help,
-    Bad,
+    Bad(OptError),
 }
 
 impl Config {
@@ -124,12 +128,12 @@ impl Config {
                 'S' => &mut self.secret,
                 'T' => &mut self.address,
                 't' => &mut self.timeout,
-                _ => return Parsed::Bad,
+                other => return Parsed::Bad(OptError::Unknown(other)),
             };
             let glued = &letters[at + 1..];
             let (value, tail) = match (glued, tail.split_first()) {
                 ("", Some((value, tail))) => (value.as_str(), tail),
-                ("", None) => return Parsed::Bad,
+                ("", None) => return Parsed::Bad(OptError::NoValue(letter)),
                 (glued, _) => (glued, tail),
             };
             *place = Some(value.to_owned());
@@ -180,7 +184,7 @@ fn show_reply(reply: &Reply, show: Show) {
     let number = reply.status.number();
     let written = match show {
         Show::Protocol => {
-            write!(out, "{number:<3} {:<8}\n", reply.body.len()).and_then(|()| out.write_all(&reply.body))
+            writeln!(out, "{number:<3} {:<8}", reply.body.len()).and_then(|()| out.write_all(&reply.body))
         }
         Show::Script | Show::Interactive => {
             let head = if show == Show::Interactive { format!("{number}\n") } else { String::new() };
@@ -198,7 +202,7 @@ fn show_reply(reply: &Reply, show: Show) {
 fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
     let reply = match connection.ask(format!("{}\n", words.join(" ")).as_bytes()) {
         Ok(reply) => reply,
-        Err(status) => return status,
+        Err(status) => return status.min(1),
     };
     show_reply(&reply, show);
     if is_good(reply.status) {
@@ -232,7 +236,7 @@ fn pass(connection: &mut Connection, show: Show) -> i32 {
                         unanswered = unanswered.saturating_sub(1);
                     }
                     Ok(None) => break,
-                    Err(status) => return status,
+                    Err(status) => return status.min(1),
                 }
             }
         }

@@ -16,7 +16,8 @@ use screen::{Key, Line, Screen};
 use tables::Tag;
 use tables::tags::TagKind;
 
-const OPTIONS: &[Opt] = &[
+/// The options, with their help.
+pub const OPTIONS: &[Opt] = &[
     Opt('B', "factor", "With -r: so many times as fast as it was"),
     Opt('C', "", "Regexes and texts don't heed case"),
     Opt('d', "", "Begin with what is in the log already"),
@@ -44,6 +45,11 @@ Examples:
  varnishhist -P Beresptime      how long backends think
  varnishhist -P size            how large answers are
 ";
+
+/// The profiles: names and texts.
+pub fn profiles() -> Vec<(&'static str, &'static str)> {
+    profile::known()
+}
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {

@@ -49,6 +49,11 @@ pub fn list() -> String {
     KNOWN.iter().map(|known| format!(" {:<25} {}\n", known.0, known.7)).collect()
 }
 
+/// Names and texts.
+pub fn known() -> Vec<(&'static str, &'static str)> {
+    KNOWN.iter().map(|known| (known.0, known.7)).collect()
+}
+
 /// A word of a text as a number, from 1.
 pub fn word(text: &[u8], number: usize) -> Option<f64> {
     let mut words = text.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());

@@ -15,7 +15,8 @@ use logq::tool::{Attach, Failure};
 use shm::reader::Reader;
 use sys::signal;
 
-const OPTIONS: &[Opt] = &[
+/// The options, with their help.
+pub const OPTIONS: &[Opt] = &[
     Opt('1', "", "Print the counters once"),
     Opt('f', "glob", "Only counters that match (^glob: not those)"),
     Opt('h', "", "This text"),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use screen::{Key, Line, Look, Screen};
 use shm::reader::{Reader, Reading, Status, status};
+use sys::signal::{self, Signals};
 use tables::counters::{Format, Kind, Level};
 
 use crate::filter::Filter;
@@ -16,19 +17,27 @@ use crate::window::{HitRate, Windows};
 
 const COLUMN: usize = 14;
 const COLUMNS: usize = 6;
+/// The longest wait for a key.
+const STEP: Duration = Duration::from_millis(100);
 const NAME_MIN: usize = 24;
-const HELP: &[&str] = &[
-    "h                        this help",
-    "k j UP DOWN              a counter up, down",
-    "b SPACE PGUP PGDN        a page up, down",
-    "g G HOME END             the first, the last counter",
-    "d                        counters that were always 0, too",
-    "v V                      more, fewer counters: info, diag, debug",
-    "e                        bytes and times as plain numbers",
-    "r                        gauges below zero as they are",
-    "+ -                      longer, shorter between samples",
-    "Ctrl-T                   sample now",
-    "q                        end",
+/// Keys, and what they do on the line below.
+const HELP: &[(&str, &str)] = &[
+    ("<h>", "Show this help, or leave it."),
+    ("<UP> or <k>", "Navigate the counter list one line up."),
+    ("<DOWN> or <j>", "Navigate the counter list one line down."),
+    ("<PAGEUP> or <b> or <CTRL-B>", "Navigate the counter list one page up."),
+    ("<PAGEDOWN> or <SPACE> or <CTRL-F>", "Navigate the counter list one page down."),
+    ("<HOME> or <g>", "Navigate the counter list to the top."),
+    ("<END> or <G>", "Navigate the counter list to the bottom."),
+    ("<d>", "Show counters that were zero all the time, or hide them again."),
+    ("<r>", "Show gauges below zero as they are, or as zero again."),
+    ("<e>", "Show bytes and times as plain numbers, or scaled again."),
+    ("<v>", "Show more counters: info, diag, debug."),
+    ("<V>", "Show fewer counters."),
+    ("<q>", "Quit."),
+    ("<CTRL+T>", "Sample now."),
+    ("<+>", "Increase refresh interval."),
+    ("<->", "Decrease refresh interval."),
 ];
 
 /// What is known of a counter from one sample to the next.
@@ -53,6 +62,7 @@ struct View {
     show_unseen: bool,
     scale: bool,
     help: bool,
+    help_top: usize,
     interval: Duration,
     notice: Option<(String, Instant)>,
     current: usize,
@@ -64,6 +74,7 @@ struct View {
 /// # Errors
 /// There is no terminal.
 pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result<()> {
+    let mut signals = Signals::new(&[signal::SIGHUP, signal::SIGINT, signal::SIGTERM])?;
     let mut screen = Screen::new()?;
     let mut view = View {
         filter,
@@ -76,6 +87,7 @@ pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result
         show_unseen: false,
         scale: true,
         help: false,
+        help_top: 0,
         interval: Duration::from_secs(1),
         notice: None,
         current: 0,
@@ -87,16 +99,30 @@ pub fn follow(reader: &mut Reader, workdir: &Path, filter: Filter) -> io::Result
         view.level = view.readings.iter().map(|r| level(r.about.level)).max().unwrap_or(0);
     }
     let mut last = Instant::now();
+    let mut drawn = None;
     loop {
         let page = view.page(screen.size());
-        screen.draw(&page)?;
-        let wait = view.interval.saturating_sub(last.elapsed());
-        let mut now = wait.is_zero();
-        match screen.key(wait)? {
-            None => now = true,
+        if drawn.as_ref() != Some(&page) {
+            screen.draw(&page)?;
+            drawn = Some(page);
+        }
+        let left = view.interval.saturating_sub(last.elapsed());
+        let mut now = left.is_zero();
+        // In short steps, to see signals soon.
+        let key = screen.key(left.min(STEP))?;
+        if signals.take()?.is_some() {
+            return Ok(());
+        }
+        match key {
+            None => now |= left <= STEP,
             Some(Key::Ctrl('t')) => now = true,
             Some(Key::Char('q') | Key::Ctrl('c')) => return Ok(()),
-            Some(key) => view.key(key, screen.size()),
+            Some(key) => {
+                if key == Key::Resize {
+                    drawn = None;
+                }
+                view.key(key, screen.size());
+            }
         }
         if now {
             view.sample(reader, workdir);
@@ -143,11 +169,33 @@ impl View {
         all.filter(|(r, p)| level(r.about.level) <= self.level && (p.seen || self.show_unseen)).collect()
     }
 
+    /// Moves in the help; false for a key that means something else.
+    fn help_key(&mut self, key: Key, page: usize) -> bool {
+        match key {
+            Key::Up | Key::Char('k') => self.help_top = self.help_top.saturating_sub(1),
+            Key::Down | Key::Char('j') => self.help_top += 1,
+            Key::PageUp | Key::Char('b') | Key::Ctrl('b') => self.help_top = self.help_top.saturating_sub(page),
+            Key::PageDown | Key::Char(' ') | Key::Ctrl('f') => self.help_top += page,
+            Key::Home | Key::Char('g') => self.help_top = 0,
+            // The page is filled from where it may begin.
+            Key::End | Key::Char('G') => self.help_top = usize::MAX - page,
+            Key::Char('h') | Key::Resize => return false,
+            Key::Char(_) | Key::Ctrl(_) => {}
+        }
+        true
+    }
+
     fn key(&mut self, key: Key, (_, lines): (usize, usize)) {
         let page = Layout::of(lines).points;
-        let count = self.shown().len();
+        if self.help && self.help_key(key, page) {
+            return;
+        }
+        let (count, before) = {
+            let shown = self.shown();
+            (shown.len(), shown.get(self.current).map(|(r, _)| r.full_name()))
+        };
         match key {
-            Key::Char('h') => self.help = !self.help,
+            Key::Char('h') => (self.help, self.help_top) = (!self.help, 0),
             Key::Up | Key::Char('k') => self.current = self.current.saturating_sub(1),
             Key::Down | Key::Char('j') => self.current += 1,
             Key::PageUp | Key::Char('b') | Key::Ctrl('b') => {
@@ -176,7 +224,19 @@ impl View {
             }
             Key::Char(_) | Key::Ctrl(_) | Key::Resize => {}
         }
+        if matches!(key, Key::Char('d' | 'v' | 'V')) {
+            self.keep(before);
+            return;
+        }
         self.place(count, page);
+    }
+
+    /// Others are shown now: the same counter stays current, on the same line.
+    fn keep(&mut self, name: Option<String>) {
+        let line = self.current.saturating_sub(self.top);
+        let at = self.shown().iter().position(|(r, _)| Some(r.full_name()) == name);
+        self.current = at.unwrap_or(usize::MAX);
+        self.top = self.current.saturating_sub(line);
     }
 
     /// Keeps the current line on the page.
@@ -192,7 +252,9 @@ impl View {
         let mut page = self.head(columns);
         if self.help {
             page.push(Line::default().look(Look::Reverse));
-            page.extend(HELP.iter().take(layout.points).map(|text| Line::new(*text)));
+            let lines = help();
+            self.help_top = self.help_top.min(lines.len().saturating_sub(layout.points));
+            page.extend(lines.into_iter().skip(self.help_top).take(layout.points));
             return page;
         }
         let names = if columns > NAME_MIN + COLUMNS * COLUMN { columns - COLUMNS * COLUMN } else { NAME_MIN };
@@ -209,7 +271,7 @@ impl View {
         page.push(self.foot(&shown, columns, layout.points));
         if let (true, Some((reading, _))) = (layout.info, shown.get(self.current)) {
             page.push(Line::new(format!("{}:", reading.about.oneliner)));
-            page.extend(reading.about.docs.lines().take(2).map(Line::new));
+            page.extend(reading.about.docs.lines().take(2).map(|line| Line::new(line.replace('\t', "        "))));
         }
         page
     }
@@ -338,6 +400,13 @@ impl Point {
             Kind::Bitmap => {}
         }
     }
+}
+
+fn help() -> Vec<Line> {
+    let one = |(keys, text): &(&str, &str)| {
+        [Line::new(*keys).look(Look::Bold), Line::default(), Line::new(format!("    {text}")), Line::default()]
+    };
+    HELP.iter().flat_map(one).collect()
 }
 
 /// How many lines are for what.

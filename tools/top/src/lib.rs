@@ -14,7 +14,8 @@ use logq::{Flow, Select, Sink, Tool, Txn};
 use screen::{Key, Line, Screen};
 use talkers::{By, Talkers};
 
-const OPTIONS: &[Opt] = &[
+/// The options, with their help.
+pub const OPTIONS: &[Opt] = &[
     Opt('1', "", "Count what is in the log already, print, and end"),
     Opt('b', "", "Only fetches"),
     Opt('c', "", "Only requests"),
