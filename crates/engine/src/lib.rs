@@ -11,6 +11,7 @@ pub mod req;
 pub mod reqbody;
 pub mod sess;
 pub mod shared;
+mod spare;
 pub mod transport;
 pub mod vars;
 

@@ -58,14 +58,12 @@ pub struct Engine {
 impl Engine {
     /// A wall-clock time as the cache's monotonic one.
     pub fn mono_of(&self, real: Real) -> Mono {
-        let (now, mono) = (self.clock.real(), self.clock.mono());
-        mono.plus(real.since(now))
+        self.clock.mono_of(real)
     }
 
     /// A monotonic time as wall-clock time.
     pub fn real_of(&self, mono: Mono) -> Real {
-        let (now, at) = (self.clock.real(), self.clock.mono());
-        now.plus(mono.since(at))
+        self.clock.real_of(mono)
     }
 }
 

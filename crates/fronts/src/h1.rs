@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! HTTP/1 on the client's side: connections, request heads, the loop over requests (RFC 9112).
 //!
-//! An idle connection is this task waiting for readability; it holds no buffer.
+//! An idle connection is this task waiting for readability; it holds no buffer, and what runs requests is lent to it
+//! only while it is busy ([`runner`]).
 
+mod buffers;
+mod runner;
 mod transport;
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
 
 use base::Real;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
-use net::{Address, IoError, Stream};
-use rt::Instant;
+use net::{Address, Stream};
+use rt::{Instant, Sleep};
 use shm::vsl::Marker;
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
@@ -46,17 +52,73 @@ struct Arrived {
     t_req: Real,
 }
 
+/// What came of a busy connection.
+enum Turn {
+    /// It waits for its next request.
+    Idle,
+    /// It ends, for that reason.
+    End(SessClose),
+}
+
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let Accepted { stream, peer, fd } = accepted;
     let sess = open(&engine, &listener, &stream, peer, fd);
-    let mut h1 = H1::new(stream, sess.clone());
-    let close = match begin(&mut h1).await {
-        Ok(()) => requests(&mut h1).await,
+    let mut h1 = Box::new(H1::new(stream, sess.clone()));
+    let began = match listener.transport {
+        // Boxed: this task's own future is what every idle connection costs.
+        "PROXY" => Box::pin(begin(&mut h1)).await,
+        _ => Ok(()),
+    };
+    let close = match began {
+        Ok(()) => {
+            let (back, close) = turns(h1).await;
+            h1 = back;
+            close
+        }
         Err(close) => close,
     };
     h1.finish();
     closed(&sess, close);
+}
+
+/// Idle and busy in turn, to the end.
+async fn turns(mut h1: Box<H1>) -> (Box<H1>, SessClose) {
+    // One timer for all waits: mostly it is ahead of the deadline when it fires, and only then set anew.
+    let mut timer = pin!(rt::sleep_until(h1.idle_deadline()));
+    loop {
+        if h1.input.is_empty()
+            && let Err(close) = idle(&h1, timer.as_mut()).await
+        {
+            return (h1, close);
+        }
+        let (back, turn) = runner::run(h1).await;
+        h1 = back;
+        if let Turn::End(close) = turn {
+            return (h1, close);
+        }
+    }
+}
+
+/// Waits for the first byte of a request.
+async fn idle(h1: &H1, mut timer: Pin<&mut Sleep>) -> Result<(), SessClose> {
+    let deadline = h1.idle_deadline();
+    if timer.deadline() > deadline {
+        timer.as_mut().reset(deadline);
+    }
+    poll_fn(|cx| {
+        if let Poll::Ready(readable) = h1.stream().poll_readable(cx) {
+            return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            if timer.deadline() >= deadline {
+                return Poll::Ready(Err(SessClose::RxCloseIdle));
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, peer: Address, fd: i32) -> Rc<Sess> {
@@ -98,41 +160,51 @@ fn closed(sess: &Sess, close: SessClose) {
 }
 
 async fn begin(h1: &mut H1) -> Result<(), SessClose> {
-    if h1.sess.listener.transport != "PROXY" {
-        return Ok(());
-    }
     let sess = h1.sess.clone();
     let mut input = std::mem::take(&mut h1.input);
     let result = crate::proxy::receive(h1.stream(), &sess, &mut input).await;
     h1.input = input;
+    h1.idle_since = Instant::now();
     result
 }
 
-/// One request after the other; answers why the connection ends.
-async fn requests(h1: &mut H1) -> SessClose {
+/// One request after the other, until nothing of the next one is there.
+async fn busy(h1: &mut H1) -> Turn {
+    h1.take_buffers();
     loop {
         let arrived = match next_head(h1).await {
-            Ok(arrived) => arrived,
-            Err(close) => return close,
+            Ok(Some(arrived)) => arrived,
+            Ok(None) => {
+                h1.give_buffers();
+                return Turn::Idle;
+            }
+            Err(close) => return Turn::End(close),
         };
-        let sess = h1.sess.clone();
-        let mut req = Req::begin(&sess, arrived.t_first, arrived.t_req);
-        let ran = run(h1, &mut req, &arrived).await;
-        req.finish(h1);
-        h1.end_request();
-        engine::current::enter(base::Vxid::NONE, "");
-        if let Some(close) = ran.err().or(req.close) {
-            let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-            return close;
-        }
-        if h1.is_piped() {
-            return SessClose::TxPipe;
-        }
-        if sess.engine.draining.load(Ordering::Relaxed) {
-            let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-            return SessClose::RespClose;
+        if let Some(close) = request(h1, &arrived).await {
+            return Turn::End(close);
         }
     }
+}
+
+/// Runs a request; why the connection ends after it, if it does.
+async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
+    let mut req = Req::begin(&h1.sess, arrived.t_first, arrived.t_req);
+    let ran = run(h1, &mut req, arrived).await;
+    req.finish(h1);
+    h1.end_request();
+    engine::current::enter(base::Vxid::NONE, "");
+    if let Some(close) = ran.err().or(req.close) {
+        let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
+        return Some(close);
+    }
+    if h1.is_piped() {
+        return Some(SessClose::TxPipe);
+    }
+    if h1.sess.engine.draining.load(Ordering::Relaxed) {
+        let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
+        return Some(SessClose::RespClose);
+    }
+    None
 }
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
@@ -195,56 +267,61 @@ fn limits(params: &Params) -> Limits {
     }
 }
 
-/// Waits for the next whole head.
-async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
-    let engine = h1.sess.engine.clone();
-    let params = engine.params.load_full();
-    let limits = limits(&params);
-    let idle_since = Instant::now();
+/// The next whole head; `None` when not a byte of one is there.
+async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
+    let (limits, head_limit) = {
+        let params = h1.sess.engine.params.load();
+        (limits(&params), params.timeout_head)
+    };
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
     h1.compact();
     if !h1.input.is_empty() {
-        t_first = Some(engine.clock.real());
-        engine.main.sess_readahead.inc();
+        t_first = Some(h1.sess.engine.clock.real());
+        h1.sess.engine.main.sess_readahead.inc();
     }
     loop {
         if let Some(head_bytes) = scan.find(&h1.input) {
-            let now = engine.clock.real();
-            return Ok(Arrived { head_bytes, t_first: t_first.unwrap_or(now), t_req: now });
+            let t_req = h1.sess.engine.clock.real();
+            return Ok(Some(Arrived { head_bytes, t_first: t_first.unwrap_or(t_req), t_req }));
         }
         if h1.input.len() >= limits.head_bytes {
             return Err(SessClose::RxOverflow);
         }
         // Answers to pipelined requests go out before we wait for more.
         poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await.map_err(|_| SessClose::RemClose)?;
-        let mut patience = h1.sess.timeouts.get().idle;
-        if t_first.is_some() && !params.timeout_head.is_zero() {
-            patience = patience.min(params.timeout_head);
+        h1.input.reserve(HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len()));
+        let is_first = h1.input.is_empty();
+        let read = poll_fn(|cx| Poll::Ready(h1.poll_read(cx))).await;
+        let read = match read {
+            Poll::Ready(read) => read.map_err(|_| SessClose::RemClose)?,
+            Poll::Pending if is_first => {
+                h1.idle_since = Instant::now();
+                return Ok(None);
+            }
+            Poll::Pending => {
+                t_first.get_or_insert_with(|| h1.sess.engine.clock.real());
+                more(h1, head_limit).await?
+            }
+        };
+        if read == 0 {
+            return Err(SessClose::RemClose);
         }
-        let deadline = idle_since + patience;
-        if t_first.is_none() {
-            // Nothing is allocated while the connection is idle.
-            match rt::timeout_at(deadline, h1.stream().readable()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(SessClose::RemClose),
-                Err(rt::Elapsed) => return Err(SessClose::RxCloseIdle),
-            }
-        }
-        let room = HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len());
-        h1.input.reserve(room);
-        let mut input = std::mem::take(&mut h1.input);
-        let read = h1.stream().read_buf(&mut input, Some(deadline)).await;
-        h1.input = input;
-        match read {
-            Ok(0) | Err(IoError::Closed | IoError::Os(_)) => return Err(SessClose::RemClose),
-            Ok(_) => {
-                t_first.get_or_insert_with(|| engine.clock.real());
-            }
-            Err(IoError::Timeout) => {
-                engine.main.head_timeout.inc();
-                return Err(SessClose::RxTimeout);
-            }
+    }
+}
+
+/// Waits for more of a head that has begun to come.
+async fn more(h1: &mut H1, head_limit: Duration) -> Result<usize, SessClose> {
+    let mut patience = h1.sess.timeouts.get().idle;
+    if !head_limit.is_zero() {
+        patience = patience.min(head_limit);
+    }
+    let deadline = *h1.head_deadline.get_or_insert_with(|| Instant::now() + patience);
+    match rt::timeout_at(deadline, poll_fn(|cx| h1.poll_read(cx))).await {
+        Ok(read) => read.map_err(|_| SessClose::RemClose),
+        Err(rt::Elapsed) => {
+            h1.sess.engine.main.head_timeout.inc();
+            Err(SessClose::RxTimeout)
         }
     }
 }

@@ -6,11 +6,13 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rt::Instant;
 use socket2::{Domain, SockRef};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
@@ -148,6 +150,18 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.try_read_buf(into),
             Stream::Unix(s) => s.try_read_buf(into),
+        }
+    }
+
+    /// As [`Stream::try_read_buf`], and waits when nothing is there. A read that leaves spare capacity has emptied the
+    /// socket: the next call then waits without asking the system again.
+    pub fn poll_read_buf(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        if into.len() == into.capacity() {
+            return Poll::Ready(Err(ErrorKind::InvalidInput.into()));
+        }
+        match self {
+            Stream::Tcp(s) => pin!(s.read_buf(into)).poll(cx),
+            Stream::Unix(s) => pin!(s.read_buf(into)).poll(cx),
         }
     }
 

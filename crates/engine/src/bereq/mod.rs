@@ -36,6 +36,7 @@ use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
+use crate::spare;
 
 pub use start::{Mode, start};
 
@@ -164,6 +165,9 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
+        let heads = [&mut self.head, &mut self.original, &mut self.beresp];
+        spare::leave_heads(heads.map(std::mem::take));
+        spare::leave_machine(std::mem::take(&mut self.machine));
         if self.is_bgfetch {
             self.engine.bgfetches.fetch_sub(1, Ordering::Relaxed);
         }
@@ -171,9 +175,8 @@ impl Bereq {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method) -> Action {
-        let vcl = self.vcl.clone();
         let mut machine = std::mem::take(&mut self.machine);
-        machine.start(&vcl, method);
+        machine.start(&self.vcl, method);
         let action = loop {
             let outcome = machine.run(self);
             match outcome {

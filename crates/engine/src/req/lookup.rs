@@ -41,7 +41,8 @@ impl Req {
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
-        let engine = self.engine().clone();
+        let sess = self.sess.clone();
+        let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
         let options = LookupOptions {
             always_miss: self.hash_always_miss,

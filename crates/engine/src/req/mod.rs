@@ -35,6 +35,7 @@ use crate::httplog::{REQ, RESP};
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
+use crate::spare;
 use crate::transport::Transport;
 
 pub use self::ctx::ReqCtx;
@@ -135,15 +136,15 @@ impl Req {
         let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
         let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
         log.putf(Tag::Begin, format_args!("req {} rxreq", sess.vxid));
-        engine.log.write_onef(Tag::Link, sess.vxid, Marker::Client, format_args!("req {vxid} rxreq"));
+        log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
         log.timestamp("Start", t_first);
         log.timestamp("Req", t_req);
         Req {
             sess: sess.clone(),
             log,
-            head: Head::with_limits(limits),
-            original: Head::with_limits(limits),
-            resp: Head::with_limits(limits),
+            head: spare::head(limits),
+            original: spare::head(limits),
+            resp: spare::head(limits),
             vxid,
             t_req,
             body: ReqBody::none(),
@@ -154,10 +155,10 @@ impl Req {
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: Machine::new(),
+            machine: spare::machine(),
             t_resp: t_req,
             obj: None,
-            obj_head: Head::with_limits(limits),
+            obj_head: spare::head(limits),
             digest: Digest([0; 32]),
             restarts: 0,
             esi_level: 0,
@@ -233,10 +234,16 @@ impl Req {
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
         let (acct, main) = (transport.acct(), self.engine().main);
-        main.s_req_hdrbytes.add(acct.req_head);
-        main.s_req_bodybytes.add(acct.req_body);
-        main.s_resp_hdrbytes.add(acct.resp_head);
-        main.s_resp_bodybytes.add(acct.resp_body);
+        for (counter, bytes) in [
+            (&main.s_req_hdrbytes, acct.req_head),
+            (&main.s_req_bodybytes, acct.req_body),
+            (&main.s_resp_hdrbytes, acct.resp_head),
+            (&main.s_resp_bodybytes, acct.resp_body),
+        ] {
+            if bytes > 0 {
+                counter.add(bytes);
+            }
+        }
         let (req, resp) = (acct.req_head + acct.req_body, acct.resp_head + acct.resp_body);
         if !self.is_piped {
             self.log
@@ -252,6 +259,10 @@ impl Req {
         self.top.clear();
         self.log.put(Tag::End, b"");
         self.log.flush();
+        let take = std::mem::take::<Head>;
+        let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
+        spare::leave_heads(heads.map(take));
+        spare::leave_machine(std::mem::take(&mut self.machine));
     }
 
     /// Queues a response that VCL never sees.
@@ -264,9 +275,8 @@ impl Req {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
-        let vcl = self.vcl.clone().expect("a request that runs VCL has one");
         let mut machine = std::mem::take(&mut self.machine);
-        machine.start(&vcl, method);
+        machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
             let outcome = machine.run(&mut ReqCtx { req: self, bereq: None, now });
@@ -329,9 +339,9 @@ impl Req {
         }
     }
 
-    /// What times of objects are compared with: when the request came, in `vcl_deliver` now.
+    /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
     fn now_of(&self, method: Method) -> Real {
-        if method == Method::Deliver { self.engine().clock.real() } else { self.t_req }
+        if method == Method::Deliver { self.t_resp } else { self.t_req }
     }
 
     fn vcl_fail(&mut self) -> Step {

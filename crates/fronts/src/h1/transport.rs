@@ -17,6 +17,7 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
+use super::buffers::{self, Buffers};
 use crate::output::Output;
 
 /// Bytes of a request's body read at once.
@@ -52,15 +53,20 @@ pub(crate) struct H1 {
     body_done: bool,
     version: Version,
     sending: Sending,
-    /// When the response began to be sent, and when its last byte went out.
+    /// Since when the client has kept the response waiting: at all, and with the byte that is next.
     send_began: Option<Instant>,
-    send_moved: Instant,
+    send_moved: Option<Instant>,
     send_timer: Option<Pin<Box<Sleep>>>,
     recv_timer: Option<Pin<Box<Sleep>>>,
+    /// Since when it waits for a request.
+    pub(crate) idle_since: Instant,
+    /// When the head that has begun to come must be whole.
+    pub(crate) head_deadline: Option<Instant>,
 }
 
 impl H1 {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
+        let now = Instant::now();
         H1 {
             stream: Some(stream),
             sess,
@@ -75,9 +81,11 @@ impl H1 {
             version: Version::HTTP11,
             sending: Sending::Nothing,
             send_began: None,
-            send_moved: Instant::now(),
+            send_moved: None,
             send_timer: None,
             recv_timer: None,
+            idle_since: now,
+            head_deadline: None,
         }
     }
 
@@ -94,13 +102,36 @@ impl H1 {
         self.sending != Sending::Nothing
     }
 
-    /// Moves what is left of the input to its start; gives back what an idle connection doesn't need.
+    /// Moves what is left of the input to its start.
     pub(crate) fn compact(&mut self) {
         self.input.drain(..self.used);
         self.used = 0;
+        self.head_deadline = None;
+    }
+
+    /// Until when it may stay idle.
+    pub(crate) fn idle_deadline(&self) -> Instant {
+        self.idle_since + self.sess.timeouts.get().idle
+    }
+
+    /// The connection is busy from now on.
+    pub(crate) fn take_buffers(&mut self) {
+        let spare = buffers::take();
         if self.input.is_empty() {
-            self.input = Vec::new();
+            self.input = spare.input;
         }
+        self.output = spare.output;
+    }
+
+    /// The connection is idle from now on: nothing is in its buffers.
+    pub(crate) fn give_buffers(&mut self) {
+        buffers::give(Buffers { input: std::mem::take(&mut self.input), output: std::mem::take(&mut self.output) });
+    }
+
+    /// Reads to the end of the input, as much as it has room for; 0 is the end of the stream.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let stream = self.stream.as_mut().expect("nothing is read or written after a pipe");
+        stream.poll_read_buf(cx, &mut self.input)
     }
 
     /// A request begins, with this body.
@@ -122,6 +153,7 @@ impl H1 {
         self.body = None;
         self.recv_timer = None;
         self.send_began = None;
+        self.send_moved = None;
         self.send_timer = None;
     }
 
@@ -132,16 +164,25 @@ impl H1 {
     /// The connection ends. Unread input would make the system reset it before the client has read the answer.
     pub(crate) fn finish(&mut self) {
         const MOST: usize = 64 * 1024;
-        let Some(stream) = &self.stream else { return };
-        stream.shutdown_write();
-        let mut waste = [0; 4096];
-        let mut seen = 0;
-        while seen < MOST {
-            match stream.try_read(&mut waste) {
-                Ok(n) if n > 0 => seen += n,
-                Ok(_) | Err(_) => break,
+        if let Some(stream) = &self.stream {
+            let mut waste = [0; 4096];
+            let mut seen = 0;
+            let mut is_shut = self.used < self.input.len() || !self.body_done;
+            if is_shut {
+                stream.shutdown_write();
+            }
+            while seen < MOST {
+                match stream.try_read(&mut waste) {
+                    Ok(n) if n > 0 => seen += n,
+                    Ok(_) | Err(_) => break,
+                }
+                if !is_shut {
+                    stream.shutdown_write();
+                    is_shut = true;
+                }
             }
         }
+        self.give_buffers();
     }
 
     /// What the decoder makes of the input at hand. `None`: more is needed.
@@ -211,8 +252,8 @@ impl H1 {
         let left = |limit: Duration, since: Instant| {
             if limit.is_zero() { Duration::MAX } else { (since + limit).saturating_duration_since(now) }
         };
-        let began = self.send_began.unwrap_or(now);
-        left(timeouts.idle_send, self.send_moved).min(left(timeouts.send, began))
+        let (moved, began) = (self.send_moved.unwrap_or(now), self.send_began.unwrap_or(now));
+        left(timeouts.idle_send, moved).min(left(timeouts.send, began))
     }
 }
 
@@ -254,8 +295,6 @@ impl Transport for H1 {
                 Sending::Plain
             }
         };
-        self.send_began = Some(Instant::now());
-        self.send_moved = Instant::now();
         self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
         close
     }
@@ -322,13 +361,19 @@ impl Transport for H1 {
             match self.output.write(stream) {
                 Ok(0) => return Poll::Ready(Err(SendError::Closed)),
                 Ok(_) => {
-                    self.send_moved = Instant::now();
+                    self.send_moved = None;
                     self.send_timer = None;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_writable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(SendError::Closed)),
                     Poll::Pending => {
+                        // Nobody looks at the clock before the client makes us wait.
+                        if self.send_moved.is_none() {
+                            let now = Instant::now();
+                            self.send_moved = Some(now);
+                            self.send_began.get_or_insert(now);
+                        }
                         let patience = self.patience();
                         if patience == Duration::MAX {
                             return Poll::Pending;
