@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod critical;
+pub mod planted;
 pub mod text;
 mod vxid;
 

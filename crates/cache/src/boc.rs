@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 use base::Mono;
-use parking_lot::Mutex;
+use base::critical::Lock;
 use storage::{Body, Buf};
 
 use crate::objcore::Front;
@@ -67,7 +67,7 @@ pub(crate) struct Boc {
     front: OnceLock<Front>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.
     pub vary_guess: Option<VaryGuess>,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 struct Inner {
@@ -109,7 +109,7 @@ impl Boc {
             writer: None,
             soft_purge: None,
         };
-        Self { front: OnceLock::new(), vary_guess, inner: Mutex::new(inner) }
+        Self { front: OnceLock::new(), vary_guess, inner: Lock::new(inner) }
     }
 
     pub fn front(&self) -> Option<&Front> {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use storage::{NoSpace, Store};
 
-use crate::attrs::{Attrs, Vary};
+use crate::attrs::{Attrs, Flags, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
@@ -102,12 +102,30 @@ impl Busy {
         let parts = [head, vary.spec, vary.values];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
         let [head_len, spec_len, values_len] = parts.map(|part| part.len() as u32);
-        let front = Front { buf, head_len, spec_len, values_len };
+        let front = Front { buf, head_len, spec_len, values_len, extra_len: 0 };
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
         }
         self.filling = Some(Filling { store: store.clone(), front, attrs: *attrs, is_published: false });
+        Ok(())
+    }
+
+    /// Stores bytes beside the head that nothing here looks at, in place of what was stored so before, and adds facts that
+    /// are known only now. Needs [`Busy::set_head`]. Of an object that is published already, readers find the extra once
+    /// it is whole; of a pass never.
+    ///
+    /// # Errors
+    /// [`NoSpace`] when eviction couldn't make room; the object is as it was.
+    pub fn set_extra(&mut self, extra: &[u8], more: Flags) -> Result<(), NoSpace> {
+        let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
+        let old = &filling.front;
+        let kept = &old.buf[..old.len() - old.extra_len as usize];
+        let buf = self.cache.shared().block(&filling.store, &[kept, extra], &mut self.nukes_left, &mut self.events)?;
+        filling.front.buf = buf;
+        filling.front.extra_len = extra.len() as u32;
+        filling.attrs.flags |= more;
+        self.oc.add_flags(more);
         Ok(())
     }
 

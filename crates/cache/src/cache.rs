@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
+use base::critical::{Guard, Lock};
 use base::{Clock, Mono};
-use parking_lot::{Mutex, MutexGuard};
 use storage::{Buf, NoSpace, Store, StoreId, Stores};
 use tables::counters::Main;
 
@@ -101,7 +101,7 @@ pub(crate) struct Shared {
 
 /// One part of the index.
 pub(crate) struct Shard {
-    inner: Mutex<ShardInner>,
+    inner: Lock<ShardInner>,
     /// When the first of the heap is due, as bits of an `f64`; infinite when none is.
     pub next_expiry: AtomicU64,
 }
@@ -120,7 +120,7 @@ impl Shard {
 /// A locked shard.
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
-    inner: MutexGuard<'a, ShardInner>,
+    inner: Guard<'a, ShardInner>,
 }
 
 impl ShardGuard<'_> {
@@ -149,7 +149,7 @@ impl Cache {
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
         let shard = |_| Shard {
-            inner: Mutex::new(ShardInner { heads: Heads::new(main), heap: Heap::default() }),
+            inner: Lock::new(ShardInner { heads: Heads::new(main), heap: Heap::default() }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
         };
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();

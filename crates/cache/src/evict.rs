@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::Mutex;
+use base::critical::Lock;
 use tables::counters::Main;
 
 use crate::digest::Digest;
@@ -22,7 +22,7 @@ const SMALL_SHARE: u64 = 10;
 
 /// One store's objects.
 pub(crate) struct Evictor {
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     main: &'static Main,
 }
 
@@ -64,7 +64,7 @@ impl Default for Queue {
 
 impl Evictor {
     pub fn new(main: &'static Main) -> Self {
-        Self { inner: Mutex::default(), main }
+        Self { inner: Lock::default(), main }
     }
 
     /// Adds an object that was just finished.

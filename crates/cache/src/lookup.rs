@@ -131,6 +131,7 @@ impl Cache {
         let mut events = Vec::new();
         loop {
             let mut shard = shared.shard(ask.digest).lock();
+            base::planted::index_error("objhead");
             if ask.options.always_miss {
                 let busy = self.insert_busy(&mut shard, ask, None);
                 return Looked { lookup: Lookup::Miss(busy), events, variants_passed: 0 };

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use base::critical::Lock;
 use base::{Mono, Vxid};
-use parking_lot::Mutex;
 use storage::{Buf, Piece, StoreId, piece_at};
 use tables::counters::Main;
 
@@ -50,19 +50,20 @@ pub(crate) struct Objcore {
     pub overtaken: AtomicU64,
     content: OnceLock<Content>,
     xid: AtomicU64,
-    boc: Mutex<Option<Arc<Boc>>>,
+    boc: Lock<Option<Arc<Boc>>>,
     main: &'static Main,
     pub heap_slot: AtomicU32,
     pub evict_slot: AtomicU32,
 }
 
-/// A stored head with its vary key, in one block; a small body may follow them.
+/// A stored head with its vary key and extra, in one block; a small body may follow them.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     pub buf: Buf,
     pub head_len: u32,
     pub spec_len: u32,
     pub values_len: u32,
+    pub extra_len: u32,
 }
 
 /// All bytes of a finished object.
@@ -90,7 +91,7 @@ impl Objcore {
             freq: AtomicU8::new(0),
             store: AtomicU8::new(NO_STORE),
             content: OnceLock::new(),
-            boc: Mutex::new(Some(boc)),
+            boc: Lock::new(Some(boc)),
         })
     }
 
@@ -114,6 +115,11 @@ impl Objcore {
 
     pub fn flags(&self) -> Flags {
         Flags(self.flags.load(Relaxed))
+    }
+
+    /// Facts that are known only now.
+    pub fn add_flags(&self, more: Flags) {
+        self.flags.fetch_or(more.0, Relaxed);
     }
 
     pub fn store(&self) -> StoreId {
@@ -227,9 +233,15 @@ impl Front {
         Some(Vary { spec, values })
     }
 
+    /// What the engine stored beside the head.
+    pub fn extra(&self) -> &[u8] {
+        let end = self.len();
+        &self.buf[end - self.extra_len as usize..end]
+    }
+
     /// Length of all but a body.
     pub fn len(&self) -> usize {
-        (self.head_len + self.spec_len + self.values_len) as usize
+        (self.head_len + self.spec_len + self.values_len + self.extra_len) as usize
     }
 }
 

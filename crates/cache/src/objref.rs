@@ -44,6 +44,16 @@ impl ObjRef {
         }
     }
 
+    /// What [`Busy::set_extra`](crate::Busy::set_extra) stored beside the head; empty before that, and while a fetch
+    /// that got its extra after it was published still runs.
+    pub fn extra(&self) -> &[u8] {
+        match (self.oc.content(), &self.boc) {
+            (Some(content), _) => content.front.extra(),
+            (None, Some(boc)) => boc.front().map_or(&[], |front| front.extra()),
+            (None, None) => &[],
+        }
+    }
+
     /// The fetch that made it.
     pub fn xid(&self) -> Vxid {
         self.oc.xid()

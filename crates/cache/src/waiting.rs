@@ -8,14 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use base::critical::Lock;
 
 use crate::cache::Cache;
 use crate::digest::Digest;
 
 /// One parked request, as the objhead knows it.
 pub(crate) struct Waiter {
-    state: Mutex<Wait>,
+    state: Lock<Wait>,
 }
 
 enum Wait {
@@ -26,7 +26,7 @@ enum Wait {
 
 impl Waiter {
     pub fn parked() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(Wait::Parked(None)) })
+        Arc::new(Self { state: Lock::new(Wait::Parked(None)) })
     }
 
     /// Rushes it; `false` when it has gone away meanwhile.

@@ -6,6 +6,7 @@ pub mod choice;
 pub mod contain;
 pub mod current;
 mod esi;
+mod extra;
 pub mod httplog;
 pub mod req;
 pub mod reqbody;

@@ -56,6 +56,18 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Counts the compressions that a body is about to go through.
+    pub(crate) fn count_gzip(&self, chain: &filters::Chain) {
+        for name in chain.names() {
+            match name {
+                "gzip" => self.main.n_gzip.inc(),
+                "gunzip" => self.main.n_gunzip.inc(),
+                "testgunzip" => self.main.n_test_gunzip.inc(),
+                _ => {}
+            }
+        }
+    }
+
     /// A wall-clock time as the cache's monotonic one.
     pub fn mono_of(&self, real: Real) -> Mono {
         self.clock.mono_of(real)

@@ -51,6 +51,11 @@ impl Chain {
         self.links.len()
     }
 
+    /// The filters' names, first to last.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.links.iter().map(|link| link.filter.name())
+    }
+
     /// Whether bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
@@ -88,6 +93,7 @@ impl Chain {
                 Some(prev) => (&prev.buf[prev.from..prev.to], prev.ended),
             };
             let room = if is_tail { &mut *out } else { &mut link.buf[..] };
+            base::planted::index_error(link.filter.name());
             let did = link.filter.step(source, source_ends, room)?;
             link.calls += 1;
             link.bytes_out += did.produced as u64;

@@ -131,7 +131,7 @@ impl Blocks {
 
 /// Writes the `used` low bits of the last byte and an empty stored block that ends on a byte boundary: three zero bits
 /// (not last, stored), zeros up to the boundary, the length 0 and its complement.
-fn align(byte: u8, used: u32, out: &mut Vec<u8>) {
+pub(crate) fn align(byte: u8, used: u32, out: &mut Vec<u8>) {
     out.push(byte & ((1 << used) - 1));
     if used + 3 > 8 {
         out.push(0);

@@ -22,6 +22,3 @@ pub const PROGRAM: &str = "lacquer-vcc";
 
 /// The bundle's file within the directory of a VCL.
 pub const BUNDLE: &str = "vcl.bundle";
-
-/// Under this name the bundle holds the text that was compiled: `bundle.read(MAIN)` gives its name and its bytes.
-pub const MAIN: &str = "";

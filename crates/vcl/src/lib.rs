@@ -23,7 +23,7 @@ mod units;
 mod vcc;
 
 pub use program::Program;
-pub use source::{Answer, Recorder, SourceBundle, Sources};
+pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
 
 /// Says what is wrong with a pattern.
 pub type RegexCheck = fn(&[u8]) -> Result<(), String>;

@@ -47,6 +47,9 @@ pub enum Answer {
     Socket(Result<bool, String>),
 }
 
+/// Under this name a bundle holds the text that was compiled: `bundle.read(MAIN)` gives its name and its bytes.
+pub const MAIN: &str = "";
+
 /// Everything a compile read, so that it can be repeated elsewhere. Is itself [`Sources`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceBundle {

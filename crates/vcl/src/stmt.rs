@@ -337,6 +337,7 @@ impl Vcc<'_> {
                 self.expect(Tok::Id)?;
                 let id = self.symbol(Kind::Vcl, Look::Whole)?;
                 let What::Label(label) = self.syms.get(id).what else { return Err(Stop) };
+                let label = self.use_label(label as usize);
                 self.emit(Op::ReturnVcl { label })?;
             }
             Return::Pass => {

@@ -142,12 +142,21 @@ impl<'a> Vcc<'a> {
             self.program.stores.push(store.clone());
             self.syms.builtin(&format!("storage.{store}"), Kind::Var, Type::Stevedore, What::Store(index));
         }
-        for label in &self.options.labels {
-            let index = self.program.labels.len() as u32;
-            self.program.labels.push(label.clone());
-            let id = self.syms.builtin(label, Kind::Vcl, Type::Vcl, What::Label(index));
+        for (index, label) in self.options.labels.iter().enumerate() {
+            let id = self.syms.builtin(label, Kind::Vcl, Type::Vcl, What::Label(index as u32));
             self.syms.get_mut(id).read = Method::Recv.set();
         }
+    }
+
+    /// Notes that the VCL returns to a label of the options; its index in the program, which lists only those in use.
+    pub fn use_label(&mut self, index: usize) -> u32 {
+        let name = &self.options.labels[index];
+        let labels = &mut self.program.labels;
+        let at = labels.iter().position(|label| label == name).unwrap_or_else(|| {
+            labels.push(name.clone());
+            labels.len() - 1
+        });
+        at as u32
     }
 
     // --- tokens

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use backend::{Backend, BackendSpec, Backends, Director, Endpoint, ProbeSpec};
+use backend::{BackendSpec, Backends, Director};
 use base::Clock;
 use engine::Engine;
 use parking_lot::Mutex;
@@ -13,7 +12,7 @@ use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{Marker, TxnLog};
 use tables::counters::{Main, Vbe};
 use tables::tags::Tag;
-use vcl::program::{BackendAddress, BackendDecl, ProbeDecl};
+use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::vmod::Vmod;
 
 /// How many backends of a VCL share a file of counters.
@@ -94,8 +93,12 @@ pub struct LoadEnv<'a> {
 
 impl vrt::Env for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
-        let backend: Arc<Backend> = self.backends.create(vcl, spec(decl, probe, self.engine));
-        backend
+        let spec = vrt::backend_spec(decl, probe).expect("vrt makes no backend of `none`");
+        let params = self.engine.params.load();
+        self.backends.create(
+            vcl,
+            BackendSpec { wait_limit: params.backend_queue_limit, wait_timeout: params.backend_queue_timeout, ..spec },
+        )
     }
 
     fn vmods(&self) -> &[&'static Vmod] {
@@ -108,47 +111,5 @@ impl vrt::Env for LoadEnv<'_> {
 
     fn clock(&self) -> Clock {
         self.engine.clock.clone()
-    }
-}
-
-fn seconds(value: Option<f64>) -> Duration {
-    value.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
-}
-
-fn spec(decl: &BackendDecl, probe: Option<&ProbeDecl>, engine: &Engine) -> BackendSpec {
-    let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
-    let (endpoint, host) = match &decl.address {
-        BackendAddress::Inet { host, v4, v6, .. } => {
-            (Endpoint { ipv4: *v4, ipv6: *v6, path: None, preamble }, Some(host.clone()))
-        }
-        BackendAddress::Unix(path) => (Endpoint { preamble, ..Endpoint::unix(path) }, Some("0.0.0.0".to_owned())),
-        BackendAddress::None => unreachable!("vrt makes no backend of `none`"),
-    };
-    let params = engine.params.load();
-    BackendSpec {
-        hosthdr: decl.host_header.clone().or(host),
-        connect_timeout: seconds(decl.connect_timeout),
-        first_byte_timeout: seconds(decl.first_byte_timeout),
-        between_bytes_timeout: seconds(decl.between_bytes_timeout),
-        max_connections: decl.max_connections,
-        proxy_header: decl.proxy_header,
-        wait_limit: params.backend_queue_limit,
-        wait_timeout: params.backend_queue_timeout,
-        probe: probe.map(probe_spec),
-        ..BackendSpec::new(decl.name.clone(), endpoint)
-    }
-}
-
-fn probe_spec(decl: &ProbeDecl) -> ProbeSpec {
-    ProbeSpec {
-        url: decl.url.clone(),
-        request: decl.request.as_deref().map(<[u8]>::to_vec),
-        expected_response: decl.expected_response.unwrap_or(0) as u16,
-        timeout: seconds(decl.timeout),
-        interval: seconds(decl.interval),
-        window: decl.window.unwrap_or(0),
-        threshold: decl.threshold.unwrap_or(0),
-        initial: decl.initial,
-        ..ProbeSpec::default()
     }
 }

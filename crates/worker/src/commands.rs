@@ -8,15 +8,12 @@ use backend::{AdminHealth, Director, Event};
 use base::Real;
 use cli::{Reply, Request, Status, reply};
 use tables::params::DebugBit;
-use vcl::{Options, SourceBundle, Sources};
+use vcl::{MAIN, Options, SourceBundle, Sources};
 use vrt::LoadedVcl;
 
 use crate::backends::LoadEnv;
 use crate::birth::Worker;
 use crate::conf;
-
-/// Under this name a bundle holds the text that was compiled.
-const MAIN: &str = "";
 
 /// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
@@ -100,6 +97,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         err_unref: false,
         unsafe_path: true,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
+        labels: worker.vcls.labels(),
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;

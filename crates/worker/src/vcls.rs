@@ -49,6 +49,12 @@ impl Vcls {
         }
     }
 
+    /// Names of all labels.
+    pub fn labels(&self) -> Vec<String> {
+        let entries = self.entries.lock();
+        entries.iter().filter(|entry| matches!(entry.what, What::Label(_))).map(|entry| entry.name.clone()).collect()
+    }
+
     /// The VCL of that name, or that a label of that name stands for.
     pub fn find(&self, name: &str) -> Option<Arc<LoadedVcl>> {
         let entries = self.entries.lock();

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::task::Waker;
 
+use base::critical::Lock;
 use base::{Clock, Mono, Real};
-use parking_lot::Mutex;
 use tables::counters::Main;
 
 pub use self::spec::{BanError, BanSpec};
@@ -47,9 +47,9 @@ pub(crate) struct Bans {
     seq: AtomicU64,
     /// Number of the newest ban.
     newest: AtomicU64,
-    inner: Mutex<List>,
-    lurker: Mutex<lurker::Lurker>,
-    kick: Mutex<Option<Waker>>,
+    inner: Lock<List>,
+    lurker: Lock<lurker::Lurker>,
+    kick: Lock<Option<Waker>>,
     main: &'static Main,
 }
 
@@ -86,9 +86,9 @@ impl Bans {
         let bans = Self {
             seq: AtomicU64::new(0),
             newest: AtomicU64::new(0),
-            inner: Mutex::new(List { entries: VecDeque::new() }),
-            lurker: Mutex::default(),
-            kick: Mutex::new(None),
+            inner: Lock::new(List { entries: VecDeque::new() }),
+            lurker: Lock::default(),
+            kick: Lock::new(None),
             main,
         };
         // As in Varnish there is always one; the first is empty and done.

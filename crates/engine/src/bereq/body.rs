@@ -15,6 +15,7 @@ use tables::tags::Tag;
 use super::fetch::why;
 use super::wire::deadline;
 use super::{Bereq, Link, Step};
+use crate::extra::Extra;
 use crate::httplog::BERESP;
 
 /// Bytes read from a backend at once.
@@ -39,13 +40,14 @@ impl Bereq {
         let framing = link.framing;
         let mut chain = Chain::new();
         let mut flags = Flags::NONE;
+        let mut is_esi = false;
         if framing == Framing::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
             self.do_stream = false;
             self.log.put(Tag::Filters, b"");
         } else {
             match self.open_filters() {
-                Ok(opened) => (chain, flags) = opened,
+                Ok(opened) => (chain, flags, is_esi) = opened,
                 Err(error) => {
                     if let OpenError::Refused { vcl_error, .. } = &error {
                         self.log.put(Tag::VclError, vcl_error.as_bytes());
@@ -60,7 +62,8 @@ impl Bereq {
             self.end_link(Some(why::RX_BODY));
             return Step::Error;
         }
-        let streams = self.do_stream;
+        // The program of an ESI object is known at its end.
+        let streams = self.do_stream && !is_esi;
         if streams {
             self.busy().start_stream();
         }
@@ -69,12 +72,13 @@ impl Bereq {
         self.log.putf(Tag::FetchBody, format_args!("{number} {word} {how}"));
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
+        let moved = moved.and_then(|()| self.store_extra(&mut chain));
         match moved {
-            Ok(()) => self.end_body(&chain),
+            Ok(()) => self.end_body(),
             Err(Broken::Unwanted) => {
                 self.log.put(Tag::Debug, b"Fetch: Pass delivery abandoned");
                 self.end_link(Some(why::RX_BODY));
-                self.end_body(&chain)
+                self.end_body()
             }
             Err(Broken::Logged) => {
                 self.end_link(Some(why::RX_BODY));
@@ -101,7 +105,8 @@ impl Bereq {
         })
     }
 
-    fn open_filters(&mut self) -> Result<(Chain, Flags), OpenError> {
+    /// The filters, what they make of the object, and whether ESI is among them.
+    fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
         let names = match &self.filters {
             Some(names) => names.as_bytes().to_vec(),
             None => self.filter_list().as_bytes().to_vec(),
@@ -117,6 +122,7 @@ impl Bereq {
             },
         )?;
         self.log.put(Tag::Filters, &names);
+        self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
         let mut flags = Flags::NONE;
         if opened.is_gzip {
@@ -125,10 +131,29 @@ impl Bereq {
         if opened.is_encoding_changed {
             flags |= Flags::CHGCE;
         }
-        if opened.is_esi {
-            flags |= Flags::ESI;
+        Ok((opened.chain, flags, opened.is_esi))
+    }
+
+    /// Stores what the filters found out about the body.
+    fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
+        let program = chain.take_esi();
+        let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
+        let extra = Extra { gzip_bits, program: program.as_deref() };
+        let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
+        self.put_extra(&extra.store(), flags)
+    }
+
+    fn put_extra(&mut self, extra: &[u8], flags: Flags) -> Result<(), Broken> {
+        if extra.is_empty() {
+            return Ok(());
         }
-        Ok((opened.chain, flags))
+        let done = self.busy().set_extra(extra, flags);
+        self.log_events();
+        if done.is_err() {
+            self.fetch_error("Could not get storage");
+            return Err(Broken::Logged);
+        }
+        Ok(())
     }
 
     fn apply(&mut self, edit: Edit) {
@@ -322,10 +347,9 @@ impl Bereq {
     }
 
     /// The object is whole: the connection goes back first, then the object's last state is published.
-    fn end_body(&mut self, chain: &Chain) -> Step {
+    fn end_body(&mut self) -> Step {
         let unread = self.link.as_ref().is_some_and(|link| link.close.is_some());
         self.end_link(unread.then_some(why::RX_BODY));
-        let _ = chain;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         let declared = None;
         let finished = busy.finish(declared);
@@ -351,12 +375,13 @@ impl Bereq {
         }
         let kept = stale.flags();
         let mut flags = Flags::NONE;
-        for flag in [Flags::GZIPPED, Flags::CHGCE, Flags::ESI] {
+        for flag in [Flags::GZIPPED, Flags::CHGCE] {
             if kept.has(flag) {
                 flags |= flag;
             }
         }
-        if self.store_head(flags).is_err() {
+        let esi = if kept.has(Flags::ESI) { Flags::ESI } else { Flags::NONE };
+        if self.store_head(flags).is_err() || self.put_extra(stale.extra(), esi).is_err() {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }
@@ -380,7 +405,7 @@ impl Bereq {
                 }
             }
         }
-        self.end_body(&Chain::new())
+        self.end_body()
     }
 
     /// A body that didn't stream failed half-way: what was stored of it is dropped for the error's.

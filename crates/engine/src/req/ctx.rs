@@ -29,7 +29,8 @@ pub struct ReqCtx<'a> {
 impl Ctx for ReqCtx<'_> {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
-            HeadId::Req | HeadId::ReqTop => Some(&self.req.head),
+            HeadId::Req => Some(&self.req.head),
+            HeadId::ReqTop => Some(self.req.top_req.as_ref().map_or(&self.req.head, |top| &top.head)),
             HeadId::Resp => Some(&self.req.resp),
             HeadId::Obj => self.req.object_head(),
             HeadId::Bereq => self.bereq.as_ref().map(|bereq| &bereq.head),
@@ -66,7 +67,8 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqIsHitpass => Value::Bool(req.is_hitpass),
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
             Var::ReqStorage => Value::Stevedore(req.storage.clone()),
-            Var::ReqTime | Var::ReqTopTime => Value::Time(req.t_req.0),
+            Var::ReqTime => Value::Time(req.t_req.0),
+            Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
             Var::ReqTransport => Value::text("H1"),
             Var::ReqXid => Value::text(req.vxid.to_string()),
             Var::RespTime => Value::Time(req.t_resp.0),

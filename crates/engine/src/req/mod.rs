@@ -10,8 +10,11 @@
 mod body;
 mod ctx;
 mod deliver;
+mod downstream;
+mod esi;
 mod fetch;
 mod lookup;
+mod nested;
 mod pipe;
 mod recv;
 mod synth;
@@ -31,6 +34,7 @@ use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
+use crate::bereq::pipe::PipeBereq;
 use crate::httplog::{REQ, RESP};
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
@@ -122,8 +126,17 @@ pub struct Req {
     pub(crate) error: (u16, Option<Vec<u8>>),
     pub(crate) made_body: Vec<u8>,
     pub(crate) filters: Option<Text>,
+    /// Body bytes of the response, as a fragment's accounting has them.
+    pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
+    /// Of the client's request; while a fragment runs it has them.
     pub(crate) top: Privates,
+    /// The client's request, for its fragments.
+    pub(crate) top_req: Option<Rc<esi::Top>>,
+    /// What this is a fragment of.
+    pub(crate) nest: Option<esi::Nest>,
+    /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
+    pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
 }
 
 impl Req {
@@ -132,13 +145,17 @@ impl Req {
     pub fn begin(sess: &Rc<Sess>, t_first: Real, t_req: Real) -> Self {
         let engine = &sess.engine;
         let vxid = engine.vxids.take();
-        let params = engine.params.load_full();
+        let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
+        req.log.putf(Tag::Begin, format_args!("req {} rxreq", sess.vxid));
+        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
+        req.log.timestamp("Start", t_first);
+        req.log.timestamp("Req", t_req);
+        req
+    }
+
+    fn new(sess: &Rc<Sess>, vxid: Vxid, params: Arc<Params>, t_req: Real) -> Self {
         let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
-        let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
-        log.putf(Tag::Begin, format_args!("req {} rxreq", sess.vxid));
-        log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
-        log.timestamp("Start", t_first);
-        log.timestamp("Req", t_req);
+        let log = TxnLog::new(sess.engine.log.clone(), vxid, Marker::Client);
         Req {
             sess: sess.clone(),
             log,
@@ -179,8 +196,12 @@ impl Req {
             error: (0, None),
             made_body: Vec::new(),
             filters: None,
+            body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            top_req: None,
+            nest: None,
+            vcl_first: None,
         }
     }
 
@@ -197,14 +218,9 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        self.engine().main.client_req.inc();
-        let Some(vcl) = self.engine().vcl.load_full() else {
-            self.minimal(transport, 503);
-            self.close = Some(SessClose::Overload);
+        if self.esi_level == 0 && self.start_vcl(transport).is_err() {
             return;
-        };
-        self.log.put(Tag::VclUse, vcl.name.as_bytes());
-        self.vcl = Some(vcl);
+        }
         let mut step = match self.accept(transport) {
             Ok(()) => Step::Recv,
             Err(()) => Step::Done,
@@ -231,18 +247,36 @@ impl Req {
         self.obj = None;
     }
 
+    /// A client's request runs what is active now; a fragment got its VCL from its parent.
+    fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
+        self.engine().main.client_req.inc();
+        let Some(vcl) = self.engine().vcl.load_full() else {
+            self.minimal(transport, 503);
+            self.close = Some(SessClose::Overload);
+            return Err(());
+        };
+        self.log.put(Tag::VclUse, vcl.name.as_bytes());
+        self.vcl = Some(vcl);
+        Ok(())
+    }
+
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
-        let (acct, main) = (transport.acct(), self.engine().main);
-        for (counter, bytes) in [
-            (&main.s_req_hdrbytes, acct.req_head),
-            (&main.s_req_bodybytes, acct.req_body),
-            (&main.s_resp_hdrbytes, acct.resp_head),
-            (&main.s_resp_bodybytes, acct.resp_body),
-        ] {
-            if bytes > 0 {
-                counter.add(bytes);
+        let (mut acct, main) = (transport.acct(), self.engine().main);
+        if self.esi_level == 0 {
+            for (counter, bytes) in [
+                (&main.s_req_hdrbytes, acct.req_head),
+                (&main.s_req_bodybytes, acct.req_body),
+                (&main.s_resp_hdrbytes, acct.resp_head),
+                (&main.s_resp_bodybytes, acct.resp_body),
+            ] {
+                if bytes > 0 {
+                    counter.add(bytes);
+                }
             }
+        } else {
+            // Those of a fragment are its page's too.
+            acct.resp_body = self.body_bytes;
         }
         let (req, resp) = (acct.req_head + acct.req_body, acct.resp_head + acct.resp_body);
         if !self.is_piped {
@@ -256,7 +290,9 @@ impl Req {
                 .sp_num(resp);
         }
         self.task.clear();
-        self.top.clear();
+        if self.esi_level == 0 {
+            self.top.clear();
+        }
         self.log.put(Tag::End, b"");
         self.log.flush();
         let take = std::mem::take::<Head>;
@@ -275,11 +311,21 @@ impl Req {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
+        self.vcl_with(None, method, transport).await
+    }
+
+    /// As [`Req::vcl`]; `bereq` is what `vcl_pipe` sends to the backend.
+    pub(crate) async fn vcl_with(
+        &mut self,
+        mut bereq: Option<&mut PipeBereq>,
+        method: Method,
+        transport: &mut dyn Transport,
+    ) -> Action {
         let mut machine = std::mem::take(&mut self.machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
-            let outcome = machine.run(&mut ReqCtx { req: self, bereq: None, now });
+            let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {

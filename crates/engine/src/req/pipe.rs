@@ -3,7 +3,7 @@
 
 use vrt::{Action, Method};
 
-use super::{Req, ReqCtx, Step};
+use super::{Req, Step};
 use crate::bereq::pipe::PipeBereq;
 use crate::transport::Transport;
 
@@ -12,7 +12,7 @@ impl Req {
         let engine = self.engine().clone();
         engine.main.s_pipe.inc();
         let mut bereq = PipeBereq::begin(self);
-        let action = self.vcl_pipe(&mut bereq, transport).await;
+        let action = self.vcl_with(Some(&mut bereq), Method::Pipe, transport).await;
         match action {
             Action::Pipe => {}
             other => {
@@ -30,28 +30,6 @@ impl Req {
         let close = bereq.run(self, transport).await;
         self.close = Some(close);
         Step::Done
-    }
-
-    async fn vcl_pipe(&mut self, bereq: &mut PipeBereq, transport: &mut dyn Transport) -> Action {
-        use vrt::Outcome;
-        let vcl = self.vcl.clone().expect("a request that runs VCL has one");
-        let mut machine = std::mem::take(&mut self.machine);
-        machine.start(&vcl, Method::Pipe);
-        let action = loop {
-            let now = self.t_req;
-            let outcome = machine.run(&mut ReqCtx { req: self, bereq: Some(bereq), now });
-            match outcome {
-                Outcome::Done(action) => break action,
-                Outcome::Wait(wait) => {
-                    let value = self.drive(transport, wait).await;
-                    machine.resume(value);
-                }
-                Outcome::OutOfBudget => rt::yield_now().await,
-                Outcome::Failed(_) => break Action::Fail,
-            }
-        };
-        self.machine = machine;
-        self.after_vcl(action)
     }
 }
 

@@ -58,15 +58,10 @@ impl Req {
             action = match self.select_vcl(&label.clone()) {
                 Ok(()) => {
                     self.prepare();
-                    match self.vcl(Method::Recv, transport).await {
-                        Action::Vcl(_) => self.illegal_vcl("Only from active VCL"),
-                        other => other,
-                    }
+                    self.vcl(Method::Recv, transport).await
                 }
                 Err(()) => Action::Fail,
             };
-        } else if let Action::Vcl(_) = &action {
-            action = self.illegal_vcl("Not after restarts");
         }
         if action == Action::Fail {
             return Step::VclFail;
@@ -97,6 +92,12 @@ impl Req {
                 Step::Pass
             }
             Action::Pipe => Step::Pipe,
+            Action::Vcl(_) => {
+                let why = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
+                self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
+                self.error = (503, None);
+                Step::Synth
+            }
             other => Self::common_step(other),
         }
     }
@@ -146,14 +147,9 @@ impl Req {
         };
         self.rollback();
         self.log.putf(Tag::VclUse, format_args!("{} via {label}", vcl.name));
-        self.vcl = Some(vcl);
+        let before = self.vcl.replace(vcl);
+        self.vcl_first = self.vcl_first.take().or(before);
         Ok(())
-    }
-
-    fn illegal_vcl(&mut self, why: &str) -> Action {
-        self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
-        self.error = (503, None);
-        Action::Synth { status: 503, reason: None }
     }
 
     /// Accept-Encoding becomes `gzip` or nothing, so that it makes at most two variants.

@@ -6,21 +6,21 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
-use filters::{
-    Chain, DeliverFacts, DeliverInput, Edit, Note, RangeVerdict, SLICE, State, default_deliver, open_deliver,
-};
+use filters::{Chain, DeliverFacts, DeliverInput, Edit, Note, RangeVerdict, State, default_deliver, open_deliver};
 use message::range::{self, RangeError};
 use message::{conditional, encoding, names};
 use storage::Buf;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
+use super::downstream::{Downstream, Joint};
 use super::{Req, Source, Step};
+use crate::extra::Extra;
 use crate::httplog::RESP;
 use crate::transport::{BodyLen, SendError, Transport};
 
 /// How much may be queued for the client before the delivery waits for it.
-const QUEUE_BYTES: usize = 256 * 1024;
+pub(super) const QUEUE_BYTES: usize = 256 * 1024;
 
 /// What is to be sent.
 struct Plan {
@@ -32,11 +32,14 @@ struct Plan {
 }
 
 /// Why a delivery broke off.
-enum Cut {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
     /// The fetch failed behind it.
     Fetch,
     /// The client is gone.
     Client(SessClose),
+    /// A fragment failed that the whole page can't do without.
+    Page,
 }
 
 impl Req {
@@ -76,18 +79,32 @@ impl Req {
             (true, None) => BodyLen::Unknown,
         };
         self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
-        let sent = if send_body { self.send_body(source, plan, transport).await } else { Ok(()) };
+        let mut sent = Ok(());
+        if send_body {
+            sent = match self.joint(plan.do_esi, transport).await {
+                Some(joint) => {
+                    let mut down = Downstream::new(plan.chain, joint);
+                    let sent = self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await;
+                    let ended = self.end_body(&down);
+                    sent.and(ended)
+                }
+                None => Err(Cut::Fetch),
+            };
+        }
         match sent {
             Ok(()) => transport.send_end(),
             Err(cut) => {
                 transport.abort();
                 self.close = Some(match cut {
-                    Cut::Fetch => SessClose::TxError,
+                    Cut::Fetch | Cut::Page => SessClose::TxError,
                     Cut::Client(close) => close,
                 });
+                if let Some(nest) = &mut self.nest {
+                    nest.cut = Some(cut);
+                }
             }
         }
-        if !transport.has_input() && poll_fn(|cx| transport.poll_flush(cx, 0)).await.is_err() {
+        if self.nest.is_none() && !transport.has_input() && poll_fn(|cx| transport.poll_flush(cx, 0)).await.is_err() {
             self.close.get_or_insert(SessClose::RemClose);
         }
         self.mark("Resp");
@@ -122,7 +139,7 @@ impl Req {
             &names,
             DeliverInput {
                 body_bytes: stored,
-                plain_bytes: None,
+                plain_bytes: self.plain_bytes(),
                 has_esi,
                 range: &mut |len| {
                     let verdict = self.judge_range(len);
@@ -178,6 +195,13 @@ impl Req {
         self.put_status(416);
     }
 
+    /// What the stored body unpacks to, when that is known.
+    fn plain_bytes(&self) -> Option<u64> {
+        let obj = self.obj.as_ref()?;
+        obj.body_len()?;
+        Extra::of(obj.extra()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
+    }
+
     fn put_status(&mut self, status: u16) {
         if self.resp.set_status(status).is_err() {
             self.engine().main.losthdr.inc();
@@ -185,21 +209,41 @@ impl Req {
         RESP.log_status(&self.resp, &mut self.log);
     }
 
-    async fn send_body(&mut self, source: Source, mut plan: Plan, transport: &mut dyn Transport) -> Result<(), Cut> {
+    async fn send_body(
+        &mut self,
+        source: Source,
+        window: Option<(u64, u64)>,
+        do_esi: bool,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        self.engine().count_gzip(&down.chain);
         match source {
             Source::Made(body) => {
                 let mut body = Buf::unaccounted(body);
-                if let Some((low, high)) = plan.window {
+                if let Some((low, high)) = window {
                     body = body.slice(low as usize..high as usize + 1);
                 }
-                self.push(&mut plan.chain, &body, true, transport).await
+                self.push(down, body, false, transport).await?;
             }
-            Source::Object(obj) => self.send_object(&obj, &mut plan, transport).await,
+            // Boxed: the few pages with ESI shan't make every request's future larger.
+            Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
+            Source::Object(obj) => self.send_object(&obj, window, down, transport).await?,
         }
+        if down.chain.is_empty() {
+            return Ok(());
+        }
+        self.push(down, Buf::unaccounted(Vec::new()), true, transport).await.map(drop)
     }
 
-    async fn send_object(&mut self, obj: &ObjRef, plan: &mut Plan, transport: &mut dyn Transport) -> Result<(), Cut> {
-        let (start, mut left) = match plan.window {
+    async fn send_object(
+        &mut self,
+        obj: &ObjRef,
+        window: Option<(u64, u64)>,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        let (start, mut left) = match window {
             Some((low, high)) => (low, high - low + 1),
             None => (0, u64::MAX),
         };
@@ -210,26 +254,43 @@ impl Req {
                 piece = piece.slice(0..left as usize);
             }
             left -= piece.len() as u64;
-            self.push(&mut plan.chain, &piece, false, transport).await?;
+            self.push(down, piece, false, transport).await?;
         }
-        if plan.window.is_some() && left > 0 {
+        if window.is_some() && left > 0 {
             return Err(Cut::Client(SessClose::RangeShort));
         }
-        if plan.chain.is_empty() {
-            return Ok(());
-        }
-        let done = self.push(&mut plan.chain, &Buf::unaccounted(Vec::new()), true, transport).await;
-        let closing: Vec<_> = plan.chain.close().collect();
-        for (note, _) in closing {
+        Ok(())
+    }
+
+    /// What the filters have to say at the end, and what a fragment tells its page.
+    fn end_body(&mut self, down: &Downstream) -> Result<(), Cut> {
+        for (note, _) in down.chain.close() {
             if let Some(Note::Gzip(text)) = note {
                 self.log.put(Tag::Gzip, text.as_bytes());
             }
         }
-        done
+        self.body_bytes = down.bytes;
+        let sum = down.sum();
+        let Some(nest) = self.nest.as_mut().filter(|_| !matches!(down.joint, Joint::Through)) else { return Ok(()) };
+        match sum {
+            Ok(sum) => {
+                nest.sum = sum;
+                Ok(())
+            }
+            // Half of a fragment's blocks are in the page's gzip: no way on from there.
+            Err(error) => {
+                self.log.putf(Tag::Error, format_args!("{error}"));
+                Err(Cut::Page)
+            }
+        }
     }
 
     /// The next piece of the stored body. While it isn't there what is queued goes out.
-    async fn next_piece(&mut self, reader: &mut Reader, transport: &mut dyn Transport) -> Result<Option<Buf>, Cut> {
+    pub(super) async fn next_piece(
+        &mut self,
+        reader: &mut Reader,
+        transport: &mut dyn Transport,
+    ) -> Result<Option<Buf>, Cut> {
         let body = self.body.clone();
         poll_fn(|cx| {
             if let Poll::Ready(next) = reader.poll_next(cx) {
@@ -245,36 +306,27 @@ impl Req {
     }
 
     /// Queues a piece, through the filters; waits when much is queued.
-    async fn push(
+    pub(super) async fn push(
         &mut self,
-        chain: &mut Chain,
-        piece: &Buf,
+        down: &mut Downstream,
+        mut piece: Buf,
         is_last: bool,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
-        if chain.is_empty() {
-            if !piece.is_empty() {
-                transport.send_data(piece.clone());
-            }
+        if down.is_immediate() {
+            down.pass(&piece, transport);
             return self.flush_some(transport).await;
         }
-        let mut data: &[u8] = piece;
         loop {
-            let mut out = vec![0; SLICE];
-            let step = chain.step(data, is_last, &mut out).map_err(|error| {
+            let state = down.step(&mut piece, is_last, transport).map_err(|error| {
                 self.log.putf(Tag::Error, format_args!("{error}"));
                 match error {
                     filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
                     _ => Cut::Fetch,
                 }
             })?;
-            data = &data[step.consumed..];
-            if step.produced > 0 {
-                out.truncate(step.produced);
-                transport.send_data(Buf::unaccounted(out));
-            }
             self.flush_some(transport).await?;
-            match step.state {
+            match state {
                 State::End | State::Hungry => return Ok(()),
                 State::More => rt::yield_now().await,
             }
@@ -295,7 +347,7 @@ impl Req {
     }
 }
 
-fn close_of(error: SendError) -> SessClose {
+pub(super) fn close_of(error: SendError) -> SessClose {
     match error {
         SendError::Closed => SessClose::RemClose,
         SendError::TimedOut => SessClose::TxError,

@@ -4,9 +4,8 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
-use vcl::{Options, Recorder, SourceBundle, Sources};
+use vcl::{MAIN, Options, Recorder, SourceBundle, Sources};
 
-use super::MAIN;
 use super::sources::DiskSources;
 use super::wire::{Good, Request, Source};
 use crate::fatal::errno_text;

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! ESI delivery: walks an object's program; what it includes are requests of their own whose bodies go into this one's.
+//!
+//! Varnish's ESI 1.0 subset: one include after the other, `max_esi_depth` levels, each fragment with its own VCL, TTL
+//! and log transaction. A gzip page is joined from gzip pieces without being unpacked.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use base::Real;
+use cache::{ObjRef, Reader};
+use esi::{Include, Program, Step};
+use filters::stitch::{self, Sum};
+use message::{Head, names};
+use storage::Buf;
+use tables::close::SessClose;
+use tables::params::FeatureBit;
+use tables::tags::Tag;
+
+use super::Req;
+use super::downstream::Downstream;
+use super::nested::Nested;
+use super::transmit::Cut;
+use crate::contain::contained;
+use crate::extra::Extra;
+use crate::transport::Transport;
+
+/// Levels beyond which `max_esi_depth` doesn't count: each is a nested call, and the stack has an end.
+const DEPTH_MAX: u32 = 64;
+
+/// The client's request, as the fragments of its response see it (`req_top.*`).
+pub(crate) struct Top {
+    pub head: Head,
+    pub t_req: Real,
+}
+
+/// What a fragment knows of the body that it goes into.
+pub(crate) struct Nest {
+    /// The page's pieces are gzip.
+    pub is_gzip: bool,
+    /// What the fragment joined to it.
+    pub sum: Sum,
+    /// Why the fragment isn't whole.
+    pub cut: Option<Cut>,
+}
+
+/// The body of a page as it is read along its program.
+struct Stored {
+    reader: Reader,
+    at: u64,
+}
+
+/// The page's own gzip: what was joined so far.
+struct Page {
+    is_gzip: bool,
+    sum: Sum,
+}
+
+impl Req {
+    /// Delivers an object along its ESI program.
+    pub(super) async fn send_esi(
+        &mut self,
+        obj: &ObjRef,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        let Ok(mut program) = Program::parse(Extra::of(obj.extra()).program.unwrap_or_default()) else {
+            return Err(self.corrupt());
+        };
+        let mut page = Page { is_gzip: program.is_gzip(), sum: Sum::default() };
+        let has_frame = page.is_gzip && !self.nest.as_ref().is_some_and(|nest| nest.is_gzip);
+        if has_frame {
+            self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
+        }
+        let mut stored = Stored { reader: obj.reader(0), at: 0 };
+        while let Some(step) = program.next_step().map_err(|_| self.corrupt())? {
+            let done = match step {
+                Step::Skip { bytes } => {
+                    stored.skip(bytes);
+                    Ok(())
+                }
+                Step::Verbatim { bytes, piece } => {
+                    if let Some(piece) = piece {
+                        page.sum.join(Sum { crc: piece.crc, plain_bytes: piece.plain_bytes });
+                    }
+                    self.send_verbatim(&mut stored, bytes, down, transport).await
+                }
+                Step::Include(include) => self.include(&include, &mut page, down, transport).await,
+            };
+            if done.is_err() {
+                self.joined(&page, has_frame);
+                return done;
+            }
+        }
+        if has_frame {
+            let tail = stitch::tail(page.sum.crc, page.sum.plain_bytes);
+            self.push(down, Buf::unaccounted(tail.to_vec()), false, transport).await?;
+        }
+        self.joined(&page, has_frame);
+        Ok(())
+    }
+
+    /// Tells the page around this one what was joined to it.
+    fn joined(&mut self, page: &Page, has_frame: bool) {
+        if let Some(nest) = self.nest.as_mut().filter(|_| page.is_gzip && !has_frame) {
+            nest.sum = page.sum;
+        }
+    }
+
+    fn corrupt(&mut self) -> Cut {
+        self.log.put(Tag::Error, b"ESI program is corrupt");
+        Cut::Fetch
+    }
+
+    async fn send_verbatim(
+        &mut self,
+        stored: &mut Stored,
+        mut bytes: u64,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        while bytes > 0 {
+            let Some(piece) = self.next_piece(&mut stored.reader, transport).await? else {
+                return Err(self.corrupt());
+            };
+            let n = bytes.min(piece.len() as u64);
+            self.push(down, piece.slice(0..n as usize), false, transport).await?;
+            bytes -= n;
+            stored.skip(n);
+        }
+        Ok(())
+    }
+
+    /// Delivers a fragment here.
+    async fn include(
+        &mut self,
+        include: &Include,
+        page: &mut Page,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        let limit = self.params.max_esi_depth.min(DEPTH_MAX);
+        if self.esi_level >= limit {
+            self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
+            return Ok(());
+        }
+        // Nobody asks for fragments on behalf of a client that is gone.
+        poll_fn(|cx| match transport.poll_flush(cx, NOTICE_BYTES) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
+        .map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
+        let mut child = self.child(include, page.is_gzip);
+        let mut nested = Nested::new(down, transport);
+        let panicked = {
+            // Named, for a future that contains itself has no size.
+            let run: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(contained(child.run(&mut nested)));
+            run.await.is_err()
+        };
+        if panicked {
+            child.engine().main.req_panic.inc();
+            child.log.put(Tag::Error, b"Panic in the request: see the panic report");
+        }
+        let flushed = poll_fn(|cx| nested.poll_flush(cx, super::transmit::QUEUE_BYTES)).await;
+        let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
+        child.finish(&nested);
+        std::mem::swap(&mut self.top, &mut child.top);
+        crate::current::enter(self.vxid, "esi");
+        if let Some(failure) = failure {
+            self.log.putf(Tag::Error, format_args!("{failure}"));
+            return Err(Cut::Fetch);
+        }
+        flushed.map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
+        if panicked {
+            return Err(Cut::Client(SessClose::Overload));
+        }
+        let nest = child.nest.take().expect("a fragment has a nest");
+        page.sum.join(nest.sum);
+        match nest.cut {
+            Some(Cut::Fetch) => {}
+            Some(cut @ (Cut::Client(_) | Cut::Page)) => return Err(cut),
+            None if is_cut => {}
+            None => return Ok(()),
+        }
+        let obeys = self.params.feature.has(FeatureBit::EsiIncludeOnerror);
+        if obeys && !include.continue_on_error { Err(Cut::Page) } else { Ok(()) }
+    }
+
+    /// The request for a fragment: as the client's came, but for what asks for a part, a condition, a body.
+    fn child(&mut self, include: &Include, is_gzip: bool) -> Box<Req> {
+        let engine = self.engine().clone();
+        let vxid = engine.vxids.take();
+        let top = match &self.top_req {
+            Some(top) => top.clone(),
+            None => {
+                let mut head = Head::with_limits(self.head.limits());
+                head.copy_from(&self.head);
+                Rc::new(Top { head, t_req: self.t_req })
+            }
+        };
+        let mut child = Box::new(Req::new(&self.sess, vxid, self.params.clone(), self.t_req));
+        child.log.putf(Tag::Begin, format_args!("req {} esi", self.vxid));
+        self.log.putf(Tag::Link, format_args!("req {vxid} esi"));
+        child.log.timestamp("Start", engine.clock.real());
+        engine.main.esi_req.inc();
+        child.esi_level = self.esi_level + 1;
+        child.top_req = Some(top);
+        child.vcl_first = self.vcl_first.clone();
+        child.vcl = self.vcl_first.clone().or_else(|| self.vcl.clone());
+        child.nest = Some(Nest { is_gzip, sum: Sum::default(), cut: None });
+        std::mem::swap(&mut self.top, &mut child.top);
+        if child.ask_for(include, is_gzip, &self.original).is_err() {
+            engine.main.losthdr.inc();
+        }
+        child
+    }
+
+    fn ask_for(&mut self, include: &Include, is_gzip: bool, parent: &Head) -> Result<(), message::Lost> {
+        let head = &mut self.head;
+        head.copy_from(parent);
+        head.set_url(&include.url)?;
+        if let Some(host) = include.host.as_ref().filter(|host| !host.is_empty()) {
+            head.unset(names::HOST);
+            head.append(names::HOST, host)?;
+        }
+        head.set_method("GET")?;
+        head.set_proto("HTTP/1.1")?;
+        for name in [names::IF_MODIFIED_SINCE, names::IF_NONE_MATCH, names::RANGE, names::ACCEPT_ENCODING] {
+            head.unset(name);
+        }
+        if is_gzip {
+            head.append(names::ACCEPT_ENCODING, "gzip")?;
+        }
+        // The client's body went with the page.
+        head.unset(names::CONTENT_LENGTH);
+        head.unset(names::TRANSFER_ENCODING);
+        Ok(())
+    }
+}
+
+/// So much may be queued before an include looks whether the client still reads.
+const NOTICE_BYTES: usize = 16 * 1024;
+
+impl Stored {
+    fn skip(&mut self, bytes: u64) {
+        self.at += bytes;
+        self.reader.seek(self.at);
+    }
+}
