@@ -8,9 +8,9 @@ use message::{Head, HeadLimits};
 use vrt::Machine;
 
 /// Heads that a thread keeps: four a request, three a fetch.
-const HEADS: usize = 128;
+const HEADS: usize = 512;
 /// Machines that a thread keeps.
-const MACHINES: usize = 32;
+const MACHINES: usize = 128;
 /// A head that grew beyond this isn't kept.
 const HEAD_BYTES: usize = 16 * 1024;
 

@@ -22,7 +22,7 @@ use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
 use net::{Address, Stream};
 use rt::{Instant, Sleep};
-use shm::vsl::Marker;
+use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
 use tables::tags::Tag;
@@ -41,6 +41,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// The client's address.
     pub peer: Address,
+    /// The address it connected to.
+    pub local: Address,
     /// The descriptor's number, for the log.
     pub fd: i32,
 }
@@ -62,8 +64,8 @@ enum Turn {
 
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
-    let Accepted { stream, peer, fd } = accepted;
-    let sess = open(&engine, &listener, &stream, peer, fd);
+    let Accepted { stream, peer, local, fd } = accepted;
+    let sess = open(&engine, &listener, local, peer, fd);
     let mut h1 = Box::new(H1::new(stream, sess.clone()));
     let began = match listener.transport {
         // Boxed: this task's own future is what every idle connection costs.
@@ -121,17 +123,17 @@ async fn idle(h1: &H1, mut timer: Pin<&mut Sleep>) -> Result<(), SessClose> {
     .await
 }
 
-fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, peer: Address, fd: i32) -> Rc<Sess> {
+fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, local: Address, peer: Address, fd: i32) -> Rc<Sess> {
     let vxid = engine.vxids.take();
-    let (local, now) = (stream.local(), engine.clock.real());
+    let now = engine.clock.real();
     let params = engine.params.load();
-    engine.log.write_onef(Tag::Begin, vxid, Marker::Client, format_args!("sess 0 {}", listener.transport));
-    engine.log.write_onef(
-        Tag::SessOpen,
-        vxid,
-        Marker::Client,
-        format_args!("{} {} {} {:.6} {fd}", peer.log_text(), listener.name, local.log_text(), now.0),
-    );
+    // Together, under one lock of the log's.
+    let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
+    log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
+    let (from, to) = (peer.text(), local.text());
+    let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
+    drop(record.text(to.ip_port()).text(" ").fixed6(now.0).sp_num(fd as u64));
+    drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
         engine: engine.clone(),
@@ -155,8 +157,9 @@ fn closed(sess: &Sess, close: SessClose) {
     if close.is_err() {
         engine.main.sess_closed_err.inc();
     }
-    engine.log.write_onef(Tag::SessClose, sess.vxid, Marker::Client, format_args!("{} {open:.3}", close.text()));
-    engine.log.write_one(Tag::End, sess.vxid, Marker::Client, b"");
+    let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
+    drop(log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open));
+    log.put(Tag::End, b"");
 }
 
 async fn begin(h1: &mut H1) -> Result<(), SessClose> {

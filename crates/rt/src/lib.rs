@@ -4,6 +4,7 @@
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use tokio::task::{AbortHandle, JoinHandle};
@@ -17,6 +18,15 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     Ok(local.block_on(&runtime, main))
+}
+
+/// A number for this thread, and so for its runtime: different for every thread there ever was.
+pub fn home() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static HOME: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    HOME.with(|home| *home)
 }
 
 /// Spawns a task on this thread's runtime.

@@ -15,6 +15,7 @@ mod fetch;
 mod obj;
 pub mod pipe;
 mod start;
+mod task;
 mod wire;
 
 use std::rc::Rc;

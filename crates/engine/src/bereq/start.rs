@@ -12,7 +12,7 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::{Acct, Bereq, BereqBody};
+use super::{Acct, Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
 use crate::req::Req;
 use crate::spare;
@@ -46,7 +46,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
     if mode == Mode::Background {
         req.engine().bgfetches.fetch_add(1, Ordering::Relaxed);
     }
-    rt::spawn(crate::contain::fetch(bereq));
+    task::run(Box::new(bereq));
     object
 }
 

@@ -12,7 +12,7 @@ use super::transport::H1;
 use super::{Turn, busy};
 
 /// Runners that a thread keeps when nothing runs.
-const SPARE: usize = 32;
+const SPARE: usize = 64;
 
 /// Where connections are handed over.
 #[derive(Default)]

@@ -228,7 +228,7 @@ impl Drop for TxnLog {
 }
 
 /// Buffers that a thread keeps for its next transactions: as many as run at once when it is busy, not as many as ever did.
-const SPARE_BUFFERS: usize = 16;
+const SPARE_BUFFERS: usize = 64;
 
 thread_local! {
     static SPARE: RefCell<Vec<Box<[u32]>>> = const { RefCell::new(Vec::new()) };
