@@ -37,6 +37,10 @@ pub trait ResolveCtx {
     fn random(&self) -> f64;
     /// Writes a VCL_Error record of this transaction.
     fn log_error(&self, text: &str);
+    /// Writes a Debug record of no transaction.
+    fn log_debug(&self, text: &str) {
+        let _ = text;
+    }
 }
 
 /// Health and when it last changed.

@@ -66,6 +66,9 @@ impl Skew {
 /// Seconds for which a difference holds: by so much may a step of the wall clock go unnoticed, for so long.
 const SKEW_HOLDS: f64 = 1.0;
 
+/// A change of the difference by less isn't one.
+const SKEW_STEP: f64 = 0.01;
+
 /// Where a manual clock's wall time starts: 2001-09-09T01:46:40Z.
 const MANUAL_EPOCH: f64 = 1e9;
 
@@ -113,7 +116,9 @@ impl Clock {
             return f64::from_bits(skew.seconds.load(Ordering::Relaxed));
         }
         let real = self.real().0;
-        let seconds = real - self.mono().0;
+        let (now, known) = (real - self.mono().0, f64::from_bits(skew.seconds.load(Ordering::Relaxed)));
+        // The same until the wall clock is set: times that are equal on one clock are on the other.
+        let seconds = if (now - known).abs() < SKEW_STEP { known } else { now };
         skew.seconds.store(seconds.to_bits(), Ordering::Relaxed);
         skew.at.store(real.to_bits(), Ordering::Relaxed);
         seconds

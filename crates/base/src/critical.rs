@@ -8,6 +8,28 @@ use std::ops::{Deref, DerefMut};
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static CONTAINED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whoever catches panics further up says so while this lives. Stays on its thread.
+#[derive(Debug)]
+pub struct Contained(PhantomData<*const ()>);
+
+/// Begins a piece of work whose panic is caught and dealt with.
+pub fn contain() -> Contained {
+    CONTAINED.with(|depth| depth.set(depth.get() + 1));
+    Contained(PhantomData)
+}
+
+/// Whether somebody further up deals with a panic. Where nobody does, it would disappear with its task.
+pub fn is_contained() -> bool {
+    CONTAINED.with(Cell::get) > 0
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        CONTAINED.with(|depth| depth.set(depth.get() - 1));
+    }
 }
 
 /// Shared state is being changed while this lives. Stays on its thread.
@@ -82,6 +104,17 @@ impl<T> DerefMut for Guard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_is_contained_as_long_as_its_guard() {
+        assert!(!is_contained());
+        {
+            let _outer = contain();
+            drop(contain());
+            assert!(is_contained());
+        }
+        assert!(!is_contained());
+    }
 
     #[test]
     fn a_held_lock_is_critical() {

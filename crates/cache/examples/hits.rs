@@ -17,7 +17,8 @@ fn main() {
     let count: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
     let clock = Clock::system();
     let specs = StoreSpec::parse_all(&["malloc"]).expect("a store without a limit");
-    let stores = Stores::open(&specs, |_| Box::leak(Box::default()));
+    let counters: &'static tables::counters::Sma = Box::leak(Box::default());
+    let stores = Stores::open(&specs, |_| counters).expect("stores in memory open");
     let cache = Cache::new(Config {
         clock: clock.clone(),
         main: Box::leak(Box::default()),

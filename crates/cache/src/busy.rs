@@ -83,6 +83,14 @@ impl Busy {
         self.is_private
     }
 
+    /// Makes room in `store` for an object of so many bytes, as far as `nuke_limit` allows. False: it wouldn't fit. Nothing
+    /// is reserved.
+    pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
+        let shared = self.cache.shared();
+        self.nukes_left = shared.params.load().nuke_limit;
+        shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
+    }
+
     /// Stores the head. It isn't seen before [`Busy::start_stream`] (or [`Busy::finish`]); until then it may be stored
     /// anew, elsewhere. With a hit-for-miss or hit-for-pass flag the body goes to the one client and isn't kept.
     ///
@@ -97,7 +105,6 @@ impl Busy {
     ) -> Result<(), NoSpace> {
         assert!(!self.is_published(), "the head is stored before it is published");
         let shared = self.cache.shared();
-        self.nukes_left = shared.params.load().nuke_limit;
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;

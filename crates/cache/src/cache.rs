@@ -289,6 +289,28 @@ impl Shared {
         }
     }
 
+    /// Evicts until `store` has `needed` bytes free, while `nukes_left` allows. False: it hasn't.
+    pub fn make_room(&self, store: &Store, needed: u64, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
+        while store.free_bytes().is_some_and(|free| free < needed) {
+            if store.limit_bytes().is_some_and(|limit| limit < needed) {
+                return false;
+            }
+            if *nukes_left == 0 {
+                self.main.n_lru_limited.inc();
+                events.push(Event::NukeLimit);
+                return false;
+            }
+            *nukes_left -= 1;
+            let event = self.evict_one(store.id());
+            let is_done = event.is_none();
+            events.push(event.unwrap_or(Event::NothingToEvict));
+            if is_done {
+                return false;
+            }
+        }
+        true
+    }
+
     /// A block of `store`, making room by eviction while `nukes_left` allows.
     pub fn block(
         &self,

@@ -13,7 +13,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -54,6 +54,8 @@ pub struct Store {
     pub size: Option<u64>,
     /// File of a store that has one.
     pub path: Option<PathBuf>,
+    /// Its descriptor, open for reading and writing.
+    pub fd: Option<i32>,
     /// The arguments as written, kind included, for messages.
     pub spec: String,
 }
@@ -150,7 +152,8 @@ impl WorkerStart {
         for s in &self.stores {
             let size = s.size.map_or_else(String::new, |n| n.to_string());
             let path = s.path.as_deref().map_or(&b""[..], path_bytes);
-            let words = [s.name.as_bytes(), s.kind.as_bytes(), size.as_bytes(), path, s.spec.as_bytes()];
+            let fd = s.fd.map_or_else(String::new, |fd| fd.to_string());
+            let words = [s.name.as_bytes(), s.kind.as_bytes(), size.as_bytes(), path, fd.as_bytes(), s.spec.as_bytes()];
             put(&mut body, "store", &words);
         }
         put(&mut body, "workdir", &[path_bytes(&self.workdir)]);
@@ -258,10 +261,11 @@ fn listener(words: &[Vec<u8>]) -> Option<Listener> {
 }
 
 fn store(words: &[Vec<u8>]) -> Option<Store> {
-    let [name, kind, size, path, spec] = words else { return None };
+    let [name, kind, size, path, fd, spec] = words else { return None };
+    let fd = if fd.is_empty() { None } else { Some(number(fd)?) };
     let size = if size.is_empty() { None } else { Some(number(size)?) };
     let path = (!path.is_empty()).then(|| to_path(path));
-    Some(Store { name: text(name)?, kind: text(kind)?, size, path, spec: text(spec)? })
+    Some(Store { name: text(name)?, kind: text(kind)?, size, path, fd, spec: text(spec)? })
 }
 
 fn transport_word(transport: Transport) -> &'static [u8] {
@@ -328,6 +332,7 @@ mod tests {
                     kind: "malloc".into(),
                     size: Some(100 << 20),
                     path: None,
+                    fd: None,
                     spec: "malloc,100m".into(),
                 },
                 Store {
@@ -335,6 +340,7 @@ mod tests {
                     kind: "file".into(),
                     size: None,
                     path: Some("/var/f".into()),
+                    fd: Some(9),
                     spec: "".into(),
                 },
             ],
@@ -368,9 +374,9 @@ mod tests {
     fn refusals() {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 2 0\n"), Err(HandoffError::Version("2".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 1 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 1 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 0\n"), Err(HandoffError::Version("3".into())));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 2 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 2 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use backend::ResolveCtx;
 use base::{Real, Vxid};
 use message::Head;
-use shm::vsl::TxnLog;
+use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 
 use crate::shared::Engine;
@@ -62,5 +62,9 @@ impl ResolveCtx for Choice<'_> {
 
     fn log_error(&self, text: &str) {
         self.log.borrow_mut().put(Tag::VclError, text.as_bytes());
+    }
+
+    fn log_debug(&self, text: &str) {
+        self.log.borrow().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
     }
 }

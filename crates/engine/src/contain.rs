@@ -21,10 +21,13 @@ pub struct Panicked;
 /// [`Panicked`]; whatever `work` borrowed may be in any state that its types allow.
 pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = pin!(work);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-        Ok(Poll::Pending) => Poll::Pending,
-        Err(_) => Poll::Ready(Err(Panicked)),
+    poll_fn(|cx| {
+        let _contained = base::critical::contain();
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(Err(Panicked)),
+        }
     })
     .await
 }
@@ -36,4 +39,24 @@ pub(crate) async fn fetch(mut bereq: Box<Bereq>) {
         bereq.log.put(Tag::Error, b"Panic in the fetch: see the panic report");
     }
     bereq.finish();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_the_work_and_nothing_else() {
+        rt::run(async {
+            let after_a_wait = contained(async {
+                rt::yield_now().await;
+                let nothing: &[u8] = &[];
+                nothing[std::hint::black_box(0)]
+            });
+            assert_eq!(after_a_wait.await, Err(Panicked));
+            assert!(!base::critical::is_contained());
+            assert_eq!(contained(async { base::critical::is_contained() }).await, Ok(true));
+        })
+        .unwrap();
+    }
 }

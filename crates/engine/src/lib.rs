@@ -8,6 +8,7 @@ pub mod current;
 mod esi;
 mod extra;
 pub mod httplog;
+mod random;
 pub mod req;
 pub mod reqbody;
 pub mod sess;
@@ -16,7 +17,8 @@ mod spare;
 pub mod transport;
 pub mod vars;
 
+pub use random::Random;
 pub use req::Req;
 pub use sess::{ListenerInfo, Sess, SessTimeouts};
-pub use shared::{Engine, Labels, Random};
+pub use shared::{Engine, Labels};
 pub use transport::Transport;

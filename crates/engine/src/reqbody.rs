@@ -12,14 +12,17 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use storage::Buf;
+use storage::{Buf, Store};
 
 use crate::transport::{BodyError, BodyState, Transport};
 
 /// How many bytes may wait between client and origin.
 const AHEAD: usize = 64 * 1024;
+/// Pieces shorter than this are gathered, so that a body in chunks of one byte costs no more memory than its bytes.
+const PIECE: usize = 16 * 1024;
 
 /// Where the body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +40,13 @@ struct Inner {
     state: State,
     len: Option<u64>,
     pieces: VecDeque<Buf>,
+    /// Short pieces, gathered: what follows the last of `pieces`, or of `cached`.
+    open: Vec<u8>,
     waiting: usize,
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
+    store: Option<Arc<Store>>,
     received: u64,
     reader: Option<Waker>,
     pump: Option<Waker>,
@@ -75,10 +81,12 @@ impl ReqBody {
             state,
             len,
             pieces: VecDeque::new(),
+            open: Vec::new(),
             waiting: 0,
             cached: Vec::new(),
             cached_bytes: 0,
             limit: 0,
+            store: None,
             received: 0,
             reader: None,
             pump: None,
@@ -138,8 +146,8 @@ impl ReqBody {
         }
     }
 
-    /// Starts keeping the whole body, at most `limit` bytes (`std.cache_req_body`).
-    pub fn keep(&self, limit: u64) {
+    /// Starts keeping the whole body in `store`, at most `limit` bytes (`std.cache_req_body`).
+    pub fn keep(&self, limit: u64, store: &Arc<Store>) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
         if inner.state == State::Unread {
@@ -149,6 +157,7 @@ impl ReqBody {
                 State::Caching
             };
             inner.limit = limit;
+            inner.store = Some(store.clone());
             wake(&mut inner.pump);
         }
     }
@@ -171,6 +180,10 @@ impl ReqBody {
     pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
         let Some(inner) = &self.0 else { return Poll::Ready(Ok(None)) };
         let mut inner = inner.borrow_mut();
+        if inner.pieces.is_empty() && !inner.open.is_empty() {
+            let gathered = std::mem::take(&mut inner.open);
+            inner.pieces.push_back(Buf::unaccounted(gathered));
+        }
         if let Some(piece) = inner.pieces.pop_front() {
             inner.waiting -= piece.len();
             wake(&mut inner.pump);
@@ -226,24 +239,60 @@ impl ReqBody {
         let inner = &mut *inner;
         match (piece, inner.state) {
             (Err(error), _) => inner.state = State::Failed(error),
-            (Ok(None), State::Caching) => inner.state = State::Cached,
+            (Ok(None), State::Caching) => {
+                let gathered = std::mem::take(&mut inner.open);
+                inner.state = State::Cached;
+                if !gathered.is_empty() {
+                    inner.store_piece(&gathered);
+                }
+            }
             (Ok(None), _) => inner.state = State::Spent,
             (Ok(Some(piece)), State::Caching) => {
                 inner.cached_bytes += piece.len() as u64;
                 if inner.cached_bytes > inner.limit {
-                    inner.cached.clear();
-                    inner.state = State::Failed(BodyError::TooLarge);
+                    inner.refuse();
                 } else {
-                    inner.cached.push(piece);
+                    let mut ready = None;
+                    gather(&mut inner.open, piece, |piece| ready = Some(piece));
+                    if let Some(piece) = ready {
+                        inner.store_piece(&piece);
+                    }
                 }
             }
             (Ok(Some(piece)), _) => {
                 inner.received += piece.len() as u64;
                 inner.waiting += piece.len();
-                inner.pieces.push_back(piece);
+                gather(&mut inner.open, piece, |piece| inner.pieces.push_back(piece));
             }
         }
         wake(&mut inner.reader);
+    }
+}
+
+impl Inner {
+    /// Keeps a piece of the body in its store.
+    fn store_piece(&mut self, piece: &[u8]) {
+        match self.store.as_ref().and_then(|store| store.block(&[piece]).ok()) {
+            Some(kept) => self.cached.push(kept),
+            None => self.refuse(),
+        }
+    }
+
+    fn refuse(&mut self) {
+        self.cached.clear();
+        self.open = Vec::new();
+        self.state = State::Failed(BodyError::TooLarge);
+    }
+}
+
+/// Adds a piece behind what is `open`; hands on what is long enough.
+fn gather(open: &mut Vec<u8>, piece: Buf, mut keep: impl FnMut(Buf)) {
+    if open.is_empty() && piece.len() >= PIECE {
+        return keep(piece);
+    }
+    open.extend_from_slice(&piece);
+    if open.len() >= PIECE {
+        keep(Buf::unaccounted(std::mem::take(open)));
     }
 }
 

@@ -72,4 +72,8 @@ pub struct Sess {
     pub t_open: Real,
     /// Its timeouts.
     pub timeouts: Cell<SessTimeouts>,
+    /// User and group at the other end of a unix socket.
+    pub peer_ids: Option<(u32, u32)>,
+    /// What `std.set_ip_tos` asked for, until the front has done it.
+    pub tos: Cell<Option<u32>>,
 }

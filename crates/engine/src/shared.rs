@@ -2,7 +2,7 @@
 //! What all transactions of a worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -12,6 +12,8 @@ use tables::counters::Main;
 use tables::params::Params;
 use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
+
+use crate::random::Random;
 
 /// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
@@ -49,6 +51,8 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Background fetches running now.
     pub bgfetches: AtomicI64,
+    /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
+    pub fragfetch: AtomicUsize,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
@@ -76,29 +80,6 @@ impl Engine {
     /// A monotonic time as wall-clock time.
     pub fn real_of(&self, mono: Mono) -> Real {
         self.clock.real_of(mono)
-    }
-}
-
-/// Random numbers for directors and `std.random`: splitmix64, seedable for tests.
-pub struct Random(AtomicU64);
-
-impl Random {
-    /// A generator with this seed.
-    pub fn seeded(seed: u64) -> Self {
-        Random(AtomicU64::new(seed))
-    }
-
-    /// Starts over with this seed (`debug.srandom`).
-    pub fn seed(&self, seed: u64) {
-        self.0.store(seed, Ordering::Relaxed);
-    }
-
-    /// A number in `[0, 1)`.
-    pub fn next(&self) -> f64 {
-        let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

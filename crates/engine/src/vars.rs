@@ -44,7 +44,7 @@ pub fn of_object(engine: &Engine, obj: &ObjRef, now: Real, var: Var) -> Option<V
     let times = obj.times();
     Some(match var {
         Var::ObjAge => Value::Duration(engine.mono_of(now).since(times.t_origin)),
-        Var::ObjTtl => Value::Duration(times.t_origin.plus(times.ttl).since(engine.mono_of(now))),
+        Var::ObjTtl => Value::Duration(times.t_origin.plus(times.ttl.max(0.0)).since(engine.mono_of(now))),
         Var::ObjGrace => Value::Duration(times.grace),
         Var::ObjKeep => Value::Duration(times.keep),
         Var::ObjHits => Value::Int(i64::from(obj.hits())),

@@ -16,6 +16,9 @@ use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step}
 /// Runs that one step ends at most: a flush of the compressor each.
 const ITEMS: usize = 32;
 
+/// A last block without anything in it, in RFC 1951's own codes: 10 bits.
+const LAST_BLOCK: [u8; 2] = [3, 0];
+
 fn note(complaint: Complaint, after: u64) -> Note {
     let text = complaint.record(after);
     match complaint.severity() {
@@ -123,6 +126,7 @@ enum Phase {
 enum Item {
     Run { is_verbatim: bool, bytes: Vec<u8>, at: usize },
     Include(Include),
+    Complaint(Complaint),
 }
 
 /// What is to be done with the bytes the parser classified.
@@ -137,6 +141,10 @@ struct Packing {
     run: Sum,
     run_is_verbatim: bool,
     run_packed: u64,
+    /// Where it begins in the stored body.
+    run_start: u64,
+    /// Whether the first run may begin.
+    is_begun: bool,
     /// Whether anything was packed since the last flush.
     dirty: bool,
 }
@@ -154,8 +162,9 @@ impl Sink for Packing {
         self.queue.push_back(Item::Include(include.clone()));
     }
 
-    fn complaint(&mut self, complaint: Complaint, after: u64) {
-        self.notes.push(note(complaint, after));
+    fn complaint(&mut self, complaint: Complaint, _: u64) {
+        // Positions are those of the stored body: known when what comes before is packed.
+        self.queue.push_back(Item::Complaint(complaint));
     }
 }
 
@@ -206,6 +215,7 @@ impl Packing {
         } else {
             self.builder().skip(packed);
         }
+        self.run_start = stitch::HEADER.len() as u64 + self.deflate.total_out();
         Ok(true)
     }
 
@@ -214,6 +224,11 @@ impl Packing {
         for _ in 0..ITEMS {
             if *made == out.len() {
                 break;
+            }
+            if !self.is_begun {
+                // The header's run ends here, as Varnish has it: positions in log records are the same.
+                self.is_begun = self.end_run(out, made)?;
+                continue;
             }
             match self.queue.pop_front() {
                 None => return Ok(()),
@@ -240,6 +255,7 @@ impl Packing {
                     self.run_is_verbatim = false;
                     self.builder().include(&include);
                 }
+                Some(Item::Complaint(complaint)) => self.notes.push(note(complaint, self.run_start)),
             }
         }
         Ok(())
@@ -260,15 +276,17 @@ impl EsiGzip {
             run: Sum::default(),
             run_is_verbatim: false,
             run_packed: 0,
-            dirty: false,
+            run_start: 0,
+            is_begun: false,
+            dirty: true,
         };
         let frame = stitch::HEADER.into();
         Self { parser: Parser::new(features), work, phase: Phase::Body, program: None, plain: 0, packed: 0, frame }
     }
 
     fn bits(&self) -> GzipBits {
-        let last = (self.packed * 8).saturating_sub(stitch::TAIL_BYTES as u64 * 8);
-        GzipBits { start: stitch::HEADER.len() as u64 * 8, last, stop: last + 40, plain_bytes: self.plain }
+        let last = (self.packed * 8).saturating_sub((LAST_BLOCK.len() as u64 + 8) * 8);
+        GzipBits { start: stitch::HEADER.len() as u64 * 8, last, stop: last + 10, plain_bytes: self.plain }
     }
 
     fn write_frame(&mut self, out: &mut [u8], made: &mut usize) {
@@ -301,7 +319,9 @@ impl EsiGzip {
             if !self.work.end_run(out, made)? {
                 return Ok(State::More);
             }
-            self.frame.extend(stitch::tail(self.work.whole.crc, self.work.whole.plain_bytes));
+            self.frame.extend(LAST_BLOCK);
+            self.frame.extend(self.work.whole.crc.to_le_bytes());
+            self.frame.extend((self.work.whole.plain_bytes as u32).to_le_bytes());
             self.phase = Phase::Ended;
         }
         self.write_frame(out, made);

@@ -115,7 +115,8 @@ pub fn open_fetch(names: &[u8], input: FetchInput<'_>) -> Result<FetchOpened, Op
             b"esi_gzip" if is_part => return Err(OpenError::Refused { name: "esi_gzip", vcl_error: ESI_ON_PART }),
             b"esi_gzip" => {
                 opened.chain.push(EsiGzip::new(input.url, input.esi, input.gzip));
-                opened.edits.extend(RECODED);
+                // In Varnish's order, which the log shows.
+                opened.edits.extend(RECODED.into_iter().rev());
                 opened.edits.extend([Edit::SetGzip, Edit::VaryAcceptEncoding]);
                 opened.is_esi = true;
                 (opened.is_gzip, opened.is_encoding_changed, coding) = (true, true, Coding::Gzip);

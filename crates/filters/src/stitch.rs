@@ -129,10 +129,21 @@ impl Blocks {
     }
 }
 
-/// Writes the `used` low bits of the last byte and an empty stored block that ends on a byte boundary: three zero bits
-/// (not last, stored), zeros up to the boundary, the length 0 and its complement.
+/// Writes the `used` low bits of the last byte and empty blocks up to a byte boundary: blocks in RFC 1951's own codes, 10
+/// bits each (not last, type 1, end), where they get there; else a stored one (three zero bits, zeros up to the
+/// boundary, the length 0 and its complement).
 pub(crate) fn align(byte: u8, used: u32, out: &mut Vec<u8>) {
-    out.push(byte & ((1 << used) - 1));
+    let mut word = u32::from(byte) & ((1 << used) - 1);
+    let mut bits = used;
+    if used.is_multiple_of(2) {
+        while !bits.is_multiple_of(8) {
+            word |= 2 << bits;
+            bits += 10;
+        }
+        out.extend_from_slice(&word.to_le_bytes()[..bits as usize / 8]);
+        return;
+    }
+    out.push(word as u8);
     if used + 3 > 8 {
         out.push(0);
     }

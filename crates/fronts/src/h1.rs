@@ -9,8 +9,7 @@ mod runner;
 mod transport;
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,10 +17,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::Real;
+use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
 use net::{Address, Stream};
-use rt::{Instant, Sleep};
+use rt::Instant;
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
@@ -65,32 +65,35 @@ enum Turn {
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let Accepted { stream, peer, local, fd } = accepted;
-    let sess = open(&engine, &listener, local, peer, fd);
-    let mut h1 = Box::new(H1::new(stream, sess.clone()));
-    let began = match listener.transport {
-        // Boxed: this task's own future is what every idle connection costs.
-        "PROXY" => Box::pin(begin(&mut h1)).await,
-        _ => Ok(()),
-    };
-    let close = match began {
-        Ok(()) => {
-            let (back, close) = turns(h1).await;
-            h1 = back;
-            close
+    let sess = open(&engine, &listener, &stream, local, peer, fd);
+    let h1 = Box::new(H1::new(stream, sess.clone()));
+    let served = contain::contained(turns(h1));
+    let (h1, close) = match served.await {
+        Ok((h1, close)) => (Some(h1), close),
+        Err(contain::Panicked) => {
+            engine.main.req_panic.inc();
+            (None, SessClose::Overload)
         }
-        Err(close) => close,
     };
-    h1.finish();
     closed(&sess, close);
+    if let Some(mut h1) = h1
+        && h1.finish()
+    {
+        // Boxed: this task's own future is what every idle connection costs.
+        Box::pin(h1.linger()).await;
+    }
 }
 
 /// Idle and busy in turn, to the end.
 async fn turns(mut h1: Box<H1>) -> (Box<H1>, SessClose) {
-    // One timer for all waits: mostly it is ahead of the deadline when it fires, and only then set anew.
-    let mut timer = pin!(rt::sleep_until(h1.idle_deadline()));
+    if h1.sess.listener.transport == "PROXY"
+        && let Err(close) = Box::pin(begin(&mut h1)).await
+    {
+        return (h1, close);
+    }
     loop {
         if h1.input.is_empty()
-            && let Err(close) = idle(&h1, timer.as_mut()).await
+            && let Err(close) = idle(&h1).await
         {
             return (h1, close);
         }
@@ -103,27 +106,33 @@ async fn turns(mut h1: Box<H1>) -> (Box<H1>, SessClose) {
 }
 
 /// Waits for the first byte of a request.
-async fn idle(h1: &H1, mut timer: Pin<&mut Sleep>) -> Result<(), SessClose> {
+async fn idle(h1: &H1) -> Result<(), SessClose> {
     let deadline = h1.idle_deadline();
-    if timer.deadline() > deadline {
-        timer.as_mut().reset(deadline);
+    let linger = h1.idle_since + h1.sess.timeouts.get().linger;
+    let mut readable = Err(rt::Elapsed);
+    if linger < deadline {
+        readable = rt::timeout_at(linger, h1.stream().readable()).await;
+        if readable.is_err() {
+            h1.sess.engine.main.sess_herd.inc();
+        }
     }
-    poll_fn(|cx| {
-        if let Poll::Ready(readable) = h1.stream().poll_readable(cx) {
-            return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
-        }
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline() >= deadline {
-                return Poll::Ready(Err(SessClose::RxCloseIdle));
-            }
-            timer.as_mut().reset(deadline);
-        }
-        Poll::Pending
-    })
-    .await
+    if readable.is_err() {
+        readable = rt::timeout_at(deadline, h1.stream().readable()).await;
+    }
+    match readable {
+        Ok(readable) => readable.map_err(|_| SessClose::RemClose),
+        Err(rt::Elapsed) => Err(SessClose::RxCloseIdle),
+    }
 }
 
-fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, local: Address, peer: Address, fd: i32) -> Rc<Sess> {
+fn open(
+    engine: &Arc<Engine>,
+    listener: &Arc<ListenerInfo>,
+    stream: &Stream,
+    local: Address,
+    peer: Address,
+    fd: i32,
+) -> Rc<Sess> {
     let vxid = engine.vxids.take();
     let now = engine.clock.real();
     let params = engine.params.load();
@@ -146,6 +155,8 @@ fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, local: Address, peer
         server: Cell::new(local),
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
+        peer_ids: stream.peer_ids(),
+        tos: Cell::new(None),
     })
 }
 
@@ -191,23 +202,35 @@ async fn busy(h1: &mut H1) -> Turn {
 
 /// Runs a request; why the connection ends after it, if it does.
 async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
+    h1.was_busy = true;
     let mut req = Req::begin(&h1.sess, arrived.t_first, arrived.t_req);
     let ran = run(h1, &mut req, arrived).await;
+    if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
+        settle(h1, &mut req).await;
+    }
     req.finish(h1);
-    h1.end_request();
     engine::current::enter(base::Vxid::NONE, "");
-    if let Some(close) = ran.err().or(req.close) {
-        let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-        return Some(close);
+    let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
+    let end = match ran.err().or(req.close) {
+        None if h1.is_piped() => return Some(SessClose::TxPipe),
+        None => {
+            h1.end_request();
+            h1.sess.engine.draining.load(Ordering::Relaxed).then_some(SessClose::RespClose)?
+        }
+        Some(close) => close,
+    };
+    let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
+    Some(end)
+}
+
+/// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
+async fn settle(h1: &mut H1, req: &mut Req) {
+    req.body.give_up();
+    match engine::Transport::body_state(h1) {
+        BodyState::None | BodyState::Done => {}
+        BodyState::Unread => req.discard_body(h1).await,
+        BodyState::Failed => req.close = Some(SessClose::RxBody),
     }
-    if h1.is_piped() {
-        return Some(SessClose::TxPipe);
-    }
-    if h1.sess.engine.draining.load(Ordering::Relaxed) {
-        let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-        return Some(SessClose::RespClose);
-    }
-    None
 }
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
@@ -299,7 +322,9 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
         let read = match read {
             Poll::Ready(read) => read.map_err(|_| SessClose::RemClose)?,
             Poll::Pending if is_first => {
-                h1.idle_since = Instant::now();
+                if std::mem::take(&mut h1.was_busy) {
+                    h1.idle_since = Instant::now();
+                }
                 return Ok(None);
             }
             Poll::Pending => {
@@ -315,11 +340,10 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
 
 /// Waits for more of a head that has begun to come.
 async fn more(h1: &mut H1, head_limit: Duration) -> Result<usize, SessClose> {
-    let mut patience = h1.sess.timeouts.get().idle;
+    let mut deadline = h1.idle_deadline();
     if !head_limit.is_zero() {
-        patience = patience.min(head_limit);
+        deadline = deadline.min(*h1.head_deadline.get_or_insert_with(|| Instant::now() + head_limit));
     }
-    let deadline = *h1.head_deadline.get_or_insert_with(|| Instant::now() + patience);
     match rt::timeout_at(deadline, poll_fn(|cx| h1.poll_read(cx))).await {
         Ok(read) => read.map_err(|_| SessClose::RemClose),
         Err(rt::Elapsed) => {

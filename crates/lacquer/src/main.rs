@@ -7,10 +7,17 @@ use std::path::Path;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// What runs a tool: its name as started, its arguments; the result is the exit status.
+type ToolMain = fn(&str, &[String]) -> i32;
+
+/// Tools for operators: the name, the command.
+const TOOLS: &[(&str, &str, ToolMain)] = &[
+    ("varnishlog", "log", lacquer_log::main),
+    ("varnishncsa", "ncsa", lacquer_ncsa::main),
+];
+
 /// Programs that will be part of this binary and aren't yet: the name, the command.
 const LATER: &[(&str, &str)] = &[
-    ("varnishlog", "log"),
-    ("varnishncsa", "ncsa"),
     ("varnishstat", "stat"),
     ("varnishtop", "top"),
     ("varnishhist", "hist"),
@@ -25,6 +32,8 @@ Usage: lacquer <command> [options]
 
   serve      the accelerator, with varnishd's options (serve -? lists them)
   demo       a built-in origin behind the cache, to see it at work
+  log        show the log, as varnishlog does
+  ncsa       a line per request, as varnishncsa does
   help       this text
   --version  who this is
 
@@ -44,6 +53,7 @@ fn run(name: &str, args: &[String]) -> i32 {
         manager::checker::PROGRAM => manager::checker::run_child(),
         manager::handover::PROGRAM => worker::main(args),
         "varnishd" => manager::main("varnishd", args),
+        _ if let Some((_, _, tool)) = TOOLS.iter().find(|(program, ..)| *program == name) => tool(name, args),
         _ if LATER.iter().any(|(program, _)| *program == name) => refuse(name),
         _ => lacquer(args),
     }
@@ -60,6 +70,9 @@ fn lacquer(args: &[String]) -> i32 {
         Some("help" | "--help" | "-h" | "-?") => {
             print!("{HELP}");
             0
+        }
+        Some(command) if let Some((_, _, tool)) = TOOLS.iter().find(|(_, tool, _)| *tool == command) => {
+            tool(&format!("lacquer {command}"), &args[1..])
         }
         Some(command) if LATER.iter().any(|(_, later)| *later == command) => refuse(&format!("lacquer {command}")),
         Some(other) => {

@@ -101,7 +101,7 @@ impl Stub {
     fn load(&mut self, name: &str, file: &str, state: String) -> Reply {
         use vcl::Sources;
         let bundle = std::fs::read(file).ok().and_then(|bytes| vcl::SourceBundle::from_bytes(&bytes));
-        match bundle.map(|bundle| bundle.read(manager::checker::MAIN)) {
+        match bundle.map(|bundle| bundle.read(vcl::MAIN)) {
             Some(Ok(_)) => {
                 self.vcls.push((name.into(), state));
                 Reply::ok("")

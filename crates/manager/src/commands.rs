@@ -72,7 +72,7 @@ impl Manager {
             "vcl.list" => self.vcl_list(request),
             "vcl.deps" if json => answer(&self.vcls.deps_json()),
             "vcl.deps" => Reply::ok(self.vcls.deps()),
-            "vcl.symtab" => not_built("vcl.symtab shows what a C compiler is given; there is none here."),
+            "vcl.symtab" => Reply::ok(self.vcls.symtab()),
             "debug.panic.master" => not_built("The manager doesn't panic on request."),
             other => not_built(&format!("The command {other} isn't built yet.")),
         }

@@ -22,6 +22,7 @@ use crate::listen::Listener;
 use crate::memory::Memory;
 use crate::report::{self, Loud, say};
 use crate::session::{Kind, Session};
+use crate::storefile::StoreFile;
 use crate::stores::Stores;
 use crate::vcls::{Quota, Vcls};
 use crate::workdir;
@@ -43,6 +44,7 @@ pub struct Manager {
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
     pub(crate) stores: Stores,
+    pub(crate) store_files: Vec<StoreFile>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) workdir: PathBuf,
     pub(crate) identity: String,
@@ -119,6 +121,7 @@ impl Manager {
     /// What hangs on parameters, after one was set.
     pub(crate) fn params_changed(&mut self) {
         self.worker.patience = self.params.cli_timeout;
+        self.worker.grace = self.params.shutdown_grace;
         report::set_syslog(!self.debug(DebugBit::VtcMode));
     }
 

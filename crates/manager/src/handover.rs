@@ -11,7 +11,8 @@ use tables::params::DebugBit;
 use crate::core::Manager;
 use crate::jail::Role;
 use crate::listen::Protocol;
-use crate::stores::Kind;
+use crate::storefile::StoreFile;
+use crate::stores::{Kind, StoreArg};
 
 /// The program name under which this executable is the worker. Its first argument is the number of the CLI's descriptor,
 /// where the hand-over waits; what follows only shows in process lists how the manager was started.
@@ -30,7 +31,7 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
     let credentials = manager.jail.credentials(Role::Worker);
     WorkerStart {
         listeners: manager.listeners.iter().flat_map(listeners).collect(),
-        stores: manager.stores.iter().map(store).collect(),
+        stores: manager.stores.iter().map(|arg| store(arg, &manager.store_files)).collect(),
         workdir: manager.workdir.clone(),
         identity: manager.identity.clone(),
         cli_fd: cli,
@@ -63,7 +64,8 @@ fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listene
     })
 }
 
-fn store(store: &crate::stores::StoreArg) -> Store {
+fn store(store: &StoreArg, files: &[StoreFile]) -> Store {
+    let file = files.iter().find(|file| file.store == store.name);
     let path = match &store.kind {
         Kind::Malloc => None,
         Kind::File { path, .. } => Some(path.clone()),
@@ -71,8 +73,9 @@ fn store(store: &crate::stores::StoreArg) -> Store {
     Store {
         name: store.name.clone(),
         kind: store.kind_word().into(),
-        size: store.bytes,
+        size: file.map_or(store.bytes, |file| Some(file.bytes)),
         path,
+        fd: file.map(|file| file.file.as_raw_fd()),
         spec: store.spec.clone(),
     }
 }

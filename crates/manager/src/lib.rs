@@ -21,6 +21,7 @@ mod reply;
 mod report;
 mod serve;
 mod session;
+mod storefile;
 mod stores;
 pub mod usage;
 mod vcls;

@@ -101,6 +101,9 @@ impl Manager {
         for socket in self.listeners.iter().flat_map(|listener| &listener.sockets) {
             spawn = spawn.keep(socket.as_fd());
         }
+        for file in &self.store_files {
+            spawn = spawn.keep(file.file.as_fd());
+        }
         let child = jail.privileged(|| spawn.start())?;
         let pid = child.pid();
         self.worker.adopt(child, ours, output);

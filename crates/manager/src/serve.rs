@@ -101,6 +101,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         argument(format!("Cannot create vmod directory ({}/vmod_cache): {}", path.display(), errno_text(&e)))
     })?;
     stores.complete()?;
+    let store_files = crate::storefile::open_all(&stores, &jail)?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
     let now = clock.mono().0;
@@ -110,6 +111,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         jail,
         params,
         stores,
+        store_files,
         listeners,
         workdir: path,
         identity,

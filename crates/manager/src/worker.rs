@@ -73,12 +73,14 @@ pub struct Worker {
     jail: Rc<Jail>,
     /// Parameter cli_timeout.
     pub patience: Duration,
+    /// How much longer it may take to end: `shutdown_grace`.
+    pub grace: Duration,
 }
 
 impl Worker {
     /// No worker yet.
     pub fn new(jail: Rc<Jail>) -> Worker {
-        Worker { state: State::Stopped, process: None, jail, patience: Duration::from_secs(60) }
+        Worker { state: State::Stopped, process: None, jail, patience: Duration::from_secs(60), grace: Duration::ZERO }
     }
 
     /// Takes over a started process: our end of its CLI, and the read end of its output.
@@ -174,7 +176,7 @@ impl Worker {
         let Process { child, cli, output, output_open, lines, .. } = self.process.take()?;
         drop(cli);
         let mut rest = Remains { output, output_open, lines, pid: child.pid() };
-        if !rest.wait_for(&child, self.patience) {
+        if !rest.wait_for(&child, self.patience + self.grace) {
             say(Loud::Error, &format!("Child ({}) not dying, killing", rest.pid));
             let _ = self.jail.privileged(|| child.kill(signal::SIGQUIT));
             if !rest.wait_for(&child, Duration::from_secs(5)) {

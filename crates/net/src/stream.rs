@@ -103,6 +103,24 @@ impl Stream {
         Parked { stream: self, home: rt::home() }
     }
 
+    /// Number of the user and group at the other end; only a unix socket knows.
+    pub fn peer_ids(&self) -> Option<(u32, u32)> {
+        match self {
+            Stream::Tcp(_) => None,
+            Stream::Unix(s) => s.peer_cred().ok().map(|ids| (ids.uid(), ids.gid())),
+        }
+    }
+
+    /// Sets the type of service (traffic class) of what is sent from now on; nothing on a unix socket.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
+        let Stream::Tcp(s) = self else { return Ok(()) };
+        let socket = SockRef::from(s);
+        if s.local_addr()?.is_ipv4() { socket.set_tos_v4(tos) } else { socket.set_tclass_v6(tos) }
+    }
+
     /// Waits until bytes can be read or the peer has closed.
     ///
     /// # Errors

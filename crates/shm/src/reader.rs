@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Reading counters out of a workdir, ours or a genuine varnishd's: the index, the documents, the numbers.
+//! Reading a workdir, ours or a genuine varnishd's: the index, the documents, the numbers; [`log`] reads the ring.
 //!
 //! Whatever the files hold is data to doubt. Nothing is mapped: a read of a file in shared memory sees what a mapping
 //! sees, and a file cut short under us is a short read instead of a SIGBUS. A counter is one aligned word, so a
@@ -16,6 +16,11 @@ use serde_json::Value;
 use tables::counters::{Format, Kind, Level};
 
 use crate::vsm::Home;
+
+pub mod log;
+mod status;
+
+pub use status::{Status, manager_arg, status};
 
 /// An index longer than this isn't one.
 const INDEX_BYTES: u64 = 4 << 20;
@@ -114,14 +119,11 @@ impl Reader {
     }
 
     /// Where varnishd's `-n` of this name is: a name without a slash stands below /var/lib/varnish (varnish-7.1's
-    /// state directory); none is the host's name there.
+    /// state directory); none is the instance `varnishd` there.
     pub fn workdir_of(name: Option<&str>) -> PathBuf {
-        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-        match name {
-            Some(name) if name.starts_with('/') => PathBuf::from(name),
-            Some(name) if !name.is_empty() => Path::new("/var/lib/varnish").join(name),
-            _ => Path::new("/var/lib/varnish").join(host()),
-        }
+        let name = name.filter(|name| !name.is_empty()).unwrap_or("varnishd");
+        // An absolute name replaces what it is joined to.
+        Path::new("/var/lib/varnish").join(name)
     }
 
     /// All counters now, in the order of the index, the manager's first. Sets that go while they are read, or that
@@ -200,12 +202,20 @@ fn segments(dir: &Path) -> io::Result<Option<Vec<Line>>> {
     Ok(index(&String::from_utf8_lossy(&text)))
 }
 
+/// The text of an index; empty when there is none that may be read.
+fn index_text(dir: &Path) -> String {
+    let mut text = Vec::new();
+    let read = File::open(dir.join(crate::vsm::INDEX_NAME)).and_then(|f| f.take(INDEX_BYTES).read_to_end(&mut text));
+    if read.is_err() {
+        text.clear();
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 fn index(text: &str) -> Option<Vec<Line>> {
+    index_head(text)?;
     // A line without its end is still being written.
-    let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-    let mut head = lines.next()?.strip_prefix("# ")?.split(' ');
-    head.next()?.parse::<u64>().ok()?;
-    head.next()?.parse::<u64>().ok()?;
+    let lines = text.split_inclusive('\n').skip(1).filter_map(|line| line.strip_suffix('\n'));
     let mut live: Vec<Option<Line>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for line in lines {
@@ -227,6 +237,13 @@ fn index(text: &str) -> Option<Vec<Line>> {
     Some(live.into_iter().flatten().collect())
 }
 
+/// The first line: the pid of who writes the index, and when that process began.
+fn index_head(text: &str) -> Option<(u64, u64)> {
+    let (line, _) = text.split_once('\n')?;
+    let mut words = line.strip_prefix("# ")?.split(' ');
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
 /// `<file> <offset> <length> <class> <ident>`; the last two may be missing.
 fn line_of(text: &str) -> Option<Line> {
     let mut words = text.split_ascii_whitespace();
@@ -245,6 +262,10 @@ fn line_of(text: &str) -> Option<Line> {
 }
 
 fn load(dir: &Path, line: &Line) -> Option<Vec<u8>> {
+    load_any(dir, line).filter(|bytes| bytes.len() >= HEAD)
+}
+
+fn load_any(dir: &Path, line: &Line) -> Option<Vec<u8>> {
     let mut file = File::open(dir.join(&line.file)).ok()?;
     if !file.metadata().ok()?.is_file() {
         return None;
@@ -252,7 +273,12 @@ fn load(dir: &Path, line: &Line) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(line.offset)).ok()?;
     let mut bytes = Vec::new();
     file.take(line.length.min(SEGMENT_BYTES)).read_to_end(&mut bytes).ok()?;
-    (bytes.len() >= HEAD).then_some(bytes)
+    Some(bytes)
+}
+
+fn load_text(dir: &Path, line: &Line) -> Option<String> {
+    let bytes = load_any(dir, line)?;
+    Some(String::from_utf8_lossy(bytes.split(|b| *b == 0).next()?).into_owned())
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

@@ -14,6 +14,7 @@ mod seal;
 mod spec;
 mod store;
 mod stores;
+mod tally;
 
 pub use body::{Body, Piece, piece_at};
 pub use buf::Buf;
@@ -21,6 +22,7 @@ pub use seal::{SMALL_BODY, Sealed};
 pub use spec::{Kind, SpecError, StoreSpec};
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;
+pub use tally::Tally;
 
 #[cfg(test)]
 mod tests;

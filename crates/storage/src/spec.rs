@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The text of a `-s` option: `[name=]kind[,arguments]`.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use base::text::parse_bytes;
 
 /// What a store is made of.
@@ -8,6 +11,8 @@ use base::text::parse_bytes;
 pub enum Kind {
     /// Memory, with or without a limit.
     Malloc,
+    /// A file, mapped; what is in it doesn't outlive the worker. Every block takes whole pages.
+    File,
 }
 
 impl Kind {
@@ -15,19 +20,22 @@ impl Kind {
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Malloc => "malloc",
+            Kind::File => "file",
         }
     }
 }
 
 /// One `-s`, understood.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StoreSpec {
     /// Name given, or `s0`, `s1`, ... in the order of the unnamed ones.
     pub name: String,
     /// What it is made of.
     pub kind: Kind,
-    /// Most bytes it may hold; `None` for no limit.
+    /// Most bytes it may hold; `None` for no limit, or a file's size.
     pub limit: Option<u64>,
+    /// The file of a store that has one, open for reading and writing and as long as the limit.
+    pub file: Option<Arc<File>>,
 }
 
 /// Why a `-s` isn't accepted. The text is varnishd's where it has one.
@@ -92,7 +100,7 @@ impl StoreSpec {
             },
             str::to_owned,
         );
-        Ok(StoreSpec { name, kind, limit })
+        Ok(StoreSpec { name, kind, limit, file: None })
     }
 
     /// Parses all `-s` options of a command line and adds Transient (at the end, as in `storage.list`) unless one is
@@ -118,7 +126,7 @@ impl StoreSpec {
         options.iter().try_for_each(|option| add(option.as_ref()))?;
         let transient = match specs.iter().position(|spec| spec.name == TRANSIENT) {
             Some(at) => specs.remove(at),
-            None => StoreSpec { name: TRANSIENT.to_owned(), kind: Kind::Malloc, limit: None },
+            None => StoreSpec { name: TRANSIENT.to_owned(), kind: Kind::Malloc, limit: None, file: None },
         };
         specs.push(transient);
         Ok(specs)

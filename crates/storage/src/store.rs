@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! One store: its limit, its account, its allocations.
 //!
-//! Today every store lives on the heap. The interface is the one the segment store will have: whole blocks in, counted
-//! handles out, the account exact at every moment.
+//! Blocks of two pages and more have pages of their own in the store's region (of memory, or of a file), so that churn
+//! leaves no gaps that cost memory and what is freed goes back to the system; smaller ones are on the heap. The account
+//! says what is occupied: whole pages there, bytes here.
 
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tables::counters::Sma;
+use sys::extent::{Extent, PAGE, Region};
 
 use crate::buf::Buf;
 use crate::spec::{Kind, StoreSpec};
+use crate::tally::Tally;
+
+/// Smallest block with pages of its own.
+const PAGED: usize = 2 * PAGE;
+/// Address space for a byte of the limit: gaps between extents cost none of the limit.
+const SPREAD: u64 = 2;
+/// Of the limit, one part in so many may be kept as freed pages; at least [`KEEP_LEAST`] bytes.
+const KEEP_SHARE: u64 = 64;
+const KEEP_LEAST: u64 = 1 << 20;
 
 /// Largest single block.
 pub const MAX_BLOCK: usize = 1 << 30;
@@ -41,29 +53,45 @@ pub struct Store {
     name: Box<str>,
     kind: Kind,
     account: Arc<Account>,
+    /// Where paged blocks live; without one all are on the heap.
+    region: Option<Arc<Region>>,
 }
 
 /// What is held, against the limit. Shared by all blocks of the store.
 struct Account {
     limit: Option<u64>,
     held: AtomicU64,
-    counters: &'static Sma,
+    counters: Tally,
 }
 
 /// The bytes of one block and the right to hold them; gives both back when dropped.
 pub(crate) struct Charged {
-    bytes: Box<[u8]>,
+    bytes: Bytes,
     /// `None`: no store accounts for them.
     account: Option<Arc<Account>>,
 }
 
+enum Bytes {
+    Heap(Box<[u8]>),
+    Paged(Extent),
+}
+
 impl Store {
-    pub(crate) fn new(id: StoreId, spec: &StoreSpec, counters: &'static Sma) -> Self {
-        if let Some(limit) = spec.limit {
+    pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally) -> io::Result<Self> {
+        let (region, limit) = match (spec.kind, &spec.file) {
+            // Without so much address space (a limit on it, strict overcommit) the heap serves as well as it can.
+            (Kind::Malloc, _) => (spec.limit.and_then(in_memory), spec.limit),
+            (Kind::File, Some(file)) => {
+                let (region, limit) = in_file(file, spec.limit)?;
+                (Some(region), Some(limit))
+            }
+            (Kind::File, None) => return Err(io::Error::other("no file to keep it in")),
+        };
+        if let Some(limit) = limit {
             counters.g_space.set(limit);
         }
-        let account = Account { limit: spec.limit, held: AtomicU64::new(0), counters };
-        Self { id, name: spec.name.clone().into(), kind: spec.kind, account: Arc::new(account) }
+        let account = Arc::new(Account { limit, held: AtomicU64::new(0), counters });
+        Ok(Self { id, name: spec.name.clone().into(), kind: spec.kind, account, region })
     }
 
     /// Position among the worker's stores.
@@ -102,34 +130,78 @@ impl Store {
     /// [`NoSpace`] when the limit (or the machine) doesn't allow it, or the parts are more than [`MAX_BLOCK`] together.
     pub fn block(&self, parts: &[&[u8]]) -> Result<Buf, NoSpace> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let needed = len as u64;
-        let full = NoSpace { store: self.id, needed };
+        let full = NoSpace { store: self.id, needed: len as u64 };
         if len > MAX_BLOCK {
             return Err(full);
         }
-        if !self.account.charge(needed) {
-            return Err(full);
+        self.account.counters.c_req.inc();
+        let bytes = self.paged(parts, len).or_else(|| self.on_heap(parts, len));
+        let bytes = bytes.ok_or_else(|| {
+            self.account.counters.c_fail.inc();
+            full
+        })?;
+        Ok(Buf::over(Charged { bytes, account: Some(self.account.clone()) }))
+    }
+
+    /// A block in pages of its own, if it is worth that and there is room for whole pages.
+    fn paged(&self, parts: &[&[u8]], len: usize) -> Option<Bytes> {
+        let region = self.region.as_ref().filter(|_| len >= PAGED || self.is_file())?;
+        let cost = len.next_multiple_of(PAGE) as u64;
+        if !self.account.charge(cost) {
+            return None;
+        }
+        let critical = base::critical::enter();
+        let extent = region.extent(parts);
+        self.account.counters.show_gaps(region);
+        drop(critical);
+        if extent.is_none() {
+            self.account.give_back(cost);
+        }
+        extent.map(Bytes::Paged)
+    }
+
+    fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<Bytes> {
+        // A file's bytes are in the file; only what has no byte needs no place there.
+        if self.is_file() && len > 0 || !self.account.charge(len as u64) {
+            return None;
         }
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(len).is_err() {
-            self.account.release(needed);
-            return Err(full);
+            self.account.give_back(len as u64);
+            return None;
         }
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
-        Ok(Buf::over(Charged { bytes: bytes.into_boxed_slice(), account: Some(self.account.clone()) }))
+        Some(Bytes::Heap(bytes.into_boxed_slice()))
     }
+
+    fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::File)
+    }
+}
+
+fn in_memory(limit: u64) -> Option<Arc<Region>> {
+    let spread = usize::try_from(limit.checked_mul(SPREAD)?).ok()?;
+    Region::anonymous(spread, (limit / KEEP_SHARE).max(KEEP_LEAST)).ok()
+}
+
+/// The file's region and size.
+fn in_file(file: &File, limit: Option<u64>) -> io::Result<(Arc<Region>, u64)> {
+    let bytes = match limit {
+        Some(bytes) => bytes,
+        None => file.metadata()?.len(),
+    };
+    let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)? / PAGE * PAGE;
+    Ok((Region::file(file, bytes)?, bytes as u64))
 }
 
 impl Account {
     fn charge(&self, bytes: u64) -> bool {
         let counters = &self.counters;
-        counters.c_req.inc();
         let fits = |held: u64| match self.limit {
             Some(limit) => held.checked_add(bytes).filter(|&sum| sum <= limit),
             None => held.checked_add(bytes),
         };
         if self.held.try_update(Relaxed, Relaxed, fits).is_err() {
-            counters.c_fail.inc();
             return false;
         }
         counters.c_bytes.add(bytes);
@@ -139,6 +211,13 @@ impl Account {
             counters.g_space.sub(bytes);
         }
         true
+    }
+
+    /// Undoes a charge whose bytes couldn't be had.
+    fn give_back(&self, bytes: u64) {
+        self.counters.c_bytes.sub(bytes);
+        self.counters.c_freed.sub(bytes);
+        self.release(bytes);
     }
 
     fn release(&self, bytes: u64) {
@@ -155,23 +234,35 @@ impl Account {
 
 impl Charged {
     pub fn unaccounted(bytes: Box<[u8]>) -> Self {
-        Self { bytes, account: None }
+        Self { bytes: Bytes::Heap(bytes), account: None }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        match &self.bytes {
+            Bytes::Heap(bytes) => bytes,
+            Bytes::Paged(extent) => extent,
+        }
     }
 
     /// What a store is charged with for them.
     pub fn charged_bytes(&self) -> u64 {
-        self.account.as_ref().map_or(0, |_| self.bytes.len() as u64)
+        match (&self.bytes, &self.account) {
+            (_, None) => 0,
+            (Bytes::Heap(bytes), Some(_)) => bytes.len() as u64,
+            (Bytes::Paged(extent), Some(_)) => extent.page_bytes(),
+        }
     }
 }
 
 impl Drop for Charged {
     fn drop(&mut self) {
+        let bytes = self.charged_bytes();
+        {
+            let _critical = base::critical::enter();
+            self.bytes = Bytes::Heap(Box::default());
+        }
         if let Some(account) = &self.account {
-            account.release(self.bytes.len() as u64);
+            account.release(bytes);
         }
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! All stores of a worker.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use tables::counters::Sma;
-
 use crate::spec::{StoreSpec, TRANSIENT};
 use crate::store::{Store, StoreId};
+use crate::tally::Tally;
 
 /// The stores in the order of `storage.list`; the last is Transient. At least two, at most 255.
 pub struct Stores {
@@ -16,12 +16,16 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Opens the stores of [`StoreSpec::parse_all`]; `counters` gives each its set (`SMA.<name>`).
-    pub fn open(specs: &[StoreSpec], mut counters: impl FnMut(&StoreSpec) -> &'static Sma) -> Stores {
+    /// Opens the stores of [`StoreSpec::parse_all`]; `counters` gives each its set (`SMA.<name>`, `SMF.<name>`).
+    ///
+    /// # Errors
+    /// What is wrong with a store's file.
+    pub fn open<T: Into<Tally>>(specs: &[StoreSpec], mut counters: impl FnMut(&StoreSpec) -> T) -> io::Result<Stores> {
         assert!(specs.len() <= StoreId::MAX as usize, "stores are numbered in one byte");
         assert!(specs.last().is_some_and(|spec| spec.name == TRANSIENT), "parse_all puts Transient last");
-        let open = |(id, spec): (usize, &StoreSpec)| Arc::new(Store::new(id as StoreId, spec, counters(spec)));
-        Stores { all: specs.iter().enumerate().map(open).collect(), turn: AtomicUsize::new(0) }
+        let open =
+            |(id, spec): (usize, &StoreSpec)| Store::open(id as StoreId, spec, counters(spec).into()).map(Arc::new);
+        Ok(Stores { all: specs.iter().enumerate().map(open).collect::<Result<_, _>>()?, turn: AtomicUsize::new(0) })
     }
 
     /// All, Transient last.

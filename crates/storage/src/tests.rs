@@ -40,7 +40,8 @@ fn open(options: &[&str]) -> (Stores, Vec<&'static Sma>) {
     let stores = Stores::open(&StoreSpec::parse_all(options).unwrap(), |_| {
         counters.push(Box::leak(Box::default()));
         counters[counters.len() - 1]
-    });
+    })
+    .unwrap();
     (stores, counters)
 }
 
@@ -59,6 +60,48 @@ fn the_account_is_exact() {
     let big = vec![0; (1 << 20) + 1];
     assert_eq!(store.block(&[&big]), Err(NoSpace { store: 0, needed: (1 << 20) + 1 }));
     assert_eq!((row(), store.used_bytes(), store.free_bytes()), ([2, 1, 8, 8, 0], 0, Some(1 << 20)));
+}
+
+#[test]
+fn large_blocks_have_whole_pages() {
+    let (stores, counters) = open(&["malloc,1m"]);
+    let store = &stores.all()[0];
+    let block = store.block(&[&[1; 4096], &[2; 4097]]).unwrap();
+    assert_eq!((block[4095], block[4096], block.charged_bytes(), store.used_bytes()), (1, 2, 3 * 4096, 3 * 4096));
+    // What is left isn't whole pages: it can be used to the last byte all the same.
+    let rest = store.free_bytes().unwrap() as usize;
+    let hog = store.block(&[&vec![3; rest - 1000]]).unwrap();
+    assert_eq!((hog.charged_bytes(), store.free_bytes()), (rest as u64, Some(0)));
+    drop(hog);
+    let (small, hog) = (store.block(&[&[0; 1000]]).unwrap(), store.block(&[&vec![3; rest - 1000]]).unwrap());
+    assert_eq!(store.free_bytes(), Some(0));
+    drop((block, hog, small));
+    assert_eq!((store.used_bytes(), counters[0].c_bytes.get()), (0, counters[0].c_freed.get()));
+    assert_eq!((counters[0].c_req.get(), counters[0].c_fail.get()), (4, 0));
+}
+
+#[test]
+fn a_file_holds_all_blocks() {
+    let path = std::env::temp_dir().join(format!("lacquer-store.{}", std::process::id()));
+    let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let mut specs = StoreSpec::parse_all(&["f=malloc,1m"]).unwrap();
+    (specs[0].kind, specs[0].file) = (Kind::File, Some(std::sync::Arc::new(file)));
+    let smf: &'static tables::counters::Smf = Box::leak(Box::default());
+    let sma: &'static Sma = Box::leak(Box::default());
+    let stores = Stores::open(&specs, |spec| match spec.kind {
+        Kind::File => Tally::from(smf),
+        Kind::Malloc => Tally::from(sma),
+    });
+    let stores = stores.unwrap();
+    let store = &stores.all()[0];
+    let blocks: Vec<_> = (0..256).map(|n| store.block(&[&[n as u8; 100]]).unwrap()).collect();
+    assert_eq!((store.free_bytes(), smf.g_alloc.get()), (Some(0), 256));
+    assert!(store.block(&[b"x"]).is_err());
+    assert!(blocks.iter().enumerate().all(|(n, block)| block.iter().all(|&byte| byte == n as u8)));
+    let bytes = std::fs::read(&path).unwrap();
+    assert!((0..256).all(|n| bytes.chunks(4096).any(|page| page[..100] == [n as u8; 100])));
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
@@ -102,7 +145,10 @@ proptest! {
         prop_assert!(got == want);
         if room == 1 {
             prop_assert!(sealed.more.len() as u64 <= 2 + want.len() as u64 / (4 << 10));
-            prop_assert_eq!(store.used_bytes(), 4 + want.len() as u64);
+            let charged: u64 = sealed.more.iter().map(|piece| piece.buf.charged_bytes()).sum();
+            prop_assert_eq!(store.used_bytes(), sealed.front.charged_bytes() + charged);
+            let slack = 4096 * sealed.more.iter().filter(|piece| piece.buf.len() >= 8192).count() as u64;
+            prop_assert!(store.used_bytes() - (4 + want.len() as u64) <= slack + 4096);
         }
         let from_pieces = piece_at(&sealed.more, at).is_some();
         prop_assert!(sealed.more.is_empty() || from_pieces == (at < want.len() as u64));

@@ -30,6 +30,12 @@ pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a file at least `len` bytes long, with room on the disk for all of them.
+pub fn allocate(fd: impl AsFd, len: u64) -> io::Result<()> {
+    let len = i64::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    Ok(nix::fcntl::posix_fallocate(fd.as_fd(), 0, len)?)
+}
+
 /// Switches nonblocking mode of the open file description (shared with whoever inherited it).
 pub fn set_nonblocking(fd: impl AsFd, on: bool) -> io::Result<()> {
     let fd = fd.as_fd();

@@ -8,12 +8,15 @@
 
 pub mod cpu;
 pub mod daemon;
+pub mod extent;
 pub mod fd;
 pub mod limits;
+pub mod localtime;
 pub mod map;
 pub mod pidfile;
 pub mod process;
 pub mod signal;
 pub mod sock;
 pub mod syslog;
+pub mod udp;
 pub mod user;

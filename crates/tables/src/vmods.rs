@@ -6,6 +6,7 @@
 
 mod blob;
 mod cookie;
+mod debug;
 mod directors;
 mod proxy;
 mod purge;
@@ -177,6 +178,7 @@ impl Module {
 pub const MODULES: &[Module] = &[
     blob::MODULE,
     cookie::MODULE,
+    debug::MODULE,
     directors::MODULE,
     proxy::MODULE,
     purge::MODULE,
@@ -187,7 +189,7 @@ pub const MODULES: &[Module] = &[
 
 /// Modules that Varnish users know and that aren't built: `import` refuses them by this text.
 pub const KNOWN_MISSING: &[&str] =
-    &["accept", "bodyaccess", "debug", "header", "saintmode", "str", "tcp", "var", "vsthrottle", "xkey"];
+    &["accept", "bodyaccess", "header", "saintmode", "str", "tcp", "var", "vsthrottle", "xkey"];
 
 /// The module called `name`.
 pub fn find(name: &str) -> Option<&'static Module> {

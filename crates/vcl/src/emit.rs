@@ -240,13 +240,23 @@ impl Vcc<'_> {
             }
             Node::Call(site, args) => {
                 for arg in args {
-                    self.push(arg)?;
+                    self.push_argument(arg)?;
                 }
                 Op::Call { site: *site }
             }
             Node::Object(_) => return self.fail("An object is no value.\n"),
         };
         self.emit(op)
+    }
+
+    /// An argument of a module's function. The end of a text's first piece is marked: some messages show no more of it.
+    fn push_argument(&mut self, arg: &Expr) -> R {
+        let Node::Join(parts) = &arg.node else { return self.push(arg) };
+        let (Some(first), rest) = (parts.first(), &parts[1..]) else { return self.push(arg) };
+        self.open_text(std::slice::from_ref(first))?;
+        self.emit(Op::TextMark)?;
+        self.text_parts(rest)?;
+        self.emit(Op::TextClose)
     }
 
     /// A condition as a BOOL.
@@ -312,6 +322,24 @@ impl Vcc<'_> {
             }
         }
         self.emit(Op::HashEnd)
+    }
+
+    /// `synthetic()`: each piece is added to the body, one that isn't set as `(null)`.
+    pub fn emit_synthetic(&mut self, e: Expr) -> R {
+        let parts = match e.node {
+            Node::Join(parts) => parts,
+            _ => vec![e],
+        };
+        for part in parts {
+            if let Node::Str(_) = part.node {
+                self.emit_text(part)?;
+                self.emit(Op::SetBodyText { append: true })?;
+            } else {
+                self.push(&part)?;
+                self.emit(Op::AddBodyValue)?;
+            }
+        }
+        Ok(())
     }
 
     pub fn emit_body(&mut self, e: Expr, part: BodyPart) -> R {

@@ -196,6 +196,8 @@ pub enum Op {
     TextPop,
     /// Closes the open buffer and pushes it as STRING.
     TextClose,
+    /// Marks the end of the open buffer's first piece, for the call that follows.
+    TextMark,
     /// Pops a value and pushes its text form as STRING.
     ToString { from: Type },
 
@@ -248,6 +250,8 @@ pub enum Op {
     SetBody { append: bool },
     /// The same with the open buffer, which it closes.
     SetBodyText { append: bool },
+    /// Pops a STRING and adds it to the body: `(null)` when it isn't set.
+    AddBodyValue,
     /// Closes the open buffer and adds it to the hash as one piece.
     HashText,
     /// Adds a piece that isn't set when the field isn't, else its value.

@@ -106,8 +106,7 @@ impl Vcc<'_> {
             Action::Set => self.set(),
             Action::Synthetic => {
                 let e = self.text_argument(Type::Strands)?;
-                self.emit_text(e)?;
-                self.emit(Op::SetBodyText { append: false })
+                self.emit_synthetic(e)
             }
             Action::Unset => self.unset(),
         }

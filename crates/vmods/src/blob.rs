@@ -78,27 +78,28 @@ fn most(length: i64) -> Option<usize> {
     usize::try_from(length).ok().filter(|length| *length > 0)
 }
 
-fn decoded(args: Args<'_>, length: usize, text: usize) -> Result<Vec<u8>, Failure> {
+fn decoded(call: &Call<'_>, args: Args<'_>, length: usize, text: usize) -> Result<Vec<u8>, Failure> {
     let bytes = args.bytes_of(text);
     match Code::of(args.word(0)).decode(bytes, most(args.int(length))) {
         Some(decoded) => Ok(decoded),
         None => {
-            let shown = String::from_utf8_lossy(bytes);
+            // varnishd shows the first of the pieces that the text is made of.
+            let shown = String::from_utf8_lossy(call.first_piece.and_then(|len| bytes.get(..len)).unwrap_or(bytes));
             fail(format!("vmod blob error: cannot decode, illegal encoding beginning with \"{shown}\""))
         }
     }
 }
 
-fn decode(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    give(Value::Blob(Some(Blob::new(decoded(Args(args), 1, 2)?))))
+fn decode(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    give(Value::Blob(Some(Blob::new(decoded(call, Args(args), 1, 2)?))))
 }
 
 /// `(decoding, encoding, case, length, encoded)`
-fn transcode(_: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn transcode(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     let args = Args(args);
     let upper = check_case(args, 1, 2)?;
     let (from, to) = (Code::of(args.word(0)), Code::of(args.word(1)));
-    let bytes = decoded(args, 3, 4)?;
+    let bytes = decoded(call, args, 3, 4)?;
     // The very same text, padded or not as it came.
     if from == to && !from.has_case() && most(args.int(3)).is_none() {
         return give(Value::text(args.bytes_of(4)));

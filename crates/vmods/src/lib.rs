@@ -5,6 +5,7 @@
 mod args;
 mod blob;
 mod cookie;
+mod debug;
 mod directors;
 mod proxy;
 mod purge;
@@ -18,6 +19,7 @@ use vrt::vmod::Vmod;
 pub static ALL: &[&Vmod] = &[
     &blob::VMOD,
     &cookie::VMOD,
+    &debug::VMOD,
     &directors::VMOD,
     &proxy::VMOD,
     &purge::VMOD,

@@ -43,13 +43,14 @@ pub(crate) static VMOD: Vmod = Vmod {
 };
 
 fn text(call: &mut Call<'_>, kind: u8) -> CallResult {
-    let found = call.ctx.proxy_tlvs().and_then(|tlvs| tlv(tlvs, kind));
-    give(Value::String(found.map(Into::into)))
+    let tlvs = call.ctx.proxy_tlvs().unwrap_or_default();
+    give(Value::String(tlv(&tlvs, kind).map(Into::into)))
 }
 
 /// Flags and the result of verification.
 fn ssl(call: &mut Call<'_>) -> Option<(u8, u32)> {
-    let value = tlv(call.ctx.proxy_tlvs()?, SSL)?;
+    let tlvs = call.ctx.proxy_tlvs()?;
+    let value = tlv(&tlvs, SSL)?;
     let (flags, rest) = value.split_first()?;
     Some((*flags, u32::from_be_bytes(*rest.first_chunk()?)))
 }

@@ -122,11 +122,11 @@ pub(crate) fn compare(how: Compare, a: &Value, b: &Value) -> Result<bool, Failur
     })
 }
 
-/// Unset equals unset; any other comparison with an unset string comes out as if the left were greater.
+/// Any comparison with an unset string comes out as if the left were greater, also when both are unset: as in Varnish,
+/// `req.http.a == req.http.b` is false when neither field is there.
 fn compare_text(how: Compare, a: Option<&Text>, b: Option<&Text>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => ordered(how, &a.as_bytes(), &b.as_bytes()),
-        (None, None) => ordered(how, &0, &0),
         _ => ordered(how, &1, &0),
     }
 }

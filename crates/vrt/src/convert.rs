@@ -30,7 +30,11 @@ pub fn real_is_valid(value: f64) -> bool {
 pub fn append(out: &mut Vec<u8>, value: &Value) -> Result<bool, Failure> {
     match value {
         Value::String(None) | Value::Backend(None) | Value::Blob(None) | Value::Stevedore(None) => return Ok(false),
-        Value::String(Some(text)) | Value::Stevedore(Some(text)) => out.extend_from_slice(text),
+        Value::String(Some(text)) => out.extend_from_slice(text),
+        Value::Stevedore(Some(name)) => {
+            out.extend_from_slice(b"storage.");
+            out.extend_from_slice(name);
+        }
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
         Value::Int(value) | Value::Bytes(value) => append_int(out, *value)?,

@@ -126,7 +126,7 @@ pub trait Ctx {
     }
 
     /// The TLVs of the client's PROXY v2 header, as they came.
-    fn proxy_tlvs(&mut self) -> Option<&[u8]> {
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
         None
     }
 

@@ -91,6 +91,10 @@ impl Machine {
                 convert::append(&mut self.text, &value)?;
                 self.check_text()?;
             }
+            Op::TextMark => {
+                let from = self.marks.last().copied().unwrap_or(0);
+                self.first_piece = Some(self.text.len() as u32 - from);
+            }
             Op::TextClose => {
                 let text = self.take_text();
                 self.push(Value::String(Some(text)));
@@ -191,6 +195,10 @@ impl Machine {
                 let from = self.close_text();
                 ctx.body(&self.text[from..], append)?;
                 self.text.truncate(from);
+            }
+            Op::AddBodyValue => {
+                let text = convert::to_text(&self.pop())?;
+                ctx.body(text.as_ref().map_or(b"(null)", |text| text.as_bytes()), true)?;
             }
             Op::HashText => {
                 let from = self.close_text();
@@ -302,6 +310,7 @@ impl Machine {
             now: self.now,
             site: &site.private,
             module: &vcl.modules[site.import as usize],
+            first_piece: self.first_piece.take().map(|len| len as usize),
         };
         let args = &self.stack[base..];
         let given = match &site.code {
@@ -337,6 +346,7 @@ impl Machine {
             now: self.now,
             site: &site.private,
             module: &vcl.modules[site.import as usize],
+            first_piece: self.first_piece.take().map(|len| len as usize),
         };
         let made = make(&mut call, &vcl.program.objects[*object as usize].name, &self.stack[base..])?;
         self.stack.truncate(base);

@@ -97,6 +97,8 @@ pub struct Machine {
     /// Where each of them begins.
     pub(crate) marks: Vec<u32>,
     pub(crate) flag: bool,
+    /// See [`crate::vmod::Call::first_piece`].
+    pub(crate) first_piece: Option<u32>,
     /// `now`: the same for a whole subroutine.
     pub(crate) now: f64,
     pub(crate) method: Option<Method>,

@@ -218,7 +218,7 @@ fn synthetic_bodies() {
          synthetic(\"c\"); set resp.body += :ZA==:; return (deliver); }",
     );
     assert_eq!(world.run(Method::Synth), "Deliver");
-    assert_eq!(world.ctx.body, b"cd");
+    assert_eq!(world.ctx.body, b"a200bcd");
 }
 
 #[test]

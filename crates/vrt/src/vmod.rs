@@ -44,6 +44,8 @@ pub struct Call<'a> {
     pub site: &'a PrivCell,
     /// What this module keeps for the VCL's life: PRIV_VCL.
     pub module: &'a PrivCell,
+    /// How many bytes of the last argument that was put together of several texts are of the first of them.
+    pub first_piece: Option<usize>,
 }
 
 /// A value that a module keeps; made once, then shared.

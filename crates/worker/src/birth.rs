@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
 use ::backend::Backends;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -16,7 +16,7 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Main, Sma};
+use tables::counters::{Main, Sma, Smf};
 
 use crate::backends::Services;
 use crate::conf;
@@ -67,6 +67,10 @@ pub struct Worker {
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
     pub accepting: AtomicBool,
+    /// The serving threads, for the watchdog and the drain.
+    pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// `debug.shutdown.delay`
+    pub shutdown_delay_ms: AtomicU64,
 }
 
 impl Worker {
@@ -109,8 +113,9 @@ impl Worker {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             bgfetches: AtomicI64::new(0),
+            fragfetch: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
-            random: Random::seeded(clock.real().0.to_bits() ^ u64::from(std::process::id())),
+            random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
@@ -124,29 +129,50 @@ impl Worker {
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
+            seats: Mutex::default(),
+            shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))
     }
 }
 
 fn open_stores(start: &WorkerStart, stats: &Stats) -> Result<Stores, String> {
-    let specs: Vec<StoreSpec> = start
-        .stores
-        .iter()
-        .map(|store| match store.kind.as_str() {
-            "malloc" | "default" => {
-                Ok(StoreSpec { name: store.name.clone(), kind: storage::Kind::Malloc, limit: store.size })
-            }
-            other => Err(format!("storage {other} isn't built yet; use malloc")),
-        })
-        .collect::<Result<_, _>>()?;
+    let specs: Vec<StoreSpec> = start.stores.iter().map(store_spec).collect::<Result<_, _>>()?;
     let mut failed = None;
-    let stores = Stores::open(&specs, |spec| match stats.add::<Sma>(&format!("SMA.{}", spec.name)) {
+    let stores = Stores::open(&specs, |spec| match spec.kind {
+        storage::Kind::Malloc => storage::Tally::from(counted::<Sma>(stats, "SMA", &spec.name, &mut failed)),
+        storage::Kind::File => storage::Tally::from(counted::<Smf>(stats, "SMF", &spec.name, &mut failed)),
+    });
+    let stores = stores.map_err(|error| format!("storage: {error}"))?;
+    failed.map_or(Ok(stores), Err)
+}
+
+fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
+    let bad = |error: std::io::Error| format!("storage {}: {error}", store.name);
+    let file = match store.fd {
+        Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
+        None => None,
+    };
+    let kind = match store.kind.as_str() {
+        "malloc" | "default" => storage::Kind::Malloc,
+        "file" => storage::Kind::File,
+        other => return Err(format!("storage {other} isn't built yet; use malloc")),
+    };
+    Ok(StoreSpec { name: store.name.clone(), kind, limit: store.size, file })
+}
+
+/// A store's counters, for as long as the process lives.
+fn counted<T: tables::counters::Set>(
+    stats: &Stats,
+    class: &str,
+    name: &str,
+    failed: &mut Option<String>,
+) -> &'static T {
+    match stats.add::<T>(&format!("{class}.{name}")) {
         Ok(set) => &**Box::leak(Box::new(set)),
         Err(error) => {
-            failed = Some(format!("counters of storage {}: {error}", spec.name));
-            &**Box::leak(Box::new(shm::vsc::CounterSet::<Sma>::private()))
+            *failed = Some(format!("counters of storage {name}: {error}"));
+            &**Box::leak(Box::new(shm::vsc::CounterSet::<T>::private()))
         }
-    });
-    failed.map_or(Ok(stores), Err)
+    }
 }

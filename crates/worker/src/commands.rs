@@ -44,13 +44,33 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "debug.listen_address" => Reply::ok(addresses(worker)),
         "debug.xid" => xid(worker, request),
         "debug.srandom" => {
-            worker.engine.random.seed(arg(0).parse().unwrap_or(0));
+            worker.engine.random.seed(arg(0).parse().unwrap_or(1));
             Reply::ok("")
         }
+        "debug.fragfetch" => fragfetch(worker, &arg(0)),
         "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
-        other => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
+        "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
+            Some(seconds) => {
+                worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);
+                Reply::ok("")
+            }
+            None => Reply::new(Status::Param, "that is no number of seconds"),
+        },
+        "debug.vmod" => Reply::ok(vmods_in_use(worker)),
+        "vcl.show" => vcl_show(worker, request),
+        other => match request.command(true) {
+            Ok(_) => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
+            // The manager passes on what it doesn't know.
+            Err(unknown) => unknown,
+        },
     }
+}
+
+fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
+    let Ok(bytes) = bytes.parse() else { return Reply::new(Status::Param, "A number of bytes is wanted") };
+    worker.engine.fragfetch.store(bytes, std::sync::atomic::Ordering::Relaxed);
+    Reply::ok("")
 }
 
 fn with_json(worker: &Worker, request: &Request, members: &str) -> Reply {
@@ -80,7 +100,7 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
             if warm {
                 tell(&vcl, Event::Warm);
             }
-            Reply::ok("")
+            Reply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
         }
         Err(why) => Reply::new(Status::Cant, why),
     }
@@ -129,6 +149,41 @@ fn vcl_use(worker: &Worker, name: &str) -> Reply {
     worker.vcls.set_active(name);
     worker.engine.vcl.store(Some(vcl));
     Reply::ok("")
+}
+
+/// `vcl.show [-v] [name]`: the source, with `-v` all that was compiled. A label stands for its VCL.
+fn vcl_show(worker: &Worker, request: &Request) -> Reply {
+    let (verbose, name) = match (request.arg(0), request.arg(1)) {
+        (Some("-v"), name) => (true, name),
+        (Some(_), Some(_)) => return Reply::new(Status::Param, "Unknown options.\n"),
+        (name, None) => (false, name),
+        (None, Some(_)) => return Reply::new(Status::Param, "that is no name"),
+    };
+    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
+    let Some(vcl) = worker.vcls.find(&name) else {
+        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+    };
+    let sources = &vcl.program.sources;
+    let mut out = String::new();
+    for (number, source) in sources.iter().enumerate().take(if verbose { usize::MAX } else { 1 }) {
+        if verbose {
+            out.push_str(&format!("// VCL.SHOW {number} {} {}\n", source.text.len(), source.name));
+        }
+        out.push_str(&String::from_utf8_lossy(&source.text));
+        out.push('\n');
+    }
+    Reply::ok(out)
+}
+
+/// Modules that VCLs import, and how many do.
+fn vmods_in_use(worker: &Worker) -> String {
+    let mut uses = std::collections::BTreeMap::<String, usize>::new();
+    for vcl in worker.vcls.all() {
+        for import in &vcl.program.imports {
+            *uses.entry(import.module.clone()).or_default() += 1;
+        }
+    }
+    uses.iter().map(|(name, count)| format!("{count:5} {name} (built in)\n")).collect()
 }
 
 fn vcl_state(worker: &Worker, name: &str, state: &str) -> Reply {
@@ -207,7 +262,7 @@ fn backend_list(worker: &Worker, request: &Request) -> Reply {
     };
     let found = backend::matching(pattern, &worker.vcls.active(), &all_directors(worker));
     let now = worker.engine.clock.real();
-    if request.wants_json() {
+    if flags.json {
         return Reply::ok(backend::list_json(&found, &words, flags, now));
     }
     let date = |time: Real| String::from_utf8_lossy(&message::date::format(time)).into_owned();

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Starts the thread.
 pub fn start(worker: &Arc<Worker>) {
     let worker = worker.clone();
-    let thread = std::thread::Builder::new().name(crate::panic::DOOMED.to_owned());
+    let thread = std::thread::Builder::new().name("lacquer-house".to_owned());
     let spawned = thread.spawn(move || {
         let ran = rt::run(async move {
             rt::spawn(worker.backends.clone().housekeep());

@@ -10,12 +10,16 @@ mod housekeeping;
 mod panic;
 mod serving;
 mod vcls;
+mod watchdog;
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cli::{Decoder, Reply};
 use shm::vsl::Marker;
+use sys::fd::Want;
+use sys::signal::{self, Signals};
 use tables::tags::Tag;
 
 use birth::{Birth, Worker};
@@ -37,18 +41,29 @@ pub fn main(args: &[String]) -> i32 {
             return 1;
         }
     };
+    // A terminal's ^C reaches all processes of its group: the manager decides what it means.
+    let _ = signal::ignore(signal::SIGINT);
+    let _ = signal::ignore(signal::SIGHUP);
+    let signals = match Signals::new(&[signal::SIGTERM]) {
+        Ok(signals) => signals,
+        Err(error) => {
+            eprintln!("signals: {error}");
+            return 1;
+        }
+    };
     eprintln!("Child starts");
-    if !send(&socket, &worker, &Reply::ok("")) {
+    // The greeting answers nothing, so it isn't logged as an answer.
+    if sys::fd::write_all(&socket, &Reply::ok("").encode()).is_err() {
         return 0;
     }
     housekeeping::start(&worker);
-    converse(&socket, leftover, &worker);
+    converse(&socket, leftover, &worker, &signals);
     drain(&worker);
     0
 }
 
-/// Answers commands until the manager closes.
-fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worker>) {
+/// Answers commands until the manager closes, or SIGTERM comes.
+fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worker>, signals: &Signals) {
     let mut decoder = Decoder::trusted();
     decoder.feed(&leftover);
     let mut buf = [0; 16 * 1024];
@@ -58,11 +73,21 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
                 Ok(request) => {
                     let line = String::from_utf8_lossy(&request.line).into_owned();
                     log_cli(worker, format_args!("Rd {line}"));
-                    commands::answer(worker, &request)
+                    answer(worker, &request)
                 }
                 Err(error) => error.reply(),
             };
             if !send(socket, worker, &reply) {
+                return;
+            }
+        }
+        let wants = [(socket.as_fd(), Want::Read), (signals.as_fd(), Want::Read)];
+        match sys::fd::wait_any(&wants, None) {
+            Ok(ready) if ready[1] => return,
+            Ok(ready) if !ready[0] => continue,
+            Ok(_) => {}
+            Err(error) => {
+                eprintln!("poll: {error}");
                 return;
             }
         }
@@ -71,6 +96,13 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
             Ok(_) | Err(_) => return,
         }
     }
+}
+
+/// A command that panics is answered like one that fails; the next one may do better.
+fn answer(worker: &Arc<Worker>, request: &cli::Request) -> Reply {
+    let _contained = base::critical::contain();
+    let answered = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| commands::answer(worker, request)));
+    answered.unwrap_or_else(|_| Reply::new(cli::Status::Cant, "Panic in the worker: see its output"))
 }
 
 fn send(socket: &std::os::fd::OwnedFd, worker: &Worker, reply: &Reply) -> bool {
@@ -89,8 +121,11 @@ fn drain(worker: &Worker) {
     engine.draining.store(true, Ordering::Relaxed);
     let grace = engine.params.load().shutdown_grace;
     let until = std::time::Instant::now() + grace;
-    while engine.sessions.load(Ordering::Relaxed) > 0 && std::time::Instant::now() < until {
+    // Connections without a request don't count: nobody loses anything with them.
+    let is_busy = || worker.seats.lock().iter().any(|seat| seat.desk.open() > 0);
+    while is_busy() && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    std::thread::sleep(std::time::Duration::from_millis(worker.shutdown_delay_ms.load(Ordering::Relaxed)));
     eprintln!("Child dies");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a panic does. In a transaction's own code it is caught by the engine and costs that transaction; while shared
-//! state was being changed it ends the worker, with the report left in the manager's Panic segment.
+//! state was being changed, or where nobody catches it, it ends the worker, with the report left in the manager's Panic segment.
 
 use std::backtrace::Backtrace;
 use std::sync::OnceLock;
@@ -19,15 +19,14 @@ pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
     std::panic::set_hook(Box::new(|info| {
         let report = report(&info.to_string());
         eprintln!("{}", report.lines().next().unwrap_or("panic"));
-        if base::critical::is_critical() || std::thread::current().name() == Some(DOOMED) {
+        // One that nobody contains would disappear with its task: connections would no longer be accepted, objects no
+        // longer expire.
+        if base::critical::is_critical() || !base::critical::is_contained() {
             die(&report);
         }
         eprintln!("{report}");
     }));
 }
-
-/// The name of a thread whose panic nobody contains.
-pub const DOOMED: &str = "lacquer-house";
 
 fn report(what: &str) -> String {
     let current = engine::current::get();
@@ -37,7 +36,7 @@ fn report(what: &str) -> String {
         what.replace('\n', ": "),
         thread.name().unwrap_or("?"),
         current.vxid,
-        if current.step.is_empty() { "-" } else { current.step },
+        if current.step.is_empty() { "-" } else { &current.step },
         IDENTITY.get().map_or("", String::as_str),
         env!("CARGO_PKG_VERSION"),
         Backtrace::force_capture(),

@@ -14,6 +14,7 @@ use net::{Accept, Address, Listener};
 use parking_lot::Mutex;
 
 use crate::birth::Worker;
+use crate::watchdog::Seat;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
@@ -67,14 +68,17 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
         let (worker, name) = (worker.clone(), format!("lacquer-{number}"));
         let thread = std::thread::Builder::new().name(name.clone());
         let spawned = thread.spawn(move || {
-            if let Err(error) = rt::run(serve(worker, share)) {
+            let progress = Arc::<rt::Progress>::default();
+            let (desk, name) = (engine::current::desk(), name);
+            worker.seats.lock().push(Seat { name: name.clone(), progress: progress.clone(), desk });
+            if let Err(error) = rt::run_watched(progress, serve(worker, share)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });
         spawned.map_err(|error| format!("thread {number}: {error}"))?;
     }
     worker.engine.main.threads.set(threads as u64);
-    Ok(())
+    crate::watchdog::start(worker)
 }
 
 fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
@@ -108,6 +112,11 @@ pub struct Crowd(Mutex<HashMap<IpAddr, u32>>);
 async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>) {
     let main = worker.engine.main;
     loop {
+        if worker.engine.draining.load(Ordering::Relaxed) {
+            // Those who come now wait in the backlog for the next worker: the manager keeps the socket.
+            drop(listener);
+            return;
+        }
         for n in 0..ACCEPT_BATCH {
             let next = if n == 0 { listener.accept().await } else { listener.try_accept() };
             match next {
@@ -120,6 +129,7 @@ async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>
                 Accept::OutOfDescriptors(_) => {
                     main.sess_fail.inc();
                     main.sess_fail_emfile.inc();
+                    main.accept_paused.inc();
                     rt::sleep(OUT_OF_FDS_PAUSE).await;
                     break;
                 }
@@ -159,7 +169,7 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
         if *count >= params.max_sessions_per_ip {
             drop(crowd);
             engine.sessions.fetch_sub(1, Ordering::Relaxed);
-            main.sess_limited.inc();
+            main.sess_limited_ip.inc();
             main.sess_dropped.inc();
             return;
         }

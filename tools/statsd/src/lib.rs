@@ -2,12 +2,25 @@
 //! `lacquer statsd` and `lacquer munin`: a metrics server that takes node statsd's place, and a Munin plugin.
 
 mod arith;
+mod backend;
 mod budget;
 mod chars;
+mod clock;
+mod config;
+mod date;
+#[cfg(test)]
+mod golden;
+mod input;
 mod line;
+mod log;
+mod management;
 mod number;
+mod run;
 mod sample;
+mod scrape;
+mod server;
 mod shard;
+mod show;
 mod store;
 mod table;
 
@@ -15,8 +28,16 @@ mod table;
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    let _ = args;
-    todo!()
+    match args {
+        [path] => match run::run(std::path::Path::new(path)) {
+            Ok(()) => 0,
+            Err(error) => {
+                eprintln!("lacquer statsd: {error}");
+                1
+            }
+        },
+        _ => 2,
+    }
 }
 
 /// Runs `lacquer munin ARGS`; answers the exit code. `name` is what the program was started as: Munin's plugins are

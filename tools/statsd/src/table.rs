@@ -60,6 +60,11 @@ impl<T> Table<T> {
         (name, value)
     }
 
+    /// Name and value in a slot, if it is in use.
+    pub fn slot(&self, at: u32) -> Option<(&Name, &T)> {
+        self.slots.get(at as usize)?.as_ref().map(|(name, value)| (name, value))
+    }
+
     /// The value of a name.
     pub fn get(&self, name: &[u8]) -> Option<&T> {
         self.slots[self.find(name)? as usize].as_ref().map(|(_, value)| value)

@@ -37,7 +37,8 @@ impl Kit {
         let stores = Stores::open(&specs, |_| {
             sma.push(Box::leak(Box::default()));
             sma[sma.len() - 1]
-        });
+        })
+        .unwrap();
         let cache = Cache::new(Config {
             clock: clock.clone(),
             main,

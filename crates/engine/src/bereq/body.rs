@@ -2,13 +2,14 @@
 //! The body on its way from the backend through the filters into storage.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 
 use cache::{FetchFailed, Flags};
 use filters::{
     Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
 };
 use http1::{Decoder, Framing};
-use message::{encoding, names};
+use message::{Head, Lost, encoding, names};
 use net::IoError;
 use tables::tags::Tag;
 
@@ -58,6 +59,7 @@ impl Bereq {
                 }
             }
         }
+        self.announce_truth(framing);
         if self.store_head(flags).is_err() {
             self.end_link(Some(why::RX_BODY));
             return Step::Error;
@@ -66,6 +68,9 @@ impl Bereq {
         let streams = self.do_stream && !is_esi;
         if streams {
             self.busy().start_stream();
+        } else {
+            // Nobody reads it before its end: there is no reader to wait for.
+            self.busy().set_transit_buffer(None);
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
@@ -90,6 +95,20 @@ impl Bereq {
                 self.engine.main.fetch_failed.inc();
                 Step::Fail("fetch failed")
             }
+        }
+    }
+
+    /// Clients of an object that streams get its announced length: one that VCL made up goes.
+    /// (A filter that changes the length has removed the field.)
+    fn announce_truth(&mut self, framing: Framing) {
+        let len = match framing {
+            Framing::Length(len) => Some(len),
+            // The answer to HEAD, or one without a body: what the field says isn't about bytes on this connection.
+            Framing::None => return,
+            Framing::Chunked | Framing::Eof => None,
+        };
+        if self.beresp.has(names::CONTENT_LENGTH) && self.announced() != len {
+            BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
         }
     }
 
@@ -161,27 +180,23 @@ impl Bereq {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
             Edit::SetGzip => self
                 .count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])),
-            Edit::WeakenEtag => {
-                let old = self.beresp.get(names::ETAG).map(<[u8]>::to_vec);
-                self.count_lost(|this| encoding::weaken_etag(&mut this.beresp));
-                self.log_change(names::ETAG, old);
-            }
-            Edit::VaryAcceptEncoding => {
-                let old = self.beresp.get(names::VARY).map(<[u8]>::to_vec);
-                self.count_lost(|this| encoding::vary_on_encoding(&mut this.beresp));
-                self.log_change(names::VARY, old);
-            }
+            Edit::WeakenEtag => self.change(names::ETAG, encoding::weaken_etag),
+            Edit::VaryAcceptEncoding => self.change(names::VARY, encoding::vary_on_encoding),
         }
     }
 
-    /// Logs a field whose value was `old`, if it has another one now.
-    fn log_change(&mut self, name: &str, old: Option<Vec<u8>>) {
+    /// Changes a field and logs that, if it did: each old line as it came.
+    fn change(&mut self, name: &str, how: fn(&mut Head) -> Result<(), Lost>) {
+        let value = self.beresp.get(name).map(<[u8]>::to_vec);
+        let lines: Vec<_> =
+            self.beresp.iter().filter(|field| field.is(name)).map(|field| field.line().to_vec()).collect();
+        self.count_lost(|this| how(&mut this.beresp));
         let new = self.beresp.get(name);
-        if new == old.as_deref() {
+        if new == value.as_deref() {
             return;
         }
-        if let Some(old) = old {
-            self.log.put_parts(Tag::BerespUnset, &[name.as_bytes(), b": ", &old]);
+        for line in &lines {
+            self.log.put(Tag::BerespUnset, line);
         }
         if let Some(new) = new {
             self.log.put_parts(Tag::BerespHeader, &[name.as_bytes(), b": ", new]);
@@ -309,7 +324,11 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
-        let done = self.busy().append(data);
+        let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
+            0 => data.len(),
+            piece => piece,
+        };
+        let done = data.chunks(piece).try_for_each(|piece| self.busy().append(piece));
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");
@@ -387,9 +406,16 @@ impl Bereq {
         }
         if self.do_stream {
             self.busy().start_stream();
+        } else {
+            self.busy().set_transit_buffer(None);
         }
         let mut reader = stale.reader(0);
         loop {
+            // A long body is at hand at once: the thread has others to serve, and a passed one's reader must keep up.
+            rt::yield_now().await;
+            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+                return self.end_body();
+            }
             match reader.next().await {
                 Ok(None) => break,
                 Ok(Some(piece)) => {

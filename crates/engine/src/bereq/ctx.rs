@@ -11,6 +11,7 @@ use base::Clock;
 use cache::Times;
 use message::Head;
 use shm::vsl::TxnLog;
+use storage::Store;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
@@ -112,11 +113,10 @@ impl Ctx for Bereq {
                 let age = self.age();
                 self.set_life(&value, |times, ttl| times.ttl = (ttl + age).max(0.0))?;
             }
-            Var::BerespStorage => self.storage = vars::text(value)?,
+            Var::BerespStorage => self.storage = self.store_of(vars::text(value)?),
             Var::BerespStorageHint => {
-                let name = vars::text(value)?;
-                if name.as_ref().is_some_and(|name| self.engine.store_named(name).is_some()) {
-                    self.storage = name;
+                if let Some(store) = self.store_of(vars::text(value)?) {
+                    self.storage = Some(store);
                 }
             }
             Var::BerespUncacheable => {
@@ -191,6 +191,14 @@ impl Ctx for Bereq {
         }
     }
 
+    fn random(&mut self) -> f64 {
+        self.engine.random.next()
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
     fn cache_req_body(&mut self, _limit: u64) -> Result<Wait<bool>, Failure> {
         Err(Failure::new("req.body can only be cached in vcl_recv{}"))
     }
@@ -215,7 +223,8 @@ impl Ctx for Bereq {
 impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
-        self.engine.mono_of(self.log.last()).since(self.times.t_origin)
+        // Two readings of the clocks differ by a little; an object from the future would never be stale.
+        self.engine.mono_of(self.log.last()).since(self.times.t_origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
@@ -230,12 +239,15 @@ impl Bereq {
     }
 
     fn storage_value(&self, var: Var) -> Value {
-        let name = match &self.storage {
-            Some(name) => name.clone(),
-            None if self.uncacheable => Text::from(self.engine.stores.transient().name()),
-            None => Text::from(self.engine.stores.next().name()),
-        };
-        if var == Var::BerespStorage { Value::Stevedore(Some(name)) } else { Value::String(Some(name)) }
+        let name = self.storage.as_ref().map(|store| store.name());
+        if var == Var::BerespStorage {
+            return Value::Stevedore(name.map(Text::from));
+        }
+        Value::String(name.map(|name| Text::from(format!("storage.{name}"))))
+    }
+
+    fn store_of(&self, name: Option<Text>) -> Option<Arc<Store>> {
+        self.engine.store_named(&name?).cloned()
     }
 
     fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {

@@ -10,7 +10,7 @@ use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::ctx::limit;
-use super::{Bereq, Link, Step};
+use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
 
 /// varnishd's words for why a connection ends, in BackendClose records.
@@ -24,6 +24,8 @@ pub(super) mod why {
 
 impl Bereq {
     pub(super) async fn start_fetch(&mut self) -> Step {
+        let stores = &self.engine.stores;
+        self.storage = Some(if self.uncacheable { stores.transient() } else { stores.next() }.clone());
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }
@@ -54,6 +56,11 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     async fn ask_backend(&mut self) -> Result<(), ()> {
+        if matches!(self.body, BereqBody::Gone) {
+            self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
+            self.fetch_error("req.body is gone");
+            return Err(());
+        }
         let Some(backend) = self.find_backend() else { return Err(()) };
         if !self.head.has(names::HOST) {
             let host = backend.hosthdr().as_bytes();
@@ -75,7 +82,8 @@ impl Bereq {
             self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
-            self.link = Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, close: None });
+            self.link =
+                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
             let Err(failure) = self.exchange().await else { return Ok(()) };
             self.end_link(Some(why::RX_JUNK));
             if !(reused && !fresh && failure.before_first_byte && self.no_retry.is_none()) {
@@ -180,6 +188,8 @@ impl Bereq {
             Action::PassFor(seconds) => {
                 self.pass_from_now_on();
                 (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
+                let origin = self.engine.real_of(self.times.t_origin).0;
+                self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
             }
             Action::Error { .. } => {
                 self.end_link(Some(why::RESP_CLOSE));

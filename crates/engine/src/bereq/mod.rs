@@ -27,7 +27,7 @@ use ::cache::{Busy, Digest, FetchFailed, ObjRef, Times};
 use base::{Real, Vxid};
 use message::{Head, Lost};
 use shm::vsl::{Marker, TxnLog};
-use storage::Buf;
+use storage::{Buf, Store};
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -70,6 +70,8 @@ pub(crate) struct Link {
     pub input: Vec<u8>,
     pub used: usize,
     pub framing: http1::Framing,
+    /// Interim responses so far.
+    pub interim: u32,
     /// Why it can't go back to the pool.
     pub close: Option<&'static str>,
 }
@@ -82,6 +84,8 @@ pub(crate) enum BereqBody {
     Lent(ReqBody),
     /// Kept by `std.cache_req_body`.
     Kept(Rc<Vec<Buf>>),
+    /// It went out once and can't be had again.
+    Gone,
 }
 
 /// A fetch.
@@ -121,7 +125,8 @@ pub struct Bereq {
     pub(crate) do_gunzip: bool,
     pub(crate) do_stream: bool,
     pub(crate) was_304: bool,
-    pub(crate) storage: Option<Text>,
+    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
+    pub(crate) storage: Option<Arc<Store>>,
     pub(crate) filters: Option<Text>,
     pub(crate) retries: u32,
     pub(crate) error: (u16, Option<Vec<u8>>),
@@ -241,7 +246,7 @@ impl Bereq {
         self.log.reset(next, Marker::Backend);
         self.log.putf(Tag::Begin, format_args!("bereq {old} retry"));
         self.vxid = next;
-        self.log.set_start(start);
+        self.log.resume(start, last);
         self.log.timestamp("Start", last);
         BEREQ.log_request(&self.head, &mut self.log);
         Step::Start

@@ -16,13 +16,16 @@ impl Bereq {
     /// Stores the head of the object, its body is to follow. `more` are flags that the body's filters bring.
     pub(super) fn store_head(&mut self, more: Flags) -> Result<(), ()> {
         let variant = self.variant();
-        let store = self.choose_store();
+        let Some(store) = self.choose_store() else {
+            self.fetch_error("Could not get storage");
+            return Err(());
+        };
         let flags = self.object_flags() | more;
         let mut stored = Vec::with_capacity(self.beresp.arena_bytes() + 128);
         let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
-        if self.put_head(&store, &stored, variant.as_ref(), flags).is_ok() {
+        if self.may_fit(&store, stored.len()) && self.put_head(&store, &stored, variant.as_ref(), flags).is_ok() {
             return Ok(());
         }
         let transient = self.engine.stores.transient().clone();
@@ -36,6 +39,15 @@ impl Bereq {
         }
         self.fetch_error("Could not get storage");
         Err(())
+    }
+
+    /// Whether the store has room, or could make it, for a head of that length and the body as it was announced.
+    fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
+        let body = if self.was_304 { None } else { self.announced() };
+        let needed = body.unwrap_or(0).saturating_add(head as u64);
+        let fits = self.busy().make_room(store, needed);
+        self.log_events();
+        fits
     }
 
     fn put_head(
@@ -98,18 +110,19 @@ impl Bereq {
         }
     }
 
-    fn choose_store(&mut self) -> Arc<Store> {
-        let (stores, main) = (&self.engine.stores, self.engine.main);
+    /// The store that VCL or its turn has given, or Transient; `None` when VCL chose none.
+    fn choose_store(&mut self) -> Option<Arc<Store>> {
+        let main = self.engine.main;
+        let life = self.times.ttl + self.times.grace + self.times.keep;
+        let chosen = self.storage.take();
         if self.uncacheable {
             main.beresp_uncacheable.inc();
-            return stores.transient().clone();
-        }
-        if self.times.ttl + self.times.grace + self.times.keep < self.params.shortlived.as_secs_f64() {
+        } else if life < self.params.shortlived.as_secs_f64() {
             main.beresp_shortlived.inc();
-            return stores.transient().clone();
+        } else {
+            return chosen;
         }
-        let named = self.storage.as_ref().and_then(|name| self.engine.store_named(name));
-        named.unwrap_or_else(|| stores.next()).clone()
+        Some(self.engine.stores.transient().clone())
     }
 
     fn log_object(&mut self, filter: Filter) {

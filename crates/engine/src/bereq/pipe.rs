@@ -2,7 +2,9 @@
 //! The backend's half of a pipe: two connections joined until both are done or silent for `pipe_timeout`.
 
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 
 use backend::{ConnectOpts, Director};
 use base::Vxid;
@@ -156,7 +158,16 @@ impl PipeBereq {
         self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
-        let sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
+        let mut sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
+        if req.body.is_cached() {
+            // VCL had the body read already: it goes ahead of what the client sends now.
+            for piece in req.body.cached() {
+                if sent.is_ok() {
+                    sent = conn.stream().write_all(&piece, deadline(req.params.pipe_timeout)).await;
+                    acct.inwards += piece.len() as u64;
+                }
+            }
+        }
         let now = self.engine.clock.real();
         self.log.timestamp("Bereq", now);
         req.log.timestamp("Pipe", now);
@@ -182,27 +193,36 @@ async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, acct: &mut PipeAcct)
     let (inwards, outwards) = (Cell::new(0u64), Cell::new(0u64));
     let timeout = req.params.pipe_timeout;
     let last = Cell::new(rt::Instant::now());
+    let broken = Cell::new(false);
     let up = async {
         if !tunnel.buffered.is_empty() {
             if backend.write_all(&tunnel.buffered, deadline(timeout)).await.is_err() {
+                broken.set(true);
                 return;
             }
             inwards.set(tunnel.buffered.len() as u64);
         }
-        copy(&tunnel.stream, backend, &inwards, &last).await;
+        broken.set(copy(&tunnel.stream, backend, &inwards, &last).await.is_err() || broken.get());
     };
-    let down = copy(backend, &tunnel.stream, &outwards, &last);
+    let down = async {
+        broken.set(copy(backend, &tunnel.stream, &outwards, &last).await.is_err() || broken.get());
+    };
     let both = rt::join(up, down);
     let mut both = std::pin::pin!(both);
+    // A direction that ends leaves the other one alive; one that breaks ends both.
+    let mut both = poll_fn(|cx| match both.as_mut().poll(cx) {
+        Poll::Pending if !broken.get() => Poll::Pending,
+        Poll::Pending | Poll::Ready(_) => Poll::Ready(()),
+    });
     loop {
         let until = last.get() + timeout;
         let ended = if timeout.is_zero() {
-            both.as_mut().await;
+            (&mut both).await;
             true
         } else {
             let left = until.saturating_duration_since(rt::Instant::now());
             // Zero would mean for ever.
-            rt::timeout(left.max(std::time::Duration::from_millis(1)), both.as_mut()).await.is_ok()
+            rt::timeout(left.max(std::time::Duration::from_millis(1)), &mut both).await.is_ok()
         };
         if ended || last.get() + timeout <= rt::Instant::now() {
             break;
@@ -212,20 +232,18 @@ async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, acct: &mut PipeAcct)
     acct.outwards += outwards.get();
 }
 
-/// Copies until `from` ends, then tells `to`.
-async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Instant>) {
+/// Copies until `from` ends, then tells `to`. `Err`: a connection broke.
+async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Instant>) -> Result<(), IoError> {
     let mut buf = Vec::with_capacity(COPY_BYTES);
     loop {
         buf.clear();
-        match from.read_buf(&mut buf, None).await {
-            Ok(0) | Err(IoError::Closed | IoError::Timeout | IoError::Os(_)) => break,
-            Ok(_) => last.set(rt::Instant::now()),
+        if from.read_buf(&mut buf, None).await? == 0 {
+            to.shutdown_write();
+            return Ok(());
         }
-        if to.write_all(&buf, None).await.is_err() {
-            break;
-        }
+        last.set(rt::Instant::now());
+        to.write_all(&buf, None).await?;
         last.set(rt::Instant::now());
         count.set(count.get() + buf.len() as u64);
     }
-    to.shutdown_write();
 }

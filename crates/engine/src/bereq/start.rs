@@ -96,7 +96,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         do_gunzip: false,
         do_stream: true,
         was_304: false,
-        storage: req.storage.clone(),
+        storage: None,
         filters: None,
         retries: 0,
         error: (0, None),
@@ -112,11 +112,20 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
 
 /// What the fetch gets of the request's body.
 fn lend(req: &mut Req, mode: Mode) -> BereqBody {
-    if mode == Mode::Background || !req.body.is_available() {
+    if mode == Mode::Background {
         return BereqBody::None;
+    }
+    if !req.body.is_available() {
+        let method = req.head.method();
+        // An error page may be asked for without it; a POST without its body is another request.
+        let is_missed = mode == Mode::Pass && req.body.is_spent() && method != b"GET" && method != b"HEAD";
+        return if is_missed { BereqBody::Gone } else { BereqBody::None };
     }
     if req.body.is_cached() {
         return BereqBody::Kept(Rc::new(req.body.cached()));
+    }
+    if std::mem::take(&mut req.want_continue) {
+        req.continue_now = true;
     }
     req.body.lend();
     BereqBody::Lent(req.body.clone())
@@ -130,7 +139,8 @@ impl Bereq {
         let head = &mut self.original;
         if mode != Mode::Pass {
             lost |= head.set_method("GET").is_err();
-            if self.params.http_gzip_support {
+            // In its place when it says so already: with gzip support it says nothing else.
+            if self.params.http_gzip_support && head.get(names::ACCEPT_ENCODING) != Some(b"gzip") {
                 lost |= head.set(names::ACCEPT_ENCODING, "gzip").is_err();
             }
         }
@@ -142,6 +152,10 @@ impl Bereq {
                 lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
             }
             // A body that is gone, or that a miss doesn't send, mustn't be announced.
+            BereqBody::Gone => {
+                head.unset(names::CONTENT_LENGTH);
+                head.unset(names::TRANSFER_ENCODING);
+            }
             BereqBody::None if mode != Mode::Pass || req.body.exists() => {
                 head.unset(names::CONTENT_LENGTH);
                 head.unset(names::TRANSFER_ENCODING);

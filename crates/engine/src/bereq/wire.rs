@@ -2,8 +2,9 @@
 //! One exchange with a backend over HTTP/1: the request goes out, with the body it has, and the response's head comes in.
 
 use std::future::poll_fn;
-use std::io::IoSlice;
-use std::task::Poll;
+use std::io::{ErrorKind, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http1::{ChunkHeader, Framing, LAST_CHUNK, Limits, Progress, parse_response, response_framing};
@@ -17,6 +18,8 @@ use tables::tags::Tag;
 use super::fetch::why;
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
+use crate::reqbody::ReqBody;
+use crate::transport::BodyError;
 
 /// Bytes read at once while the head comes in; what follows of the body is taken along.
 const HEAD_READ_BYTES: usize = 16 * 1024;
@@ -43,98 +46,187 @@ impl Bereq {
     }
 
     async fn exchange_on(&mut self, link: &mut Link) -> Result<(), Failure> {
-        let body = self.body.clone();
-        let chunked = matches!(&body, BereqBody::Lent(lent) if lent.bytes().is_none());
-        if chunked && !self.head.has(names::TRANSFER_ENCODING) {
-            let coding: &[&[u8]] = &[b"chunked"];
-            self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::TRANSFER_ENCODING, coding));
-        }
+        let chunked = self.frame_request();
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
-        let sent = self.send(link, &head, &body, chunked).await;
+        let sent = self.send(link, &head, chunked).await;
         self.mark("Bereq");
         self.engine.main.backend_req.inc();
         sent?;
         self.receive_head(link).await
     }
 
-    async fn send(&mut self, link: &mut Link, head: &[u8], body: &BereqBody, chunked: bool) -> Result<(), Failure> {
-        let stream = link.conn.stream();
+    /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
+    /// would be taken for something that it isn't. Answers whether the body goes in chunks.
+    fn frame_request(&mut self) -> bool {
+        let announced = http1::framing::content_length(&self.head, true).ok().flatten();
+        let len = match &self.body {
+            BereqBody::None | BereqBody::Gone => {
+                if announced != Some(0) {
+                    BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
+                }
+                BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING);
+                return false;
+            }
+            BereqBody::Lent(lent) => lent.bytes(),
+            BereqBody::Kept(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
+        };
+        let Some(len) = len else {
+            BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::TRANSFER_ENCODING, b"chunked"));
+            return true;
+        };
+        BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING);
+        if announced != Some(len) {
+            let len = len.to_string();
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::CONTENT_LENGTH, len.as_bytes()));
+        }
+        false
+    }
+
+    /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
+    async fn send(&mut self, link: &mut Link, head: &[u8], chunked: bool) -> Result<(), Failure> {
         let limit = self.timeouts().between_bytes;
-        if let BereqBody::Kept(pieces) = body {
-            let mut slices: Vec<&[u8]> = vec![head];
-            slices.extend(pieces.iter().map(|piece| &piece[..]));
-            self.written(link, stream_write(link, &slices, limit).await)?;
-            self.acct.bereq_head += head.len() as u64;
-            self.acct.bereq_body += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        if matches!(self.push(link, &[head], limit).await?, Sent::Answered) {
             return Ok(());
         }
-        let result = stream.write_all(head, deadline(limit)).await;
-        self.written(link, result)?;
         self.acct.bereq_head += head.len() as u64;
-        let BereqBody::Lent(lent) = body else { return Ok(()) };
-        self.no_retry = Some("req.body not cached");
+        let mut body = match &self.body {
+            BereqBody::None | BereqBody::Gone => return Ok(()),
+            BereqBody::Kept(pieces) => Pieces::Kept(pieces.clone(), 0),
+            BereqBody::Lent(lent) => Pieces::Lent(lent.clone()),
+        };
+        if let Pieces::Lent(_) = body {
+            self.no_retry = Some("req.body not cached");
+        }
         loop {
-            // An answer before the body's end is taken at once; the connection can't be used again then.
-            let next = poll_fn(|cx| {
-                if let Poll::Ready(piece) = lent.poll_next(cx) {
-                    return Poll::Ready(Some(piece));
-                }
-                link.conn.stream().poll_readable(cx).map(|_| None)
-            })
-            .await;
-            match next {
-                None => {
-                    link.close = Some(why::RX_BODY);
-                    return Ok(());
-                }
-                Some(Ok(Some(piece))) => {
-                    let result = write_piece(link, &piece, chunked, limit).await;
-                    if result.is_err() && answer_waits(link) {
-                        link.close = Some(why::RX_BODY);
-                        return Ok(());
-                    }
-                    self.written(link, result)?;
+            let Some(next) = self.next_piece(link, &mut body).await else { return Ok(()) };
+            let sent = match next {
+                Ok(Some(piece)) if chunked => {
+                    let size = ChunkHeader::new(piece.len());
+                    let sent = self.push(link, &[size.as_bytes(), &piece, b"\r\n"], limit).await?;
                     self.acct.bereq_body += piece.len() as u64;
+                    sent
                 }
-                Some(Ok(None)) => {
+                Ok(Some(piece)) => {
+                    let sent = self.push(link, &[&piece], limit).await?;
+                    self.acct.bereq_body += piece.len() as u64;
+                    sent
+                }
+                Ok(None) => {
                     if chunked {
-                        let result = link.conn.stream().write_all(LAST_CHUNK, deadline(limit)).await;
-                        self.written(link, result)?;
+                        self.push(link, &[LAST_CHUNK], limit).await?;
                     }
                     return Ok(());
                 }
-                Some(Err(error)) => {
+                Err(error) => {
                     // The origin must not take a broken upload for a whole one: the connection is cut.
                     self.log.putf(Tag::FetchError, format_args!("req.body read error: {error:?}"));
                     link.conn.stream().reset_on_close();
                     link.close = Some(why::RX_BODY);
                     return Err(LATE);
                 }
+            };
+            if let Sent::Answered = sent {
+                return Ok(());
             }
         }
     }
 
-    fn written(&mut self, link: &mut Link, result: Result<(), IoError>) -> Result<(), Failure> {
-        let Err(error) = result else { return Ok(()) };
-        self.log.putf(Tag::FetchError, format_args!("backend write error: {}", write_error_text(&error)));
-        link.close = Some("Error transaction");
-        Err(EARLY)
+    /// The next piece of the body; `None` when the backend has answered meanwhile.
+    async fn next_piece(&mut self, link: &mut Link, body: &mut Pieces) -> Option<Result<Option<Buf>, BodyError>> {
+        loop {
+            let next = poll_fn(|cx| match body.poll_next(cx) {
+                Poll::Ready(piece) => Poll::Ready(Some(piece)),
+                Poll::Pending => link.conn.stream().poll_readable(cx).map(|_| None),
+            });
+            match next.await {
+                Some(piece) => return Some(piece),
+                None if self.is_answered(link) => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// Writes it all, or as much as the backend takes before it answers. `limit` is for each wait.
+    async fn push(&mut self, link: &mut Link, pieces: &[&[u8]], limit: Duration) -> Result<Sent, Failure> {
+        let mut slices = [IoSlice::new(&[]); 3];
+        for (slice, piece) in slices.iter_mut().zip(pieces) {
+            *slice = IoSlice::new(piece);
+        }
+        let mut left = &mut slices[..];
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            let error = match link.conn.stream().try_write_vectored(left) {
+                Ok(0) => IoError::Closed,
+                Ok(n) => {
+                    IoSlice::advance_slices(&mut left, n);
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let stream = link.conn.stream();
+                    let ready = poll_fn(|cx| match stream.poll_writable(cx) {
+                        Poll::Ready(_) => Poll::Ready(false),
+                        Poll::Pending => stream.poll_readable(cx).map(|_| true),
+                    });
+                    match rt::timeout(limit, ready).await {
+                        Ok(true) if self.is_answered(link) => return Ok(Sent::Answered),
+                        Ok(_) => continue,
+                        Err(rt::Elapsed) => IoError::Timeout,
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => IoError::Closed,
+                Err(error) => IoError::Os(error),
+            };
+            // A backend that closes has often said why before.
+            if link.conn.stream().pending() == net::Pending::Data && self.is_answered(link) {
+                return Ok(Sent::Answered);
+            }
+            self.log.putf(Tag::FetchError, format_args!("backend write error: {}", write_error_text(&error)));
+            link.close = Some("Error transaction");
+            return Err(EARLY);
+        }
+        Ok(Sent::All)
+    }
+
+    /// Reads what the backend says while the request still goes out. Interim responses are passed over; whether something
+    /// final came: an answer, its end, or junk, which [`Bereq::receive_head`] will find again.
+    fn is_answered(&mut self, link: &mut Link) -> bool {
+        link.input.reserve(HEAD_READ_BYTES);
+        let ended = match link.conn.stream().try_read_buf(&mut link.input) {
+            Ok(n) => n == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        let limits = self.response_limits();
+        let is_over = loop {
+            match parse_response(&link.input[link.used..], &limits, &mut self.beresp) {
+                Ok(Progress::Complete(parsed)) if is_interim(self.beresp.status()) && link.interim < MAX_INTERIM => {
+                    link.interim += 1;
+                    link.used += parsed.consumed;
+                    self.acct.beresp_head += parsed.consumed as u64;
+                }
+                Ok(Progress::Idle | Progress::Incomplete) => break ended,
+                Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => break true,
+            }
+        };
+        if is_over {
+            link.close = Some(why::RX_BODY);
+        }
+        is_over
     }
 
     async fn receive_head(&mut self, link: &mut Link) -> Result<(), Failure> {
         let (limits, times) = (self.response_limits(), self.timeouts());
         let mut patience = times.first_byte;
-        let mut interim = 0;
         loop {
             match parse_response(&link.input[link.used..], &limits, &mut self.beresp) {
                 Ok(Progress::Complete(parsed)) => {
                     link.used += parsed.consumed;
                     self.acct.beresp_head += parsed.consumed as u64;
-                    let status = self.beresp.status();
-                    if (100..200).contains(&status) && status != 101 {
-                        interim += 1;
-                        if interim > MAX_INTERIM {
+                    if is_interim(self.beresp.status()) {
+                        link.interim += 1;
+                        if link.interim > MAX_INTERIM {
                             self.fetch_error("too many interim responses");
                             link.close = Some(why::RX_JUNK);
                             return Err(LATE);
@@ -188,7 +280,8 @@ impl Bereq {
             Ok(framing) => framing,
             Err(error) => {
                 let text = error.text();
-                return self.junk(link, text, why::RX_JUNK);
+                self.log.put(Tag::Error, b"Body cannot be fetched");
+                return self.junk(link, text, why::RX_BODY);
             }
         };
         if self.beresp.status() < 200 {
@@ -247,22 +340,36 @@ pub(super) fn deadline(limit: Duration) -> Option<Instant> {
     (!limit.is_zero()).then(|| Instant::now() + limit)
 }
 
-async fn stream_write(link: &Link, slices: &[&[u8]], limit: Duration) -> Result<(), IoError> {
-    let mut slices: Vec<IoSlice<'_>> = slices.iter().map(|slice| IoSlice::new(slice)).collect();
-    link.conn.stream().write_all_vectored(&mut slices, Duration::ZERO, deadline(limit)).await
+/// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.
+fn is_interim(status: u16) -> bool {
+    (100..200).contains(&status) && status != 101
 }
 
-async fn write_piece(link: &Link, piece: &Buf, chunked: bool, limit: Duration) -> Result<(), IoError> {
-    if !chunked {
-        return link.conn.stream().write_all(piece, deadline(limit)).await;
+/// How much of something the backend took.
+enum Sent {
+    All,
+    /// It answered before.
+    Answered,
+}
+
+/// A request's body, piece by piece.
+enum Pieces {
+    Lent(ReqBody),
+    /// And which comes next.
+    Kept(Rc<Vec<Buf>>, usize),
+}
+
+impl Pieces {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        match self {
+            Pieces::Lent(lent) => lent.poll_next(cx),
+            Pieces::Kept(pieces, next) => {
+                let piece = pieces.get(*next).cloned();
+                *next += 1;
+                Poll::Ready(Ok(piece))
+            }
+        }
     }
-    let size = ChunkHeader::new(piece.len());
-    stream_write(link, &[size.as_bytes(), piece, b"\r\n"], limit).await
-}
-
-/// Whether the backend said something before it stopped reading.
-fn answer_waits(link: &Link) -> bool {
-    link.conn.stream().pending() == net::Pending::Data
 }
 
 /// varnishd's words: number and text of the error.

@@ -12,6 +12,7 @@ use crate::transport::Transport;
 impl Req {
     /// Awaits `wait`.
     pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
+        self.continue_if_due(transport);
         let body = self.body.clone();
         let mut wait = pin!(wait);
         poll_fn(|cx| {
@@ -28,13 +29,21 @@ impl Req {
         .await
     }
 
+    /// Tells the client to send its body, once somebody wants it.
+    fn continue_if_due(&mut self, transport: &mut dyn Transport) {
+        if std::mem::take(&mut self.continue_now) {
+            transport.send_continue();
+        }
+    }
+
     /// Reads what is left of the body and throws it away, so that the connection can go on; gives up on a body that is
     /// broken or too long.
-    pub(crate) async fn discard_body(&mut self, transport: &mut dyn Transport) {
+    pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
         use crate::transport::BodyState;
         const MOST: usize = 1 << 20;
         if self.want_continue {
-            // The client was never told to send it.
+            // The client was never told to send it, and may do so or not: what comes next can't be told apart.
+            self.close.get_or_insert(tables::close::SessClose::RespClose);
             return;
         }
         let mut seen = 0;

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use base::{Clock, Real};
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::BackendRef;
@@ -94,7 +95,13 @@ impl Ctx for ReqCtx<'_> {
                 Value::Backend(director) => req.backend_hint = director,
                 other => return Err(vars::wrong(&other)),
             },
-            Var::ReqEsi | Var::RespDoEsi => req.disable_esi = !vars::boolean(&value)?,
+            // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
+            Var::ReqEsi if req.esi_level > 0 => {}
+            Var::ReqEsi => req.disable_esi = !vars::boolean(&value)?,
+            Var::RespDoEsi => {
+                req.filters_open("resp.do_esi")?;
+                req.disable_esi = !vars::boolean(&value)?;
+            }
             Var::ReqGrace => req.max_grace = Some(vars::seconds(&value)?),
             Var::ReqTtl => req.max_ttl = Some(vars::seconds(&value)?),
             Var::ReqHashAlwaysMiss => req.hash_always_miss = vars::boolean(&value)?,
@@ -133,6 +140,9 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
+        if let Some(data) = data {
+            self.req.log.put(Tag::Hash, data);
+        }
         self.req.hasher.add(data);
     }
 
@@ -165,13 +175,36 @@ impl Ctx for ReqCtx<'_> {
         }
     }
 
+    fn random(&mut self) -> f64 {
+        self.req.engine().random.next()
+    }
+
+    fn late_100_continue(&mut self, late: bool) {
+        self.req.late_continue = late;
+    }
+
+    fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
+        self.req.sess.tos.set(Some(tos as u32));
+        Ok(())
+    }
+
+    fn peer_ids(&mut self) -> Result<(u32, u32), String> {
+        self.req.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+    }
+
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+    }
+
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
         let body = self.req.body.clone();
         if self.req.want_continue {
             self.req.want_continue = false;
             self.req.continue_now = true;
         }
-        body.keep(limit);
+        let engine = self.req.engine();
+        let named = self.req.storage.as_ref().and_then(|name| engine.store_named(name));
+        body.keep(limit, named.unwrap_or_else(|| engine.stores.transient()));
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 
@@ -222,6 +255,14 @@ impl ReqCtx<'_> {
 }
 
 impl Req {
+    /// Whether the default of `resp.filters` still counts.
+    fn filters_open(&self, variable: &str) -> Result<(), Failure> {
+        match &self.filters {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(format!("resp.filters are already fixed, {variable} is undefined"))),
+        }
+    }
+
     /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
         let obj = self.obj.as_ref()?;

@@ -29,11 +29,18 @@ pub(super) struct Downstream {
     pub joint: Joint,
     /// Bytes that came to the joint: the length of the body for the accounting.
     pub bytes: u64,
+    /// How often.
+    pub calls: u64,
+    /// Bytes that came to the filters.
+    pub given: u64,
+    /// Steps of the ESI program, and stored bytes that they delivered.
+    pub steps: u64,
+    pub stored: u64,
 }
 
 impl Downstream {
     pub fn new(chain: Chain, joint: Joint) -> Self {
-        Downstream { chain, joint, bytes: 0 }
+        Downstream { chain, joint, bytes: 0, calls: 0, given: 0, steps: 0, stored: 0 }
     }
 
     /// One bounded step: takes from `piece` and hands out what comes of it. `is_last`: nothing follows the piece.
@@ -53,6 +60,7 @@ impl Downstream {
         let mut made = vec![0; SLICE];
         let step = self.chain.step(piece, is_last, &mut made)?;
         *piece = piece.slice(step.consumed..piece.len());
+        self.given += step.consumed as u64;
         made.truncate(step.produced);
         let made = Buf::unaccounted(made);
         let mut at = 0;
@@ -73,6 +81,16 @@ impl Downstream {
         debug_assert!(self.is_immediate(), "what takes work is done in steps");
         let taken = self.join(piece, out);
         debug_assert_eq!(taken, Ok(piece.len()), "joints without state take all");
+    }
+
+    /// Varnish's name of the last step, for VdpAcct.
+    pub fn joint_name(&self, is_nested: bool) -> &'static str {
+        match &self.joint {
+            Joint::Through if is_nested => "VED",
+            Joint::Through => "V1B",
+            Joint::Stored(_) => "PGZ",
+            Joint::Blocks(_) | Joint::Scan(_) => "VZZ",
+        }
     }
 
     /// What was joined to the parent's gzip body, at the end of the fragment's.
@@ -116,6 +134,7 @@ impl Downstream {
             }
         }
         self.bytes += taken as u64;
+        self.calls += 1;
         Ok(taken)
     }
 }

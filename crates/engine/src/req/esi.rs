@@ -25,6 +25,7 @@ use super::nested::Nested;
 use super::transmit::Cut;
 use crate::contain::contained;
 use crate::extra::Extra;
+use crate::httplog::REQ;
 use crate::transport::Transport;
 
 /// Levels beyond which `max_esi_depth` doesn't count: each is a nested call, and the stack has an end.
@@ -76,12 +77,14 @@ impl Req {
         }
         let mut stored = Stored { reader: obj.reader(0), at: 0 };
         while let Some(step) = program.next_step().map_err(|_| self.corrupt())? {
+            down.steps += 1;
             let done = match step {
                 Step::Skip { bytes } => {
                     stored.skip(bytes);
                     Ok(())
                 }
                 Step::Verbatim { bytes, piece } => {
+                    down.stored += bytes;
                     if let Some(piece) = piece {
                         page.sum.join(Sum { crc: piece.crc, plain_bytes: piece.plain_bytes });
                     }
@@ -219,23 +222,32 @@ impl Req {
     }
 
     fn ask_for(&mut self, include: &Include, is_gzip: bool, parent: &Head) -> Result<(), message::Lost> {
-        let head = &mut self.head;
+        let (head, log) = (&mut self.head, &mut self.log);
         head.copy_from(parent);
         head.set_url(&include.url)?;
+        log.put(Tag::ReqUrl, &include.url);
         if let Some(host) = include.host.as_ref().filter(|host| !host.is_empty()) {
-            head.unset(names::HOST);
-            head.append(names::HOST, host)?;
+            REQ.unset(head, log, names::HOST);
+            REQ.append(head, log, names::HOST, &[host])?;
         }
-        head.set_method("GET")?;
-        head.set_proto("HTTP/1.1")?;
-        for name in [names::IF_MODIFIED_SINCE, names::IF_NONE_MATCH, names::RANGE, names::ACCEPT_ENCODING] {
-            head.unset(name);
+        if head.method() != b"GET" {
+            head.set_method("GET")?;
+            log.put(Tag::ReqMethod, b"GET");
+        }
+        if head.proto() != b"HTTP/1.1" {
+            head.set_proto("HTTP/1.1")?;
+            log.put(Tag::ReqProtocol, b"HTTP/1.1");
+        }
+        for name in [names::IF_MODIFIED_SINCE, names::IF_NONE_MATCH, names::RANGE] {
+            REQ.unset(head, log, name);
         }
         if is_gzip {
-            head.append(names::ACCEPT_ENCODING, "gzip")?;
+            REQ.force(head, log, names::ACCEPT_ENCODING, b"gzip")?;
+        } else {
+            REQ.unset(head, log, names::ACCEPT_ENCODING);
         }
         // The client's body went with the page.
-        head.unset(names::CONTENT_LENGTH);
+        REQ.unset(head, log, names::CONTENT_LENGTH);
         head.unset(names::TRANSFER_ENCODING);
         Ok(())
     }

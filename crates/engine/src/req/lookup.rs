@@ -113,6 +113,7 @@ impl Req {
     pub(super) async fn hit(&mut self, obj: ObjRef, busy: Option<Busy>, transport: &mut dyn Transport) -> Step {
         let main = self.engine().main;
         self.obj = Some(obj);
+        self.obj_head.clear();
         let action = self.vcl(Method::Hit, transport).await;
         let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {

@@ -137,6 +137,7 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    _open: crate::current::Open,
 }
 
 impl Req {
@@ -199,6 +200,7 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            _open: crate::current::open(),
             top_req: None,
             nest: None,
             vcl_first: None,
@@ -262,6 +264,7 @@ impl Req {
 
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
+        self.body.give_up();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
             for (counter, bytes) in [
@@ -416,9 +419,10 @@ impl Req {
         self.log.reset(next, Marker::Client);
         self.log.putf(Tag::Begin, format_args!("req {} restart", self.vxid));
         self.vxid = next;
-        self.log.set_start(start);
+        self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.error = (0, None);
+        self.filters = None;
         Step::Recv
     }
 
@@ -447,6 +451,13 @@ impl Req {
         if REQ.append(&mut self.head, &mut self.log, name, value).is_err() {
             self.engine().main.losthdr.inc();
         }
+    }
+}
+
+impl Drop for Req {
+    fn drop(&mut self) {
+        // A fetch that lends the body must not wait for a client that has gone.
+        self.body.give_up();
     }
 }
 

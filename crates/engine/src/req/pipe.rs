@@ -22,6 +22,8 @@ impl Req {
         }
         self.mark("Process");
         bereq.log.timestamp("Process", self.log.last());
+        // Answers to requests before this one; a client that is gone is found out below.
+        let _ = std::future::poll_fn(|cx| transport.poll_flush(cx, 0)).await;
         let Some(_place) = PipePlace::enter(&engine, self.params.pipe_sess_max) else {
             engine.main.pipe_limited.inc();
             bereq.end();

@@ -79,17 +79,20 @@ impl Req {
             (true, None) => BodyLen::Unknown,
         };
         self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
+        let mut down = Downstream::new(plan.chain, Joint::Through);
         let mut sent = Ok(());
         if send_body {
             sent = match self.joint(plan.do_esi, transport).await {
                 Some(joint) => {
-                    let mut down = Downstream::new(plan.chain, joint);
-                    let sent = self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await;
-                    let ended = self.end_body(&down);
-                    sent.and(ended)
+                    down.joint = joint;
+                    self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await
                 }
                 None => Err(Cut::Fetch),
             };
+        }
+        if send_body || self.nest.is_none() {
+            let ended = self.end_body(&down, plan.do_esi, send_body);
+            sent = sent.and(ended);
         }
         match sent {
             Ok(()) => transport.send_end(),
@@ -263,11 +266,25 @@ impl Req {
     }
 
     /// What the filters have to say at the end, and what a fragment tells its page.
-    fn end_body(&mut self, down: &Downstream) -> Result<(), Cut> {
-        for (note, _) in down.chain.close() {
+    fn end_body(&mut self, down: &Downstream, does_esi: bool, sends: bool) -> Result<(), Cut> {
+        let says_acct = !self.log.ring().is_masked(Tag::VdpAcct);
+        let closing: Vec<_> = down.chain.close().collect();
+        if says_acct && does_esi {
+            self.log.putf(Tag::VdpAcct, format_args!("esi {} {}", down.steps, down.stored));
+        }
+        let mut bytes_in = down.given;
+        for (note, acct) in closing.into_iter().rev() {
+            if says_acct {
+                self.log.putf(Tag::VdpAcct, format_args!("{} {} {bytes_in}", acct.name, acct.calls));
+            }
+            bytes_in = acct.bytes;
             if let Some(Note::Gzip(text)) = note {
                 self.log.put(Tag::Gzip, text.as_bytes());
             }
+        }
+        if says_acct && sends {
+            let name = down.joint_name(self.nest.is_some());
+            self.log.putf(Tag::VdpAcct, format_args!("{name} {} {}", down.calls, down.bytes));
         }
         self.body_bytes = down.bytes;
         let sum = down.sum();

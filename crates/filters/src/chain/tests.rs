@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! Chains: the same bytes come out however they are cut, and errors end them.
+
 use esi::{Program, Step as Stored};
 use proptest::prelude::*;
 

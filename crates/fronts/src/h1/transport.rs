@@ -4,6 +4,7 @@
 use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -53,13 +54,21 @@ pub(crate) struct H1 {
     body_done: bool,
     version: Version,
     sending: Sending,
+    /// Bytes of the announced length still to come.
+    left: Option<u64>,
+    /// The body wasn't what was announced: the connection can't go on.
+    is_broken: bool,
+    /// The client is to get a reset instead of an end.
+    is_reset: bool,
     /// Since when the client has kept the response waiting: at all, and with the byte that is next.
     send_began: Option<Instant>,
     send_moved: Option<Instant>,
     send_timer: Option<Pin<Box<Sleep>>>,
     recv_timer: Option<Pin<Box<Sleep>>>,
-    /// Since when it waits for a request.
+    /// Since when it waits for a request, once that was noted.
     pub(crate) idle_since: Instant,
+    /// A request was served since then.
+    pub(crate) was_busy: bool,
     /// When the head that has begun to come must be whole.
     pub(crate) head_deadline: Option<Instant>,
 }
@@ -80,11 +89,15 @@ impl H1 {
             body_done: true,
             version: Version::HTTP11,
             sending: Sending::Nothing,
+            left: None,
+            is_broken: false,
+            is_reset: false,
             send_began: None,
             send_moved: None,
             send_timer: None,
             recv_timer: None,
             idle_since: now,
+            was_busy: false,
             head_deadline: None,
         }
     }
@@ -100,6 +113,10 @@ impl H1 {
 
     pub(crate) fn head_is_sent(&self) -> bool {
         self.sending != Sending::Nothing
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Moves what is left of the input to its start.
@@ -145,6 +162,7 @@ impl H1 {
         self.body_done = framing == Framing::None;
         self.body = (!self.body_done).then(|| Decoder::request(framing));
         self.sending = Sending::Nothing;
+        self.left = None;
     }
 
     /// A request is over.
@@ -161,28 +179,65 @@ impl H1 {
         self.output.add(|out| out.extend_from_slice(bytes));
     }
 
-    /// The connection ends. Unread input would make the system reset it before the client has read the answer.
-    pub(crate) fn finish(&mut self) {
+    /// Whether the client may still be sending something that nobody will read.
+    pub(crate) fn expects_more(&self) -> bool {
+        match (&self.body, self.body_failed) {
+            (None, _) => false,
+            (Some(_), None) => !self.body_done,
+            (Some(_), Some(error)) => error != BodyError::Closed,
+        }
+    }
+
+    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is
+    /// read, and `true` asks to go on with [`H1::linger`].
+    pub(crate) fn finish(&mut self) -> bool {
         const MOST: usize = 64 * 1024;
-        if let Some(stream) = &self.stream {
-            let mut waste = [0; 4096];
-            let mut seen = 0;
-            let mut is_shut = self.used < self.input.len() || !self.body_done;
-            if is_shut {
-                stream.shutdown_write();
+        let is_sending = self.expects_more();
+        let has_input = self.used < self.input.len();
+        self.give_buffers();
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.is_reset) else { return false };
+        let mut is_shut = is_sending || has_input;
+        if is_shut {
+            stream.shutdown_write();
+        }
+        let mut waste = [0; 4096];
+        let mut seen = 0;
+        while seen < MOST {
+            match stream.try_read(&mut waste) {
+                Ok(0) => return false,
+                Ok(n) => seen += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return is_sending && error.kind() == ErrorKind::WouldBlock,
             }
-            while seen < MOST {
-                match stream.try_read(&mut waste) {
-                    Ok(n) if n > 0 => seen += n,
-                    Ok(_) | Err(_) => break,
-                }
-                if !is_shut {
-                    stream.shutdown_write();
-                    is_shut = true;
-                }
+            if !is_shut {
+                stream.shutdown_write();
+                is_shut = true;
             }
         }
-        self.give_buffers();
+        is_sending
+    }
+
+    /// Reads on for a moment, while the client sends what nobody wants.
+    pub(crate) async fn linger(&self) {
+        const MOST: usize = 8 << 20;
+        const LINGER: Duration = Duration::from_secs(2);
+        let Some(stream) = &self.stream else { return };
+        let until = Instant::now() + LINGER;
+        let mut waste = vec![0; 4096];
+        let mut seen = 0;
+        while seen < MOST {
+            match stream.try_read(&mut waste) {
+                Ok(0) => return,
+                Ok(n) => seen += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !matches!(rt::timeout_at(until, stream.readable()).await, Ok(Ok(()))) {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
     }
 
     /// What the decoder makes of the input at hand. `None`: more is needed.
@@ -274,7 +329,14 @@ impl Transport for H1 {
         log: &mut TxnLog,
     ) -> Option<SessClose> {
         use engine::httplog::RESP;
+        if let Some(tos) = self.sess.tos.take() {
+            // A mark on packets is a wish: a kernel that refuses it costs no response.
+            let _ = self.stream().set_tos(tos);
+        }
         let mut close = close;
+        if self.sess.engine.draining.load(Ordering::Relaxed) {
+            close.get_or_insert(SessClose::RespClose);
+        }
         let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
         if says_close {
             close.get_or_insert(SessClose::RespClose);
@@ -295,11 +357,23 @@ impl Transport for H1 {
                 Sending::Plain
             }
         };
+        self.left = match len {
+            BodyLen::Known(len) => Some(len),
+            BodyLen::None | BodyLen::Unknown => None,
+        };
         self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
         close
     }
 
-    fn send_data(&mut self, piece: Buf) {
+    fn send_data(&mut self, mut piece: Buf) {
+        if let Some(left) = &mut self.left {
+            if piece.len() as u64 > *left {
+                // The client would take the excess for the next response.
+                self.is_broken = true;
+                piece = piece.slice(0..*left as usize);
+            }
+            *left -= piece.len() as u64;
+        }
         if piece.is_empty() || self.sending == Sending::NoBody {
             return;
         }
@@ -315,6 +389,9 @@ impl Transport for H1 {
     }
 
     fn send_end(&mut self) {
+        if self.left.is_some_and(|left| left > 0) {
+            self.is_broken = true;
+        }
         if self.sending == Sending::Chunked {
             self.output.add(|out| out.extend_from_slice(LAST_CHUNK));
         }
@@ -325,6 +402,7 @@ impl Transport for H1 {
         // that ends with the connection would look whole: there the client gets a reset.
         if self.sending == Sending::Plain && self.version < Version::HTTP11 {
             self.stream().reset_on_close();
+            self.is_reset = true;
             self.output.clear();
         }
     }

@@ -58,6 +58,22 @@ impl Vcls {
         text
     }
 
+    /// `vcl.symtab`: what each VCL and label takes from others and gives to them.
+    pub fn symtab(&self) -> String {
+        let mut text = String::new();
+        for prog in &self.progs {
+            let kind = if prog.state == State::Label { "Label" } else { "Vcl" };
+            text.push_str(&format!("{kind}: {}\n", prog.name));
+            let exports = self.users(&prog.name);
+            let lists = [("imports from", prog.uses.iter().map(String::as_str).collect()), ("exports to", exports)];
+            for (title, names) in lists.into_iter().filter(|(_, names): &(_, Vec<&str>)| !names.is_empty()) {
+                text.push_str(&format!("  {title}:\n"));
+                names.iter().for_each(|name| text.push_str(&format!("    {name}\n")));
+            }
+        }
+        text
+    }
+
     /// `vcl.deps` as text.
     pub fn deps(&self) -> String {
         let mut rows = String::new();

@@ -173,6 +173,11 @@ impl TxnLog {
         (self.start, self.last) = (now, now);
     }
 
+    /// Goes on with the times of another transaction, as a restart and a retry do.
+    pub fn resume(&mut self, start: Real, last: Real) {
+        (self.start, self.last) = (start, last);
+    }
+
     /// When the transaction began, by the first timestamp; 0 before it.
     pub fn start(&self) -> Real {
         self.start

@@ -110,6 +110,9 @@ impl Dice for Lot<'_> {
     fn error(&mut self, text: &str) {
         self.ctx.log_error(&format!("vmod_directors: shard {}: {text}", self.name));
     }
+    fn debug(&mut self, text: &str) {
+        self.ctx.log_debug(&format!("vmod_directors: shard: {text}"));
+    }
 }
 
 /// How far a member is in its rampup, 0 to 1, and the seconds left.

@@ -246,8 +246,8 @@ impl Ctx for TestCtx {
         self.ids.clone()
     }
 
-    fn proxy_tlvs(&mut self) -> Option<&[u8]> {
-        Some(&self.tlvs)
+    fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
+        Some(self.tlvs.to_vec())
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use backend::Director;
-use base::Real;
+use base::{Real, Vxid};
+use shm::vsl::Marker;
 use tables::Tag;
 use vrt::vmod::{Call, CallResult, Class, Object};
 use vrt::{Blob, Failure, HeadId, Method, Value, Var};
@@ -42,7 +43,10 @@ pub(in super::super) const CLASS: Class = Class {
         ("reconfigure", reconfigure),
         ("key", |_, _, args| give(Value::Int(hash32(&[Args(args).bytes_of(0)]).into()))),
         ("backend", backend),
-        ("debug", |_, _, _| give(Value::Void)),
+        ("debug", |_, object, args| {
+            shard(object).ring.write().debug = Args(args).int(0) as u32;
+            give(Value::Void)
+        }),
     ],
 };
 
@@ -92,6 +96,14 @@ fn task(call: &mut Call<'_>) -> u64 {
 
 fn log(call: &mut Call<'_>, tag: Tag, name: &str, text: &str) {
     call.ctx.log().putf(tag, format_args!("vmod_directors: shard {name}: {text}"));
+}
+
+/// Debug records of no transaction.
+fn log_debug(call: &mut Call<'_>, texts: &[String]) {
+    for text in texts {
+        let text = format!("vmod_directors: shard: {text}");
+        call.ctx.log().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
+    }
 }
 
 fn is_housekeeping(method: Method) -> bool {
@@ -197,6 +209,8 @@ fn reconfigure(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
         return give(Value::Bool(true));
     }
     let (notices, anybody) = shard.ring.write().reconfigure(&tasks, replicas);
+    let circle = shard.ring.read().circle();
+    log_debug(call, &circle);
     notices.iter().for_each(|text| log(call, Tag::Notice, name, text));
     if !anybody {
         log(call, Tag::Error, name, ".reconfigure() no backends");
@@ -230,6 +244,7 @@ struct Now {
     now: Real,
     rolls: [f64; 2],
     errors: Vec<String>,
+    debug: Vec<String>,
 }
 
 impl Dice for Now {
@@ -242,6 +257,9 @@ impl Dice for Now {
     }
     fn error(&mut self, text: &str) {
         self.errors.push(text.to_owned());
+    }
+    fn debug(&mut self, text: &str) {
+        self.debug.push(text.to_owned());
     }
 }
 
@@ -275,8 +293,9 @@ fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
     }
     let below = param.map_or_else(|| shard.layer(task), |param| *param.vcl.lock());
     let now = call.ctx.clock().real();
-    let mut dice = Now { now, rolls: [call.ctx.random(), call.ctx.random()], errors: Vec::new() };
+    let mut dice = Now { now, rolls: [call.ctx.random(), call.ctx.random()], errors: Vec::new(), debug: Vec::new() };
     let found = with_source(call, |source| shard.pick(layer.over(below), source, &mut dice));
+    log_debug(call, &dice.debug);
     dice.errors.iter().for_each(|text| log(call, Tag::Error, name, text));
     give(Value::Backend(found))
 }

@@ -54,7 +54,16 @@ pub(super) struct Ring {
     /// How likely the second is taken instead of the first.
     pub(super) warmup: f64,
     pub(super) rampup: f64,
+    /// What `.debug()` asked for: [`DEBUG_LOOKUP`] and others.
+    pub(super) debug: u32,
 }
+
+/// Log what is looked up.
+const DEBUG_LOOKUP: u32 = 1;
+/// Log the points after each change.
+const DEBUG_CIRCLE: u32 = 2;
+/// Log how rampup and warmup were weighed.
+const DEBUG_RAMP: u32 = 4;
 
 /// What a choice needs from the transaction.
 pub(super) trait Dice {
@@ -63,6 +72,8 @@ pub(super) trait Dice {
     fn roll(&mut self) -> f64;
     /// A record Error, without `vmod_directors: shard NAME: `.
     fn error(&mut self, text: &str);
+    /// A record Debug, without `vmod_directors: shard: `.
+    fn debug(&mut self, text: &str);
 }
 
 /// What to choose by.
@@ -112,6 +123,17 @@ impl Ring {
         self.points.sort_by_key(|(point, _)| *point);
     }
 
+    /// The texts that tell all points, when `.debug()` wants them.
+    pub(super) fn circle(&self) -> Vec<String> {
+        if self.debug & DEBUG_CIRCLE == 0 {
+            return Vec::new();
+        }
+        let points = self.points.iter().enumerate();
+        points
+            .map(|(n, (point, host))| format!("hashcircle[{n:5}] = {{point = {point:8x}, host = {host:2}}}\n"))
+            .collect()
+    }
+
     /// The first point at or after the key. Beyond the last point it is the last, not the first: as in Varnish.
     fn look_up(&self, key: u32) -> usize {
         self.points.partition_point(|(point, _)| *point < key).min(self.points.len() - 1)
@@ -129,7 +151,11 @@ impl Ring {
         }
         let alt = self.checked_alt(wish.alt, dice);
         let now = dice.now();
-        let mut walk = Walk::new(self, self.look_up(wish.key), now);
+        let at = self.look_up(wish.key);
+        if self.debug & DEBUG_LOOKUP != 0 {
+            dice.debug(&format!("lookup key {:x} idx {at} host {}", wish.key, self.points[at].1));
+        }
+        let mut walk = Walk::new(self, at, now);
         let backend = |seen: Seen| &self.members[seen.host].backend;
         if alt > 0 && !walk.step(alt - 1, wish.healthy == Healthy::All) {
             return walk.previous.map(backend);
@@ -146,6 +172,16 @@ impl Ring {
         let (Some(chosen), Some(other)) = (walk.previous, walk.last) else { return Some(backend(chosen)) };
         let up_for = now.since(chosen.changed);
         let rampup = self.rampup_of(chosen.host);
+        if self.debug & DEBUG_RAMP != 0 {
+            for (what, seen) in [("chosen", chosen), ("alt", other)] {
+                let rampup = self.rampup_of(seen.host);
+                dice.debug(&format!(
+                    "{what} host {} rampup {rampup:.6} changed {:.6}",
+                    seen.host,
+                    now.since(seen.changed)
+                ));
+            }
+        }
         let keep = if up_for < rampup {
             // It is just up: it gets less than its share, unless the other one is just up as well.
             !wish.rampup || now.since(other.changed) < self.rampup_of(other.host) || dice.roll() * rampup < up_for

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Options as getopt(3) reads them: clustered letters, values glued or apart, `--` ends, the first plain word ends.
+
+use std::fmt;
+
+/// An option with its help: the letter, the value's name (empty: none), what it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Opt(pub char, pub &'static str, pub &'static str);
+
+/// What can't be read as options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OptError {
+    /// No such letter.
+    Unknown(char),
+    /// The letter needs a value.
+    NoValue(char),
+    /// A long option nobody knows.
+    Long(String),
+}
+
+impl fmt::Display for OptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptError::Unknown(letter) => write!(f, "invalid option -- '{letter}'"),
+            OptError::NoValue(letter) => write!(f, "option requires an argument -- '{letter}'"),
+            OptError::Long(word) => write!(f, "unknown option {word}"),
+        }
+    }
+}
+
+/// An option found: its letter, or its name for long ones (which are ours alone: `--json`), and its value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// `-x` or `-x value`.
+    Short(char, String),
+    /// `--name` or `--name=value`.
+    Long(String, String),
+}
+
+/// Reads options off `args`; what is left are the plain words.
+///
+/// # Errors
+/// An unknown option, or one without the value it needs.
+pub fn parse<'a>(args: &'a [String], options: &[Opt], long: &[&str]) -> Result<(Vec<Found>, &'a [String]), OptError> {
+    let mut found = Vec::new();
+    let mut rest = args;
+    while let Some((word, tail)) = rest.split_first() {
+        if word == "--" {
+            return Ok((found, tail));
+        }
+        if let Some(name) = word.strip_prefix("--") {
+            let (name, value) = name.split_once('=').unwrap_or((name, ""));
+            if !long.contains(&name) {
+                return Err(OptError::Long(word.clone()));
+            }
+            found.push(Found::Long(name.to_owned(), value.to_owned()));
+            rest = tail;
+            continue;
+        }
+        let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else { break };
+        rest = cluster(letters, tail, options, &mut found)?;
+    }
+    Ok((found, rest))
+}
+
+fn cluster<'a>(
+    letters: &str,
+    tail: &'a [String],
+    options: &[Opt],
+    found: &mut Vec<Found>,
+) -> Result<&'a [String], OptError> {
+    for (at, letter) in letters.char_indices() {
+        let option = options.iter().find(|o| o.0 == letter).ok_or(OptError::Unknown(letter))?;
+        if option.1.is_empty() {
+            found.push(Found::Short(letter, String::new()));
+            continue;
+        }
+        let glued = &letters[at + letter.len_utf8()..];
+        if !glued.is_empty() {
+            found.push(Found::Short(letter, glued.to_owned()));
+            return Ok(tail);
+        }
+        let (value, tail) = tail.split_first().ok_or(OptError::NoValue(letter))?;
+        found.push(Found::Short(letter, value.clone()));
+        return Ok(tail);
+    }
+    Ok(tail)
+}
+
+/// The option letters in getopt(3)'s notation, for scripts that wrap a tool.
+pub fn optstring(options: &[Opt]) -> String {
+    options.iter().map(|o| format!("{}{}", o.0, if o.1.is_empty() { "" } else { ":" })).collect()
+}
+
+/// The usage text: options in order, then whatever else is to be said (examples).
+pub fn usage(program: &str, options: &[Opt], more: &str) -> String {
+    let mut text = format!("Usage: {program} <options>\n\nOptions:\n");
+    for Opt(letter, value, help) in options {
+        let option = if value.is_empty() { format!("[-{letter}]") } else { format!("[-{letter} <{value}>]") };
+        text.push_str(&format!(" {option:<25} {help}\n"));
+    }
+    text.push_str(more);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPTIONS: &[Opt] = &[Opt('a', "", ""), Opt('b', "", ""), Opt('n', "dir", "")];
+
+    fn check(line: &str, expected: &str) {
+        let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let got = match parse(&args, OPTIONS, &["json"]) {
+            Ok((found, rest)) => {
+                let found = found.iter().map(|f| match f {
+                    Found::Short(letter, value) => format!("{letter}{value}"),
+                    Found::Long(name, value) => format!("{name}={value}"),
+                });
+                format!("{} | {}", found.collect::<Vec<_>>().join(" "), rest.join(" "))
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(got, expected, "{line}");
+    }
+
+    #[test]
+    fn options() {
+        check("", " | ");
+        check("-ab -n x y -a", "a b nx | y -a");
+        check("-abnx", "a b nx | ");
+        check("-a -- -b", "a | -b");
+        check("-a -", "a | -");
+        check("--json --json=1", "json= json=1 | ");
+        check("-c", "invalid option -- 'c'");
+        check("-an", "option requires an argument -- 'n'");
+        check("--nope", "unknown option --nope");
+        assert_eq!(optstring(OPTIONS), "abn:");
+    }
+}

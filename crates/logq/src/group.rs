@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Gathering records into transactions and transactions into groups (vsl(7), varnishlog -g).
+//!
+//! A transaction begins with `Begin`, ends with `End`, and names its parent and its children (`Link`). A group is given
+//! out when its first transaction and all below it have ended. What is late or too much is ended by force; what is wrong
+//! with it is said in records of tag VSL, put in where it was noticed.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use shm::vsl::Marker;
+use tables::Tag;
+
+use crate::record::{self, Rec};
+
+/// What is given out together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grouping {
+    /// Every record alone.
+    Raw,
+    /// Every transaction alone.
+    Vxid,
+    /// A request and what it caused.
+    Request,
+    /// A session and what it caused.
+    Session,
+}
+
+impl Grouping {
+    /// By name; any beginning will do as long as it is of one name only.
+    ///
+    /// # Errors
+    /// What varnishlog says of it.
+    pub fn from_name(name: &str) -> Result<Grouping, String> {
+        let all = [Grouping::Raw, Grouping::Vxid, Grouping::Request, Grouping::Session];
+        let fits = |g: &&Grouping| g.name().get(..name.len()).is_some_and(|n| n.eq_ignore_ascii_case(name));
+        let mut found = all.iter().filter(fits);
+        match (found.next(), found.next()) {
+            (Some(grouping), None) => Ok(*grouping),
+            (None, _) => Err(format!("Unknown grouping type: {name}")),
+            (Some(_), Some(_)) => Err(format!("Ambiguous grouping type: {name}")),
+        }
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Grouping::Raw => "raw",
+            Grouping::Vxid => "vxid",
+            Grouping::Request => "request",
+            Grouping::Session => "session",
+        }
+    }
+}
+
+/// What a transaction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TxnType {
+    /// Not known.
+    Unknown,
+    /// A session.
+    Sess,
+    /// A request.
+    Req,
+    /// A fetch.
+    Bereq,
+    /// No transaction: one record.
+    Raw,
+}
+
+impl TxnType {
+    /// As `Begin` and `Link` call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            TxnType::Unknown => "unknown",
+            TxnType::Sess => "sess",
+            TxnType::Req => "req",
+            TxnType::Bereq => "bereq",
+            TxnType::Raw => "raw",
+        }
+    }
+
+    fn from_name(name: &[u8]) -> TxnType {
+        let all = [TxnType::Sess, TxnType::Req, TxnType::Bereq, TxnType::Raw];
+        all.into_iter().find(|t| t.name().as_bytes() == name).unwrap_or(TxnType::Unknown)
+    }
+
+    fn marker(self) -> Marker {
+        match self {
+            TxnType::Req => Marker::Client,
+            TxnType::Bereq => Marker::Backend,
+            TxnType::Unknown | TxnType::Sess | TxnType::Raw => Marker::None,
+        }
+    }
+}
+
+/// Why a transaction was begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// A word nobody knows (the name of a listener's transport, say).
+    Unknown,
+    /// A session.
+    Http1,
+    /// A request came in.
+    Rxreq,
+    /// An ESI include.
+    Esi,
+    /// A restart.
+    Restart,
+    /// A fetch for a pass.
+    Pass,
+    /// A fetch for a miss.
+    Fetch,
+    /// A fetch in the background.
+    Bgfetch,
+    /// A pipe.
+    Pipe,
+}
+
+impl Reason {
+    /// As `Begin` calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Unknown => "unknown",
+            Reason::Http1 => "HTTP/1",
+            Reason::Rxreq => "rxreq",
+            Reason::Esi => "esi",
+            Reason::Restart => "restart",
+            Reason::Pass => "pass",
+            Reason::Fetch => "fetch",
+            Reason::Bgfetch => "bgfetch",
+            Reason::Pipe => "pipe",
+        }
+    }
+
+    fn from_name(name: &[u8]) -> Reason {
+        use Reason::*;
+        let all = [Http1, Rxreq, Esi, Restart, Pass, Fetch, Bgfetch, Pipe];
+        all.into_iter().find(|r| r.name().as_bytes() == name).unwrap_or(Unknown)
+    }
+}
+
+/// A transaction as it is given out.
+#[derive(Clone, Copy, Debug)]
+pub struct Txn<'a> {
+    /// Its number.
+    pub vxid: u32,
+    /// How deep in the group, from 1; 0 for a record alone.
+    pub level: u32,
+    /// Its parent in the group, or 0.
+    pub parent: u32,
+    /// What it is.
+    pub kind: TxnType,
+    /// Why it was begun.
+    pub reason: Reason,
+    /// Its records ([`record::records`]).
+    pub records: &'a [u8],
+}
+
+/// What `Begin` and `Link` say.
+struct Link {
+    kind: TxnType,
+    vxid: u32,
+    reason: Reason,
+}
+
+fn link(rec: &Rec<'_>) -> Option<Link> {
+    let mut words = rec.text().split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+    let kind = TxnType::from_name(words.next()?);
+    let vxid = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    Some(Link { kind, vxid, reason: Reason::from_name(words.next()?) })
+}
+
+#[derive(Debug)]
+struct Vtx {
+    /// Order of birth: the oldest incomplete one goes first.
+    order: u64,
+    begun: Instant,
+    kind: TxnType,
+    reason: Reason,
+    parent: Option<u32>,
+    children: Vec<u32>,
+    children_ready: usize,
+    records: Vec<u8>,
+    /// Records scanned so far, in bytes; and bytes put in just after that place and not scanned yet.
+    scanned: usize,
+    put_in: usize,
+    has_begin: bool,
+    has_end: bool,
+    is_ready: bool,
+}
+
+/// Which transactions are of no interest from their first record on.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// -b
+    pub backend: bool,
+    /// -c
+    pub client: bool,
+    /// -E
+    pub esi: bool,
+    /// -L
+    pub limit: usize,
+    /// -T
+    pub timeout: Duration,
+}
+
+/// Gathers. Feed it with what the log gives, take out groups.
+#[derive(Debug)]
+pub struct Grouper {
+    grouping: Grouping,
+    wanted: Wanted,
+    all: HashMap<u32, Vtx>,
+    incomplete: BTreeMap<u64, u32>,
+    ready: VecDeque<u32>,
+    next_order: u64,
+}
+
+impl Grouper {
+    /// An empty one. `Raw` has no use for it.
+    pub fn new(grouping: Grouping, wanted: Wanted) -> Grouper {
+        let (all, incomplete, ready) = Default::default();
+        Grouper { grouping, wanted, all, incomplete, ready, next_order: 0 }
+    }
+
+    /// Takes records of one transaction.
+    pub fn feed(&mut self, records: &[u8], now: Instant) {
+        let Some((first, _)) = record::split(records) else { return };
+        // A tag of a later version can't begin a transaction, but belongs to one.
+        let vxid = first.map_or_else(|| id_of(records), |rec| rec.vxid);
+        if vxid == 0 {
+            return;
+        }
+        let begin = first.filter(|rec| rec.tag == Tag::Begin);
+        if !self.all.contains_key(&vxid) {
+            match begin {
+                Some(begin) if self.is_candidate(&begin) => self.add(vxid, now),
+                _ => return,
+            }
+        }
+        if let Some(vtx) = self.all.get_mut(&vxid) {
+            vtx.records.extend_from_slice(records);
+        }
+        self.scan(vxid, now);
+        while let Some((_, vxid)) = self.incomplete.first_key_value().map(|(o, v)| (*o, *v)) {
+            let begun = self.all.get(&vxid).map(|v| v.begun);
+            if begun.is_some_and(|begun| now.saturating_duration_since(begun) < self.wanted.timeout) {
+                break;
+            }
+            self.force(vxid, "timeout", now);
+        }
+        // Those ready go out before the next record is fed, and don't count.
+        let mut outstanding = self.all.len() - self.waiting();
+        while outstanding > self.wanted.limit {
+            let Some(vxid) = self.incomplete.first_key_value().map(|(_, v)| *v) else { break };
+            self.force(vxid, "store overflow", now);
+            outstanding = self.all.len() - self.waiting();
+        }
+    }
+
+    /// How many transactions are in groups that are ready.
+    fn waiting(&self) -> usize {
+        let mut n = 0;
+        let mut todo: Vec<u32> = self.ready.iter().copied().collect();
+        while let Some(vxid) = todo.pop() {
+            n += 1;
+            todo.extend(self.all.get(&vxid).into_iter().flat_map(|v| v.children.iter().copied()));
+        }
+        n
+    }
+
+    /// Ends all transactions by force.
+    pub fn flush(&mut self, now: Instant) {
+        while let Some(vxid) = self.incomplete.first_key_value().map(|(_, v)| *v) {
+            self.force(vxid, "flush", now);
+        }
+    }
+
+    /// Gives the next group that is ready to `show`, if it is of the kind that the grouping gives out; None when there
+    /// is none.
+    pub fn take<R>(&mut self, show: impl FnOnce(&[Txn<'_>]) -> R) -> Option<Option<R>> {
+        let top = self.ready.pop_front()?;
+        let kind = self.all.get(&top).map_or(TxnType::Unknown, |v| v.kind);
+        let is_shown = match self.grouping {
+            Grouping::Session => kind == TxnType::Sess,
+            Grouping::Request => kind == TxnType::Req,
+            Grouping::Vxid | Grouping::Raw => true,
+        };
+        let group = self.collect(top);
+        let result = is_shown.then(|| show(&group));
+        let vxids: Vec<u32> = group.iter().map(|txn| txn.vxid).collect();
+        for vxid in vxids {
+            self.all.remove(&vxid);
+        }
+        Some(result)
+    }
+
+    /// A group: the first transaction, then its children, then theirs.
+    fn collect(&self, top: u32) -> Vec<Txn<'_>> {
+        let mut group: Vec<Txn<'_>> = Vec::new();
+        let txn = |vxid: u32, vtx: &Vtx, level, parent| (vxid, level, parent, vtx.kind, vtx.reason);
+        let mut queue = VecDeque::new();
+        queue.extend(self.all.get(&top).map(|vtx| txn(top, vtx, 1, 0)));
+        while let Some((vxid, level, parent, kind, reason)) = queue.pop_front() {
+            let Some(vtx) = self.all.get(&vxid) else { continue };
+            group.push(Txn { vxid, level, parent, kind, reason, records: &vtx.records });
+            for child in &vtx.children {
+                let Some(below) = self.all.get(child) else { continue };
+                // A restart is the same request going on.
+                let level = if below.reason == Reason::Restart { level } else { level + 1 };
+                queue.push_back(txn(*child, below, level, vxid));
+            }
+        }
+        group
+    }
+
+    fn is_candidate(&self, begin: &Rec<'_>) -> bool {
+        match self.grouping {
+            Grouping::Session => return true,
+            Grouping::Vxid if !self.wanted.client && !self.wanted.backend => return true,
+            Grouping::Vxid if !self.wanted.backend && begin.marker != Marker::Client => return false,
+            Grouping::Vxid if !self.wanted.client && begin.marker != Marker::Backend => return false,
+            Grouping::Vxid | Grouping::Request | Grouping::Raw => {}
+        }
+        match link(begin) {
+            None => false,
+            Some(link) if matches!(link.kind, TxnType::Unknown | TxnType::Sess) => false,
+            Some(link) => !(self.grouping == Grouping::Vxid && link.reason == Reason::Esi && !self.wanted.esi),
+        }
+    }
+
+    fn add(&mut self, vxid: u32, now: Instant) {
+        let order = self.next_order;
+        self.next_order += 1;
+        let vtx = Vtx {
+            order,
+            begun: now,
+            kind: TxnType::Unknown,
+            reason: Reason::Unknown,
+            parent: None,
+            children: Vec::new(),
+            children_ready: 0,
+            records: Vec::new(),
+            scanned: 0,
+            put_in: 0,
+            has_begin: false,
+            has_end: false,
+            is_ready: false,
+        };
+        self.all.insert(vxid, vtx);
+        self.incomplete.insert(order, vxid);
+    }
+
+    /// Looks at the records that weren't looked at yet.
+    fn scan(&mut self, vxid: u32, now: Instant) {
+        loop {
+            let Some(vtx) = self.all.get_mut(&vxid) else { return };
+            if vtx.has_end {
+                return;
+            }
+            let rest = vtx.records.get(vtx.scanned..).unwrap_or_default();
+            let Some((rec, after)) = record::split(rest) else { return };
+            let bytes = rest.len() - after.len();
+            let Some((tag, owned)) = rec.map(|rec| (rec.tag, rec.bytes.to_vec())) else {
+                vtx.pass(bytes);
+                continue;
+            };
+            vtx.pass(bytes);
+            // The copy lets links be followed while this one's records are written to; only a few tags need it.
+            let Some(rec) = record::records(&owned).next() else { continue };
+            if rec.vxid != vxid {
+                self.diagnose(vxid, &rec, "vxid mismatch");
+                continue;
+            }
+            let problem = match tag {
+                Tag::Begin if vtx.has_begin => Some("duplicate begin"),
+                Tag::Begin => {
+                    vtx.has_begin = true;
+                    self.begin(vxid, &rec, now)
+                }
+                Tag::Link => self.link(vxid, &rec, now),
+                Tag::End => {
+                    vtx.has_end = true;
+                    self.complete(vxid);
+                    None
+                }
+                _ => None,
+            };
+            if let Some(problem) = problem {
+                self.diagnose(vxid, &rec, problem);
+            }
+        }
+    }
+
+    fn begin(&mut self, vxid: u32, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
+        let Some(Link { kind, vxid: parent, reason }) = link(rec) else { return Some("parse error") };
+        if kind == TxnType::Unknown {
+            self.diagnose(vxid, rec, "unknown vxid type");
+        }
+        let vtx = self.all.get_mut(&vxid)?;
+        let mismatch = vtx.kind != TxnType::Unknown && vtx.kind != kind;
+        if mismatch {
+            self.diagnose(vxid, rec, "type mismatch");
+        }
+        let vtx = self.all.get_mut(&vxid)?;
+        (vtx.kind, vtx.reason) = (kind, reason);
+        if parent == 0 {
+            return None;
+        }
+        if parent == vxid {
+            return Some("link to self");
+        }
+        let is_first = kind == TxnType::Req && reason == Reason::Rxreq;
+        if self.grouping == Grouping::Vxid || (self.grouping == Grouping::Request && is_first) {
+            return None;
+        }
+        if let Some(known) = vtx.parent {
+            return if known == parent { None } else { Some("link mismatch") };
+        }
+        match self.all.get(&parent) {
+            None => self.add(parent, now),
+            Some(above) if above.has_end => return Some("link too late"),
+            Some(_) => {}
+        }
+        self.set_parent(parent, vxid)
+    }
+
+    fn link(&mut self, vxid: u32, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
+        let Some(Link { kind, vxid: child, reason }) = link(rec) else { return Some("parse error") };
+        if kind == TxnType::Unknown {
+            self.diagnose(vxid, rec, "unknown vxid type");
+        }
+        let is_sess = self.all.get(&vxid)?.kind == TxnType::Sess;
+        if self.grouping == Grouping::Vxid || (self.grouping == Grouping::Request && is_sess) {
+            return None;
+        }
+        if child == 0 {
+            return Some("illegal link vxid");
+        }
+        if child == vxid {
+            return Some("link to self");
+        }
+        match self.all.get(&child) {
+            None => self.add(child, now),
+            Some(below) if below.parent == Some(vxid) => return None,
+            Some(below) if below.parent.is_some() => return Some("duplicate link"),
+            Some(below) if below.has_end => return Some("link too late"),
+            Some(below) if below.kind != TxnType::Unknown && below.kind != kind => {
+                self.diagnose(vxid, rec, "type mismatch");
+            }
+            Some(_) => {}
+        }
+        let below = self.all.get_mut(&child)?;
+        (below.kind, below.reason) = (kind, reason);
+        self.set_parent(vxid, child)
+    }
+
+    /// Links two transactions, unless the child is above its parent.
+    fn set_parent(&mut self, parent: u32, child: u32) -> Option<&'static str> {
+        let mut above = Some(parent);
+        while let Some(vxid) = above {
+            if vxid == child {
+                return Some("link to self");
+            }
+            above = self.all.get(&vxid).and_then(|v| v.parent);
+        }
+        self.all.get_mut(&child)?.parent = Some(parent);
+        self.all.get_mut(&parent)?.children.push(child);
+        None
+    }
+
+    /// A transaction has ended: its group, or the group above, may be ready.
+    fn complete(&mut self, vxid: u32) {
+        let Some(vtx) = self.all.get_mut(&vxid) else { return };
+        if vtx.kind == TxnType::Unknown {
+            vtx.put(vxid, Tag::Vsl, b"vtx of unknown type marked complete");
+        }
+        self.incomplete.remove(&vtx.order);
+        let mut vxid = vxid;
+        loop {
+            let Some(vtx) = self.all.get_mut(&vxid) else { return };
+            if !vtx.has_end || vtx.children.len() != vtx.children_ready {
+                return;
+            }
+            vtx.is_ready = true;
+            let Some(parent) = vtx.parent else {
+                self.ready.push_back(vxid);
+                return;
+            };
+            let Some(above) = self.all.get_mut(&parent) else { return };
+            above.children_ready += 1;
+            vxid = parent;
+        }
+    }
+
+    fn force(&mut self, vxid: u32, why: &str, now: Instant) {
+        self.scan(vxid, now);
+        let Some(vtx) = self.all.get_mut(&vxid) else { return };
+        if vtx.has_end {
+            self.incomplete.remove(&vtx.order);
+            return;
+        }
+        // A record cut in its middle would hide what is put in.
+        vtx.records.truncate(vtx.scanned + vtx.put_in);
+        if !vtx.has_begin {
+            let text = format!("{} 0 synth", vtx.kind.name());
+            vtx.put(vxid, Tag::Begin, text.as_bytes());
+        }
+        vtx.put(vxid, Tag::Vsl, why.as_bytes());
+        vtx.put(vxid, Tag::End, b"synth");
+        self.scan(vxid, now);
+    }
+
+    fn diagnose(&mut self, vxid: u32, rec: &Rec<'_>, problem: &str) {
+        let Some(vtx) = self.all.get_mut(&vxid) else { return };
+        let mut text = format!("{problem} ({}:{} \"", rec.vxid, rec.tag.name()).into_bytes();
+        text.extend_from_slice(rec.text());
+        text.extend_from_slice(b"\")");
+        vtx.put(vxid, Tag::Vsl, &text);
+    }
+}
+
+fn id_of(records: &[u8]) -> u32 {
+    let word = records.get(4..8).and_then(|w| w.try_into().ok()).map_or(0, u32::from_ne_bytes);
+    word & (u32::MAX >> 2)
+}
+
+/// Data of a record that is put in, at most, its NUL not counted.
+const MAX_PUT_IN: usize = 63;
+
+impl Vtx {
+    fn pass(&mut self, bytes: usize) {
+        self.scanned += bytes;
+        self.put_in = self.put_in.saturating_sub(bytes);
+    }
+
+    /// Puts a record in where the scan is, after those put in there before.
+    fn put(&mut self, vxid: u32, tag: Tag, text: &[u8]) {
+        let text = &text[..text.len().min(MAX_PUT_IN)];
+        let bytes = record::make(tag, vxid, self.kind.marker(), text);
+        let at = (self.scanned + self.put_in).min(self.records.len());
+        self.put_in += bytes.len();
+        self.records.splice(at..at, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

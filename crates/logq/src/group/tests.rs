@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Groups, and what becomes of records that don't fit.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::record::{make, records};
+
+fn wanted() -> Wanted {
+    Wanted { backend: false, client: false, esi: false, limit: 1000, timeout: Duration::from_secs(120) }
+}
+
+/// `vxid:Tag text` per line; an empty line begins a new batch.
+fn log(lines: &str) -> Vec<Vec<u8>> {
+    let mut batches = vec![Vec::new()];
+    for line in lines.lines().map(str::trim) {
+        let Some((vxid, rest)) = line.split_once(':') else {
+            batches.push(Vec::new());
+            continue;
+        };
+        let (tag, text) = rest.split_once(' ').unwrap_or((rest, ""));
+        let tag = Tag::from_name(tag).unwrap();
+        if let Some(batch) = batches.last_mut() {
+            batch.extend(make(tag, vxid.parse().unwrap(), Marker::Client, text.as_bytes()));
+        }
+    }
+    batches
+}
+
+fn groups(grouper: &mut Grouper) -> Vec<String> {
+    let mut out = Vec::new();
+    while let Some(group) = grouper.take(|group| {
+        let txn = |t: &Txn<'_>| {
+            let records: Vec<_> = records(t.records)
+                .filter(|r| matches!(r.tag, Tag::Vsl | Tag::ReqUrl | Tag::Begin))
+                .map(|r| format!("{}={}", r.tag.name(), String::from_utf8_lossy(r.text())))
+                .collect();
+            format!("{}/{}:{}", t.level, t.vxid, records.join(","))
+        };
+        group.iter().map(txn).collect::<Vec<_>>().join(" ")
+    }) {
+        out.extend(group);
+    }
+    out
+}
+
+fn check(grouping: Grouping, lines: &str, expected: &[&str]) {
+    let mut grouper = Grouper::new(grouping, wanted());
+    let now = Instant::now();
+    let mut out = Vec::new();
+    for batch in log(lines) {
+        grouper.feed(&batch, now);
+        out.extend(groups(&mut grouper));
+    }
+    grouper.flush(now);
+    out.extend(groups(&mut grouper));
+    assert_eq!(out, expected);
+    assert!(grouper.all.is_empty() && grouper.incomplete.is_empty());
+}
+
+const ONE: &str = "1:Begin sess 0 HTTP/1
+    1:Link req 2 rxreq
+
+    3:Begin bereq 2 fetch
+    3:End
+
+    2:Begin req 1 rxreq
+    2:ReqURL /a
+    2:Link bereq 3 fetch
+    2:End
+
+    1:End";
+
+#[test]
+fn groupings() {
+    check(
+        Grouping::Vxid,
+        ONE,
+        &["1/3:Begin=bereq 2 fetch", "1/2:Begin=req 1 rxreq,ReqURL=/a", "1/1:Begin=sess 0 HTTP/1"],
+    );
+    check(Grouping::Request, ONE, &["1/2:Begin=req 1 rxreq,ReqURL=/a 2/3:Begin=bereq 2 fetch"]);
+    check(Grouping::Session, ONE, &["1/1:Begin=sess 0 HTTP/1 2/2:Begin=req 1 rxreq,ReqURL=/a 3/3:Begin=bereq 2 fetch"]);
+}
+
+#[test]
+fn restarts_stay_on_their_level() {
+    let log = "1:Begin req 9 rxreq\n1:Link req 2 restart\n1:End\n\n2:Begin req 1 restart\n2:End";
+    check(Grouping::Request, log, &["1/1:Begin=req 9 rxreq 1/2:Begin=req 1 restart"]);
+}
+
+#[test]
+fn what_does_not_fit_is_said() {
+    check(
+        Grouping::Vxid,
+        "1:Begin req 0 x\n1:Begin req 0 x\n1:End",
+        &["1/1:Begin=req 0 x,Begin=req 0 x,VSL=duplicate begin (1:Begin \"req 0 x\")"],
+    );
+    check(
+        Grouping::Vxid,
+        "1:Begin req 0 x\n2:ReqURL /x\n1:End",
+        &["1/1:Begin=req 0 x,ReqURL=/x,VSL=vxid mismatch (2:ReqURL \"/x\")"],
+    );
+    check(
+        Grouping::Vxid,
+        "1:Begin foo 0 x\n1:End",
+        &["1/1:Begin=foo 0 x,VSL=unknown vxid type (1:Begin \"foo 0 x\"),VSL=vtx of unknown type marked complete"],
+    );
+    check(Grouping::Vxid, "1:Begin req 0 x\n1:ReqURL /a", &["1/1:Begin=req 0 x,ReqURL=/a,VSL=flush"]);
+    check(
+        Grouping::Request,
+        "1:Begin req 0 x\n1:Link bereq 2 fetch\n1:End",
+        &["1/1:Begin=req 0 x 2/2:Begin=bereq 0 synth,VSL=flush"],
+    );
+    check(Grouping::Session, "1:Begin req 1 x\n1:End", &[]);
+}
+
+#[test]
+fn circles_are_refused() {
+    let log = "1:Begin req 0 x\n1:Link req 2 esi\n\n2:Begin req 1 esi\n2:Link req 1 esi\n2:End\n\n1:End";
+    check(Grouping::Request, log, &["1/1:Begin=req 0 x 2/2:Begin=req 1 esi,VSL=link to self (2:Link \"req 1 esi\")"]);
+}
+
+#[test]
+fn the_oldest_goes_when_there_are_too_many() {
+    let mut grouper = Grouper::new(Grouping::Vxid, Wanted { limit: 2, ..wanted() });
+    for vxid in 1..=3 {
+        for batch in log(&format!("{vxid}:Begin req 0 x")) {
+            grouper.feed(&batch, Instant::now());
+        }
+    }
+    assert_eq!(groups(&mut grouper), ["1/1:Begin=req 0 x,VSL=store overflow"]);
+}
+
+proptest! {
+    #[test]
+    fn nothing_can_hurt(lines in proptest::collection::vec((1u32..6, 0usize..6, 0u32..7, 0usize..5, any::<bool>()), 0..60),
+        noise in proptest::collection::vec(any::<u8>(), 0..60)) {
+        for grouping in [Grouping::Vxid, Grouping::Request, Grouping::Session] {
+            let mut grouper = Grouper::new(grouping, Wanted { limit: 4, ..wanted() });
+            let now = Instant::now();
+            for (vxid, what, other, reason, batch) in &lines {
+                let kind = ["req", "bereq", "sess", "x", ""][*reason];
+                let tag = [Tag::Begin, Tag::Link, Tag::End, Tag::ReqUrl, Tag::Begin, Tag::Link][*what];
+                let text = format!("{kind} {other} {}", ["rxreq", "esi", "restart", "fetch", "x"][*reason]);
+                let mut bytes = make(tag, *vxid, Marker::Client, text.as_bytes());
+                if *batch {
+                    bytes.extend(make(Tag::ReqUrl, *other, Marker::Backend, b"/"));
+                }
+                grouper.feed(&bytes, now);
+                if *batch {
+                    let _ = groups(&mut grouper);
+                }
+            }
+            grouper.feed(&noise, now);
+            grouper.flush(now);
+            let _ = groups(&mut grouper);
+            prop_assert!(grouper.all.is_empty());
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the tools that read the log do alike: options, following a workdir or a file, grouping records into
+//! transactions, queries (vsl-query(7)), filters and the text of records.
+//!
+//! All that is read, of a ring, a file or a query, may be nonsense: it costs a record or gives an error, never a crash.
+
+pub mod getopt;
+pub mod group;
+pub mod names;
+pub mod number;
+pub mod print;
+pub mod query;
+pub mod record;
+pub mod select;
+pub mod source;
+pub mod tool;
+pub mod version;
+
+pub use group::{Grouping, Reason, Txn, TxnType};
+pub use query::Query;
+pub use record::{Rec, records};
+pub use select::Select;
+pub use tool::{Flow, Sink, Tool};

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The text of records and transactions as varnishlog shows them, Varnish 3's four columns, and JSON lines.
+
+use std::io::{self, Write};
+
+use tables::tags::TagKind;
+
+use crate::group::{Txn, TxnType};
+use crate::names;
+use crate::record::{Rec, records};
+use crate::select::Select;
+
+/// How records are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Style {
+    /// As varnishlog does.
+    Text,
+    /// The same with colours.
+    Coloured,
+    /// Number, old tag name, side and data.
+    FourColumns,
+    /// One JSON object per transaction.
+    Json,
+}
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const CYAN: &str = "\x1b[36m";
+const RED: &str = "\x1b[31m";
+const PLAIN: &str = "\x1b[0m";
+
+fn title(kind: TxnType) -> &'static str {
+    match kind {
+        TxnType::Unknown => "<< Unknown  >>",
+        TxnType::Sess => "<< Session  >>",
+        TxnType::Req => "<< Request  >>",
+        TxnType::Bereq => "<< BeReq    >>",
+        TxnType::Raw => "<< Record   >>",
+    }
+}
+
+/// Whether -b, -c and -E show a transaction.
+pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
+    if !select.client && !select.backend {
+        return true;
+    }
+    match txn.kind {
+        TxnType::Req => select.client && (txn.reason != crate::group::Reason::Esi || select.esi),
+        TxnType::Bereq => select.backend,
+        TxnType::Raw => true,
+        TxnType::Unknown | TxnType::Sess => false,
+    }
+}
+
+/// Writes a group.
+///
+/// # Errors
+/// Those of `out`.
+pub fn group(out: &mut dyn Write, select: &Select, style: Style, group: &[Txn<'_>]) -> io::Result<()> {
+    let mut has_title = false;
+    for txn in group.iter().filter(|txn| is_shown(select, txn)) {
+        match style {
+            Style::Json => json(out, select, txn)?,
+            Style::FourColumns => {
+                for rec in records(txn.records).filter(|r| select.shows(r)) {
+                    write!(out, "{:>5} {:<12} {} ", rec.vxid, names::old_name(rec.tag), rec.side())?;
+                    data(out, &rec)?;
+                }
+            }
+            Style::Text | Style::Coloured => {
+                has_title |= txn.level > 0;
+                transaction(out, select, style, txn)?;
+            }
+        }
+    }
+    if has_title { out.write_all(b"\n") } else { Ok(()) }
+}
+
+fn transaction(out: &mut dyn Write, select: &Select, style: Style, txn: &Txn<'_>) -> io::Result<()> {
+    let verbose = txn.level == 0 || select.verbose;
+    let colours = style == Style::Coloured;
+    if txn.level > 0 {
+        let (begin, end) = if colours { (BOLD, PLAIN) } else { ("", "") };
+        let (left, middle) = if verbose { (" ".repeat(11), "  ") } else { (String::new(), "") };
+        let mark = mark(txn.level, '*');
+        writeln!(out, "{begin}{mark}{left}{:<14} {middle}{:<10}{end}", title(txn.kind), txn.vxid)?;
+    }
+    let mark = if txn.level > 0 { mark(txn.level, '-') } else { String::new() };
+    for rec in records(txn.records).filter(|r| select.shows(r)) {
+        out.write_all(mark.as_bytes())?;
+        if verbose {
+            write!(out, "{:>10} ", rec.vxid)?;
+        }
+        if colours {
+            write!(out, "{}{:<14}{PLAIN} ", colour(&rec), rec.tag.name())?;
+        } else {
+            write!(out, "{:<14} ", rec.tag.name())?;
+        }
+        if verbose {
+            write!(out, "{} ", rec.side())?;
+        }
+        data(out, &rec)?;
+    }
+    Ok(())
+}
+
+fn colour(rec: &Rec<'_>) -> &'static str {
+    use tables::Tag;
+    match rec.tag {
+        Tag::Error | Tag::FetchError | Tag::VclError | Tag::SessError | Tag::HttpGarbage | Tag::BogoHeader => RED,
+        Tag::Begin | Tag::End | Tag::Link | Tag::Timestamp | Tag::Debug => DIM,
+        _ => CYAN,
+    }
+}
+
+fn mark(level: u32, sign: char) -> String {
+    if level > 3 {
+        return format!("{sign}{level}{sign} ");
+    }
+    let signs: String = std::iter::repeat_n(sign, level as usize).collect();
+    format!("{signs:<3} ")
+}
+
+/// Writes a record's data and a newline.
+fn data(out: &mut dyn Write, rec: &Rec<'_>) -> io::Result<()> {
+    match rec.tag.kind() {
+        TagKind::Unsafe => {
+            out.write_all(b"\"")?;
+            for byte in rec.raw {
+                match byte {
+                    b' '..=b'~' => out.write_all(&[*byte])?,
+                    byte => write!(out, "%{byte:02x}")?,
+                }
+            }
+            out.write_all(b"\"\n")
+        }
+        TagKind::Binary => {
+            out.write_all(b"[")?;
+            for byte in rec.raw {
+                write!(out, "{byte:02x}")?;
+            }
+            out.write_all(b"]\n")
+        }
+        TagKind::Plain | TagKind::Unused => {
+            out.write_all(rec.text())?;
+            out.write_all(b"\n")
+        }
+    }
+}
+
+/// `{"vxid":2,"type":"req","reason":"rxreq","level":1,"parent":0,"records":[{"tag":"ReqURL","data":"/"}]}`; bytes that
+/// are no UTF-8 are shown as U+FFFD, binary data in hex.
+fn json(out: &mut dyn Write, select: &Select, txn: &Txn<'_>) -> io::Result<()> {
+    let mut text = format!("{{\"vxid\":{},\"type\":\"{}\"", txn.vxid, txn.kind.name());
+    if txn.kind != TxnType::Raw {
+        let (reason, level, parent) = (txn.reason.name(), txn.level, txn.parent);
+        text.push_str(&format!(",\"reason\":\"{reason}\",\"level\":{level},\"parent\":{parent}"));
+    }
+    text.push_str(",\"records\":[");
+    for (i, rec) in records(txn.records).filter(|r| select.shows(r)).enumerate() {
+        let comma = if i > 0 { "," } else { "" };
+        text.push_str(&format!("{comma}{{\"tag\":\"{}\",\"side\":\"{}\",\"data\":", rec.tag.name(), rec.side()));
+        let shown = match rec.tag.kind() {
+            TagKind::Binary => rec.raw.iter().map(|b| format!("{b:02x}")).collect(),
+            _ => String::from_utf8_lossy(rec.text()).into_owned(),
+        };
+        tables::json::quote_into(&mut text, &shown);
+        text.push('}');
+    }
+    text.push_str("]}\n");
+    out.write_all(text.as_bytes())
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where records come from: the ring of a workdir, or a file that `-w` wrote (`VSL`, a NUL, then records as they stand
+//! in the log).
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+
+use shm::reader::log::{Ring, Step};
+
+use crate::record;
+
+/// The first bytes of a file of records.
+pub const FILE_HEAD: &[u8; 4] = b"VSL\0";
+
+/// A file of records, or standard input.
+pub struct Records {
+    from: BufReader<Box<dyn Read>>,
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").finish_non_exhaustive()
+    }
+}
+
+/// The text of an error without its number, as C programs show it.
+pub fn strerror(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+impl Records {
+    /// Opens a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// It can't be read, or is no such file.
+    pub fn open(name: &str) -> Result<Records, String> {
+        let from: Box<dyn Read> = match name {
+            "-" => Box::new(io::stdin()),
+            _ => Box::new(File::open(name).map_err(|e| format!("Cannot open {name}: {}", strerror(&e)))?),
+        };
+        let mut from = BufReader::with_capacity(64 << 10, from);
+        let mut head = [0; FILE_HEAD.len()];
+        match from.read_exact(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err("VSL file read error: EOF".into()),
+            Err(error) => return Err(format!("VSL file read error: {}", strerror(&error))),
+            Ok(()) if head != *FILE_HEAD => return Err(format!("Not a VSL file: {name}")),
+            Ok(()) => {}
+        }
+        Ok(Records { from, buffer: Vec::new() })
+    }
+
+    /// The next record; None at the end, where a cut one is left out.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.buffer.resize(record::HEAD, 0);
+        match self.from.read_exact(&mut self.buffer) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            other => other?,
+        }
+        let first = [self.buffer[0], self.buffer[1], self.buffer[2], self.buffer[3]];
+        self.buffer.resize(record::length(u32::from_ne_bytes(first)), 0);
+        match self.from.read_exact(&mut self.buffer[record::HEAD..]) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            other => other.map(|()| Some(&self.buffer[..])),
+        }
+    }
+}
+
+/// Either.
+#[derive(Debug)]
+pub enum Source {
+    /// The log of a running worker.
+    Ring(Box<Ring>),
+    /// A file.
+    File(Records),
+}
+
+impl Source {
+    /// The next records of one transaction, or why there are none.
+    pub fn step(&mut self) -> Step<'_> {
+        match self {
+            Source::Ring(ring) => ring.step(),
+            Source::File(file) => match file.next() {
+                Ok(Some(record)) => Step::Records(record),
+                Ok(None) | Err(_) => Step::Eof,
+            },
+        }
+    }
+}

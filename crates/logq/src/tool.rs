@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The frame of a tool that follows the log: common options, attaching, the loop, signals, the background.
+//!
+//! HUP reopens files (or ends), INT and TERM end, USR1 gives out what is incomplete.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use shm::reader::log::{From, LogError, Ring, Step};
+use shm::reader::{self, Reader};
+use sys::fd::Want;
+use sys::pidfile::{PidFile, PidFileError};
+use sys::signal::{self, Signals};
+
+use crate::group::{Grouper, Grouping, Reason, Txn, TxnType, Wanted};
+use crate::query::Query;
+use crate::record::records;
+use crate::select::Select;
+use crate::source::{Records, Source, strerror};
+
+/// How long an idle tool sleeps until it looks again.
+const IDLE: Duration = Duration::from_millis(10);
+/// Between two tries to find a log.
+const RETRY: Duration = Duration::from_millis(100);
+/// Between two looks for a manager.
+const ATTACH: Duration = Duration::from_millis(250);
+/// Records read between two looks for signals.
+const BURST: u32 = 1000;
+
+/// Whether to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Go on.
+    On,
+    /// That was all.
+    Stop,
+}
+
+/// What a tool does with what it reads.
+pub trait Sink {
+    /// Takes a group of transactions.
+    ///
+    /// # Errors
+    /// The output can't be written: the tool ends.
+    fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow>;
+
+    /// There is nothing more for the moment.
+    ///
+    /// # Errors
+    /// As [`Sink::group`].
+    fn idle(&mut self) -> io::Result<Flow> {
+        Ok(Flow::On)
+    }
+
+    /// SIGHUP.
+    ///
+    /// # Errors
+    /// What couldn't be opened again.
+    fn hup(&mut self) -> Result<Flow, Failure> {
+        Ok(Flow::Stop)
+    }
+}
+
+/// Why a tool ends: what it says, and its exit status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Exit status.
+    pub status: i32,
+    /// For standard error.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure with status 1.
+    pub fn new(text: impl Into<String>) -> Failure {
+        Failure { status: 1, text: text.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Where a workdir is, and how long to wait for it.
+#[derive(Clone, Debug)]
+pub struct Attach {
+    /// -n
+    pub name: Option<String>,
+    /// -t: seconds, None: for ever.
+    pub patience: Option<Duration>,
+}
+
+impl Default for Attach {
+    fn default() -> Attach {
+        Attach { name: None, patience: Some(Duration::from_secs(5)) }
+    }
+}
+
+impl Attach {
+    /// Takes -t.
+    ///
+    /// # Errors
+    /// No number, and not `off`.
+    pub fn timeout(&mut self, value: &str) -> Result<(), String> {
+        self.patience = match value {
+            "off" => None,
+            _ => {
+                let seconds = value.parse::<f64>().ok().filter(|s| s.is_finite() && *s >= 0.0);
+                let seconds = seconds.ok_or_else(|| format!("-t: Invalid argument: {value}"))?;
+                // No wait is longer than a year.
+                Some(Duration::from_secs_f64(seconds.min(3.2e7)))
+            }
+        };
+        Ok(())
+    }
+
+    /// The workdir.
+    pub fn workdir(&self) -> PathBuf {
+        Reader::workdir_of(self.name.as_deref())
+    }
+
+    /// Waits for a manager. `is_over` is asked between the looks.
+    ///
+    /// # Errors
+    /// None came, or it was interrupted.
+    pub fn wait(&self, mut is_over: impl FnMut(Duration) -> bool) -> Result<PathBuf, String> {
+        let workdir = self.workdir();
+        let begun = Instant::now();
+        let mut looks = 0u32;
+        loop {
+            let failed = self.patience.is_some_and(|patience| begun.elapsed() > patience);
+            let is_there = reader::status(&workdir).manager.is_some();
+            if (is_there || failed) && looks > 4 {
+                eprintln!();
+            }
+            if is_there {
+                return Ok(workdir);
+            }
+            if failed {
+                return Err("Could not get hold of varnishd, is it running?".into());
+            }
+            looks += 1;
+            if looks.is_multiple_of(4) {
+                eprint!(".");
+            }
+            if is_over(ATTACH) {
+                return Err("Attach interrupted".into());
+            }
+        }
+    }
+}
+
+/// The common options and what they were set to.
+#[derive(Debug)]
+pub struct Tool {
+    /// -n and -t.
+    pub attach: Attach,
+    /// -g
+    pub grouping: Grouping,
+    /// -D
+    pub daemon: bool,
+    /// -d
+    pub past: bool,
+    /// Go on after what -d reads (varnishtop).
+    pub past_and_on: bool,
+    /// -r
+    pub file: Option<String>,
+    /// Which records and transactions.
+    pub select: Select,
+    count: Option<u64>,
+    pid_file: Option<String>,
+    query: Option<String>,
+}
+
+impl Default for Tool {
+    fn default() -> Tool {
+        Tool {
+            attach: Attach::default(),
+            grouping: Grouping::Vxid,
+            daemon: false,
+            past: false,
+            past_and_on: false,
+            file: None,
+            select: Select::default(),
+            count: None,
+            pid_file: None,
+            query: None,
+        }
+    }
+}
+
+impl Tool {
+    /// Takes an option if it is a common one.
+    ///
+    /// # Errors
+    /// What is wrong with its value.
+    pub fn option(&mut self, letter: char, value: &str) -> Result<bool, String> {
+        match letter {
+            'd' => self.past = true,
+            'D' => self.daemon = true,
+            'g' => self.grouping = Grouping::from_name(value)?,
+            'k' => {
+                let count = value.trim_start().parse::<u64>().ok().filter(|n| *n > 0 && *n <= i32::MAX as u64);
+                self.count = Some(count.ok_or_else(|| format!("-k: Invalid number '{value}'"))?);
+            }
+            'n' => self.attach.name = Some(value.to_owned()),
+            'P' => self.pid_file = Some(value.to_owned()),
+            'Q' => {
+                let text = std::fs::read(value).map_err(|e| format!("-Q {value}: {}", strerror(&e)))?;
+                self.add_query(&String::from_utf8_lossy(&text));
+            }
+            'q' => self.add_query(value),
+            'r' => self.file = Some(value.to_owned()),
+            't' => self.attach.timeout(value)?,
+            _ => return self.select.option(letter, value),
+        }
+        Ok(true)
+    }
+
+    fn add_query(&mut self, text: &str) {
+        match &mut self.query {
+            Some(query) => {
+                query.push('\n');
+                query.push_str(text);
+            }
+            None => self.query = Some(text.to_owned()),
+        }
+    }
+
+    /// Follows the log until its end, the -k-th group or a signal.
+    ///
+    /// # Errors
+    /// What the options ask for can't be had; or the output can't be written.
+    pub fn run(self, sink: &mut dyn Sink) -> Result<(), Failure> {
+        if self.attach.name.is_some() && self.file.is_some() {
+            return Err(Failure::new("Only one of -n and -r options may be used"));
+        }
+        if self.file.as_deref() == Some("-") && self.daemon {
+            return Err(Failure::new("Daemon cannot read from stdin"));
+        }
+        let query = match &self.query {
+            Some(text) => Some(
+                Query::new(text, self.select.caseless)
+                    .map_err(|e| Failure::new(format!("Query expression error:\n{e}")))?,
+            ),
+            None => None,
+        };
+        let file = self.file.as_deref().map(Records::open).transpose().map_err(Failure::new)?;
+        // Readers that go away end a tool without a word, as everywhere.
+        let _ = signal::default(signal::SIGPIPE);
+        let numbers = [signal::SIGHUP, signal::SIGINT, signal::SIGTERM, signal::SIGUSR1];
+        let mut signals = Signals::new(&numbers).map_err(|e| Failure::new(strerror(&e)))?;
+        let mut workdir = PathBuf::new();
+        if file.is_none() {
+            let attached = self.attach.wait(|time| sleep(&mut signals, time).is_some_and(ends));
+            workdir = attached.map_err(|e| Failure::new(format!("VSM: {e}")))?;
+        }
+        let pid_file = self.background()?;
+        let rate = self.select.rate.map(|(limit, period)| Rate { limit, period, credits: 1.0, last: Instant::now() });
+        let mut run = Run { tool: &self, workdir, query, signals, rate, left: self.count, sink };
+        let result = run.run(file.map(Source::File));
+        if let Some(pid_file) = pid_file {
+            pid_file.remove();
+        }
+        result
+    }
+
+    /// -P and -D.
+    fn background(&self) -> Result<Option<PidFile>, Failure> {
+        let mut pid_file = None;
+        if let Some(path) = &self.pid_file {
+            pid_file = Some(PidFile::open(Path::new(path), 0o644).map_err(|error| {
+                let text = match error {
+                    PidFileError::Running(_) => "File exists".to_owned(),
+                    PidFileError::Io(error) => strerror(&error),
+                };
+                Failure::new(format!("{path}: {text}"))
+            })?);
+        }
+        if self.daemon {
+            let failed = |e: io::Error| Failure::new(format!("Daemon mode: {}", strerror(&e)));
+            sys::daemon::detach().map_err(failed)?.report(0).map_err(failed)?;
+        }
+        if let Some(pid_file) = &mut pid_file {
+            pid_file.write().map_err(|e| Failure::new(strerror(&e)))?;
+        }
+        Ok(pid_file)
+    }
+}
+
+/// Sleeps until the time is over or a signal comes.
+fn sleep(signals: &mut Signals, time: Duration) -> Option<i32> {
+    let _ = sys::fd::wait(&*signals, Want::Read, Some(time));
+    signals.take().ok().flatten()
+}
+
+fn ends(number: i32) -> bool {
+    number == signal::SIGINT || number == signal::SIGTERM
+}
+
+/// -R: credits come with time and are paid with.
+struct Rate {
+    limit: f64,
+    period: f64,
+    credits: f64,
+    last: Instant,
+}
+
+impl Rate {
+    fn pay(&mut self) -> bool {
+        let now = Instant::now();
+        let passed = now.duration_since(self.last).as_secs_f64();
+        self.credits = (self.credits + passed / self.period * self.limit).min(self.limit);
+        self.last = now;
+        let can = self.credits >= 1.0;
+        if can {
+            self.credits -= 1.0;
+        }
+        can
+    }
+}
+
+struct Run<'a> {
+    tool: &'a Tool,
+    workdir: PathBuf,
+    query: Option<Query>,
+    signals: Signals,
+    rate: Option<Rate>,
+    /// Groups still to be given out (-k).
+    left: Option<u64>,
+    sink: &'a mut dyn Sink,
+}
+
+/// Why the reading of one source ended.
+enum Ended {
+    Stop,
+    Abandoned,
+    Overrun,
+}
+
+impl Run<'_> {
+    fn run(&mut self, file: Option<Source>) -> Result<(), Failure> {
+        if let Some(mut file) = file {
+            self.read(&mut file)?;
+            return self.flush_out();
+        }
+        let mut had = false;
+        loop {
+            let Some(ring) = self.open(had)? else { return self.flush_out() };
+            had = true;
+            match self.read(&mut Source::Ring(Box::new(ring)))? {
+                Ended::Stop => return self.flush_out(),
+                Ended::Abandoned => eprintln!("Log abandoned (vsl)"),
+                Ended::Overrun => eprintln!("Log overrun"),
+            }
+        }
+    }
+
+    fn flush_out(&mut self) -> Result<(), Failure> {
+        self.sink.idle().map(|_| ()).map_err(|e| written(&e))
+    }
+
+    /// Waits for a log; None when a signal ends that.
+    fn open(&mut self, again: bool) -> Result<Option<Ring>, Failure> {
+        let from = match (self.tool.past, self.tool.past_and_on) {
+            (false, _) => From::Now,
+            (true, false) => From::Past,
+            (true, true) => From::PastAndOn,
+        };
+        let mut complained: Option<Instant> = None;
+        let mut first = true;
+        loop {
+            // At first there is nothing to wait for.
+            let time = if first && !again { Duration::ZERO } else { RETRY };
+            first = false;
+            match sleep(&mut self.signals, time) {
+                Some(number) if ends(number) => return Ok(None),
+                Some(signal::SIGHUP) if self.sink.hup()? == Flow::Stop => return Ok(None),
+                _ => {}
+            }
+            match Ring::open(&self.workdir, from) {
+                Ok(ring) => {
+                    if again {
+                        eprintln!("Log reacquired");
+                    }
+                    return Ok(Some(ring));
+                }
+                Err(error) => {
+                    if complained.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
+                        eprintln!("Failed to acquire log: {}", describe(&error));
+                        complained = Some(Instant::now());
+                    }
+                    if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, source: &mut Source) -> Result<Ended, Failure> {
+        let select = &self.tool.select;
+        let wanted = Wanted {
+            backend: select.backend,
+            client: select.client,
+            esi: select.esi,
+            limit: select.limit,
+            timeout: Duration::from_secs_f64(select.timeout.min(3.2e7)),
+        };
+        let mut grouper = Grouper::new(self.tool.grouping, wanted);
+        let mut burst = 0;
+        loop {
+            let ended = match source.step() {
+                Step::Records(bytes) => {
+                    if self.take(&mut grouper, bytes)? == Flow::Stop {
+                        return Ok(Ended::Stop);
+                    }
+                    burst += 1;
+                    if burst < BURST {
+                        continue;
+                    }
+                    None
+                }
+                Step::End => None,
+                Step::Eof => return Ok(Ended::Stop),
+                Step::Abandoned => Some(Ended::Abandoned),
+                Step::Overrun => Some(Ended::Overrun),
+            };
+            if let Some(ended) = ended {
+                grouper.flush(Instant::now());
+                return Ok(if self.give(&mut grouper)? == Flow::Stop { Ended::Stop } else { ended });
+            }
+            let time = if burst >= BURST { Duration::ZERO } else { IDLE };
+            burst = 0;
+            if self.idle(time, &mut grouper)? == Flow::Stop {
+                return Ok(Ended::Stop);
+            }
+        }
+    }
+
+    /// Between records: the sink's turn, then signals.
+    fn idle(&mut self, time: Duration, grouper: &mut Grouper) -> Result<Flow, Failure> {
+        if !time.is_zero() && self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+        match sleep(&mut self.signals, time) {
+            Some(signal::SIGHUP) => self.sink.hup(),
+            Some(signal::SIGUSR1) => {
+                grouper.flush(Instant::now());
+                self.give(grouper)
+            }
+            Some(_) => Ok(Flow::Stop),
+            None => Ok(Flow::On),
+        }
+    }
+
+    fn take(&mut self, grouper: &mut Grouper, bytes: &[u8]) -> Result<Flow, Failure> {
+        if self.tool.grouping != Grouping::Raw {
+            grouper.feed(bytes, Instant::now());
+            return self.give(grouper);
+        }
+        for rec in records(bytes) {
+            let (kind, reason) = (TxnType::Raw, Reason::Unknown);
+            let txn = Txn { vxid: rec.vxid, level: 0, parent: 0, kind, reason, records: rec.bytes };
+            if self.show(&[txn])? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    /// Gives out the groups that are ready.
+    fn give(&mut self, grouper: &mut Grouper) -> Result<Flow, Failure> {
+        while let Some(shown) = grouper.take(|group| self.show(group)) {
+            if let Some(flow) = shown
+                && flow? == Flow::Stop
+            {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn show(&mut self, group: &[Txn<'_>]) -> Result<Flow, Failure> {
+        if self.query.as_ref().is_some_and(|query| !query.matches(group)) {
+            return Ok(Flow::On);
+        }
+        if self.rate.as_mut().is_some_and(|rate| !rate.pay()) {
+            return Ok(Flow::On);
+        }
+        if self.sink.group(&self.tool.select, group).map_err(|e| written(&e))? == Flow::Stop {
+            return Ok(Flow::Stop);
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+            if *left == 0 {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::On)
+    }
+}
+
+fn written(error: &io::Error) -> Failure {
+    Failure::new(format!("Cannot write: {}", strerror(error)))
+}
+
+fn describe(error: &LogError) -> String {
+    match error {
+        LogError::Io(error) => format!("VSM_Map(): {}", strerror(error)),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Following the log ring of a workdir, ours or a genuine varnishd's.
+//!
+//! Stretches of the ring are copied out by reading its file, and only copies are looked at: a writer that overtakes us,
+//! or a ring full of nonsense, is noticed as [`Step::Overrun`], never as a crash. The words that say a record is complete
+//! are read first, its data by a second read, so that the order the writer keeps is kept here too.
+
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+
+use super::{Line, index, index_head, index_text, u32_at, u64_at};
+use crate::vsl::layout::{
+    BATCH, END, HEAD_WORDS, LOG_AT, MAGIC, OFFSETS_AT, SEGMENT_N_AT, SEGMENTS, SEGSIZE_AT, WRAP, data_words,
+};
+use crate::vsm::Home;
+
+/// Bytes copied at once; a longer batch is copied whole.
+const STRETCH: usize = 128 << 10;
+/// So many segments behind the writer, what we read may be written over.
+const TOO_FAR: u32 = SEGMENTS as u32 - 2;
+
+/// Where reading begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// At the end: only what is logged from now on.
+    Now,
+    /// As far back as is safe; ends ([`Step::Eof`]) at the end.
+    Past,
+    /// As far back as is safe, and then on.
+    PastAndOn,
+}
+
+/// What the next look at the ring gave.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// Whole records (never a batch's head): one, or all those of a batch, which belong to one transaction.
+    Records(&'a [u8]),
+    /// Nothing new yet.
+    End,
+    /// The end was reached, and was asked for.
+    Eof,
+    /// The ring is no longer the worker's.
+    Abandoned,
+    /// The writer has overtaken us, or what is there is no log.
+    Overrun,
+}
+
+/// Why there is no log to follow.
+#[derive(Debug)]
+pub enum LogError {
+    /// No worker, or it has no log yet.
+    NoLog,
+    /// The segment isn't a log of this version.
+    NotALog,
+    /// The writer moves faster than we read.
+    TooFast,
+    /// The operating system refused.
+    Io(io::Error),
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::NoLog => f.write_str("No VSL chunk found (child not started ?)"),
+            LogError::NotALog => f.write_str("Not a VSL chunk"),
+            LogError::TooFast => f.write_str("Cursor initialization failure (-3)"),
+            LogError::Io(error) => write!(f, "Cannot open the log: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+/// A place in the log of a workdir, which moves on as it is read.
+#[derive(Debug)]
+pub struct Ring {
+    watch: Watch,
+    file: File,
+    /// Where the segment begins in its file.
+    base: u64,
+    /// Words in one of the ring's segments.
+    segsize: usize,
+    /// Word of the ring that is read next, and the number of its segment.
+    at: usize,
+    segment: u32,
+    /// Whole records copied out of the ring from `at`, and how many bytes of them were given out.
+    copy: Vec<u8>,
+    given: usize,
+    stop_at_end: bool,
+}
+
+impl Ring {
+    /// Opens the log of the worker in `workdir`.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn open(workdir: &Path, from: From) -> Result<Ring, LogError> {
+        let (watch, line) = Watch::new(workdir)?;
+        let file = File::open(watch.dir.join(&line.file)).map_err(LogError::Io)?;
+        let mut head = [0; LOG_AT];
+        file.read_exact_at(&mut head, line.offset).map_err(|_| LogError::NotALog)?;
+        let words = u64_at(&head, SEGSIZE_AT).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        let bytes = words.checked_mul(4 * SEGMENTS).and_then(|n| n.checked_add(LOG_AT));
+        if u64_at(&head, 0) != Some(MAGIC) || words == 0 || bytes.is_none_or(|n| n as u64 > line.length) {
+            return Err(LogError::NotALog);
+        }
+        let mut ring = Ring {
+            watch,
+            file,
+            base: line.offset,
+            segsize: words,
+            at: 0,
+            segment: 0,
+            copy: Vec::new(),
+            given: 0,
+            stop_at_end: from == From::Past,
+        };
+        match from {
+            From::Now => ring.go_to_end()?,
+            From::Past | From::PastAndOn => ring.go_back(&head)?,
+        }
+        Ok(ring)
+    }
+
+    /// The next records.
+    pub fn step(&mut self) -> Step<'_> {
+        loop {
+            if self.given < self.copy.len() {
+                match unit(&self.copy[self.given..]) {
+                    // A ring is never left in its first segment; one that says so could be walked round for ever.
+                    Unit::Wrap if !self.segment.is_multiple_of(SEGMENTS as u32) => {
+                        self.at = 0;
+                        while !self.segment.is_multiple_of(SEGMENTS as u32) {
+                            self.segment = self.segment.wrapping_add(1);
+                        }
+                        self.copy.clear();
+                        self.given = 0;
+                    }
+                    Unit::Records { head, bytes } => {
+                        let first = self.given + head;
+                        self.given = first + bytes;
+                        self.advance((head + bytes) / 4);
+                        return Step::Records(&self.copy[first..first + bytes]);
+                    }
+                    // Written over between the two reads.
+                    Unit::Wrap | Unit::Partial { .. } | Unit::End | Unit::Nonsense => return self.lost(),
+                }
+                continue;
+            }
+            match self.fill() {
+                Fill::Some => {}
+                Fill::Lost => return self.lost(),
+                Fill::End if !self.watch.is_valid() => return Step::Abandoned,
+                Fill::End if self.stop_at_end => return Step::Eof,
+                Fill::End => return Step::End,
+            }
+        }
+    }
+
+    fn lost(&mut self) -> Step<'static> {
+        if self.watch.is_valid() { Step::Overrun } else { Step::Abandoned }
+    }
+
+    fn advance(&mut self, words: usize) {
+        self.at += words;
+        // The last word is never used: who stands behind it is lost, which `fill` notices.
+        while self.at < self.end() && self.at / self.segsize > (self.segment % SEGMENTS as u32) as usize {
+            self.segment = self.segment.wrapping_add(1);
+        }
+    }
+
+    fn end(&self) -> usize {
+        self.segsize * SEGMENTS
+    }
+
+    fn segment_n(&self) -> Option<u32> {
+        let mut word = [0; 4];
+        self.file.read_exact_at(&mut word, self.base + SEGMENT_N_AT as u64).ok()?;
+        Some(u32::from_ne_bytes(word))
+    }
+
+    fn is_near(&self) -> bool {
+        self.segment_n().is_some_and(|n| n.wrapping_sub(self.segment) < TOO_FAR)
+    }
+
+    fn read_words(&mut self, bytes: usize) -> bool {
+        self.copy.clear();
+        self.copy.resize(bytes, 0);
+        let at = self.base + (LOG_AT + self.at * 4) as u64;
+        self.file.read_exact_at(&mut self.copy, at).is_ok()
+    }
+
+    /// Copies whole records from `at` on.
+    fn fill(&mut self) -> Fill {
+        self.given = 0;
+        if self.at >= self.end() || !self.is_near() || !self.read_words(4) {
+            self.copy.clear();
+            return Fill::Lost;
+        }
+        let first = u32_at(&self.copy, 0);
+        if first == Some(END) {
+            self.copy.clear();
+            return Fill::End;
+        }
+        let room = (self.end() - self.at) * 4;
+        let mut want = STRETCH.min(room);
+        let whole = loop {
+            if !self.read_words(want) {
+                return Fill::Lost;
+            }
+            match whole_units(&self.copy) {
+                (0, need) if need > want && need <= room => want = need,
+                (0, _) => {
+                    self.copy.clear();
+                    return Fill::Lost;
+                }
+                (whole, _) => break whole,
+            }
+        };
+        // The heads were seen complete; what they stand for was written before them and is read after them.
+        fence(Ordering::Acquire);
+        if !self.read_words(whole) || !self.is_near() {
+            self.copy.clear();
+            return Fill::Lost;
+        }
+        Fill::Some
+    }
+
+    fn go_to_end(&mut self) -> Result<(), LogError> {
+        let segment = self.segment_n().ok_or(LogError::NotALog)?;
+        fence(Ordering::Acquire);
+        self.segment = segment;
+        let mut offset = [0; 8];
+        let at = self.base + (OFFSETS_AT + 8 * (segment as usize % SEGMENTS)) as u64;
+        self.file.read_exact_at(&mut offset, at).map_err(|_| LogError::NotALog)?;
+        self.at = usize::try_from(i64::from_ne_bytes(offset)).map_err(|_| LogError::NotALog)?;
+        if self.at >= self.end() {
+            return Err(LogError::NotALog);
+        }
+        loop {
+            if self.segment_n().is_none_or(|now| now.wrapping_sub(segment) > 1) {
+                return Err(LogError::TooFast);
+            }
+            match self.step() {
+                Step::Records(_) => {}
+                Step::End | Step::Eof => return Ok(()),
+                Step::Abandoned => return Err(LogError::NoLog),
+                Step::Overrun => return Err(LogError::TooFast),
+            }
+        }
+    }
+
+    fn go_back(&mut self, head: &[u8]) -> Result<(), LogError> {
+        let now = u32_at(head, SEGMENT_N_AT).ok_or(LogError::NotALog)?;
+        for back in (0..=SEGMENTS as u32 - 3).rev() {
+            let segment = now.wrapping_sub(back);
+            let offset = u64_at(head, OFFSETS_AT + 8 * (segment as usize % SEGMENTS)).ok_or(LogError::NotALog)?;
+            // -1: nothing in that segment yet.
+            if let Some(at) = usize::try_from(offset as i64).ok().filter(|at| *at < self.end()) {
+                self.segment = segment;
+                self.at = at;
+                return Ok(());
+            }
+        }
+        Err(LogError::NotALog)
+    }
+}
+
+enum Fill {
+    Some,
+    End,
+    Lost,
+}
+
+/// What stands at the beginning of `bytes`.
+#[derive(Debug, PartialEq, Eq)]
+enum Unit {
+    /// A record, or a batch after its head of 8 bytes.
+    Records {
+        head: usize,
+        bytes: usize,
+    },
+    /// More bytes are needed: so many in all.
+    Partial {
+        need: usize,
+    },
+    Wrap,
+    End,
+    Nonsense,
+}
+
+const HEAD_BYTES: usize = HEAD_WORDS * 4;
+
+fn unit(bytes: &[u8]) -> Unit {
+    match u32_at(bytes, 0) {
+        None => Unit::Partial { need: HEAD_BYTES },
+        Some(END) => Unit::End,
+        Some(WRAP) => Unit::Wrap,
+        Some(0) => Unit::Nonsense,
+        Some(BATCH) => {
+            let Some(len) = u32_at(bytes, 4) else { return Unit::Partial { need: HEAD_BYTES } };
+            let len = len as usize;
+            if !len.is_multiple_of(4) {
+                return Unit::Nonsense;
+            }
+            match bytes.get(HEAD_BYTES..HEAD_BYTES + len) {
+                None => Unit::Partial { need: HEAD_BYTES + len },
+                Some(records) if fills(records) => Unit::Records { head: HEAD_BYTES, bytes: len },
+                Some(_) => Unit::Nonsense,
+            }
+        }
+        Some(word) => {
+            let need = HEAD_BYTES + 4 * data_words((word & 0xffff) as usize);
+            if bytes.len() < need { Unit::Partial { need } } else { Unit::Records { head: 0, bytes: need } }
+        }
+    }
+}
+
+/// Whether these bytes are whole ordinary records.
+fn fills(mut records: &[u8]) -> bool {
+    while !records.is_empty() {
+        match unit(records) {
+            Unit::Records { head: 0, bytes } => records = &records[bytes..],
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// How many bytes of `bytes` are whole units, the mark of a wrap included; and how many the next one needs.
+fn whole_units(bytes: &[u8]) -> (usize, usize) {
+    let mut at = 0;
+    loop {
+        match unit(&bytes[at..]) {
+            Unit::Records { head, bytes } => at += head + bytes,
+            Unit::Wrap => return (at + 4, 0),
+            Unit::Partial { need } => return (at, need),
+            Unit::End | Unit::Nonsense => return (at, 0),
+        }
+    }
+}
+
+/// Knows when the ring's segment has left the index.
+#[derive(Debug)]
+struct Watch {
+    manager: PathBuf,
+    dir: PathBuf,
+    head: (u64, u64),
+    line: Line,
+    seen: Option<Seen>,
+}
+
+/// What tells one state of an index from another.
+type Seen = (u64, u64, u64, i64, i64);
+
+fn seen(meta: &Metadata) -> Seen {
+    (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec())
+}
+
+impl Watch {
+    fn new(workdir: &Path) -> Result<(Watch, Line), LogError> {
+        let manager = workdir.join(Home::Manager.dir_name()).join(crate::vsm::INDEX_NAME);
+        let dir = workdir.join(Home::Worker.dir_name());
+        if !manager.exists() {
+            return Err(LogError::NoLog);
+        }
+        let before = std::fs::metadata(dir.join(crate::vsm::INDEX_NAME)).ok();
+        let text = index_text(&dir);
+        let head = index_head(&text).ok_or(LogError::NoLog)?;
+        let lines = index(&text).ok_or(LogError::NoLog)?;
+        let line = lines.into_iter().find(|line| line.class == "Log").ok_or(LogError::NoLog)?;
+        Ok((Watch { manager, dir, head, line: line.clone(), seen: before.as_ref().map(seen) }, line))
+    }
+
+    fn is_valid(&mut self) -> bool {
+        if !self.manager.exists() {
+            return false;
+        }
+        let Ok(meta) = std::fs::metadata(self.dir.join(crate::vsm::INDEX_NAME)) else { return false };
+        if self.seen == Some(seen(&meta)) {
+            return true;
+        }
+        let text = index_text(&self.dir);
+        let same = index_head(&text) == Some(self.head)
+            && index(&text).is_some_and(|lines| lines.iter().any(|line| *line == self.line));
+        self.seen = same.then(|| seen(&meta));
+        same
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Memory in whole pages: a [`Region`] of address space from which owned [`Extent`]s are handed out.
+//!
+//! What a general allocator can't promise under churn, this does: pages in use are those of the extents, plus at most
+//! `keep_bytes` of pages that were freed and not yet given back to the system. Address space is reserved beyond the
+//! bytes that are ever in use, so that gaps between extents cost none of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+/// Bytes of a page: extents begin on one and fill whole ones.
+pub const PAGE: usize = 4096;
+
+/// Gaps of so many pages are long.
+pub const LONG: u32 = 128;
+
+/// Address space and its free pages.
+#[derive(Debug)]
+pub struct Region {
+    base: NonNull<u8>,
+    len: usize,
+    keep_pages: u64,
+    free: Mutex<Free>,
+}
+
+// SAFETY: the mapping isn't tied to a thread; its parts are reached through the extents that own them alone.
+unsafe impl Send for Region {}
+// SAFETY: as above; the list of free pages is behind a lock.
+unsafe impl Sync for Region {}
+
+/// Free pages: `clean` ones hold no memory, `dirty` ones do.
+#[derive(Debug, Default)]
+struct Free {
+    clean: Runs,
+    dirty: Runs,
+}
+
+/// Owned bytes in pages of their own; the pages go back to the region when it is dropped.
+#[derive(Debug)]
+pub struct Extent {
+    region: Arc<Region>,
+    first: u32,
+    pages: u32,
+    len: usize,
+}
+
+impl Region {
+    /// Address space of `len` bytes (rounded up to pages) with memory of the process's own behind it, as it is used.
+    ///
+    /// # Errors
+    /// The system's, when there isn't that much address space.
+    pub fn anonymous(len: usize, keep_bytes: u64) -> io::Result<Arc<Region>> {
+        let size = rounded(len)?;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: new memory at an address of the kernel's choice aliases nothing of ours.
+        let base = unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
+        // SAFETY: the range just mapped. Huge pages would keep memory around extents that are gone; refused is no harm.
+        let _ = unsafe { madvise(base, size.get(), MmapAdvise::MADV_NOHUGEPAGE) };
+        Ok(Region::over(base.cast(), size.get(), keep_bytes))
+    }
+
+    /// The first `len` bytes (rounded down to pages) of a file, which must be that long and stay so. Freed pages stay
+    /// in the file.
+    ///
+    /// # Errors
+    /// The system's, or `UnexpectedEof` for a file that is too short.
+    pub fn file(file: &File, len: usize) -> io::Result<Arc<Region>> {
+        let size = NonZeroUsize::new(len / PAGE * PAGE).ok_or(io::ErrorKind::InvalidInput)?;
+        if file.metadata()?.len() < size.get() as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of ours.
+        let base = unsafe { mmap(None, size, prot, MapFlags::MAP_SHARED, file, 0) }?;
+        Ok(Region::over(base.cast(), size.get(), u64::MAX))
+    }
+
+    fn over(base: NonNull<u8>, len: usize, keep_bytes: u64) -> Arc<Region> {
+        let mut free = Free::default();
+        free.clean.put(0, (len / PAGE) as u32);
+        Arc::new(Region { base, len, keep_pages: keep_bytes / PAGE as u64, free: Mutex::new(free) })
+    }
+
+    /// Copies `parts`, one after the other, into an extent; `None` when there is no gap for it (or no part has a byte).
+    pub fn extent(self: &Arc<Region>, parts: &[&[u8]]) -> Option<Extent> {
+        let len = parts.iter().map(|part| part.len()).sum::<usize>();
+        let pages = u32::try_from(len.div_ceil(PAGE)).ok().filter(|&pages| pages > 0)?;
+        let first = self.take(pages)?;
+        let mut extent = Extent { region: self.clone(), first, pages, len };
+        let mut rest = extent.bytes_mut();
+        for part in parts {
+            let (here, after) = rest.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            rest = after;
+        }
+        Some(extent)
+    }
+
+    /// Number of runs of free pages: those shorter than [`LONG`], the others.
+    pub fn gaps(&self) -> (u64, u64) {
+        let free = self.free();
+        let all = (free.clean.by_length.len() + free.dirty.by_length.len()) as u64;
+        let long = free.clean.long + free.dirty.long;
+        (all - long, long)
+    }
+
+    /// Bytes of memory in free pages.
+    pub fn kept_bytes(&self) -> u64 {
+        self.free().dirty.pages * PAGE as u64
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        // Nothing under this lock panics but an assertion about the lists themselves, which ends the process.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, pages: u32) -> Option<u32> {
+        let mut free = self.free();
+        if let Some(first) = free.dirty.take(pages) {
+            return Some(first);
+        }
+        if let Some(first) = free.clean.take(pages) {
+            return Some(first);
+        }
+        // Clean and dirty neighbours may make a gap together.
+        while let Some((first, pages)) = free.dirty.pop_longest() {
+            self.give_back(first, pages);
+            free.clean.put(first, pages);
+        }
+        free.clean.take(pages)
+    }
+
+    fn put(&self, first: u32, pages: u32) {
+        let surplus = {
+            let mut free = self.free();
+            free.dirty.put(first, pages);
+            match free.dirty.pages > self.keep_pages {
+                true => free.dirty.pop_longest(),
+                false => None,
+            }
+        };
+        // The pages are in no list while the system takes them.
+        if let Some((first, pages)) = surplus {
+            self.give_back(first, pages);
+            self.free().clean.put(first, pages);
+        }
+    }
+
+    /// The memory of free pages goes back to the system.
+    fn give_back(&self, first: u32, pages: u32) {
+        if self.keep_pages == u64::MAX / PAGE as u64 {
+            return;
+        }
+        let at = self.at(first, pages as usize * PAGE);
+        // SAFETY: no extent owns these pages and no list offers them; their next user writes before it reads.
+        let _ = unsafe { madvise(at.cast(), pages as usize * PAGE, MmapAdvise::MADV_DONTNEED) };
+    }
+
+    fn at(&self, first: u32, len: usize) -> NonNull<u8> {
+        let offset = first as usize * PAGE;
+        assert!(offset <= self.len && len <= self.len - offset, "an extent beyond its region");
+        // SAFETY: within the mapping, which lives as long as `self`.
+        unsafe { self.base.add(offset) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that was mapped; extents hold the region, so that none is left.
+        let _ = unsafe { munmap(self.base.cast(), self.len) };
+    }
+}
+
+fn rounded(len: usize) -> io::Result<NonZeroUsize> {
+    let rounded = len.checked_next_multiple_of(PAGE).filter(|len| len / PAGE <= u32::MAX as usize);
+    rounded.and_then(NonZeroUsize::new).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+impl Extent {
+    /// Bytes of the pages, which is what it costs.
+    pub fn page_bytes(&self) -> u64 {
+        u64::from(self.pages) * PAGE as u64
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let at = self.region.at(self.first, self.len);
+        // SAFETY: these pages are in no list and in no other extent, so that they are borrowed through `self` alone;
+        // mapped memory always has a value.
+        unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.len) }
+    }
+}
+
+impl std::ops::Deref for Extent {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let at = self.region.at(self.first, self.len);
+        // SAFETY: as in `bytes_mut`.
+        unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.region.put(self.first, self.pages);
+    }
+}
+
+/// Runs of free pages, neighbours joined.
+#[derive(Debug, Default)]
+struct Runs {
+    /// First page to number of pages.
+    by_place: BTreeMap<u32, u32>,
+    by_length: BTreeSet<(u32, u32)>,
+    pages: u64,
+    /// Runs of [`LONG`] pages and more.
+    long: u64,
+}
+
+impl Runs {
+    fn put(&mut self, mut first: u32, mut pages: u32) {
+        self.pages += u64::from(pages);
+        let before = self.by_place.range(..first).next_back().map(|(&at, &len)| (at, len));
+        if let Some((at, len)) = before {
+            assert!(at + len <= first, "pages are freed once");
+            if at + len == first {
+                self.forget(at, len);
+                (first, pages) = (at, pages + len);
+            }
+        }
+        let after = self.by_place.range(first + 1..).next().map(|(&at, &len)| (at, len));
+        if let Some((at, len)) = after {
+            assert!(first + pages <= at, "pages are freed once");
+            if first + pages == at {
+                self.forget(at, len);
+                pages += len;
+            }
+        }
+        self.note(first, pages);
+    }
+
+    /// Cuts the shortest run that is long enough.
+    fn take(&mut self, pages: u32) -> Option<u32> {
+        let (len, first) = *self.by_length.range((pages, 0)..).next()?;
+        self.forget(first, len);
+        if len > pages {
+            self.note(first + pages, len - pages);
+        }
+        self.pages -= u64::from(pages);
+        Some(first)
+    }
+
+    fn pop_longest(&mut self) -> Option<(u32, u32)> {
+        let (len, first) = *self.by_length.last()?;
+        self.forget(first, len);
+        self.pages -= u64::from(len);
+        Some((first, len))
+    }
+
+    fn note(&mut self, first: u32, len: u32) {
+        self.by_place.insert(first, len);
+        self.by_length.insert((len, first));
+        self.long += u64::from(len >= LONG);
+    }
+
+    fn forget(&mut self, first: u32, len: u32) {
+        self.long -= u64::from(len >= LONG);
+        assert!(self.by_place.remove(&first) == Some(len) && self.by_length.remove(&(len, first)), "both lists agree");
+    }
+}
+
+#[cfg(test)]
+mod tests;

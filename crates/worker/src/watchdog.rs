@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Looks whether each serving thread makes progress. One that has work and makes no turn for a second is logged with what
+//! it works on; after a minute the worker ends, with a report that names the culprit.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use engine::current::Desk;
+use rt::{Progress, Watch};
+use shm::vsl::Marker;
+use tables::tags::Tag;
+
+use crate::birth::Worker;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// Without a turn for so long it is logged.
+const STALLED: Duration = Duration::from_secs(1);
+/// Without a turn for so long nothing will help.
+const HOPELESS: Duration = Duration::from_secs(60);
+
+/// A serving thread as others see it.
+pub struct Seat {
+    pub name: String,
+    pub progress: Arc<Progress>,
+    pub desk: Arc<Desk>,
+}
+
+/// Starts the thread.
+pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
+    let worker = Arc::downgrade(worker);
+    let thread = std::thread::Builder::new().name("lacquer-watch".to_owned());
+    thread.spawn(move || watch(&worker)).map_err(|error| format!("the watchdog's thread: {error}"))?;
+    Ok(())
+}
+
+fn watch(worker: &Weak<Worker>) {
+    let mut watches: Vec<(Watch, bool)> = Vec::new();
+    while let Some(worker) = worker.upgrade() {
+        let now = Instant::now();
+        let seats = worker.seats.lock();
+        for seat in &seats[watches.len()..] {
+            watches.push((Watch::new(seat.progress.clone(), now), false));
+        }
+        for (seat, (watch, is_known)) in seats.iter().zip(&mut watches) {
+            let stalled = watch.look(now);
+            if stalled < STALLED {
+                *is_known = false;
+            } else if !std::mem::replace(is_known, true) {
+                report(&worker, seat, stalled);
+            }
+            if stalled >= HOPELESS {
+                crate::panic::die(&format!("Panic: {}\n", describe(seat, stalled)));
+            }
+        }
+        drop(seats);
+        drop(worker);
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn report(worker: &Worker, seat: &Seat, stalled: Duration) {
+    let (engine, text) = (&worker.engine, describe(seat, stalled));
+    engine.main.stalls.inc();
+    engine.log.write_onef(Tag::Error, seat.desk.current().vxid, Marker::None, format_args!("{text}"));
+    eprintln!("{text}");
+}
+
+fn describe(seat: &Seat, stalled: Duration) -> String {
+    let current = seat.desk.current();
+    let step = if current.step.is_empty() { "-" } else { &current.step };
+    format!(
+        "Thread {} makes no progress for {:.1} s: transaction {}, step {step}",
+        seat.name,
+        stalled.as_secs_f64(),
+        current.vxid
+    )
+}

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tools beside Varnish's own: the same question to both about the same log must give the same bytes.
+
+Traffic goes through a varnishd (the genuine one of the system, then ours); both tools of a pair read the file that was
+kept of it and the living workdir. Needs the package varnish of the system.
+"""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cases
+import traffic
+from bed.daemon import Varnishd
+from bed.report import Report, options, until
+
+LIMIT = 30
+
+
+def run(argv, stdin=None):
+    p = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
+    return p.returncode, p.stdout, p.stderr
+
+
+class Pairs:
+    """One pair of tools after another, each pair's questions side by side."""
+
+    def __init__(self, report, ours, pool):
+        self.report, self.ours, self.pool = report, ours, pool
+
+    def same(self, tool, lists, where, errors=False):
+        def both(args):
+            theirs = run([f"/usr/bin/{tool}", *where, *args])
+            return args, theirs, run([str(self.ours / tool), *where, *args])
+        for args, theirs, ours in self.pool.map(both, lists):
+            if errors:
+                # In usage texts and words of the system's getopt the program's name may differ.
+                ok = theirs[0] == ours[0] != 0 and theirs[2] == ours[2]
+            else:
+                ok = theirs[:2] == ours[:2]
+            self.report.check(ok, f"{tool} {' '.join(where[:1])} {args}\n  theirs {show(theirs)}\n  ours   {show(ours)}")
+
+
+def show(result):
+    status, out, err = result
+    return f"{status} {len(out)} bytes {out[:300]!r} {err[:300]!r}"
+
+
+def one(pairs, varnishd, name, work):
+    vsl = work / f"{name}.vsl"
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
+                                              storage=None) as v:
+        writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
+                                  stderr=subprocess.DEVNULL)
+        writer.wait(LIMIT)
+        traffic.send(v.address)
+        # What is kept must be complete: the last session's end is in it.
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+        file, live = ["-r", str(vsl)], ["-n", str(v.n), "-d"]
+        pairs.same("varnishlog", cases.LOG, file)
+        pairs.same("varnishncsa", cases.NCSA, file)
+        # The living log grows by nothing but pings; they have no transaction.
+        pairs.same("varnishlog", [c for c in cases.LOG if "raw" not in c][::4], live)
+        pairs.same("varnishncsa", cases.NCSA[::4], live)
+        pairs.same("varnishlog", cases.LOG_ERRORS, file, errors=True)
+        pairs.same("varnishncsa", cases.NCSA_ERRORS, file, errors=True)
+
+
+def main():
+    o = options(__doc__)
+    report = Report("tools")
+    ours = pathlib.Path(o.varnishd).resolve().parent
+    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        links = pathlib.Path(d) / "bin"
+        links.mkdir()
+        for tool in ("varnishlog", "varnishncsa"):
+            (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
+        pairs = Pairs(report, links, pool)
+        one(pairs, "/usr/sbin/varnishd", "genuine", pathlib.Path(d))
+        one(pairs, o.varnishd, "own", pathlib.Path(d))
+    return report.close()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TZ", "America/New_York")
+    os.environ["NO_COLOR"] = "1"
+    sys.exit(main())

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A server's log as transactions that can be compared: grouped by request, without what time, ports and numbers make differ."""
+import re
+import subprocess
+
+# When, how many octets, which descriptors and connections: not what VCL decided.
+DROPPED = {"Timestamp", "ReqAcct", "BereqAcct", "PipeAcct", "ReqStart", "BackendStart", "VCL_use", "Debug", "SessOpen", "SessClose",
+           "WorkThread", "BackendClose", "BackendReuse", "CLI", "Notice", "Storage", "Gzip", "ESI_xmlerror", "Witness", "Length"}
+DURATION = re.compile(r"(?<![\d.])(\d+)\.\d+")
+
+
+def read(n_dir):
+    """{request number: {transaction's name: [record, ...]}}"""
+    out = subprocess.run(["varnishlog", "-n", str(n_dir), "-d", "-g", "raw"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    records = {}
+    for line in out.stdout.decode("latin-1").splitlines():
+        m = re.match(r"\s*(\d+) (\S+)\s+([-cb]) ?(.*)", line)
+        if m and m[1] != "0":
+            records.setdefault(int(m[1]), []).append((m[2], m[4]))
+    found = {}
+    for vxid in sorted(records):
+        transaction = records[vxid]
+        begin = next((d.split() for t, d in transaction if t == "Begin"), None)
+        number = next((d.split(": ")[1] for t, d in transaction if t in ("ReqHeader", "BereqHeader") and d.lower().startswith("x-req: ")), None)
+        if not begin or begin[0] == "sess" or number is None:
+            continue
+        mine = found.setdefault(int(number), {})
+        name = " ".join([begin[0], *begin[2:]])
+        same = sum(1 for n in mine if n.split("#")[0] == name)
+        mine[f"{name}#{same}"] = [r for t, d in transaction if (r := plain(t, d))]
+    for mine in found.values():
+        # Framing isn't compared where it hangs on chance: the length of a page with a transaction number in it, and whether a
+        # body that a filter changes was whole when its delivery began.
+        texts = {r for transaction in mine.values() for r in transaction}
+        if texts & {"VCL_call SYNTH", "VCL_call BACKEND_ERROR"} or any(r.startswith("Filters ") and r != "Filters range" for r in texts):
+            for transaction in mine.values():
+                transaction[:] = [r for r in transaction if not re.match(r"\w+ (content-length|transfer-encoding):", r, re.I)]
+    return found
+
+
+def plain(tag, data):
+    """One record without what may differ; '' for one that doesn't count."""
+    if tag in DROPPED:
+        return ""
+    words = data.split()
+    if tag in ("Begin", "Link"):
+        return f"{tag} {words[0]} {' '.join(words[2:])}"
+    if tag == "BackendOpen":
+        return f"{tag} {words[1]}"
+    if tag in ("Hit", "HitMiss", "HitPass"):
+        return f"{tag} {' '.join(near(w) for w in words[1:])}"
+    if tag == "TTL":
+        # source, ttl, grace, keep, now, then what it was computed from
+        return f"{tag} {' '.join(near(w) if len(w) < 10 else 'T' for w in words)}"
+    if tag in ("ReqHeader", "BereqHeader", "BerespHeader", "RespHeader", "ObjHeader", "ReqUnset", "BereqUnset", "BerespUnset", "RespUnset"):
+        name, _, value = data.partition(": ")
+        return f"{tag} {name}: {field(name, value)}"
+    if tag == "End":
+        return f"{tag} {data}".strip()
+    if tag in ("Filters", "Fetch_Body"):
+        return " ".join([tag, *words])
+    return f"{tag} {unnumbered(data)}"
+
+
+def near(word):
+    """Times within a second or two are the same."""
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return word if value <= 0 else str(int(value + 2.5) // 5 * 5)
+
+
+def unnumbered(text):
+    """Without ports, vxids and what a clock says."""
+    text = re.sub(r"127\.0\.0\.[12][: ]\d{4,5}", "ADDR", text)
+    text = re.sub(r"\b\w{3}, \d\d \w{3} 20\d\d \d\d:\d\d:\d\d GMT", "DATE", text)
+    return text
+
+
+def field(name, value):
+    low = name.lower()
+    if low in ("x-varnish", "x-vxid", "x-request-id", "xid", "x-trace"):
+        return re.sub(r"\d+", "N", value)
+    if low == "via":
+        return re.sub(r"1\.1 [^, ]+ \(Varnish/7\.1\)", "1.1 v", value)
+    if low == "age":
+        return near(value)
+    if low in ("content-length", "last-modified", "if-modified-since", "expires"):
+        return value
+    value = re.sub(r"(?<![\d.])1[67]\d{8}(\.\d+)?", "NOW", unnumbered(value))
+    return re.sub(r"(?<![\d.])\d+\.\d\d\d(?!\d)", lambda m: near(m[0]), value)

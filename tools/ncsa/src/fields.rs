@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the records of a transaction say, gathered for a line.
+
+use logq::{Rec, Txn, TxnType, records};
+use tables::Tag;
+use tables::tags::TagKind;
+
+use crate::format::Format;
+
+/// The fields that several specifiers show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// %H
+    Protocol,
+    /// %U
+    Url,
+    /// %q
+    Query,
+    /// %b
+    BodyBytes,
+    /// %h
+    Host,
+    /// %m
+    Method,
+    /// %s
+    Status,
+    /// %I
+    BytesIn,
+    /// %O
+    BytesOut,
+    /// When it began.
+    Start,
+    /// When it ended.
+    End,
+    /// Until the first byte.
+    FirstByte,
+    /// The Host header.
+    HostHeader,
+    /// The Authorization header's word.
+    Authorization,
+}
+
+const FIELDS: usize = Field::Authorization as usize + 1;
+
+/// What is looked for because the format names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// A header of the request, with its colon.
+    ReqHeader(String),
+    /// A header of the response.
+    RespHeader(String),
+    /// A key of `std.log()`.
+    VclLog(String),
+    /// Any record: the tag, what stands before a colon, and which word (0: all).
+    Record(Tag, Option<String>, usize),
+}
+
+/// Gathered of one transaction. The buffers are kept from one to the next.
+#[derive(Debug)]
+pub struct Fields {
+    fields: [Option<Vec<u8>>; FIELDS],
+    watches: Vec<(Watch, Option<Vec<u8>>)>,
+    /// %{Varnish:hitmiss}x
+    pub hitmiss: &'static str,
+    /// %{Varnish:handling}x
+    pub handling: &'static str,
+    /// %{Varnish:side}x
+    pub side: &'static str,
+    /// %{Varnish:vxid}x
+    pub vxid: u32,
+}
+
+fn trim(text: &[u8]) -> &[u8] {
+    let is_space = |b: &u8| b.is_ascii_whitespace() || *b == 0x0b;
+    let begin = text.iter().position(|b| !is_space(b)).unwrap_or(text.len());
+    let end = text.iter().rposition(|b| !is_space(b)).map_or(begin, |at| at + 1);
+    &text[begin..end]
+}
+
+/// The word of this number, from 1.
+fn word(text: &[u8], number: usize) -> Option<&[u8]> {
+    let is_space = |b: &u8| b.is_ascii_whitespace() || *b == 0x0b;
+    text.split(is_space).filter(|w| !w.is_empty()).nth(number - 1)
+}
+
+/// What follows the prefix (in any case) and spaces.
+fn after<'a>(text: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
+    let (first, rest) = text.split_at_checked(prefix.len())?;
+    let spaces = rest.iter().take_while(|b| **b == b' ').count();
+    first.eq_ignore_ascii_case(prefix.as_bytes()).then(|| &rest[spaces..])
+}
+
+impl Fields {
+    /// For this format.
+    pub fn new(format: &Format) -> Fields {
+        Fields {
+            fields: Default::default(),
+            watches: format.watches().iter().map(|watch| (watch.clone(), None)).collect(),
+            hitmiss: "-",
+            handling: "-",
+            side: "-",
+            vxid: 0,
+        }
+    }
+
+    /// A field, if some record had it.
+    pub fn get(&self, field: Field) -> Option<&[u8]> {
+        self.fields[field as usize].as_deref()
+    }
+
+    /// What the watch of this number found.
+    pub fn watched(&self, number: usize) -> Option<&[u8]> {
+        self.watches.get(number).and_then(|(_, found)| found.as_deref())
+    }
+
+    fn first(&mut self, field: Field, value: &[u8]) {
+        self.fields[field as usize].get_or_insert_with(|| trim(value).to_vec());
+    }
+
+    fn last(&mut self, field: Field, value: &[u8]) {
+        self.fields[field as usize] = Some(trim(value).to_vec());
+    }
+
+    fn first_word(&mut self, field: Field, text: &[u8], number: usize) {
+        if let Some(word) = word(text, number) {
+            self.first(field, word);
+        }
+    }
+
+    /// Reads a transaction; false when there is no line for it.
+    pub fn gather(&mut self, txn: &Txn<'_>, json: bool) -> bool {
+        self.side = match txn.kind {
+            TxnType::Req => "c",
+            TxnType::Bereq => "b",
+            TxnType::Unknown | TxnType::Sess | TxnType::Raw => return false,
+        };
+        self.fields.fill(None);
+        self.watches.iter_mut().for_each(|(_, found)| *found = None);
+        (self.hitmiss, self.handling, self.vxid) = ("-", "-", txn.vxid);
+        for rec in records(txn.records) {
+            let is_plain = rec.tag.kind() == TagKind::Plain;
+            if !is_plain && !json {
+                continue;
+            }
+            let mut text = rec.raw;
+            while is_plain && let Some(rest) = text.strip_suffix(b"\0") {
+                text = rest;
+            }
+            let goes_on = self.record(&rec, text);
+            self.watch(rec.tag, text);
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes a record; false when the transaction has no line.
+    fn record(&mut self, rec: &Rec<'_>, text: &[u8]) -> bool {
+        match rec.tag {
+            Tag::HttpGarbage => return false,
+            Tag::PipeAcct => {
+                self.first_word(Field::BytesIn, text, 3);
+                self.first_word(Field::BytesOut, text, 4);
+            }
+            Tag::BackendOpen => {
+                if let Some(word) = word(text, 3) {
+                    self.last(Field::Host, word);
+                }
+            }
+            Tag::ReqStart => self.first_word(Field::Host, text, 1),
+            Tag::BereqMethod | Tag::ReqMethod => self.first(Field::Method, text),
+            Tag::BereqUrl | Tag::ReqUrl => {
+                let (url, query) = text.split_at(text.iter().position(|b| *b == b'?').unwrap_or(text.len()));
+                self.first(Field::Url, url);
+                self.first(Field::Query, query);
+            }
+            Tag::BereqProtocol | Tag::ReqProtocol => self.first(Field::Protocol, text),
+            Tag::BerespStatus | Tag::RespStatus => self.last(Field::Status, text),
+            Tag::BereqAcct | Tag::ReqAcct => {
+                self.first_word(Field::BytesIn, text, 3);
+                self.first_word(Field::BodyBytes, text, 5);
+                self.first_word(Field::BytesOut, text, 6);
+            }
+            Tag::Timestamp => self.timestamp(text),
+            Tag::BereqHeader | Tag::ReqHeader => {
+                if let Some(basic) = after(text, "Authorization:").and_then(|v| after(v, "basic ")) {
+                    self.first(Field::Authorization, basic);
+                } else if let Some(host) = after(text, "Host:") {
+                    self.first(Field::HostHeader, host);
+                }
+            }
+            Tag::VclCall => self.call(rec.text()),
+            Tag::VclReturn if rec.text().eq_ignore_ascii_case(b"pipe") => {
+                (self.hitmiss, self.handling) = ("miss", "pipe");
+            }
+            Tag::VclReturn => return !rec.text().eq_ignore_ascii_case(b"restart"),
+            _ => {}
+        }
+        true
+    }
+
+    fn timestamp(&mut self, text: &[u8]) {
+        let any = |labels: &[&str]| labels.iter().find_map(|label| after(text, label));
+        if let Some(rest) = any(&["Start:"]) {
+            self.first_word(Field::Start, rest, 1);
+        } else if let Some(rest) = any(&["Resp:", "PipeSess:", "BerespBody:"]) {
+            self.first_word(Field::End, rest, 1);
+        } else if let Some(rest) = any(&["Process:", "Pipe:", "Beresp:"]) {
+            self.first_word(Field::FirstByte, rest, 2);
+        }
+    }
+
+    fn call(&mut self, sub: &[u8]) {
+        let is = |name: &str| sub.eq_ignore_ascii_case(name.as_bytes());
+        let verdicts: &[(&str, &'static str, &'static str)] = &[
+            ("recv", "-", "-"),
+            ("hit", "hit", "hit"),
+            ("miss", "miss", "miss"),
+            ("pass", "miss", "pass"),
+            ("synth", "miss", "synth"),
+        ];
+        if let Some((_, hitmiss, handling)) = verdicts.iter().find(|(name, ..)| is(name)) {
+            (self.hitmiss, self.handling) = (hitmiss, handling);
+        }
+    }
+
+    fn watch(&mut self, tag: Tag, text: &[u8]) {
+        for (watch, found) in &mut self.watches {
+            match watch {
+                Watch::ReqHeader(key) if matches!(tag, Tag::ReqHeader | Tag::BereqHeader) => {
+                    if let Some(value) = after(text, key) {
+                        *found = Some(trim(value).to_vec());
+                    }
+                }
+                Watch::RespHeader(key) if matches!(tag, Tag::RespHeader | Tag::BerespHeader) => {
+                    if let Some(value) = after(text, key) {
+                        *found = Some(trim(value).to_vec());
+                    }
+                }
+                Watch::VclLog(key) if tag == Tag::VclLog && found.is_none() => {
+                    if let Some(value) = text.strip_prefix(key.as_bytes()) {
+                        *found = Some(trim(value).to_vec());
+                    }
+                }
+                Watch::Record(wanted, prefix, number) if *wanted == tag && found.is_none() => {
+                    let rest = match prefix {
+                        Some(prefix) => after(text, prefix),
+                        None => Some(text),
+                    };
+                    *found = match (rest, *number) {
+                        (Some(rest), 0) => Some(trim(rest).to_vec()),
+                        (Some(rest), number) => word(rest, number).map(<[u8]>::to_vec),
+                        (None, _) => None,
+                    };
+                }
+                _ => {}
+            }
+        }
+    }
+}

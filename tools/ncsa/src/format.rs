@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The format of a line (-F): parsed once, then written per transaction.
+
+use logq::names::{self, NameError};
+use tables::tags::TagKind;
+
+use crate::fields::{Field, Fields, Watch};
+use crate::quote::{decode_base64, quote};
+
+/// The combined format of web servers.
+pub const DEFAULT: &str = "%h %l %u %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";
+const TIME: &str = "[%d/%b/%Y:%T %z]";
+/// The longest text in braces.
+const LONGEST: usize = 254;
+
+#[derive(Debug)]
+enum Item {
+    Text(Vec<u8>),
+    /// A field, and what stands for it when it is missing.
+    Field(Field, &'static str),
+    /// What the watch of this number found, and what stands for it.
+    Watched(usize, &'static str),
+    Hitmiss,
+    Handling,
+    Side,
+    Vxid,
+    RequestLine,
+    User,
+    Time(Time),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Time {
+    /// strftime(3) of the beginning.
+    Local(String),
+    /// The beginning in seconds, ms, us since 1970; its fraction in ms, us.
+    Seconds,
+    Millis,
+    Micros,
+    MillisFraction,
+    MicrosFraction,
+    /// How long it took, in seconds, ms, us.
+    TookSeconds,
+    TookMillis,
+    TookMicros,
+}
+
+/// A parsed format.
+#[derive(Debug)]
+pub struct Format {
+    items: Vec<Item>,
+    watches: Vec<Watch>,
+    json: bool,
+}
+
+impl Format {
+    /// Parses a format. With `json` (-j) missing texts are empty and missing numbers 0.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str, json: bool) -> Result<Format, String> {
+        let mut format = Format { items: Vec::new(), watches: Vec::new(), json };
+        let mut plain = Vec::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let tail = &rest[c.len_utf8()..];
+            match (c, tail.chars().next()) {
+                ('\\', Some(escaped)) => {
+                    let byte = match escaped {
+                        't' => '\t',
+                        'n' => '\n',
+                        other => other,
+                    };
+                    plain.extend(byte.to_string().bytes());
+                    rest = &tail[escaped.len_utf8()..];
+                }
+                ('%', Some('l')) => {
+                    plain.push(b'-');
+                    rest = &tail[1..];
+                }
+                ('%', _) => {
+                    if !plain.is_empty() {
+                        format.items.push(Item::Text(std::mem::take(&mut plain)));
+                    }
+                    rest = format.specifier(rest)?;
+                }
+                _ => {
+                    plain.extend(c.to_string().bytes());
+                    rest = tail;
+                }
+            }
+        }
+        if !plain.is_empty() {
+            format.items.push(Item::Text(plain));
+        }
+        Ok(format)
+    }
+
+    /// What to look for in records.
+    pub fn watches(&self) -> &[Watch] {
+        &self.watches
+    }
+
+    /// Whether it is for JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    fn missing_text(&self) -> &'static str {
+        if self.json { "" } else { "-" }
+    }
+
+    fn missing_number(&self) -> &'static str {
+        if self.json { "0" } else { "-" }
+    }
+
+    /// Takes the specifier at the beginning of `rest` off it.
+    fn specifier<'a>(&mut self, rest: &'a str) -> Result<&'a str, String> {
+        let unknown = || Err(format!("Unknown format specifier at: {rest}"));
+        let Some(letter) = rest[1..].chars().next() else { return unknown() };
+        let item = match letter {
+            'b' => Item::Field(Field::BodyBytes, self.missing_number()),
+            'D' => Item::Time(Time::TookMicros),
+            'h' => Item::Field(Field::Host, self.missing_text()),
+            'H' => Item::Field(Field::Protocol, "HTTP/1.0"),
+            'I' => Item::Field(Field::BytesIn, self.missing_number()),
+            'm' => Item::Field(Field::Method, self.missing_text()),
+            'O' => Item::Field(Field::BytesOut, self.missing_number()),
+            'q' => Item::Field(Field::Query, ""),
+            'r' => Item::RequestLine,
+            's' => Item::Field(Field::Status, self.missing_number()),
+            't' => Item::Time(Time::Local(TIME.to_owned())),
+            'T' => Item::Time(Time::TookSeconds),
+            'u' => Item::User,
+            'U' => Item::Field(Field::Url, self.missing_text()),
+            '{' => return self.braces(rest),
+            _ => return unknown(),
+        };
+        self.items.push(item);
+        Ok(&rest[1 + letter.len_utf8()..])
+    }
+
+    /// `%{...}i` and its like.
+    fn braces<'a>(&mut self, rest: &'a str) -> Result<&'a str, String> {
+        let inside = &rest[2..];
+        let mut depth = 1;
+        let end = inside.bytes().position(|b| {
+            depth += i32::from(b == b'{') - i32::from(b == b'}');
+            depth == 0
+        });
+        let Some(end) = end else { return Err(format!("Unmatched bracket at: {rest}")) };
+        let (name, after) = (&inside[..end], &inside[end + 1..]);
+        if name.len() > LONGEST {
+            return Err(format!("Too long in brackets at: {rest}"));
+        }
+        let item = match after.as_bytes().first() {
+            Some(b'i') => self.watch(Watch::ReqHeader(format!("{name}:")), self.missing_text()),
+            Some(b'o') => self.watch(Watch::RespHeader(format!("{name}:")), self.missing_text()),
+            Some(b't') => Item::Time(match name {
+                "sec" => Time::Seconds,
+                "msec" => Time::Millis,
+                "usec" => Time::Micros,
+                "msec_frac" => Time::MillisFraction,
+                "usec_frac" => Time::MicrosFraction,
+                format => Time::Local(format.to_owned()),
+            }),
+            Some(b'T') => Item::Time(match name {
+                "s" => Time::TookSeconds,
+                "ms" => Time::TookMillis,
+                "us" => Time::TookMicros,
+                _ => return Err(format!("Unknown specifier: %{{{name}}}T")),
+            }),
+            Some(b'x') => self.extension(name)?,
+            _ => return Err(format!("Unknown format specifier at: {rest}")),
+        };
+        self.items.push(item);
+        Ok(&after[1..])
+    }
+
+    fn watch(&mut self, watch: Watch, missing: &'static str) -> Item {
+        self.watches.push(watch);
+        Item::Watched(self.watches.len() - 1, missing)
+    }
+
+    fn extension(&mut self, name: &str) -> Result<Item, String> {
+        Ok(match name {
+            "Varnish:time_firstbyte" => Item::Field(Field::FirstByte, self.missing_number()),
+            "Varnish:hitmiss" => Item::Hitmiss,
+            "Varnish:handling" => Item::Handling,
+            "Varnish:side" => Item::Side,
+            "Varnish:vxid" => Item::Vxid,
+            _ => {
+                if let Some(key) = name.strip_prefix("VCL_Log:") {
+                    self.watch(Watch::VclLog(format!("{key}:")), "")
+                } else if let Some(record) = name.strip_prefix("VSL:") {
+                    self.record(record)?
+                } else {
+                    return Err(format!("Unknown formatting extension: {name}"));
+                }
+            }
+        })
+    }
+
+    /// `tag[:prefix][[field]]`
+    fn record(&mut self, text: &str) -> Result<Item, String> {
+        if text.is_empty() {
+            return Err("Missing tag in VSL:".into());
+        }
+        let (text, number) = match text.strip_suffix(']') {
+            None => (text, 0),
+            Some(open) => {
+                let (name, number) = open
+                    .rsplit_once('[')
+                    .filter(|(name, number)| !name.is_empty() && !number.is_empty())
+                    .ok_or_else(|| format!("Syntax error: VSL:{text}"))?;
+                let n = number.parse::<i64>().map_err(|_| format!("Syntax error: VSL:{text}"))?;
+                let n = usize::try_from(n).ok().filter(|n| (1..=255).contains(n));
+                let range = || format!("Syntax error. Field specifier must be between 1 and 255: {text}");
+                (name, n.ok_or_else(range)?)
+            }
+        };
+        let (name, prefix) = match text.split_once(':') {
+            Some((name, prefix)) => (name, Some(format!("{prefix}:"))),
+            None => (text, None),
+        };
+        let tag = names::tag(name).map_err(|error| match error {
+            NameError::Ambiguous => format!("Tag not unique: {text}"),
+            NameError::None | NameError::Syntax => format!("Unknown log tag: {text}"),
+        })?;
+        if tag.kind() != TagKind::Plain && !self.json {
+            return Err(format!("Tag {} can contain control characters", tag.name()));
+        }
+        Ok(self.watch(Watch::Record(tag, prefix, number), self.missing_text()))
+    }
+
+    /// Writes the line of what was gathered; false when it must not be shown.
+    pub fn line(&self, fields: &Fields, out: &mut Vec<u8>) -> bool {
+        for item in &self.items {
+            match item {
+                Item::Text(text) => out.extend(text),
+                Item::Field(field, missing) => {
+                    quote(out, fields.get(*field).unwrap_or(missing.as_bytes()), self.json);
+                }
+                Item::Watched(number, missing) => {
+                    quote(out, fields.watched(*number).unwrap_or(missing.as_bytes()), self.json);
+                }
+                Item::Hitmiss => out.extend(fields.hitmiss.bytes()),
+                Item::Handling => out.extend(fields.handling.bytes()),
+                Item::Side => out.extend(fields.side.bytes()),
+                Item::Vxid => out.extend(fields.vxid.to_string().bytes()),
+                Item::RequestLine => self.request_line(fields, out),
+                Item::User => {
+                    let decoded = fields.get(Field::Authorization).and_then(decode_base64);
+                    let user = decoded.as_deref().and_then(|d| d.split(|b| matches!(b, b':' | 0)).next());
+                    quote(out, user.unwrap_or(b"-"), self.json);
+                }
+                // Without its beginning a transaction has no line.
+                Item::Time(time) => match time_text(time, fields) {
+                    Some(text) => out.extend(text.bytes()),
+                    None => return false,
+                },
+            }
+        }
+        out.push(b'\n');
+        true
+    }
+
+    fn request_line(&self, fields: &Fields, out: &mut Vec<u8>) {
+        quote(out, fields.get(Field::Method).unwrap_or(b"-"), self.json);
+        out.push(b' ');
+        match fields.get(Field::HostHeader) {
+            Some(host) => {
+                if !host.starts_with(b"http://") {
+                    out.extend(b"http://");
+                }
+                quote(out, host, self.json);
+            }
+            None => out.extend(b"http://localhost"),
+        }
+        quote(out, fields.get(Field::Url).unwrap_or_default(), self.json);
+        quote(out, fields.get(Field::Query).unwrap_or_default(), self.json);
+        out.push(b' ');
+        quote(out, fields.get(Field::Protocol).unwrap_or(b"HTTP/1.0"), self.json);
+    }
+}
+
+fn seconds(text: Option<&[u8]>) -> Option<f64> {
+    std::str::from_utf8(text?).ok()?.parse::<f64>().ok().filter(|s| s.is_finite())
+}
+
+fn time_text(time: &Time, fields: &Fields) -> Option<String> {
+    let start = seconds(fields.get(Field::Start))?;
+    let took = seconds(fields.get(Field::End)).unwrap_or(start) - start;
+    Some(match time {
+        Time::Local(format) => sys::localtime::format(format, start.floor() as i64)?,
+        Time::Seconds => (start as i64).to_string(),
+        Time::Millis => ((start * 1e3) as i64).to_string(),
+        Time::Micros => ((start * 1e6) as i64).to_string(),
+        Time::MillisFraction => format!("{:03}", (start.fract() * 1e3) as i64),
+        Time::MicrosFraction => format!("{:06}", (start.fract() * 1e6) as i64),
+        Time::TookSeconds => (took as i64).to_string(),
+        Time::TookMillis => ((took * 1e3) as i64).to_string(),
+        Time::TookMicros => ((took * 1e6) as i64).to_string(),
+    })
+}

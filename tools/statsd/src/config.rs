@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The configuration: every key of node statsd and of the Perl port, and a few of ours, checked once.
+
+mod script;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::arith::{Histogram, Plan, Threshold};
+use crate::store::Delete;
+
+pub use script::{FILE_BYTES, ScriptError, Value, World};
+
+/// Whose habits to follow where the originals differ: how the management port and the console show metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// JavaScript's way of showing objects, on stdout.
+    Node,
+    /// JSON, the console on stderr.
+    Perl,
+}
+
+/// Where metrics come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Datagrams.
+    Udp {
+        /// Address or name; empty is every address.
+        address: String,
+        /// Port.
+        port: u16,
+        /// IPv6.
+        v6: bool,
+    },
+    /// Connections that send lines.
+    Tcp {
+        /// Address or name; empty is every address.
+        address: String,
+        /// Port.
+        port: u16,
+    },
+    /// As TCP, at a path, with its mode.
+    Unix {
+        /// The socket's path.
+        path: PathBuf,
+        /// Its mode.
+        mode: Option<u32>,
+    },
+}
+
+/// Who gets the flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// Carbon, as text or pickle.
+    Graphite,
+    /// stdout, or stderr as the Perl port does.
+    Console,
+    /// Lines appended to a file.
+    File,
+    /// Packets passed on as they come.
+    Repeater,
+    /// A page for Prometheus to scrape.
+    Prometheus,
+}
+
+/// How points travel to Graphite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carbon {
+    /// `name value time` lines.
+    Text,
+    /// Pickled lists.
+    Pickle,
+}
+
+/// Keys of the Graphite backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graphite {
+    /// None: points are worked out and thrown away.
+    pub host: Option<String>,
+    /// Port for the protocol in use.
+    pub port: u16,
+    /// Protocol.
+    pub carbon: Carbon,
+    /// Names as before statsd 0.5.
+    pub legacy: bool,
+    /// Counters' sums are sent too.
+    pub flush_counts: bool,
+    /// First part of every name.
+    pub global: String,
+    /// Counters' part.
+    pub counter: String,
+    /// Timers' part.
+    pub timer: String,
+    /// Gauges' part.
+    pub gauge: String,
+    /// Sets' part.
+    pub set: String,
+    /// Last part, with its point; empty for none.
+    pub suffix: String,
+    /// Names are cleaned here because they weren't before.
+    pub clean: bool,
+    /// The most bytes that wait while Graphite can't be reached.
+    pub backlog_bytes: usize,
+}
+
+/// Keys of the Repeater backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeater {
+    /// Host and port.
+    pub targets: Vec<(String, u16)>,
+    /// Over TCP instead of UDP.
+    pub tcp: bool,
+    /// Names are looked up for IPv6 only.
+    pub v6: bool,
+}
+
+/// Counting lines by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyFlush {
+    /// Milliseconds between two reports.
+    pub interval_ms: f64,
+    /// How many of the names to show, the busiest first.
+    pub percent: f64,
+    /// The file to append to; stdout when there is none.
+    pub log: Option<PathBuf>,
+}
+
+/// Where messages go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// To syslog instead of stdout.
+    pub syslog: bool,
+    /// What syslog calls us.
+    pub application: String,
+    /// Only messages this grave or graver.
+    pub level: crate::log::Level,
+}
+
+/// Everything.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Whose habits.
+    pub dialect: Dialect,
+    /// Where metrics come in.
+    pub inputs: Vec<Input>,
+    /// The management port; None for none.
+    pub management: Option<(String, u16)>,
+    /// Milliseconds between two flushes.
+    pub flush_interval_ms: f64,
+    /// How timers are worked out.
+    pub plan: Plan,
+    /// What happens after a flush.
+    pub delete: Delete,
+    /// First part of the server's own metrics.
+    pub prefix: String,
+    /// Names are cleaned when they come in.
+    pub clean_names: bool,
+    /// Lines are counted by name.
+    pub key_flush: Option<KeyFlush>,
+    /// Each line is shown.
+    pub dump: bool,
+    /// More messages.
+    pub debug: bool,
+    /// `health` says up.
+    pub healthy: bool,
+    /// The file is watched.
+    pub reload: bool,
+    /// Messages.
+    pub log: Log,
+    /// Who gets the flushes.
+    pub backends: Vec<Backend>,
+    /// Graphite.
+    pub graphite: Graphite,
+    /// The console shows colours.
+    pub pretty: bool,
+    /// File's path.
+    pub file: Option<PathBuf>,
+    /// Repeater.
+    pub repeater: Repeater,
+    /// Prometheus' address and port.
+    pub prometheus: (String, u16),
+    /// Sockets for one UDP address.
+    pub sockets: usize,
+    /// SO_RCVBUF to ask for, in bytes.
+    pub receive_buffer: usize,
+    /// The most names.
+    pub max_metrics: usize,
+    /// The most bytes of names, values and members.
+    pub max_bytes: u64,
+    /// The file as it was read.
+    pub raw: Value,
+}
+
+/// Why a configuration can't be used.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// The file can't be read.
+    File(PathBuf, std::io::Error),
+    /// It is too long.
+    TooLong(PathBuf),
+    /// It isn't written as it should be.
+    Script(PathBuf, ScriptError),
+    /// It holds something that makes no sense, or something that isn't built.
+    Key(String),
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::File(path, error) => write!(f, "{}: {error}", path.display()),
+            ConfigError::TooLong(path) => write!(f, "{}: longer than {FILE_BYTES} bytes", path.display()),
+            ConfigError::Script(path, error) => write!(f, "{}: {error}", path.display()),
+            ConfigError::Key(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// This machine.
+struct Machine;
+
+impl World for Machine {
+    fn host_name(&self) -> String {
+        sys::process::host_name()
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        use std::io::Read as _;
+        let refuse = |error| ConfigError::File(path.to_owned(), error);
+        let file = std::fs::File::open(path).map_err(refuse)?;
+        let mut text = Vec::new();
+        file.take(FILE_BYTES as u64 + 1).read_to_end(&mut text).map_err(refuse)?;
+        if text.len() > FILE_BYTES {
+            return Err(ConfigError::TooLong(path.to_owned()));
+        }
+        let text = String::from_utf8_lossy(&text);
+        let read = script::read(&text, &Machine);
+        let (value, hashes) = read.map_err(|error| ConfigError::Script(path.to_owned(), error))?;
+        Config::of(value, hashes)
+    }
+
+    /// Reads a file's text.
+    #[cfg(test)]
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        let (value, hashes) = script::read(text, &Machine).map_err(|e| ConfigError::Script(PathBuf::new(), e))?;
+        Config::of(value, hashes)
+    }
+
+    /// Checks what was read.
+    pub fn of(raw: Value, hashes: bool) -> Result<Config, ConfigError> {
+        if !matches!(raw, Value::Object(_)) {
+            return Err(ConfigError::Key("the configuration is no object: it begins with `{`".to_owned()));
+        }
+        let (backends, bare_names) = backends(&raw)?;
+        let dialect = match raw.get("dialect") {
+            Value::Text(text) if text == "perl" => Dialect::Perl,
+            Value::Text(text) if text == "node" => Dialect::Node,
+            Value::Null if bare_names || hashes => Dialect::Perl,
+            Value::Null => Dialect::Node,
+            _ => return Err(key("dialect", "\"node\" or \"perl\"")),
+        };
+        let clean_names = flag(&raw, "keyNameSanitize", true);
+        Ok(Config {
+            dialect,
+            inputs: inputs(&raw)?,
+            management: management(&raw)?,
+            flush_interval_ms: number(&raw, "flushInterval", 10_000.0, 1.0, 86_400_000.0)?,
+            plan: plan(&raw)?,
+            delete: delete(&raw),
+            prefix: text(&raw, "prefixStats", "statsd")?,
+            clean_names,
+            key_flush: key_flush(raw.get("keyFlush"))?,
+            dump: flag(&raw, "dumpMessages", false),
+            debug: flag(&raw, "debug", false),
+            healthy: raw.get("healthStatus").show() != "down",
+            reload: flag(&raw, "automaticConfigReload", true),
+            log: log(raw.get("log"))?,
+            graphite: graphite(&raw, clean_names)?,
+            pretty: flag(raw.get("console"), "prettyprint", false),
+            file: path(raw.get("file"), "name"),
+            repeater: repeater(&raw)?,
+            prometheus: address(raw.get("prometheus"), "address", 9102)?,
+            sockets: number(&raw, "sockets", 1.0, 1.0, 256.0)? as usize,
+            receive_buffer: number(&raw, "receiveBuffer", 8.0 * 1024.0 * 1024.0, 0.0, 1e9)? as usize,
+            max_metrics: number(&raw, "maxMetrics", 1e6, 1.0, 1e9)? as usize,
+            max_bytes: number(&raw, "maxMemory", 512.0 * 1024.0 * 1024.0, 65536.0, 1e15)? as u64,
+            backends,
+            raw,
+        })
+    }
+}
+
+fn key(name: &str, wanted: &str) -> ConfigError {
+    ConfigError::Key(format!("{name}: expected {wanted}"))
+}
+
+fn flag(from: &Value, name: &str, default: bool) -> bool {
+    match from.get(name) {
+        Value::Null => default,
+        value => value.truthy(),
+    }
+}
+
+/// A number, or a text that is one, as `Number()` takes both. Null, 0 and the empty text stand for the default, as
+/// node's `config.x || default` has it.
+fn number(from: &Value, name: &str, default: f64, least: f64, most: f64) -> Result<f64, ConfigError> {
+    let n = match from.get(name) {
+        value if !value.truthy() => return Ok(default),
+        Value::Number(n) => Some(*n),
+        Value::Text(text) => crate::number::parse(text.as_bytes()),
+        _ => None,
+    };
+    let wanted = || format!("a number from {} to {}", crate::number::show(least), crate::number::show(most));
+    n.filter(|n| (least..=most).contains(n)).ok_or_else(|| key(name, &wanted()))
+}
+
+fn port(from: &Value, name: &str, default: u16) -> Result<u16, ConfigError> {
+    // Port 0, which a test may ask for with a text, lets the kernel choose.
+    if *from.get(name) == Value::Text("any".to_owned()) {
+        return Ok(0);
+    }
+    Ok(number(from, name, f64::from(default), 1.0, 65535.0)? as u16)
+}
+
+fn text(from: &Value, name: &str, default: &str) -> Result<String, ConfigError> {
+    match from.get(name) {
+        Value::Null => Ok(default.to_owned()),
+        Value::Text(text) => Ok(text.clone()),
+        Value::Number(n) => Ok(crate::number::show(*n)),
+        _ => Err(key(name, "a text")),
+    }
+}
+
+fn path(from: &Value, name: &str) -> Option<PathBuf> {
+    match from.get(name) {
+        Value::Text(text) if !text.is_empty() => Some(PathBuf::from(text)),
+        _ => None,
+    }
+}
+
+fn address(from: &Value, name: &str, default_port: u16) -> Result<(String, u16), ConfigError> {
+    Ok((text(from, name, "")?, port(from, "port", default_port)?))
+}
+
+fn backends(raw: &Value) -> Result<(Vec<Backend>, bool), ConfigError> {
+    let list = match raw.get("backends") {
+        Value::Null => return Ok((vec![Backend::Graphite], false)),
+        Value::List(list) => list,
+        _ => return Err(key("backends", "a list")),
+    };
+    let mut bare = false;
+    let mut all = Vec::new();
+    for item in list {
+        let Value::Text(name) = item else { return Err(key("backends", "names")) };
+        bare |= !name.contains('/');
+        let stem = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".js").to_ascii_lowercase();
+        let backend = match stem.as_str() {
+            "graphite" => Backend::Graphite,
+            "console" => Backend::Console,
+            "file" => Backend::File,
+            "repeater" => Backend::Repeater,
+            "prometheus" => Backend::Prometheus,
+            _ => {
+                let why = format!(
+                    "backend {name:?} isn't built here; there are graphite, console, file, repeater, prometheus"
+                );
+                return Err(ConfigError::Key(why));
+            }
+        };
+        if !all.contains(&backend) {
+            all.push(backend);
+        }
+    }
+    Ok((all, bare))
+}
+
+fn inputs(raw: &Value) -> Result<Vec<Input>, ConfigError> {
+    match raw.get("servers") {
+        Value::Null => Ok(vec![input(raw)?]),
+        Value::List(list) => list.iter().map(input).collect(),
+        _ => Err(key("servers", "a list")),
+    }
+}
+
+fn input(from: &Value) -> Result<Input, ConfigError> {
+    // The Perl port's own example says `host`, which it then ignores; here it counts when `address` doesn't say anything.
+    let address = match from.get("address") {
+        Value::Null => text(from, "host", "")?,
+        _ => text(from, "address", "")?,
+    };
+    let server = text(from, "server", "./servers/udp")?;
+    match server.rsplit('/').next().unwrap_or(&server).trim_end_matches(".js") {
+        "udp" => Ok(Input::Udp { address, port: port(from, "port", 8125)?, v6: flag(from, "address_ipv6", false) }),
+        "tcp" => match path(from, "socket") {
+            Some(path) => Ok(Input::Unix { path, mode: mode(from.get("socket_mod"))? }),
+            None => Ok(Input::Tcp { address, port: port(from, "port", 8125)? }),
+        },
+        other => Err(ConfigError::Key(format!(
+            "server {other:?} isn't built here; there are ./servers/udp and ./servers/tcp"
+        ))),
+    }
+}
+
+/// A number is the mode itself; a text is octal, as `fs.chmod` has it.
+fn mode(value: &Value) -> Result<Option<u32>, ConfigError> {
+    let mode = match value {
+        Value::Null => return Ok(None),
+        Value::Number(n) if (0.0..=4095.0).contains(n) => Some(*n as u32),
+        Value::Text(text) => u32::from_str_radix(text.trim_start_matches("0o"), 8).ok().filter(|m| *m <= 0o7777),
+        _ => None,
+    };
+    mode.map(Some).ok_or_else(|| key("socket_mod", "a file's mode, as \"0660\""))
+}
+
+fn management(raw: &Value) -> Result<Option<(String, u16)>, ConfigError> {
+    if *raw.get("mgmt_port") == Value::Bool(false) {
+        return Ok(None);
+    }
+    Ok(Some((text(raw, "mgmt_address", "")?, port(raw, "mgmt_port", 8126)?)))
+}
+
+fn plan(raw: &Value) -> Result<Plan, ConfigError> {
+    let mut plan = Plan { thresholds: Vec::new(), ..Plan::default() };
+    let listed = match raw.get("percentThreshold") {
+        value if !value.truthy() => vec![Value::Number(90.0)],
+        Value::List(list) => list.clone(),
+        single => vec![single.clone()],
+    };
+    for item in &listed {
+        let percent = match item {
+            Value::Number(n) => Some(*n),
+            Value::Text(text) => crate::number::parse(text.as_bytes()),
+            _ => None,
+        };
+        let percent = percent.filter(|p| p.is_finite()).ok_or_else(|| key("percentThreshold", "numbers"))?;
+        if !plan.thresholds.iter().any(|t| t.percent == percent) {
+            plan.thresholds.push(Threshold::new(percent));
+        }
+    }
+    if let Value::List(list) = raw.get("histogram") {
+        plan.histograms = list.iter().map(histogram).collect::<Result<_, _>>()?;
+    }
+    if let Value::List(list) = raw.get("calculatedTimerMetrics") {
+        plan.only = list.iter().map(Value::show).collect();
+    }
+    Ok(plan)
+}
+
+fn histogram(from: &Value) -> Result<Histogram, ConfigError> {
+    let Value::List(bins) = from.get("bins") else { return Err(key("histogram", "{ metric, bins: [...] }")) };
+    let bound = |bin: &Value| match bin {
+        Value::Number(n) if !n.is_nan() => Ok(*n),
+        Value::Text(text) if text == "inf" => Ok(f64::INFINITY),
+        _ => Err(key("histogram bins", "numbers, or 'inf'")),
+    };
+    let bounds = bins.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
+    let metric = text(from, "metric", "")?.into_bytes();
+    Ok(Histogram { metric, bins: bounds.into_iter().map(Histogram::bin).collect() })
+}
+
+fn delete(raw: &Value) -> Delete {
+    let idle = flag(raw, "deleteIdleStats", false);
+    // Any positive whole number above 1 counts; everything else is 1.
+    let ttl = match raw.get("gaugesMaxTTL") {
+        Value::Number(n) if *n > 1.0 && n.fract() == 0.0 => n.min(f64::from(u32::MAX)) as u32,
+        _ => 1,
+    };
+    Delete {
+        counters: flag(raw, "deleteCounters", idle),
+        timers: flag(raw, "deleteTimers", idle),
+        sets: flag(raw, "deleteSets", idle),
+        gauges: flag(raw, "deleteGauges", idle).then_some(ttl),
+    }
+}
+
+fn key_flush(from: &Value) -> Result<Option<KeyFlush>, ConfigError> {
+    let interval_ms = number(from, "interval", 0.0, 0.0, 86_400_000.0)?;
+    if interval_ms == 0.0 {
+        return Ok(None);
+    }
+    let percent = number(from, "percent", 100.0, 0.0, 100.0)?;
+    Ok(Some(KeyFlush { interval_ms, percent, log: path(from, "log") }))
+}
+
+fn log(from: &Value) -> Result<Log, ConfigError> {
+    let syslog = match text(from, "backend", "stdout")?.as_str() {
+        "stdout" => false,
+        "syslog" => true,
+        _ => return Err(ConfigError::Key("log.backend: should be 'stdout' or 'syslog'".to_owned())),
+    };
+    let level = text(from, "level", "LOG_INFO")?;
+    let level =
+        crate::log::Level::parse(&level).ok_or_else(|| key("log.level", "LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERR"))?;
+    Ok(Log { syslog, application: text(from, "application", "statsd")?, level })
+}
+
+fn graphite(raw: &Value, clean_names: bool) -> Result<Graphite, ConfigError> {
+    let from = raw.get("graphite");
+    let carbon = match text(raw, "graphiteProtocol", "text")?.as_str() {
+        "pickle" => Carbon::Pickle,
+        _ => Carbon::Text,
+    };
+    let port = match carbon {
+        Carbon::Text => port(raw, "graphitePort", 2003)?,
+        Carbon::Pickle => port(raw, "graphitePicklePort", 2004)?,
+    };
+    Ok(Graphite {
+        host: Some(text(raw, "graphiteHost", "")?).filter(|host| !host.is_empty()),
+        port,
+        carbon,
+        legacy: flag(from, "legacyNamespace", true),
+        flush_counts: flag(raw, "flush_counts", true),
+        global: text(from, "globalPrefix", "stats")?,
+        counter: text(from, "prefixCounter", "counters")?,
+        timer: text(from, "prefixTimer", "timers")?,
+        gauge: text(from, "prefixGauge", "gauges")?,
+        set: text(from, "prefixSet", "sets")?,
+        suffix: match from.get("globalSuffix") {
+            Value::Null => String::new(),
+            _ => format!(".{}", text(from, "globalSuffix", "")?),
+        },
+        clean: !clean_names,
+        backlog_bytes: number(raw, "graphiteBacklog", 64.0 * 1024.0 * 1024.0, 1.0, 1e12)? as usize,
+    })
+}
+
+fn repeater(raw: &Value) -> Result<Repeater, ConfigError> {
+    let target = |item: &Value| Ok((text(item, "host", "127.0.0.1")?, port(item, "port", 8125)?));
+    let targets = match raw.get("repeater") {
+        Value::Null => Vec::new(),
+        Value::List(list) => list.iter().map(target).collect::<Result<_, ConfigError>>()?,
+        _ => return Err(key("repeater", "a list of { host, port }")),
+    };
+    let protocol = text(raw, "repeaterProtocol", "udp4")?;
+    Ok(Repeater { targets, tcp: protocol == "tcp", v6: protocol == "udp6" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where packets come in: threads for datagrams, tasks for connections.
+
+pub mod stream;
+pub mod udp;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::backend::repeater::Repeater;
+use crate::shard::Shard;
+
+/// A gathering place that a receiving thread and the main thread share.
+pub type SharedShard = Arc<Mutex<Shard>>;
+
+/// Where packets are passed on to, if anywhere; a reload changes it.
+pub type SharedRepeater = Arc<Mutex<Option<Arc<Repeater>>>>;

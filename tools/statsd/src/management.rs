@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The management port: all commands of node statsd and of the Perl port, a line each.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::config::{Config, Dialect, Value};
+use crate::server::Server;
+use crate::show::{self, Show};
+use crate::store::Store;
+use crate::table::{Name, Table};
+use crate::{clock, number};
+
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// The longest command, in bytes.
+const COMMAND_BYTES: usize = 64 * 1024;
+/// How long the rest of a command may take that has no newline yet; node takes each segment for a command.
+const REST: Duration = Duration::from_millis(50);
+/// How long an answer may take to be read.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long not to accept after an error.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts for ever.
+pub async fn serve(listener: TcpListener, server: Rc<Server>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let server = Rc::clone(&server);
+                tokio::task::spawn_local(async move {
+                    let _ = connection(stream, &server).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<()> {
+    let mut waiting = Vec::new();
+    let mut bytes = vec![0; 4096];
+    loop {
+        let read = stream.read(&mut bytes);
+        let n = match tokio::time::timeout(if waiting.is_empty() { Duration::MAX } else { REST }, read).await {
+            Ok(n) => n?,
+            Err(_) => {
+                // Nothing more came: it's a command as it stands.
+                waiting.push(b'\n');
+                0
+            }
+        };
+        waiting.extend_from_slice(&bytes[..n]);
+        let ended = n == 0 && waiting.last() != Some(&b'\n');
+        if ended && !waiting.is_empty() {
+            waiting.push(b'\n');
+        }
+        while let Some(end) = memchr::memchr(b'\n', &waiting) {
+            let line: Vec<u8> = waiting.drain(..=end).map(|b| b & 0x7f).collect();
+            match answer(server, &String::from_utf8_lossy(&line)) {
+                Some(text) => tokio::time::timeout(PATIENCE, stream.write_all(text.as_bytes())).await??,
+                None => return stream.shutdown().await,
+            }
+        }
+        if ended || waiting.len() > COMMAND_BYTES {
+            return Ok(());
+        }
+    }
+}
+
+/// A command's answer; None closes the connection.
+pub fn answer(server: &Server, line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    let command = words.next().unwrap_or_default();
+    let words: Vec<&str> = words.collect();
+    server.collect();
+    let mut store = server.store.borrow_mut();
+    let dialect = server.config.borrow().dialect;
+    Some(match command {
+        "help" => HELP.to_owned(),
+        "config" => config(&server.config.borrow()),
+        "health" => health(server, &words),
+        "stats" => {
+            drop(store);
+            stats(server)
+        }
+        "counters" => dump(dialect, numbers(&store.counters, |n| *n)),
+        "gauges" => dump(dialect, numbers(&store.gauges, |g| g.value)),
+        "timers" => dump(dialect, object(&store.timers, |timer| Show::numbers(&timer.values))),
+        "sets" => {
+            dump(dialect, object(&store.sets, |set| Show::List(set.list().iter().map(|m| Show::text(m)).collect())))
+        }
+        "delcounters" => delete(&mut store, &words, |s| names(&s.counters), Store::delete_counter),
+        "deltimers" => delete(&mut store, &words, |s| names(&s.timers), Store::delete_timer),
+        "delgauges" => delete(&mut store, &words, |s| names(&s.gauges), Store::delete_gauge),
+        "quit" => return None,
+        _ => "ERROR\n".to_owned(),
+    })
+}
+
+/// Node's line, which scripts may compare, and what the Perl port adds.
+const HELP: &str = "\
+Commands: stats, counters, timers, gauges, delcounters, deltimers, delgauges, health, config, quit
+Also: sets
+
+";
+
+fn health(server: &Server, words: &[&str]) -> String {
+    match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+        Some("up") => server.healthy.set(true),
+        Some("down") => server.healthy.set(false),
+        _ => {}
+    }
+    format!("health: {}\n", if server.healthy.get() { "up" } else { "down" })
+}
+
+fn stats(server: &Server) -> String {
+    let now = clock::seconds();
+    let mut out = format!("uptime: {}\n", now.saturating_sub(server.started));
+    for (name, value) in server.stats() {
+        // What happened last is told as how long ago that is.
+        let value = if name.contains(".last_") { now as f64 - value } else { value };
+        out.push_str(&format!("{name}: {}\n", number::show(value)));
+    }
+    out.push_str("END\n\n");
+    out
+}
+
+fn dump(dialect: Dialect, tree: Show) -> String {
+    let text = match dialect {
+        Dialect::Node => show::inspect(&tree, 2, false),
+        Dialect::Perl => show::json(&tree),
+    };
+    format!("{text}\nEND\n\n")
+}
+
+fn object<T>(table: &Table<T>, value: impl Fn(&T) -> Show) -> Show {
+    let order = table.in_script_order();
+    let members = order.iter().filter_map(|at| table.slot(*at));
+    Show::Object(members.map(|(name, v)| (String::from_utf8_lossy(name).into_owned(), value(v))).collect())
+}
+
+fn numbers<T>(table: &Table<T>, value: impl Fn(&T) -> f64) -> Show {
+    object(table, |v| Show::Number(value(v)))
+}
+
+fn names<T>(table: &Table<T>) -> Vec<Name> {
+    table.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// A word is a name, or `folder.*` for all names that begin with `folder.`.
+fn delete(
+    store: &mut Store,
+    words: &[&str],
+    names: impl Fn(&Store) -> Vec<Name>,
+    mut one: impl FnMut(&mut Store, &[u8]) -> bool,
+) -> String {
+    let mut out = String::new();
+    for word in words {
+        let mut gone: Vec<String> = Vec::new();
+        if one(store, word.as_bytes()) {
+            gone.push((*word).to_owned());
+        }
+        if let Some(folder) = word.strip_suffix('*').filter(|folder| folder.ends_with('.')) {
+            for name in names(store).iter().filter(|name| name.starts_with(folder.as_bytes())) {
+                one(store, name);
+                gone.push(String::from_utf8_lossy(name).into_owned());
+            }
+        }
+        if gone.is_empty() {
+            out.push_str(&format!("metric {word} not found\n"));
+        }
+        gone.iter().for_each(|name| out.push_str(&format!("deleted: {name}\n")));
+    }
+    out.push_str("END\n\n");
+    out
+}
+
+/// The file's members, and what node fills in.
+fn config(config: &Config) -> String {
+    let mut out = String::from("\n");
+    let Value::Object(members) = &config.raw else { return out };
+    let mut line = |name: &str, value: &Value| match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(sub, v)| out.push_str(&format!("{name} > {sub}: {}\n", v.show())));
+        }
+        Value::List(list) => {
+            list.iter().enumerate().for_each(|(at, v)| out.push_str(&format!("{name} > {at}: {}\n", v.show())));
+        }
+        Value::Null => {}
+        plain => out.push_str(&format!("{name}: {}\n", plain.show())),
+    };
+    members.iter().for_each(|(name, value)| line(name, value));
+    let ttl = f64::from(config.delete.gauges.unwrap_or(1));
+    let filled = [
+        ("gaugesMaxTTL", Value::Number(ttl)),
+        ("deleteIdleStats", Value::Bool(false)),
+        ("flushInterval", Value::Number(config.flush_interval_ms)),
+    ];
+    for (name, value) in filled.iter().filter(|(name, _)| *config.raw.get(name) == Value::Null) {
+        line(name, value);
+    }
+    out
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Answers `GET /metrics` for Prometheus: HTTP/1 with one request a connection, no more.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::server::Server;
+
+/// Connections at a time.
+const CONNECTIONS: usize = 32;
+/// The longest request head.
+const HEAD_BYTES: usize = 8192;
+/// How long a request may take to come, and an answer to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long not to accept after an error.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts for ever.
+pub async fn serve(listener: TcpListener, server: Rc<Server>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let server = Rc::clone(&server);
+                tokio::task::spawn_local(async move {
+                    let _ = tokio::time::timeout(PATIENCE, connection(stream, &server)).await;
+                    drop(place);
+                });
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    let mut bytes = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && !head.windows(2).any(|end| end == b"\n\n") {
+        let n = stream.read(&mut bytes).await?;
+        if n == 0 || head.len() > HEAD_BYTES {
+            return Ok(());
+        }
+        head.extend_from_slice(&bytes[..n]);
+    }
+    let line = head.split(|b| *b == b'\r' || *b == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|b| *b == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|b| *b == b'?').next().unwrap_or_default();
+    let (status, body) = match (method, path) {
+        (b"GET" | b"HEAD", b"/metrics") => ("200 OK", server.page()),
+        (b"GET" | b"HEAD", _) => ("404 Not Found", b"metrics are at /metrics\n".to_vec()),
+        _ => ("405 Method Not Allowed", b"GET or HEAD\n".to_vec()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    if method != b"HEAD" {
+        stream.write_all(&body).await?;
+    }
+    stream.shutdown().await
+}

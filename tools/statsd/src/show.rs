@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Trees of numbers and texts, shown as node's `util.inspect` shows objects or as JSON. Scripts read both.
+
+mod inspect;
+
+pub use inspect::inspect;
+
+use crate::number;
+
+/// A tree.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Show {
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
+    /// A list.
+    List(Vec<Show>),
+    /// Names and values, in the order to show.
+    Object(Vec<(String, Show)>),
+}
+
+impl Show {
+    /// A text of bytes that may not be UTF-8.
+    pub fn text(bytes: &[u8]) -> Show {
+        Show::Text(String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// A list of numbers.
+    pub fn numbers(numbers: &[f64]) -> Show {
+        Show::List(numbers.iter().map(|n| Show::Number(*n)).collect())
+    }
+}
+
+/// As JSON on one line. What JSON has no number for is null, as `JSON.stringify` has it.
+pub fn json(show: &Show) -> String {
+    let mut out = String::new();
+    write_json(&mut out, show);
+    out
+}
+
+fn write_json(out: &mut String, show: &Show) {
+    match show {
+        Show::Number(n) if n.is_finite() => out.push_str(&number::show(*n)),
+        Show::Number(_) => out.push_str("null"),
+        Show::Text(text) => quote(out, text),
+        Show::List(list) => {
+            out.push('[');
+            for (at, item) in list.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                write_json(out, item);
+            }
+            out.push(']');
+        }
+        Show::Object(members) => {
+            out.push('{');
+            for (at, (name, value)) in members.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                quote(out, name);
+                out.push(':');
+                write_json(out, value);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn quote(out: &mut String, text: &str) {
+    out.push_str(&serde_json::Value::from(text).to_string());
+}
