@@ -21,7 +21,7 @@ use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
 use net::{Address, Stream};
-use rt::Instant;
+use rt::{Instant, Patience};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
@@ -105,24 +105,26 @@ async fn turns(mut h1: Box<H1>) -> (Box<H1>, SessClose) {
     }
 }
 
-/// Waits for the first byte of a request.
+/// Waits for the first byte of a request. By hand, not of futures within futures: each would add to every idle task.
 async fn idle(h1: &H1) -> Result<(), SessClose> {
     let deadline = h1.idle_deadline();
     let linger = h1.idle_since + h1.sess.timeouts.get().linger;
-    let mut readable = Err(rt::Elapsed);
-    if linger < deadline {
-        readable = rt::timeout_at(linger, h1.stream().readable()).await;
-        if readable.is_err() {
-            h1.sess.engine.main.sess_herd.inc();
+    let mut lingers = linger < deadline;
+    let mut patience = Patience::until(linger.min(deadline));
+    poll_fn(|cx| {
+        if let Poll::Ready(readable) = h1.stream().poll_readable(cx) {
+            return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
         }
-    }
-    if readable.is_err() {
-        readable = rt::timeout_at(deadline, h1.stream().readable()).await;
-    }
-    match readable {
-        Ok(readable) => readable.map_err(|_| SessClose::RemClose),
-        Err(rt::Elapsed) => Err(SessClose::RxCloseIdle),
-    }
+        while patience.poll(cx).is_ready() {
+            if !std::mem::take(&mut lingers) {
+                return Poll::Ready(Err(SessClose::RxCloseIdle));
+            }
+            h1.sess.engine.main.sess_herd.inc();
+            patience = Patience::until(deadline);
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 fn open(
@@ -350,5 +352,22 @@ async fn more(h1: &mut H1, head_limit: Duration) -> Result<usize, SessClose> {
             h1.sess.engine.main.head_timeout.inc();
             Err(SessClose::RxTimeout)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an idle connection costs beside its stream and its session.
+    #[test]
+    fn an_idle_connection_is_a_small_task() {
+        fn output_bytes<A, B, C, F>(_: impl Fn(A, B, C) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = output_bytes(serve);
+        assert!(bytes <= 640, "{bytes} bytes");
+        let bytes = size_of::<H1>();
+        assert!(bytes <= 640, "{bytes} bytes");
     }
 }

@@ -87,14 +87,10 @@ impl AddressText {
     }
 
     fn number(&mut self, n: u16) {
-        let mut unit = 10_000;
-        while unit > 1 && n < unit {
-            unit /= 10;
+        if n >= 10 {
+            self.number(n / 10);
         }
-        while unit > 0 {
-            self.push(b'0' + (n / unit % 10) as u8);
-            unit /= 10;
-        }
+        self.push(b'0' + (n % 10) as u8);
     }
 }
 

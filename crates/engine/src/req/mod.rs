@@ -147,7 +147,7 @@ impl Req {
         let engine = &sess.engine;
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
-        req.log.putf(Tag::Begin, format_args!("req {} rxreq", sess.vxid));
+        drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
         req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
