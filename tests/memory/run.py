@@ -57,6 +57,7 @@ def push(address, goal, client, out):
         got += r.length
         if not r.whole() or r.length != size_of(path):
             wrong += 1
+            print(f"     memory: {path} of {size_of(path)} octets: {r} {r.reason} {r.get('X-Varnish')}", flush=True)
             c.close()
             c = Client(address, 60, keep=False)
         if asked % 100 == 0:

@@ -16,7 +16,7 @@ URLS = ["/", "/index.html", "/about", "/news/2024/story.html", "/style.css", "/j
         "/wp-content/a.css?ver=2", "/?p=12&preview=true", "/user/login", "/admin", "/api/v1/items?id=7", "/api/v2/items",
         "/checkout/cart", "/customer/section/load", "/static/version1/x.js", "/media/cat.webp", "/graphql?query=a",
         "/feed", "/esi/page", "/esi/box?n=1", "/health", "/server-status", "/xmlrpc.php", "/cron.php", "/download.zip",
-        "/video.mp4", "/private/me", "/old", "/missing", "/error", "/gone?", "/a//b", "/?b=2&a=1", "/?a=1&b=2", "/x#frag", "/UPPER",
+        "/video.mp4", "/private/me", "/old", "/missing", "/error", "/gone?", "/a//b", "/?b=2&a=1", "/?a=1&b=2", "/UPPER",
         "/stale", "/stale?n=2", "/vary", "/gz.html", "/big.html"]
 HOSTS = ["www.example.com", "example.com", "api.example.com", "EXAMPLE.com:8080", "m.example.com", "blog.example.org", "localhost"]
 AGENTS = ["Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",

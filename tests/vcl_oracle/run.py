@@ -105,8 +105,8 @@ class Side:
         if status != 200:
             return text.decode(errors="replace")
         self.server.cli.ask("vcl.use under_test")
-        healthy = lambda: not re.search(r"\s0/\d+\s", self.server.cli.ask("backend.list"))
-        until(3, healthy)
+        # All backends answer probes well: which are healthy must not hang on when their first probes came.
+        until(15, lambda: not re.search(r"(?m)^under_test\..*\bsick\b", self.server.cli.ask("backend.list")), 0.05)
         return ""
 
     def ask(self, number, r):
@@ -176,7 +176,7 @@ def prepared(tree, to):
 def plain_body(response):
     """The body unpacked, without transaction numbers and times."""
     body = response.body
-    if (response.get("Content-Encoding") or "").lower() in ("gzip", "x-gzip") and response.status == 200 and body:
+    if (response.get("Content-Encoding") or "").lower() in ("gzip", "x-gzip") and response.status != 206 and body:
         try:
             body = gzip.decompress(body)
         except (OSError, EOFError, zlib.error) as e:
@@ -233,6 +233,14 @@ def run(report, o, label, vcl, ours, theirs):
         for name in sorted(a.keys() | b.keys()):
             if a.get(name) != b.get(name):
                 bad.setdefault(n, []).append((f"log of {name}", differences(a.get(name, []), b.get(name, []))))
+    # A part of what has no sure length is chance: of a body that a filter changes (was it whole when its delivery began?), of what
+    # was packed, of a page with a transaction number in it.
+    for n in [n for n in bad if any(f == "Range" for f, _ in asked[n].fields)]:
+        texts = [r for name, t in log_b.get(n, {}).items() for r in t]
+        if any(r.startswith("Filters ") and r != "Filters range" or "content-encoding: gzip" in r.lower() or r == "VCL_call SYNTH" for r in texts):
+            bad[n] = [d for d in bad[n] if d[0] != "response" and not d[0].startswith("log of req")]
+            if not bad[n]:
+                del bad[n]
     shown = "".join(f"\n  #{n} {asked[n]}\n" + "".join(f"    {what}:\n" + "".join(f"      {d}\n" for d in diff[:o.lines]) for what, diff in bad[n])
                     for n in sorted(bad)[:o.show])
     report.check(not bad, f"{label}: {len(bad)} of {number} requests differ{shown}")

@@ -5,6 +5,7 @@
 //! only while it is busy ([`runner`]).
 
 mod buffers;
+mod pace;
 mod runner;
 mod transport;
 

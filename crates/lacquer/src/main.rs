@@ -14,18 +14,14 @@ type ToolMain = fn(&str, &[String]) -> i32;
 const TOOLS: &[(&str, &str, ToolMain)] = &[
     ("varnishlog", "log", lacquer_log::main),
     ("varnishncsa", "ncsa", lacquer_ncsa::main),
+    ("varnishstat", "stat", lacquer_stat::main),
+    ("varnishtop", "top", lacquer_top::main),
+    ("varnishhist", "hist", lacquer_hist::main),
+    ("varnishadm", "adm", lacquer_adm::main),
 ];
 
 /// Programs that will be part of this binary and aren't yet: the name, the command.
-const LATER: &[(&str, &str)] = &[
-    ("varnishstat", "stat"),
-    ("varnishtop", "top"),
-    ("varnishhist", "hist"),
-    ("varnishadm", "adm"),
-    ("varnishtest", "test"),
-    ("", "vcl"),
-    ("", "statsd"),
-];
+const LATER: &[(&str, &str)] = &[("varnishtest", "test"), ("", "statsd")];
 
 const HELP: &str = "\
 Usage: lacquer <command> [options]
@@ -34,6 +30,11 @@ Usage: lacquer <command> [options]
   demo       a built-in origin behind the cache, to see it at work
   log        show the log, as varnishlog does
   ncsa       a line per request, as varnishncsa does
+  stat       the counters, as varnishstat does
+  top        the log's commonest entries, as varnishtop does; with --by, who asks most
+  hist       how times and sizes are distributed, as varnishhist does
+  adm        commands to a running server, as varnishadm does
+  vcl        checks VCL files, shows what they compile to
   help       this text
   --version  who this is
 
@@ -63,6 +64,7 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0

@@ -40,7 +40,7 @@ enum Expr {
     /// Some record of some transaction passes the test.
     Record {
         of: Operand,
-        test: Test,
+        test: Box<Test>,
     },
     /// The number of some transaction compares so.
     Vxid(Compare, i64),
@@ -70,7 +70,7 @@ enum Test {
     Int(Compare, i64),
     Float(Compare, f64),
     Text { equal: bool, text: String, caseless: bool },
-    Regex { matches: bool, regex: Regex },
+    Regex { matches: bool, regex: Box<Regex> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

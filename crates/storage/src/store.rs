@@ -21,7 +21,7 @@ const PAGED: usize = 2 * PAGE;
 /// Address space for a byte of the limit: gaps between extents cost none of the limit.
 const SPREAD: u64 = 2;
 /// Of the limit, one part in so many may be kept as freed pages; at least [`KEEP_LEAST`] bytes.
-const KEEP_SHARE: u64 = 64;
+const KEEP_SHARE: u64 = 256;
 const KEEP_LEAST: u64 = 1 << 20;
 
 /// Largest single block.

@@ -19,8 +19,13 @@ impl Vcc<'_> {
         if self.ops > MAX_OPS {
             return self.fail("The program is too large.\n");
         }
-        let token = self.token();
-        let place = self.place(&token);
+        let place = match self.statement_place {
+            Some(place) => place,
+            None => {
+                let token = self.token();
+                self.place(&token)
+            }
+        };
         let current = self.current.expect("code is in a subroutine");
         let proc = &mut self.procs[current];
         proc.code.push(op);
@@ -31,8 +36,10 @@ impl Vcc<'_> {
     /// A place that `VCL_trace` shows: the current token.
     pub fn step(&mut self) {
         self.steps += 1;
+        let statement = self.statement_place.take();
         // A full program is refused by the next op.
         let _ = self.emit(Op::Step { count: self.steps });
+        self.statement_place = statement;
     }
 
     /// Emits a jump to be patched; gives its index.

@@ -13,6 +13,7 @@ mod input;
 mod ir;
 mod link;
 pub mod listing;
+mod optimise;
 pub mod program;
 mod source;
 mod stmt;
@@ -49,6 +50,8 @@ pub struct Options {
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
     pub keep_sources: bool,
+    /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
+    pub optimise: bool,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             check_regex: None,
             builtin: None,
             keep_sources: true,
+            optimise: true,
         }
     }
 }

@@ -46,6 +46,9 @@ impl Vcc<'_> {
             .into_iter()
             .map(|s| SourceInfo { name: s.name, text: if self.options.keep_sources { s.text } else { Vec::new() } })
             .collect();
+        if self.options.optimise {
+            crate::optimise::optimise(&mut program);
+        }
         assert_linked(&program);
         Ok(Compiled { program, warnings: self.text })
     }

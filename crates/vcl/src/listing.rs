@@ -3,10 +3,21 @@
 
 use std::fmt::Write;
 
-use crate::program::{Op, Program};
+use crate::program::{Op, Program, SubjectOf, TestOf};
 
 /// The whole program, subroutine by subroutine.
 pub fn listing(program: &Program) -> String {
+    let mut out = declarations(program);
+    for (n, sub) in program.subs.iter().enumerate() {
+        let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
+        let _ = writeln!(out, "\nsub {}:", sub.name);
+        subroutine(program, sub.entry as usize..end, &mut out);
+    }
+    out
+}
+
+/// What the program declares, without its subroutines.
+pub fn declarations(program: &Program) -> String {
     let mut out = format!("# VCL {}.{}\n", program.syntax / 10, program.syntax % 10);
     for (n, source) in program.sources.iter().enumerate() {
         let _ = writeln!(out, "# source {n}: {} ({} bytes)", source.name, source.text.len());
@@ -19,11 +30,6 @@ pub fn listing(program: &Program) -> String {
     }
     for acl in &program.acls {
         let _ = writeln!(out, "acl {} ({} entries)", acl.name, acl.entries.len());
-    }
-    for (n, sub) in program.subs.iter().enumerate() {
-        let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
-        let _ = writeln!(out, "\nsub {}:", sub.name);
-        subroutine(program, sub.entry as usize..end, &mut out);
     }
     out
 }
@@ -47,6 +53,37 @@ fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"{dots}", bytes[..bytes.len().min(MOST)].escape_ascii())
 }
 
+fn test_text(program: &Program, subject: u16, test: u16) -> String {
+    let subject = &program.subjects[subject as usize];
+    let of = match subject.of {
+        SubjectOf::Field(head, n) => {
+            format!("{}.http.{}", head.name(), String::from_utf8_lossy(&program.headers[n as usize]))
+        }
+        SubjectOf::Var(var) => var.name().to_owned(),
+    };
+    match subject.tests[test as usize] {
+        TestOf::Set => of,
+        TestOf::Equal(str) => format!("{of} == {}", quoted(&program.strings[str as usize])),
+        TestOf::Match(index) => format!("{of} ~ {}", quoted(&program.regexes[index as usize])),
+    }
+}
+
+fn guards_text(program: &Program, at: u32) -> String {
+    const MOST: usize = 8;
+    let chain: Vec<_> =
+        std::iter::successors(Some(at), |at| program.guards[*at as usize].next).take(MOST + 1).collect();
+    let mut out = "guards".to_owned();
+    for at in chain.iter().take(MOST) {
+        let guard = program.guards[*at as usize];
+        let _ = write!(out, " [{} -> {}]", test_text(program, guard.subject, guard.test), guard.then);
+    }
+    match chain.get(MOST) {
+        Some(_) => out.push_str(" ..."),
+        None => drop(write!(out, " -> {}", program.guards[chain[chain.len() - 1] as usize].otherwise)),
+    }
+    out
+}
+
 /// One instruction with its operands' names.
 pub fn op_text(program: &Program, op: Op) -> String {
     let field = |n: u16| String::from_utf8_lossy(&program.headers[n as usize]).into_owned();
@@ -59,6 +96,8 @@ pub fn op_text(program: &Program, op: Op) -> String {
         Op::TestFieldRegex { head, field, index } => format!("test   {} ~ {}", line(head, field), regex(index)),
         Op::TestVarStr { var, str } => format!("test   {} == {}", var.name(), text(str)),
         Op::TestVarRegex { var, index } => format!("test   {} ~ {}", var.name(), regex(index)),
+        Op::Known { subject, test } => format!("known  {}", test_text(program, subject, test)),
+        Op::Guards { at } => guards_text(program, at),
         Op::TestRegex { index } => format!("test   ~ {}", regex(index)),
         Op::JumpIf { to } => format!("if     -> {to}"),
         Op::JumpUnless { to } => format!("unless -> {to}"),

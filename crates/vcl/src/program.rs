@@ -73,6 +73,61 @@ pub struct Program {
     pub labels: Vec<String>,
     /// Names of stores (`storage.name`).
     pub stores: Vec<String>,
+    /// What is tested more than once; the optimiser fills it.
+    pub subjects: Vec<Subject>,
+    /// Tests that follow each other as long as they fail; the optimiser fills it.
+    pub guards: Vec<Guard>,
+}
+
+/// Something that is tested in several places, with all tests of it: what one of them said holds until it changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// What is tested.
+    pub of: SubjectOf,
+    /// At most [`Subject::MOST_TESTS`] different tests.
+    pub tests: Vec<TestOf>,
+}
+
+impl Subject {
+    /// Tests of a subject; further ones are run each time.
+    pub const MOST_TESTS: usize = 64;
+}
+
+/// What is tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SubjectOf {
+    /// A field of a head.
+    Field(HeadId, u16),
+    /// A textual part of a start line.
+    Var(Var),
+}
+
+/// A test of a subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TestOf {
+    /// Whether it is set.
+    Set,
+    /// Whether it equals a text: an index into [`Program::strings`].
+    Equal(u32),
+    /// Whether a pattern is found in it.
+    Match(RegexId),
+}
+
+/// A test and where it leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guard {
+    /// Index into [`Program::subjects`].
+    pub subject: u16,
+    /// Index into its tests.
+    pub test: u16,
+    /// Where it goes on when the test holds.
+    pub then: u32,
+    /// The guard that is next when it doesn't.
+    pub next: Option<u32>,
+    /// Where it goes on when it doesn't and no guard is next.
+    pub otherwise: u32,
+    /// The place of the test itself.
+    pub pc: u32,
 }
 
 /// A place in the source.
@@ -213,6 +268,11 @@ pub enum Op {
     TestVarStr { var: Var, str: u32 },
     /// The flag is whether the pattern is found in the STRING variable.
     TestVarRegex { var: Var, index: RegexId },
+    /// One of the five tests above, whose answer is kept until its subject changes.
+    Known { subject: u16, test: u16 },
+    /// A chain of such tests with their jumps, begun at one of [`Program::guards`]. Stands for the test there and what
+    /// follows, and is run as that when `VCL_trace` is asked for.
+    Guards { at: u32 },
     /// Pops b, then a; the flag is the comparison.
     Compare { how: Compare },
     /// Pops a STRING; the flag is whether the pattern is found in it.

@@ -35,7 +35,12 @@ impl Vcc<'_> {
                     self.say("End of input while in compound statement\n");
                     return Err(Stop);
                 }
-                Tok::Id => self.statement()?,
+                Tok::Id => {
+                    let (outer, token) = (self.statement_place, self.token());
+                    self.statement_place = Some(self.place(&token));
+                    self.statement()?;
+                    self.statement_place = outer;
+                }
                 _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
             }
         }
@@ -123,6 +128,8 @@ impl Vcc<'_> {
     fn if_statement(&mut self) -> R {
         let mut ends = Vec::new();
         loop {
+            let token = self.token();
+            self.statement_place = Some(self.place(&token));
             self.skip_c(b'(')?;
             let cond = self.expr(Type::Bool)?;
             self.skip_c(b')')?;

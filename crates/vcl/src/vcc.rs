@@ -96,6 +96,8 @@ pub(crate) struct Vcc<'a> {
     pub ops: usize,
     pub source_bytes: usize,
     last_place: (u32, usize, Place),
+    /// The place of the statement that is compiled.
+    pub statement_place: Option<u32>,
     pub warned: bool,
 }
 
@@ -124,6 +126,7 @@ impl<'a> Vcc<'a> {
             ops: 0,
             source_bytes: 0,
             last_place: (0, 0, Place { source: 0, line: 1, pos: 1 }),
+            statement_place: None,
             warned: false,
         };
         vcc.predefine();

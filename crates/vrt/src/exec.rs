@@ -37,6 +37,7 @@ impl Machine {
             Op::ReturnStatus { action, with_reason } => return self.return_status(action, with_reason),
             Op::ReturnPass => {
                 let seconds = real(self.pop());
+                ctx.pass_for(seconds);
                 return Ok(Next::End(Action::PassFor(seconds)));
             }
             Op::ReturnFail => {
@@ -123,6 +124,8 @@ impl Machine {
                 let regex = &vcl.regexes[index as usize];
                 self.flag = with_text(var, self, ctx, |value| is_match(regex, value.unwrap_or_default()))?;
             }
+            Op::Known { subject, test } => self.flag = self.answer(subject, test, vcl, ctx)?,
+            Op::Guards { at } => return self.guards(at, vcl, ctx),
             Op::Compare { how } => {
                 let b = self.pop();
                 let a = self.pop();
@@ -165,6 +168,7 @@ impl Machine {
             }
 
             Op::SetVar { var } => {
+                self.forget_var(var, vcl);
                 let value = self.pop();
                 match fields::head_part(var) {
                     Some((head, _)) => fields::set_status(ctx, var, head, int(&value))?,
@@ -172,6 +176,7 @@ impl Machine {
                 }
             }
             Op::SetVarText { var } => {
+                self.forget_var(var, vcl);
                 let from = self.close_text();
                 let text = &self.text[from..];
                 match fields::head_part(var) {
@@ -181,12 +186,19 @@ impl Machine {
                 self.text.truncate(from);
             }
             Op::SetFieldText { head, field } => {
+                self.forget_field(head, field, vcl);
                 let from = self.close_text();
                 fields::set_field(ctx, head, name(field), &self.text[from..])?;
                 self.text.truncate(from);
             }
-            Op::UnsetField { head, field } => fields::unset_field(ctx, head, name(field))?,
-            Op::UnsetVar { var } => ctx.unset(var)?,
+            Op::UnsetField { head, field } => {
+                self.forget_field(head, field, vcl);
+                fields::unset_field(ctx, head, name(field))?;
+            }
+            Op::UnsetVar { var } => {
+                self.forget_all();
+                ctx.unset(var)?;
+            }
             Op::SetBody { append } => match self.pop() {
                 Value::Blob(blob) => ctx.body(blob.as_ref().map_or(b"", |b| b.as_bytes()), append)?,
                 _ => return Err(Failure::new("no BLOB for the body")),
@@ -217,8 +229,14 @@ impl Machine {
             Op::HashEnd => ctx.hash_data(None),
             Op::BanText => self.ban(ctx),
 
-            Op::Call { site } => return self.call(site, vcl, ctx),
-            Op::New { site } => self.construct(site, vcl, ctx)?,
+            Op::Call { site } => {
+                self.forget_all();
+                return self.call(site, vcl, ctx);
+            }
+            Op::New { site } => {
+                self.forget_all();
+                self.construct(site, vcl, ctx)?;
+            }
         }
         Ok(Next::Op)
     }
@@ -376,7 +394,12 @@ fn plain_action(action: Return) -> Result<Action, Failure> {
 }
 
 /// A textual variable without a copy, when it is part of a head.
-fn with_text<T>(var: Var, machine: &mut Machine, ctx: &mut dyn Ctx, then: impl FnOnce(Option<&[u8]>) -> T) -> T {
+pub(crate) fn with_text<T>(
+    var: Var,
+    machine: &mut Machine,
+    ctx: &mut dyn Ctx,
+    then: impl FnOnce(Option<&[u8]>) -> T,
+) -> T {
     if let Some((id, part)) = fields::head_part(var) {
         return then(ctx.head(id).and_then(|head| fields::part_text(head, part)));
     }
@@ -386,7 +409,7 @@ fn with_text<T>(var: Var, machine: &mut Machine, ctx: &mut dyn Ctx, then: impl F
     }
 }
 
-fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
+pub(crate) fn is_match(regex: &Regex, subject: &[u8]) -> Result<bool, Failure> {
     regex.is_match(subject).map_err(|e| format!("Regexp matching failed: {}", e.text()).into())
 }
 

@@ -8,6 +8,7 @@ pub mod ctx;
 mod exec;
 mod fields;
 mod init;
+mod known;
 pub mod loaded;
 pub mod machine;
 pub mod regex;

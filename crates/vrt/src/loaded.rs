@@ -13,6 +13,7 @@ use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 use crate::acl::{Acl, Decl, Entry, Flags};
 use crate::ctx::Failure;
 use crate::init::InitCtx;
+use crate::known::{self, Sieve};
 use crate::machine::{Action, Machine, Outcome};
 use crate::regex::Regex;
 use crate::value::Text;
@@ -51,6 +52,10 @@ pub struct LoadedVcl {
     pub regexes: Vec<Arc<Regex>>,
     /// The names of its stores.
     pub(crate) stores: Vec<Text>,
+    /// For each of the program's subjects.
+    pub(crate) sieves: Vec<Sieve>,
+    /// For each name of a field, the first that is the same in lower case.
+    pub(crate) same_fields: Vec<u16>,
     pub(crate) addresses: Vec<Option<SocketAddr>>,
     pub(crate) sites: Vec<Site>,
     pub(crate) modules: Vec<PrivCell>,
@@ -182,6 +187,8 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
     Ok(LoadedVcl {
         name: name.to_owned(),
         backends: program.backends.iter().map(make).collect(),
+        sieves: program.subjects.iter().map(|subject| Sieve::new(subject, &program, &regexes)).collect(),
+        same_fields: known::same_fields(&program),
         acls,
         regexes,
         stores: program.stores.iter().map(|s| Text::from(s.as_str())).collect(),

@@ -9,6 +9,7 @@ use tables::vclvars::{Method, Return};
 use vcl::program::Op;
 
 use crate::ctx::{Ctx, Failure, Wait};
+use crate::known::Known;
 use crate::loaded::LoadedVcl;
 use crate::value::{Text, Value};
 
@@ -105,6 +106,8 @@ pub struct Machine {
     pub(crate) pc: u32,
     /// Whether `vsl_mask` lets `VCL_trace` through.
     pub(crate) traces: bool,
+    /// What is known of each subject of the program.
+    pub(crate) known: Vec<Known>,
     calls: Vec<u32>,
     state: State,
     ops: u64,
@@ -150,6 +153,7 @@ impl Machine {
         self.reset();
         let sub = vcl.program.methods[method as usize];
         self.pc = vcl.program.subs[sub as usize].entry;
+        self.known.resize(vcl.program.subjects.len(), Known::default());
         self.method = Some(method);
         self.state = State::Started;
     }
@@ -165,6 +169,7 @@ impl Machine {
         self.text.clear();
         self.marks.clear();
         self.calls.clear();
+        self.known.clear();
         (self.state, self.method, self.flag, self.ops) = (State::Idle, None, false, 0);
     }
 

@@ -126,6 +126,12 @@ impl Regex {
         self.groups
     }
 
+    /// Texts, in lower case, of which any subject that matches has one, whatever its case; empty when there is no such
+    /// list, or only a long one.
+    pub fn needs(&self) -> Vec<Vec<u8>> {
+        literal::needed(&self.node).unwrap_or_default()
+    }
+
     /// `subject ~ pattern`.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Compiled VCL over a transaction of its own: what it returns, does and logs.
 
+mod optimised;
 mod programs;
+mod speed;
 mod world;
 
 use tables::vclvars::{HeadId, Method};

@@ -20,6 +20,9 @@ use crate::watchdog::Seat;
 const ACCEPT_BATCH: usize = 16;
 /// How long accept rests when the process is out of descriptors.
 const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
+/// Stack of a thread that serves: fragments of pages nest (`engine` has the deepest nesting). What is never used costs
+/// nothing.
+const STACK_BYTES: usize = 8 << 20;
 
 /// A listening socket from the manager.
 pub struct Socket {
@@ -66,7 +69,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     }
     for (number, share) in shares.into_iter().enumerate() {
         let (worker, name) = (worker.clone(), format!("lacquer-{number}"));
-        let thread = std::thread::Builder::new().name(name.clone());
+        let thread = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
         let spawned = thread.spawn(move || {
             let progress = Arc::<rt::Progress>::default();
             let (desk, name) = (engine::current::desk(), name);
@@ -97,6 +100,15 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
     for socket in share {
         match Listener::from_fd(socket.fd) {
             Ok(listener) => {
+                let params = worker.engine.params.load();
+                let keepalive = net::Keepalive {
+                    time: params.tcp_keepalive_time,
+                    interval: params.tcp_keepalive_intvl,
+                    probes: params.tcp_keepalive_probes,
+                };
+                if let Err(error) = listener.set_keepalive(&keepalive) {
+                    eprintln!("keepalive on {}: {error}", socket.info.name);
+                }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }
             Err(error) => eprintln!("listener {}: {error}", socket.info.name),

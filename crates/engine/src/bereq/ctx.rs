@@ -20,6 +20,7 @@ use vrt::{Ctx, Failure, Privates, Value};
 
 use super::{Bereq, BereqBody};
 use crate::choice::Choice;
+use crate::httplog::BEREQ;
 use crate::vars;
 
 impl Ctx for Bereq {
@@ -136,7 +137,7 @@ impl Ctx for Bereq {
         match var {
             Var::BereqBody => {
                 self.body = BereqBody::None;
-                self.head.unset(message::names::CONTENT_LENGTH);
+                BEREQ.unset(&mut self.head, &mut self.log, message::names::CONTENT_LENGTH);
                 self.head.unset(message::names::TRANSFER_ENCODING);
                 Ok(())
             }
@@ -158,6 +159,12 @@ impl Ctx for Bereq {
 
     fn hash_data(&mut self, _data: Option<&[u8]>) {
         // The compiler allows it in vcl_hash only.
+    }
+
+    fn pass_for(&mut self, seconds: f64) {
+        (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
+        let origin = self.engine.real_of(self.times.t_origin).0;
+        self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
@@ -223,15 +230,15 @@ impl Ctx for Bereq {
 impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
-        // Two readings of the clocks differ by a little; an object from the future would never be stale.
-        self.engine.mono_of(self.log.last()).since(self.times.t_origin).max(0.0)
+        // An object from the future would never be stale.
+        self.log.last().since(self.origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
     fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
         change(&mut self.times, *seconds);
-        let (times, origin) = (self.times, self.engine.real_of(self.times.t_origin).0);
+        let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
         self.log.putf(Tag::Ttl, format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"));

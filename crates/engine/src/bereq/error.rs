@@ -19,6 +19,7 @@ impl Bereq {
         self.start_error();
         let waited_for = self.busy().has_waiters();
         let t_origin = self.engine.mono_of(now);
+        self.origin = now;
         // Those who wait share the error for a moment, so that they don't try one after the other.
         self.times = if waited_for {
             Times { t_origin, ttl: 1.0, grace: 5.0, keep: 5.0 }
@@ -26,6 +27,7 @@ impl Bereq {
             Times { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
         self.made_body.clear();
+        self.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
         match self.vcl(Method::BackendError).await {
             Action::Deliver => {}
             Action::Retry if self.may_retry() => return Step::Retry,

@@ -27,6 +27,9 @@ use crate::shared::Engine;
 use crate::transport::{Transport, Tunnel};
 use crate::vars;
 
+/// What varnishd logs when there is no backend to pipe to.
+const NO_PIPE: &[u8] = b"Backend does not support pipe";
+
 /// Bytes moved at once in one direction.
 const COPY_BYTES: usize = 16 * 1024;
 
@@ -125,6 +128,7 @@ impl PipeBereq {
         let identity = vars::identity(&req.sess, req.client_identity.as_ref());
         let Some(director) = self.director.clone() else {
             self.log.put(Tag::FetchError, b"No backend");
+            self.log.put(Tag::VclError, NO_PIPE);
             return SessClose::TxError;
         };
         let backend = director.resolve(&Choice {
@@ -137,6 +141,7 @@ impl PipeBereq {
         });
         let Some(backend) = backend else {
             self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
+            self.log.put(Tag::VclError, NO_PIPE);
             return SessClose::TxError;
         };
         if !self.head.has(names::HOST) {

@@ -91,6 +91,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         between_bytes_timeout: None,
         t_resp: engine.clock.real(),
         times: Times::default(),
+        origin: engine.clock.real(),
         do_esi: false,
         do_gzip: false,
         do_gunzip: false,
@@ -104,6 +105,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         made_body: Vec::new(),
         task: Privates::default(),
         acct: Acct::default(),
+        counted: Acct::default(),
         engine,
     };
     bereq.make_head(req, mode);
@@ -136,29 +138,35 @@ impl Bereq {
     fn make_head(&mut self, req: &Req, mode: Mode) {
         let filter = if mode == Mode::Pass { Filter::Pass } else { Filter::Fetch };
         let mut lost = hop::filter_request(&req.head, &mut self.original, filter).is_err();
-        let head = &mut self.original;
+        let (head, log) = (&mut self.original, &mut self.log);
+        BEREQ.log_request(head, log);
         if mode != Mode::Pass {
-            lost |= head.set_method("GET").is_err();
-            // In its place when it says so already: with gzip support it says nothing else.
-            if self.params.http_gzip_support && head.get(names::ACCEPT_ENCODING) != Some(b"gzip") {
-                lost |= head.set(names::ACCEPT_ENCODING, "gzip").is_err();
+            if head.method() != b"GET" {
+                lost |= head.set_method("GET").is_err();
+                log.put(Tag::BereqMethod, b"GET");
+            }
+            if self.params.http_gzip_support {
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
             }
         }
-        lost |= head.set_proto("HTTP/1.1").is_err();
+        if head.proto() != b"HTTP/1.1" {
+            lost |= head.set_proto("HTTP/1.1").is_err();
+            log.put(Tag::BereqProtocol, b"HTTP/1.1");
+        }
         match &self.body {
             BereqBody::Lent(_) => {}
             BereqBody::Kept(pieces) => {
                 let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-                lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
+                lost |= BEREQ.force(head, log, names::CONTENT_LENGTH, bytes.to_string().as_bytes()).is_err();
             }
             // A body that is gone, or that a miss doesn't send, mustn't be announced.
             BereqBody::Gone => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None if mode != Mode::Pass || req.body.exists() => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None => {}
         }
@@ -166,17 +174,16 @@ impl Bereq {
             && let Ok(stored) = StoredHead::parse(stale.head())
         {
             if let Some(date) = stored.get(names::LAST_MODIFIED) {
-                lost |= head.append(names::IF_MODIFIED_SINCE, date).is_err();
+                lost |= BEREQ.append(head, log, names::IF_MODIFIED_SINCE, &[date]).is_err();
             }
             if let Some(tag) = stored.get(names::ETAG) {
-                lost |= head.append(names::IF_NONE_MATCH, tag).is_err();
+                lost |= BEREQ.append(head, log, names::IF_NONE_MATCH, &[tag]).is_err();
             }
         }
         if lost {
             self.engine.main.losthdr.inc();
         }
         self.head.copy_from(&self.original);
-        BEREQ.log_request(&self.head, &mut self.log);
     }
 }
 

@@ -23,7 +23,7 @@ impl Req {
         let action = self.vcl(Method::Synth, transport).await;
         self.mark("Process");
         match action {
-            Action::Restart if self.restarts < self.params.max_restarts => return Step::Restart,
+            Action::Restart if self.restarts <= self.params.max_restarts => return Step::Restart,
             Action::Fail => {
                 self.discard_body(transport).await;
                 self.close = Some(SessClose::VclFailure);

@@ -92,7 +92,8 @@ impl Req {
         }
         if send_body || self.nest.is_none() {
             let ended = self.end_body(&down, plan.do_esi, send_body);
-            sent = sent.and(ended);
+            // A fragment that its page can't go on from weighs more than why it broke off.
+            sent = ended.and(sent);
         }
         match sent {
             Ok(()) => transport.send_end(),
@@ -136,6 +137,10 @@ impl Req {
             None => self.filter_list().as_bytes().into(),
         };
         self.log.put(Tag::Filters, &names);
+        // Before a range is judged, as each filter changes the head when its turn comes.
+        if names.split(|b| *b == b' ').any(|name| name == b"gunzip") {
+            RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
+        }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
         let mut window = None;
         let opened = open_deliver(
@@ -173,6 +178,8 @@ impl Req {
         }
         let slice = match range::requested(&self.head) {
             Ok(None) => return RangeVerdict::Whole,
+            // As varnishd: a part of something whose length isn't known yet is not given.
+            Ok(Some(_)) if len.is_none() => return RangeVerdict::Whole,
             Ok(Some(asked)) => asked.resolve(len),
             Err(error) => Err(error),
         };

@@ -104,3 +104,56 @@ fn is_any_star(node: &Node) -> bool {
         _ => false,
     }
 }
+
+/// Shortest text that is worth looking for, and the most of them for one pattern.
+const SHORTEST_NEED: usize = 3;
+const MOST_NEEDS: usize = 8;
+
+/// See [`super::Regex::needs`]. `None`: nothing is known to be needed.
+pub(super) fn needed(node: &Node) -> Option<Vec<Vec<u8>>> {
+    match node {
+        Node::Set(_) => longest_run(std::slice::from_ref(node)),
+        Node::Cat(nodes) => {
+            let parts = nodes.iter().filter_map(|part| if matches!(part, Node::Set(_)) { None } else { needed(part) });
+            parts.chain(longest_run(nodes)).max_by_key(|texts| texts.iter().map(Vec::len).min())
+        }
+        Node::Alt(nodes) => {
+            let all: Option<Vec<_>> = nodes.iter().map(needed).collect();
+            all.map(|lists| lists.concat()).filter(|texts| texts.len() <= MOST_NEEDS)
+        }
+        Node::Group(inner) | Node::Atomic(inner) => needed(inner),
+        Node::Repeat { node, min: 1.., .. } => needed(node),
+        Node::Repeat { .. } | Node::At(_) | Node::Look { .. } | Node::Backref { .. } | Node::Keep | Node::If { .. } => {
+            None
+        }
+    }
+}
+
+/// The longest text that these nodes, one after the other, hold.
+fn longest_run(nodes: &[Node]) -> Option<Vec<Vec<u8>>> {
+    let (mut best, mut run) = (Vec::new(), Vec::new());
+    for node in nodes {
+        match node {
+            Node::Set(set) if letter(set).is_some() => run.extend(letter(set)),
+            // Matches no bytes, so that what is before and after it is still one text.
+            Node::At(_) | Node::Look { .. } | Node::Keep => {}
+            _ => run.clear(),
+        }
+        if run.len() > best.len() {
+            best.clone_from(&run);
+        }
+    }
+    (best.len() >= SHORTEST_NEED).then(|| vec![best])
+}
+
+/// The one byte of a set, in lower case; the two cases of a letter are one.
+fn letter(set: &super::node::ByteSet) -> Option<u8> {
+    let folded = |byte: u8| byte.to_ascii_lowercase();
+    if let Some(byte) = set.single() {
+        return Some(folded(byte));
+    }
+    match set.ranges()[..] {
+        [(a, b), (c, d)] if a == b && c == d && folded(a) == c && a != c => Some(c),
+        _ => None,
+    }
+}

@@ -125,12 +125,17 @@ impl World {
     }
 
     pub fn try_new(text: &str) -> Result<World, String> {
+        World::with(text, true)
+    }
+
+    /// With or without the optimiser.
+    pub fn with(text: &str, optimise: bool) -> Result<World, String> {
         let text = text.replace("import probe_me;", "");
         let compiled = vcl::compile(
             "<vcl.inline>",
             text.as_bytes(),
             &NoSources,
-            &vcl::Options { err_unref: false, ..vcl::Options::default() },
+            &vcl::Options { err_unref: false, optimise, ..vcl::Options::default() },
         );
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();
@@ -178,13 +183,20 @@ impl World {
 
     /// Runs a subroutine to its end.
     pub fn run(&mut self, method: Method) -> String {
+        match self.finish(method) {
+            Outcome::Done(action) => format!("{action:?}"),
+            Outcome::Failed(failure) => format!("Failed({})", failure.0),
+            Outcome::Wait(_) | Outcome::OutOfBudget => "Wait".to_owned(),
+        }
+    }
+
+    /// Runs a subroutine until it ends or waits.
+    pub fn finish(&mut self, method: Method) -> Outcome {
         self.machine.start(&self.vcl, method);
         loop {
             match self.machine.run(&mut self.ctx) {
-                Outcome::Done(action) => return format!("{action:?}"),
-                Outcome::Failed(failure) => return format!("Failed({})", failure.0),
-                Outcome::Wait(_) => return "Wait".to_owned(),
                 Outcome::OutOfBudget => {}
+                outcome => return outcome,
             }
         }
     }

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The optimiser: the same program in fewer steps. It changes no side effect, no order of them and no record of the log.
+//!
+//! * The same test of a value that hasn't changed is run once: tests become [`Op::Known`], and the machine forgets what
+//!   it knows of a subject when that is set. Knowing all tests of a subject, loading can also answer several at once.
+//! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]) that the machine
+//!   walks without running the jumps and steps between them.
+//!
+//! Ops keep their places: only tests are replaced.
+
+use std::collections::HashMap;
+
+use tables::vclvars::Var;
+
+use crate::program::{Guard, Op, Program, Subject, SubjectOf, TestOf};
+
+/// Textual parts of start lines, which only VCL's own ops and modules change.
+const PARTS: [Var; 8] = [
+    Var::ReqUrl,
+    Var::ReqMethod,
+    Var::ReqProto,
+    Var::BereqUrl,
+    Var::BereqMethod,
+    Var::BereqProto,
+    Var::BerespReason,
+    Var::RespReason,
+];
+
+/// Jumps followed from one guard to the next; jumps could go round in a circle only if the compiler made one.
+const MOST_JUMPS: usize = 16;
+
+pub(crate) fn optimise(program: &mut Program) {
+    keep_answers(program);
+    chain_guards(program);
+}
+
+fn test_of(op: Op) -> Option<(SubjectOf, TestOf)> {
+    let part = |var: Var| PARTS.contains(&var).then_some(SubjectOf::Var(var));
+    Some(match op {
+        Op::TestField { head, field } => (SubjectOf::Field(head, field), TestOf::Set),
+        Op::TestFieldStr { head, field, str } => (SubjectOf::Field(head, field), TestOf::Equal(str)),
+        Op::TestFieldRegex { head, field, index } => (SubjectOf::Field(head, field), TestOf::Match(index)),
+        Op::TestVarStr { var, str } => (part(var)?, TestOf::Equal(str)),
+        Op::TestVarRegex { var, index } => (part(var)?, TestOf::Match(index)),
+        _ => return None,
+    })
+}
+
+/// Tests of subjects that have more than one become [`Op::Known`].
+fn keep_answers(program: &mut Program) {
+    // Names differ in case only: the first spelling stands for all.
+    let mut first: HashMap<Vec<u8>, u16> = HashMap::new();
+    let same: Vec<u16> =
+        (0u16..).zip(&program.headers).map(|(n, name)| *first.entry(name.to_ascii_lowercase()).or_insert(n)).collect();
+    let test_of = |op: Op| match test_of(op)? {
+        (SubjectOf::Field(head, field), test) => Some((SubjectOf::Field(head, same[usize::from(field)]), test)),
+        other => Some(other),
+    };
+    let mut uses: HashMap<SubjectOf, usize> = HashMap::new();
+    for (of, _) in program.code.iter().filter_map(|op| test_of(*op)) {
+        *uses.entry(of).or_default() += 1;
+    }
+    let mut numbers: HashMap<SubjectOf, u16> = HashMap::new();
+    let mut tests: HashMap<(u16, TestOf), u16> = HashMap::new();
+    for op in &mut program.code {
+        let Some((of, test)) = test_of(*op).filter(|(of, _)| uses[of] > 1) else { continue };
+        let subject = match numbers.get(&of) {
+            Some(subject) => *subject,
+            None if program.subjects.len() == usize::from(u16::MAX) => continue,
+            None => {
+                program.subjects.push(Subject { of, tests: Vec::new() });
+                let subject = program.subjects.len() as u16 - 1;
+                numbers.insert(of, subject);
+                subject
+            }
+        };
+        let list = &mut program.subjects[usize::from(subject)].tests;
+        let number = match tests.get(&(subject, test)) {
+            Some(number) => *number,
+            None if list.len() == Subject::MOST_TESTS => continue,
+            None => {
+                list.push(test);
+                tests.insert((subject, test), list.len() as u16 - 1);
+                list.len() as u16 - 1
+            }
+        };
+        *op = Op::Known { subject, test: number };
+    }
+}
+
+/// Kept tests that a jump follows, and that lead to another such test when they fail, become [`Op::Guards`].
+fn chain_guards(program: &mut Program) {
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    let code = &program.code;
+    let mut guards: Vec<Guard> = Vec::new();
+    for (pc, pair) in code.windows(2).enumerate() {
+        let pc = pc as u32;
+        let (then, otherwise) = match (pair[0], pair[1]) {
+            (Op::Known { .. }, Op::JumpIf { to }) => (to, pc + 2),
+            (Op::Known { .. }, Op::JumpUnless { to }) => (pc + 2, to),
+            _ => continue,
+        };
+        let Op::Known { subject, test } = pair[0] else { continue };
+        numbers.insert(pc, guards.len() as u32);
+        guards.push(Guard { subject, test, then, next: None, otherwise: landing(code, otherwise), pc });
+    }
+    for guard in &mut guards {
+        guard.next = numbers.get(&guard.otherwise).copied();
+    }
+    for (at, guard) in guards.iter().enumerate().filter(|(_, guard)| guard.next.is_some()) {
+        program.code[guard.pc as usize] = Op::Guards { at: at as u32 };
+    }
+    program.guards = guards;
+}
+
+/// Where one gets to from `pc` by steps that do nothing and by jumps.
+fn landing(code: &[Op], mut pc: u32) -> u32 {
+    for _ in 0..MOST_JUMPS {
+        pc = match code.get(pc as usize) {
+            Some(Op::Jump { to }) => *to,
+            Some(Op::Step { .. }) => pc + 1,
+            _ => break,
+        };
+    }
+    pc
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::listing::listing;
+    use crate::{Options, SourceBundle, compile};
+
+    fn shown(body: &str) -> String {
+        let text =
+            format!("vcl 4.1; backend b none; sub vcl_recv {{ {body} }} sub vcl_builtin_recv {{ return (hash); }}");
+        let compiled = compile("<vcl.inline>", text.as_bytes(), &SourceBundle::default(), &Options::default());
+        listing(&compiled.unwrap_or_else(|e| panic!("{}", e.text)).program)
+    }
+
+    #[test]
+    fn a_list_of_hosts_is_a_chain() {
+        let text = shown(
+            "if (req.http.host == \"a\") { return (pass); } elsif (req.http.Host == \"b\") { return (pipe); } \
+             if (req.http.host ~ \"c$\") { return (hash); }",
+        );
+        assert!(text.contains("guards [req.http.host == \"a\" -> "), "{text}");
+        let chain = text.lines().find(|line| line.contains("guards [req.http.host == \"a\"")).unwrap();
+        assert!(
+            chain.contains("[req.http.host == \"b\" -> ") && chain.contains("[req.http.host ~ \"c$\" -> "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_test_that_is_alone_stays() {
+        let text = shown("if (req.http.x ~ \"a\") { return (pass); }");
+        assert!(text.contains("test   req.http.x ~ \"a\""), "{text}");
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Answers of tests that hold until what was tested changes: the machine's side of the optimiser. A test of a field or
+//! URL that was run once is remembered, and the first test of a value finds out what it can about all others at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aho_corasick::AhoCorasick;
+use tables::vclvars::{HeadId, Var};
+use vcl::program::{Program, Subject, SubjectOf, TestOf};
+
+use crate::ctx::{Ctx, Failure};
+use crate::exec::{is_match, with_text};
+use crate::fields;
+use crate::loaded::LoadedVcl;
+use crate::machine::{Machine, Next};
+use crate::regex::Regex;
+
+/// What is known of a subject: a bit for each of its tests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    asked: u64,
+    holds: u64,
+}
+
+/// Texts for which a search for all of them at once is cheaper than running each pattern.
+const FEWEST_NEEDS: usize = 3;
+/// Guards that are walked at once, before the budget is looked at again.
+const MOST_GUARDS: usize = 1024;
+
+/// Answers several tests of one value at once.
+#[derive(Debug, Default)]
+pub(crate) struct Sieve {
+    /// The tests that ask whether it is set or equals something, and the text that each wants.
+    equal: u64,
+    texts: HashMap<Box<[u8]>, u64>,
+    set: u64,
+    /// Finds what patterns can't do without, and for each text the tests that want it.
+    finder: Option<AhoCorasick>,
+    wanted_by: Vec<u64>,
+    sifted: u64,
+}
+
+impl Sieve {
+    pub(crate) fn new(subject: &Subject, program: &Program, regexes: &[Arc<Regex>]) -> Sieve {
+        let mut sieve = Sieve::default();
+        let mut needs: HashMap<Vec<u8>, u64> = HashMap::new();
+        for (n, test) in subject.tests.iter().enumerate() {
+            let bit = 1 << n;
+            match test {
+                TestOf::Set => sieve.set |= bit,
+                TestOf::Equal(str) => {
+                    sieve.equal |= bit;
+                    *sieve.texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
+                }
+                TestOf::Match(index) => {
+                    let texts = regexes[*index as usize].needs();
+                    if !texts.is_empty() {
+                        sieve.sifted |= bit;
+                    }
+                    for text in texts {
+                        *needs.entry(text).or_default() |= bit;
+                    }
+                }
+            }
+        }
+        let built = AhoCorasick::builder().ascii_case_insensitive(true).build(needs.keys());
+        match built {
+            Ok(finder) if sieve.sifted.count_ones() as usize >= FEWEST_NEEDS => {
+                sieve.finder = Some(finder);
+                sieve.wanted_by = needs.values().copied().collect();
+            }
+            _ => sieve.sifted = 0,
+        }
+        sieve
+    }
+
+    /// Everything that can be told at once about a value.
+    fn sift(&self, value: Option<&[u8]>) -> Known {
+        let mut known = Known { asked: self.set | self.equal, holds: 0 };
+        if let Some(value) = value {
+            known.holds = self.set | if self.equal == 0 { 0 } else { self.texts.get(value).copied().unwrap_or(0) };
+        }
+        let Some(finder) = &self.finder else { return known };
+        let mut possible = 0;
+        for found in finder.find_overlapping_iter(value.unwrap_or_default()) {
+            possible |= self.wanted_by[found.pattern().as_usize()];
+            if possible == self.sifted {
+                break;
+            }
+        }
+        known.asked |= self.sifted & !possible;
+        known
+    }
+}
+
+/// For each name of a field, the first one that differs in case at most.
+pub(crate) fn same_fields(program: &Program) -> Vec<u16> {
+    let mut first: HashMap<Vec<u8>, u16> = HashMap::new();
+    let names = (0u16..).zip(&program.headers);
+    names.map(|(n, name)| *first.entry(name.to_ascii_lowercase()).or_insert(n)).collect()
+}
+
+/// Heads that may be the same one.
+fn alias(head: HeadId) -> HeadId {
+    if head == HeadId::ReqTop { HeadId::Req } else { head }
+}
+
+impl Machine {
+    /// The answer of a test.
+    #[inline]
+    pub(crate) fn answer(
+        &mut self,
+        subject: u16,
+        test: u16,
+        vcl: &Arc<LoadedVcl>,
+        ctx: &mut dyn Ctx,
+    ) -> Result<bool, Failure> {
+        let known = self.known[usize::from(subject)];
+        let bit = 1 << test;
+        if known.asked & bit != 0 {
+            return Ok(known.holds & bit != 0);
+        }
+        self.find_out(subject, test, vcl, ctx)
+    }
+
+    fn find_out(&mut self, number: u16, test: u16, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<bool, Failure> {
+        let subject = &vcl.program.subjects[usize::from(number)];
+        let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
+        let bit = 1u64 << test;
+        let ask = |value: Option<&[u8]>| -> Result<Known, Failure> {
+            if known.asked == 0 {
+                known = sieve.sift(value);
+            }
+            if known.asked & bit == 0 {
+                let TestOf::Match(index) = subject.tests[usize::from(test)] else {
+                    unreachable!("the sieve answers all tests but patterns")
+                };
+                if is_match(&vcl.regexes[index as usize], value.unwrap_or_default())? {
+                    known.holds |= bit;
+                }
+                known.asked |= bit;
+            }
+            Ok(known)
+        };
+        let known = match subject.of {
+            SubjectOf::Field(head, field) => {
+                let mut ask = ask;
+                ask(ctx.head(head).and_then(|h| h.get(&*vcl.program.headers[usize::from(field)])))?
+            }
+            SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
+        };
+        self.known[usize::from(number)] = known;
+        Ok(known.holds & bit != 0)
+    }
+
+    /// Walks a chain of tests up to the first that holds.
+    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+        let guards = &vcl.program.guards;
+        let mut guard = &guards[at as usize];
+        if self.traces {
+            // Each step between the tests is a record.
+            self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
+            return Ok(Next::Op);
+        }
+        for _ in 0..MOST_GUARDS {
+            // Errors and the watchdog name the test that is run.
+            self.pc = guard.pc;
+            if self.answer(guard.subject, guard.test, vcl, ctx)? {
+                self.flag = true;
+                return Ok(Next::Goto(guard.then));
+            }
+            match guard.next {
+                Some(next) => guard = &guards[next as usize],
+                None => {
+                    self.flag = false;
+                    return Ok(Next::Goto(guard.otherwise));
+                }
+            }
+        }
+        Ok(Next::Goto(guard.pc))
+    }
+
+    /// A field was set or unset.
+    pub(crate) fn forget_field(&mut self, head: HeadId, field: u16, vcl: &LoadedVcl) {
+        let (head, field) = (alias(head), vcl.same_fields[usize::from(field)]);
+        for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
+            if matches!(subject.of, SubjectOf::Field(h, f) if f == field && alias(h) == head) {
+                *known = Known::default();
+            }
+        }
+    }
+
+    /// A variable was set. Setting one part of a start line may change others.
+    pub(crate) fn forget_var(&mut self, var: Var, vcl: &LoadedVcl) {
+        if fields::head_part(var).is_none() {
+            return;
+        }
+        for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
+            if matches!(subject.of, SubjectOf::Var(_)) {
+                *known = Known::default();
+            }
+        }
+    }
+
+    /// Something happened that may have changed any head.
+    pub(crate) fn forget_all(&mut self) {
+        self.known.fill(Known::default());
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The command line.
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Command {
+    Help,
+    Check,
+    Explain,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Args {
+    pub command: Command,
+    pub files: Vec<String>,
+    pub format: Format,
+    pub syntax: u8,
+    pub plain: bool,
+    pub builtin: bool,
+    pub sub: Option<String>,
+    pub labels: Vec<String>,
+    dirs: Vec<String>,
+}
+
+impl Args {
+    /// As a vcl_path.
+    pub fn path(&self) -> String {
+        if self.dirs.is_empty() { "/etc/varnish:/usr/share/varnish/vcl".to_owned() } else { self.dirs.join(":") }
+    }
+}
+
+pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
+    let mut args = Args {
+        command: Command::Help,
+        files: Vec::new(),
+        format: Format::Text,
+        syntax: 41,
+        plain: false,
+        builtin: false,
+        sub: None,
+        labels: Vec::new(),
+        dirs: Vec::new(),
+    };
+    let mut words = words.iter();
+    args.command = match words.next().map(String::as_str) {
+        Some("check") => Command::Check,
+        Some("explain") => Command::Explain,
+        Some("help" | "--help" | "-h" | "-?") => return Ok(args),
+        Some(other) => return Err(format!("no command {other:?}")),
+        None => return Err("a command is missing".to_owned()),
+    };
+    let mut all_files = false;
+    while let Some(word) = words.next() {
+        let (name, mut given) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+            _ => (word.as_str(), None),
+        };
+        let mut value =
+            || given.take().or_else(|| words.next().cloned()).ok_or_else(|| format!("{name} wants a value"));
+        match name {
+            _ if all_files || !word.starts_with('-') || word == "-" => args.files.push(word.clone()),
+            "--" => all_files = true,
+            "-I" => args.dirs.push(value()?),
+            "--format" => {
+                args.format = match value()?.as_str() {
+                    "json" => Format::Json,
+                    "text" => Format::Text,
+                    other => return Err(format!("no format {other:?}")),
+                }
+            }
+            "--syntax" => {
+                args.syntax = match value()?.as_str() {
+                    "4.0" => 40,
+                    "4.1" => 41,
+                    other => return Err(format!("VCL {other} isn't built yet; 4.0 and 4.1 are")),
+                }
+            }
+            "--label" => args.labels.push(value()?),
+            "--plain" => args.plain = true,
+            "--builtin" => args.builtin = true,
+            "--sub" => args.sub = Some(value()?),
+            "--help" | "-h" | "-?" => {
+                args.command = Command::Help;
+                return Ok(args);
+            }
+            _ if word.starts_with("-I") => args.dirs.push(word[2..].to_owned()),
+            _ => return Err(format!("no option {word:?}")),
+        }
+    }
+    match (&args.command, args.files.len()) {
+        (_, 0) => Err("a file is missing".to_owned()),
+        (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
+        _ => Ok(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Result<Args, String> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_and_files_mix() {
+        let args = of("check -I a a.vcl --format=json -Ib --syntax 4.0 -- -b.vcl").unwrap();
+        assert_eq!((args.path().as_str(), args.format, args.syntax), ("a:b", Format::Json, 40));
+        assert_eq!(args.files, ["a.vcl", "-b.vcl"]);
+    }
+
+    #[test]
+    fn what_it_cant_do_is_said() {
+        assert_eq!(of("check"), Err("a file is missing".to_owned()));
+        assert_eq!(of("frob x"), Err("no command \"frob\"".to_owned()));
+        assert_eq!(of("check --syntax 3.0 x"), Err("VCL 3.0 isn't built yet; 4.0 and 4.1 are".to_owned()));
+        assert_eq!(of("check -I"), Err("-I wants a value".to_owned()));
+        assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
+        assert_eq!(of("explain --sub vcl_recv a").unwrap().sub.as_deref(), Some("vcl_recv"));
+    }
+}

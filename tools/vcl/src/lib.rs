@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer vcl`: looks at VCL files without a server. Reads files through the [`Sources`] it is given; writes only to
+//! stdout and stderr.
+
+mod args;
+mod check;
+mod explain;
+
+use vcl::{Options, Sources};
+
+use args::{Args, Command, Format};
+
+/// What `lacquer vcl` can do.
+pub const USAGE: &str = "\
+Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
+       lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
+
+  -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
+  --syntax 4.0|4.1 for files that don't begin with `vcl 4.x;` (default 4.1)
+  --format json    check: one JSON object per file and line: file, ok, errors, warnings
+  --plain          explain: without the optimiser
+  --sub NAME       explain: only this subroutine
+  --builtin        explain: the built-in VCL's subroutines too
+
+check ends with 0 when all files are good, 2 when one isn't, 1 when it can't be used so.
+";
+
+/// Runs `args`, the words after `lacquer vcl`; `sources` makes what files are read through, from a vcl_path. Gives the
+/// exit status.
+pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 {
+    let args = match args::parse(args) {
+        Ok(args) => args,
+        Err(why) => {
+            eprint!("lacquer vcl: {why}\n{USAGE}");
+            return 1;
+        }
+    };
+    let sources = sources(&args.path());
+    match &args.command {
+        Command::Help => {
+            print!("{USAGE}");
+            0
+        }
+        Command::Check => check::run(&args, &*sources),
+        Command::Explain => explain::run(&args, &*sources),
+    }
+}
+
+/// A file compiled, or what is wrong with it.
+fn compile(file: &str, args: &Args, sources: &dyn Sources) -> Result<vcl::Compiled, String> {
+    // A name given on the command line is a path like any other program's; the vcl_path is tried after that.
+    let here = if file.starts_with('/') {
+        file.to_owned()
+    } else {
+        std::env::current_dir().unwrap_or_default().join(file).display().to_string()
+    };
+    let (name, text) = sources.read(&here).or_else(|why| sources.read(file).map_err(|_| format!("{why}\n")))?;
+    let options = Options {
+        syntax: args.syntax,
+        check_regex: Some(vrt::check_regex),
+        optimise: !args.plain,
+        labels: args.labels.clone(),
+        ..Options::default()
+    };
+    vcl::compile(&name, &text, sources, &options).map_err(|diagnostics| diagnostics.text)
+}
