@@ -59,6 +59,8 @@ soak: cargo packages build
 
 bench: packages build
 	@bench/run.py
+	$(CARGO) build --release -p statsd --examples
+	@bench/statsd/run
 
 clean:
 	$(CARGO) clean

@@ -557,7 +557,7 @@ def main():
     threads = [threading.Thread(target=worker) for _ in range(8)]
     [t.start() for t in threads]
     [t.join() for t in threads]
-    print(f'{passed} passed, {len(failed)} failed')
+    print(f'statsd: {passed} passed, {len(failed)} failed')
     return 1 if failed else 0
 
 

@@ -70,7 +70,7 @@ def near(word):
         value = float(word)
     except ValueError:
         return word
-    return word if value <= 0 else str(int(value + 2.5) // 5 * 5)
+    return word if value == 0 or value == -1 else str(round(value / 5) * 5)
 
 
 def unnumbered(text):

@@ -21,7 +21,7 @@ const TOOLS: &[(&str, &str, ToolMain)] = &[
 ];
 
 /// Programs that will be part of this binary and aren't yet: the name, the command.
-const LATER: &[(&str, &str)] = &[("varnishtest", "test"), ("", "statsd")];
+const LATER: &[(&str, &str)] = &[("varnishtest", "test")];
 
 const HELP: &str = "\
 Usage: lacquer <command> [options]
@@ -34,6 +34,8 @@ Usage: lacquer <command> [options]
   top        the log's commonest entries, as varnishtop does; with --by, who asks most
   hist       how times and sizes are distributed, as varnishhist does
   adm        commands to a running server, as varnishadm does
+  statsd     a metrics server in the place of node's statsd (statsd --help)
+  munin      a Munin plugin for the counters of either (munin --help)
   vcl        checks VCL files, shows what they compile to
   help       this text
   --version  who this is
@@ -56,6 +58,8 @@ fn run(name: &str, args: &[String]) -> i32 {
         "varnishd" => manager::main("varnishd", args),
         _ if let Some((_, _, tool)) = TOOLS.iter().find(|(program, ..)| *program == name) => tool(name, args),
         _ if LATER.iter().any(|(program, _)| *program == name) => refuse(name),
+        // Munin's plugins are links whose name ends in what they show.
+        _ if name.starts_with("lacquer_") || name.starts_with("statsd_") => statsd::munin(name, args),
         _ => lacquer(args),
     }
 }
@@ -65,6 +69,8 @@ fn lacquer(args: &[String]) -> i32 {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
+        Some("statsd") => statsd::main(&args[1..]),
+        Some("munin") => statsd::munin("lacquer", &args[1..]),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0

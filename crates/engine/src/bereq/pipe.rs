@@ -66,6 +66,12 @@ impl PipeBereq {
         let id = req.vxid.to_string();
         lost |= BEREQ.append(&mut head, &mut log, names::X_VARNISH, &[id.as_bytes()]).is_err();
         lost |= BEREQ.force(&mut head, &mut log, names::CONNECTION, b"close").is_err();
+        if let Some(bytes) = req.body.bytes().filter(|_| req.body.is_cached()) {
+            // It goes out as it is kept, however it came.
+            BEREQ.unset(&mut head, &mut log, names::TRANSFER_ENCODING);
+            let bytes = bytes.to_string();
+            lost |= BEREQ.force(&mut head, &mut log, names::CONTENT_LENGTH, bytes.as_bytes()).is_err();
+        }
         if std::mem::take(&mut req.want_continue) {
             lost |= BEREQ.append(&mut head, &mut log, names::EXPECT, &[b"100-continue"]).is_err();
         }
