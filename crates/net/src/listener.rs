@@ -16,7 +16,11 @@ use crate::{Address, Stream};
 
 /// A listening socket of this thread: a member of a SO_REUSEPORT group, or a unix socket shared by all threads.
 #[derive(Debug)]
-pub struct Listener(Inner);
+pub struct Listener {
+    socket: Inner,
+    /// The address of all its connections, unless it listens on any address.
+    address: Option<Address>,
+}
 
 #[derive(Debug)]
 enum Inner {
@@ -31,6 +35,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// The client's address.
     pub peer: Address,
+    /// Our end: where the listener listens, asked for only when that is any address.
+    pub local: Address,
 }
 
 /// What an accept came to.
@@ -67,11 +73,14 @@ impl Listener {
             }
             unix
         };
-        Ok(Listener(if unix {
+        let socket = if unix {
             Inner::Unix(UnixListener::from_std(fd.into())?)
         } else {
             Inner::Tcp(TcpListener::from_std(fd.into())?)
-        }))
+        };
+        let mut listener = Listener { socket, address: None };
+        listener.address = Some(listener.local()).filter(|local| !local.ip().is_unspecified());
+        Ok(listener)
     }
 
     /// Sets TCP keepalive for what is accepted from now on, without a system call each; nothing on a unix socket.
@@ -79,7 +88,7 @@ impl Listener {
     /// # Errors
     /// The operating system refused a value.
     pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
-        match &self.0 {
+        match &self.socket {
             Inner::Tcp(listener) => SockRef::from(listener).set_tcp_keepalive(&keepalive.wanted()),
             Inner::Unix(_) => Ok(()),
         }
@@ -101,20 +110,23 @@ impl Listener {
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Accept {
-        let polled = match &self.0 {
+        let polled = match &self.socket {
             Inner::Tcp(l) => l.poll_accept(cx).map_ok(|(s, peer)| (Stream::Tcp(s), Address::inet(peer))),
             Inner::Unix(l) => l.poll_accept(cx).map_ok(|(s, _)| (Stream::Unix(s), Address::Unix)),
         };
         match polled {
             Poll::Pending => Accept::Nothing,
-            Poll::Ready(Ok((stream, peer))) => Accept::Connection(Accepted { stream, peer }),
+            Poll::Ready(Ok((stream, peer))) => {
+                let local = self.address.unwrap_or_else(|| stream.local());
+                Accept::Connection(Accepted { stream, peer, local })
+            }
             Poll::Ready(Err(error)) => classify(error),
         }
     }
 
     /// Where it listens.
     pub fn local(&self) -> Address {
-        match &self.0 {
+        match &self.socket {
             Inner::Tcp(l) => {
                 let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
                 Address::inet(l.local_addr().unwrap_or(nowhere))

@@ -260,7 +260,7 @@ impl Bereq {
                 return Err(Broken::Unwanted);
             }
             link.input.reserve(READ_BYTES);
-            match link.conn.stream().read_buf(&mut link.input, deadline(between)).await {
+            match link.conn.stream_mut().read_more(&mut link.input, deadline(between)).await {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
                     Err(error) => {

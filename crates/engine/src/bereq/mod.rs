@@ -15,6 +15,7 @@ mod fetch;
 mod obj;
 pub mod pipe;
 mod start;
+mod task;
 mod wire;
 
 use std::rc::Rc;
@@ -36,6 +37,7 @@ use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
+use crate::spare;
 
 pub use start::{Mode, start};
 
@@ -173,6 +175,9 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
+        let heads = [&mut self.head, &mut self.original, &mut self.beresp];
+        spare::leave_heads(heads.map(std::mem::take));
+        spare::leave_machine(std::mem::take(&mut self.machine));
         if self.is_bgfetch {
             self.engine.bgfetches.fetch_sub(1, Ordering::Relaxed);
         }
@@ -180,9 +185,8 @@ impl Bereq {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method) -> Action {
-        let vcl = self.vcl.clone();
         let mut machine = std::mem::take(&mut self.machine);
-        machine.start(&vcl, method);
+        machine.start(&self.vcl, method);
         let action = loop {
             let outcome = machine.run(self);
             match outcome {

@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering;
 use cache::{Busy, Flags, ObjRef, Times};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
-use message::{Head, HeadLimits, names};
+use message::{HeadLimits, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
-use vrt::{Machine, Privates};
+use vrt::Privates;
 
-use super::{Acct, Bereq, BereqBody};
+use super::{Acct, Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
 use crate::req::Req;
+use crate::spare;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
     if mode == Mode::Background {
         req.engine().bgfetches.fetch_add(1, Ordering::Relaxed);
     }
-    rt::spawn(crate::contain::fetch(bereq));
+    task::run(Box::new(bereq));
     object
 }
 
@@ -65,12 +66,12 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         sess: req.sess.clone(),
         params,
         vcl,
-        machine: Machine::new(),
+        machine: spare::machine(),
         log,
         vxid,
-        head: Head::with_limits(limits),
-        original: Head::with_limits(limits),
-        beresp: Head::with_limits(limits),
+        head: spare::head(limits),
+        original: spare::head(limits),
+        beresp: spare::head(limits),
         busy: Some(busy),
         stale,
         digest: req.digest,

@@ -251,7 +251,7 @@ impl Bereq {
             }
             let nothing_yet = link.input.is_empty();
             link.input.reserve(HEAD_READ_BYTES);
-            match link.conn.stream().read_buf(&mut link.input, deadline(patience)).await {
+            match link.conn.stream_mut().read_more(&mut link.input, deadline(patience)).await {
                 Ok(0) | Err(IoError::Closed) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;
                     self.fetch_error("HTC eof (-1)");

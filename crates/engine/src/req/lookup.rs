@@ -41,7 +41,8 @@ impl Req {
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
-        let engine = self.engine().clone();
+        let sess = self.sess.clone();
+        let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
         let options = LookupOptions {
             always_miss: self.hash_always_miss,
@@ -76,13 +77,13 @@ impl Req {
             Lookup::Miss(busy) => Step::Miss(busy, None),
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
-                self.log.putf(Tag::HitMiss, format_args!("{xid} {ttl_left:.6}"));
+                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
                 engine.main.cache_hitmiss.inc();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
-                self.log.putf(Tag::HitPass, format_args!("{xid} {ttl_left:.6}"));
+                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
                 engine.main.cache_hitpass.inc();
                 self.is_hitpass = true;
                 Step::Pass

@@ -27,11 +27,11 @@ pub(crate) enum Verdict {
 }
 
 impl Pace {
-    /// The client moved `bytes`.
-    pub(crate) fn moved(&mut self, bytes: usize, now: Instant) {
+    /// The client moved `bytes`; the clock is asked only after a wait.
+    pub(crate) fn moved(&mut self, bytes: usize, now: impl FnOnce() -> Instant) {
         self.bytes += bytes as u64;
         if let Some(since) = self.waits_since.take() {
-            self.waited += now.saturating_duration_since(since);
+            self.waited += now().saturating_duration_since(since);
         }
     }
 
@@ -69,11 +69,11 @@ mod tests {
     fn a_trickle_is_too_slow_and_a_pause_isnt() {
         let (start, mut pace) = (Instant::now(), Pace::default());
         pace.waits(start);
-        pace.moved(1000, after(start, 4));
+        pace.moved(1000, || after(start, 4));
         assert_eq!(pace.judge(100, after(start, 4)), Verdict::GoOn(Duration::from_secs(1)));
         pace.waits(after(start, 4));
         assert_eq!(pace.judge(100, after(start, 5)), Verdict::GoOn(WINDOW));
-        pace.moved(499, after(start, 9));
+        pace.moved(499, || after(start, 9));
         pace.waits(after(start, 9));
         assert_eq!(pace.judge(100, after(start, 10)), Verdict::TooSlow);
     }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn time_in_which_nobody_waits_for_the_client_is_free() {
         let (start, mut pace) = (Instant::now(), Pace::default());
-        pace.moved(1, start);
+        pace.moved(1, || start);
         assert_eq!(pace.judge(100, after(start, 3600)), Verdict::GoOn(WINDOW));
     }
 
