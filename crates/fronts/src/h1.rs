@@ -3,6 +3,7 @@
 //!
 //! An idle connection is this task waiting for readability; it holds no buffer.
 
+mod pace;
 mod transport;
 
 use std::cell::{Cell, RefCell};

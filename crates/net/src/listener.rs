@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use socket2::SockRef;
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::stream::Keepalive;
 use crate::stream::is_unix;
 use crate::{Address, Stream};
 
@@ -71,6 +72,17 @@ impl Listener {
         } else {
             Inner::Tcp(TcpListener::from_std(fd.into())?)
         }))
+    }
+
+    /// Sets TCP keepalive for what is accepted from now on, without a system call each; nothing on a unix socket.
+    ///
+    /// # Errors
+    /// The operating system refused a value.
+    pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
+        match &self.0 {
+            Inner::Tcp(listener) => SockRef::from(listener).set_tcp_keepalive(&keepalive.wanted()),
+            Inner::Unix(_) => Ok(()),
+        }
     }
 
     /// Waits for a connection. Never answers [`Accept::Nothing`].
@@ -142,12 +154,15 @@ mod tests {
     fn batches_are_accepted_until_nothing_waits() {
         rt::run(async {
             let (listener, target) = listener();
+            let keepalive = Keepalive { time: Duration::from_secs(77), interval: Duration::from_secs(7), probes: 3 };
+            listener.set_keepalive(&keepalive).unwrap();
             let one = connect(&target, Duration::from_secs(5)).await.unwrap();
             let _two = connect(&target, Duration::from_secs(5)).await.unwrap();
             let Accept::Connection(first) = listener.accept().await else { panic!("no connection") };
             assert_eq!(first.peer, one.local());
             assert_eq!(first.stream.local(), listener.local());
             assert!(SockRef::from(&first.stream).tcp_nodelay().unwrap());
+            assert!(SockRef::from(&first.stream).keepalive().unwrap());
             assert!(matches!(listener.try_accept(), Accept::Connection(_)));
             assert!(matches!(listener.try_accept(), Accept::Nothing));
             let (accepted, _three) = tokio::join!(listener.accept(), connect(&target, Duration::from_secs(5)));

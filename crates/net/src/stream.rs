@@ -64,6 +64,12 @@ pub struct Keepalive {
     pub probes: u32,
 }
 
+impl Keepalive {
+    pub(crate) fn wanted(&self) -> socket2::TcpKeepalive {
+        socket2::TcpKeepalive::new().with_time(self.time).with_interval(self.interval).with_retries(self.probes)
+    }
+}
+
 impl Stream {
     /// Registers a connected socket with this thread's runtime.
     ///
@@ -279,11 +285,7 @@ impl Stream {
         if self.is_unix() {
             return Ok(());
         }
-        let wanted = socket2::TcpKeepalive::new()
-            .with_time(keepalive.time)
-            .with_interval(keepalive.interval)
-            .with_retries(keepalive.probes);
-        SockRef::from(self).set_tcp_keepalive(&wanted)
+        SockRef::from(self).set_tcp_keepalive(&keepalive.wanted())
     }
 
     /// The peer's address; 0.0.0.0 port 0 when the connection is gone.

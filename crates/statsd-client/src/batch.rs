@@ -106,6 +106,11 @@ impl Batch {
         self.bytes.is_empty()
     }
 
+    /// True when it holds half of what it may hold: time to send.
+    pub fn is_large(&self) -> bool {
+        self.bytes.len() > BATCH_BYTES / 2
+    }
+
     /// How many samples were dropped since the last call: too long for a datagram, too many, not a number.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)

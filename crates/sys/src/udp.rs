@@ -42,7 +42,12 @@ pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<usize> {
     if setsockopt(&fd, RcvBufForce, &bytes).is_err() {
         setsockopt(&fd, RcvBuf, &bytes)?;
     }
-    Ok(getsockopt(&fd, RcvBuf)?)
+    receive_buffer(fd)
+}
+
+/// What the kernel accounts with: bytes of datagrams and of their descriptors that may wait.
+pub fn receive_buffer(fd: impl AsFd) -> io::Result<usize> {
+    Ok(getsockopt(&fd.as_fd(), RcvBuf)?)
 }
 
 /// How many datagrams the kernel has dropped at this socket since it was made (a count of 32 bits that wraps).

@@ -170,10 +170,10 @@ fn counted<T: tables::counters::Set>(
     failed: &mut Option<String>,
 ) -> &'static T {
     match stats.add::<T>(&format!("{class}.{name}")) {
-        Ok(set) => &**Box::leak(Box::new(set)),
+        Ok(set) => Box::leak(Box::new(set)),
         Err(error) => {
             *failed = Some(format!("counters of storage {name}: {error}"));
-            &**Box::leak(Box::new(shm::vsc::CounterSet::<T>::private()))
+            Box::leak(Box::new(shm::vsc::CounterSet::<T>::private()))
         }
     }
 }

@@ -100,6 +100,15 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
     for socket in share {
         match Listener::from_fd(socket.fd) {
             Ok(listener) => {
+                let params = worker.engine.params.load();
+                let keepalive = net::Keepalive {
+                    time: params.tcp_keepalive_time,
+                    interval: params.tcp_keepalive_intvl,
+                    probes: params.tcp_keepalive_probes,
+                };
+                if let Err(error) = listener.set_keepalive(&keepalive) {
+                    eprintln!("keepalive on {}: {error}", socket.info.name);
+                }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }
             Err(error) => eprintln!("listener {}: {error}", socket.info.name),

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which bytes may stand in a name, and what JavaScript calls white space.
 
-use std::borrow::Cow;
-
 /// What a byte of a name becomes.
 const KEEP: u8 = 0;
 const SPACE: u8 = 1;
@@ -34,11 +32,8 @@ const fn is_ascii_space(b: u8) -> bool {
 
 /// White space as `\s` and `String.trim` have it (ECMA-262 12.2 and 12.3).
 fn is_space(c: char) -> bool {
-    match c {
-        '\u{9}'..='\u{d}' | ' ' | '\u{a0}' | '\u{feff}' | '\u{1680}' => true,
-        '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => true,
-        _ => false,
-    }
+    matches!(c, '\u{9}'..='\u{d}' | ' ' | '\u{a0}' | '\u{feff}' | '\u{1680}' | '\u{2000}'..='\u{200a}')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
 /// `text` without white space at both ends.
@@ -90,21 +85,21 @@ fn wide(text: &[u8]) -> (u8, usize) {
     }
 }
 
-/// `name` cleaned.
-pub fn clean(name: &[u8]) -> Cow<'_, [u8]> {
-    if is_clean(name) {
-        return Cow::Borrowed(name);
-    }
-    let mut out = Vec::with_capacity(name.len());
-    clean_into(&mut out, name);
-    Cow::Owned(out)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// `name` cleaned.
+    fn clean(name: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        if is_clean(name) {
+            return name.to_owned();
+        }
+        clean_into(&mut out, name);
+        out
+    }
 
     fn check(name: &str, expected: &str) {
         assert_eq!(String::from_utf8_lossy(&clean(name.as_bytes())), expected, "{name:?}");
@@ -132,9 +127,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_clean_name_stays(name in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let once = clean(&name).into_owned();
+            let once = clean(&name);
             prop_assert!(is_clean(&once));
-            prop_assert_eq!(clean(&once).into_owned(), once.clone());
+            prop_assert_eq!(clean(&once), once.clone());
         }
     }
 }

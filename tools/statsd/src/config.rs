@@ -289,12 +289,20 @@ impl Config {
             repeater: repeater(&raw)?,
             prometheus: address(raw.get("prometheus"), "address", 9102)?,
             sockets: number(&raw, "sockets", 1.0, 1.0, 256.0)? as usize,
-            receive_buffer: number(&raw, "receiveBuffer", 8.0 * 1024.0 * 1024.0, 0.0, 1e9)? as usize,
+            receive_buffer: receive_buffer(&raw)?,
             max_metrics: number(&raw, "maxMetrics", 1e6, 1.0, 1e9)? as usize,
             max_bytes: number(&raw, "maxMemory", 512.0 * 1024.0 * 1024.0, 65536.0, 1e15)? as u64,
             backends,
             raw,
         })
+    }
+}
+
+/// 8 MB unless said otherwise; 0 leaves the socket as the kernel made it.
+fn receive_buffer(raw: &Value) -> Result<usize, ConfigError> {
+    match raw.get("receiveBuffer") {
+        Value::Number(0.0) | Value::Bool(false) => Ok(0),
+        _ => Ok(number(raw, "receiveBuffer", 8.0 * 1024.0 * 1024.0, 4096.0, 1e9)? as usize),
     }
 }
 

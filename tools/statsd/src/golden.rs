@@ -31,7 +31,7 @@ fn lines(packets: &[String], settings: &str) -> BTreeMap<String, String> {
             || name.contains("packets_received")
             || name.contains("metrics_received")
     };
-    pairs.filter(|(name, value)| !own(name) && !(name.contains("bad_lines_seen") && value == "0")).collect()
+    pairs.filter(|(name, value)| !(own(name) || name.contains("bad_lines_seen") && value == "0")).collect()
 }
 
 fn text(packets: &[String], settings: &str) -> String {

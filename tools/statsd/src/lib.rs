@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer statsd` and `lacquer munin`: a metrics server that takes node statsd's place, and a Munin plugin.
+//!
+//! A packet's way: `input` receives it, `line` takes it apart, `shard` adds it up without a lock of its own. The main
+//! thread (`run`, `server`) collects the shards into the `store`; at a flush `arith` works timers out and `backend` sends.
 
+mod args;
 mod arith;
 mod backend;
 mod budget;
@@ -8,12 +12,14 @@ mod chars;
 mod clock;
 mod config;
 mod date;
+mod export;
 #[cfg(test)]
 mod golden;
 mod input;
 mod line;
 mod log;
 mod management;
+mod munin;
 mod number;
 mod run;
 mod sample;
@@ -24,25 +30,49 @@ mod show;
 mod store;
 mod table;
 
+use std::path::Path;
+
+use args::Command;
+
 /// Runs `lacquer statsd ARGS`; answers the exit code.
 ///
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
-    match args {
-        [path, ..] => match run::run(std::path::Path::new(path)) {
-            Ok(()) => 0,
-            Err(error) => {
-                eprintln!("lacquer statsd: {error}");
-                1
-            }
-        },
-        _ => 2,
+    let outcome = match args::parse(args) {
+        Ok(Command::Help) => {
+            print!("{}", args::HELP);
+            Ok(())
+        }
+        Ok(Command::Serve(path)) => run::run(&path).map_err(|error| error.to_string()),
+        Ok(Command::Check(path)) => check(&path),
+        Ok(Command::Export(export)) => export::run(&export).map_err(|error| error.to_string()),
+        Err(why) => {
+            eprintln!("lacquer statsd: {why}\n{}", args::HELP);
+            return 2;
+        }
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("lacquer statsd: {why}");
+            1
+        }
     }
 }
 
 /// Runs `lacquer munin ARGS`; answers the exit code. `name` is what the program was started as: Munin's plugins are
-/// links whose name ends in what they show (`lacquer_MAIN`).
+/// links whose name ends in what they show (`lacquer_MAIN`, `statsd_site`).
 pub fn munin(name: &str, args: &[String]) -> i32 {
-    let _ = (name, args);
-    todo!()
+    munin::main(name, args)
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let config = config::Config::load(path).map_err(|error| error.to_string())?;
+    println!(
+        "{}: the configuration is good ({:?} dialect, backends {:?})",
+        path.display(),
+        config.dialect,
+        config.backends
+    );
+    Ok(())
 }

@@ -98,6 +98,10 @@ pub fn answer(server: &Server, line: &str) -> Option<String> {
         "sets" => {
             dump(dialect, object(&store.sets, |set| Show::List(set.list().iter().map(|m| Show::text(m)).collect())))
         }
+        "totals" => {
+            let lines = server.totals.borrow().lines(&store);
+            format!("{}END\n\n", String::from_utf8_lossy(&lines))
+        }
         "delcounters" => delete(&mut store, &words, |s| names(&s.counters), Store::delete_counter),
         "deltimers" => delete(&mut store, &words, |s| names(&s.timers), Store::delete_timer),
         "delgauges" => delete(&mut store, &words, |s| names(&s.gauges), Store::delete_gauge),
@@ -106,10 +110,10 @@ pub fn answer(server: &Server, line: &str) -> Option<String> {
     })
 }
 
-/// Node's line, which scripts may compare, and what the Perl port adds.
+/// Node's line, which scripts may compare; what the Perl port adds, and ours.
 const HELP: &str = "\
 Commands: stats, counters, timers, gauges, delcounters, deltimers, delgauges, health, config, quit
-Also: sets
+Also: sets, totals
 
 ";
 

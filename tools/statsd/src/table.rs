@@ -66,6 +66,7 @@ impl<T> Table<T> {
     }
 
     /// The value of a name.
+    #[cfg(test)]
     pub fn get(&self, name: &[u8]) -> Option<&T> {
         self.slots[self.find(name)? as usize].as_ref().map(|(_, value)| value)
     }

@@ -135,6 +135,8 @@ pub struct Bereq {
     pub(crate) made_body: Vec<u8>,
     pub(crate) task: Privates,
     pub(crate) acct: Acct,
+    /// What of it the backend's counters have.
+    pub(crate) counted: Acct,
 }
 
 impl Bereq {
@@ -267,10 +269,12 @@ impl Bereq {
     pub(crate) fn end_link(&mut self, otherwise: Option<&'static str>) {
         let Some(link) = self.link.take() else { return };
         let vbe = link.conn.backend().vbe();
-        vbe.bereq_hdrbytes.add(self.acct.bereq_head);
-        vbe.bereq_bodybytes.add(self.acct.bereq_body);
-        vbe.beresp_hdrbytes.add(self.acct.beresp_head);
-        vbe.beresp_bodybytes.add(self.acct.beresp_body);
+        // Those of earlier connections of this fetch are counted already.
+        let (now, before) = (self.acct, std::mem::replace(&mut self.counted, self.acct));
+        vbe.bereq_hdrbytes.add(now.bereq_head - before.bereq_head);
+        vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
+        vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
+        vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
         let closed = link.conn.finish(link.close.or(otherwise));
         self.log.putf(Tag::BackendClose, format_args!("{closed}"));
     }

@@ -104,6 +104,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         made_body: Vec::new(),
         task: Privates::default(),
         acct: Acct::default(),
+        counted: Acct::default(),
         engine,
     };
     bereq.make_head(req, mode);
@@ -155,16 +156,16 @@ impl Bereq {
             BereqBody::Lent(_) => {}
             BereqBody::Kept(pieces) => {
                 let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-                lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
+                lost |= BEREQ.force(head, log, names::CONTENT_LENGTH, bytes.to_string().as_bytes()).is_err();
             }
             // A body that is gone, or that a miss doesn't send, mustn't be announced.
             BereqBody::Gone => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None if mode != Mode::Pass || req.body.exists() => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None => {}
         }

@@ -3,6 +3,7 @@
 
 use cache::{Flags, ObjRef};
 use message::{conditional, encoding, names};
+use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::{Req, Source, Step};
@@ -40,10 +41,13 @@ impl Req {
     /// The stored head and the fields that each delivery adds.
     fn start_deliver(&mut self, obj: &ObjRef) -> Result<(), message::head::BadStored> {
         self.resp.load_from(obj.head())?;
-        if self.resp.set_proto("HTTP/1.1").is_err() {
-            self.engine().main.losthdr.inc();
-        }
         RESP.log_response(&self.resp, &mut self.log);
+        if self.resp.proto() != b"HTTP/1.1" {
+            if self.resp.set_proto("HTTP/1.1").is_err() {
+                self.engine().main.losthdr.inc();
+            }
+            self.log.put(Tag::RespProtocol, self.resp.proto());
+        }
         let mut ids = [0; 24];
         let own = decimal(u64::from(self.vxid.log_id()), &mut ids).to_vec();
         if self.is_hit {

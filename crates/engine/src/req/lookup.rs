@@ -95,6 +95,13 @@ impl Req {
     fn found(&mut self, obj: ObjRef, grace: Option<Option<Busy>>) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
+        // Told of an object that is still being fetched.
+        let is_whole = obj.body_len().is_some();
+        let head = if is_whole { None } else { message::head::StoredHead::parse(obj.head()).ok() };
+        let announced = head.and_then(|head| {
+            let text = std::str::from_utf8(head.get(message::names::CONTENT_LENGTH)?).ok()?;
+            text.parse::<u64>().ok()
+        });
         let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
         for life in [left, times.grace, times.keep] {
             record = record.text(" ").fixed6(life);
@@ -103,6 +110,9 @@ impl Req {
             && let Some(fetched) = obj.fetched()
         {
             record = record.sp_num(fetched);
+            if let Some(len) = announced {
+                record = record.sp_num(len);
+            }
         }
         drop(record);
         self.is_grace_hit = grace.is_some();
@@ -121,6 +131,7 @@ impl Req {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
                     bereq::start(self, busy, Some(obj.clone()), Mode::Background);
+                    self.mark("Fetch");
                 }
                 main.cache_hit.inc();
                 if self.is_grace_hit {

@@ -97,6 +97,8 @@ pub struct Req {
     /// The client waits for 100 Continue before it sends the body.
     pub want_continue: bool,
     pub(crate) late_continue: bool,
+    /// VCL waits for the body that it keeps.
+    pub(crate) keeps_body: bool,
     pub(crate) continue_now: bool,
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
@@ -168,6 +170,7 @@ impl Req {
             close: None,
             want_continue: false,
             late_continue: false,
+            keeps_body: false,
             continue_now: false,
             hasher: DigestBuilder::new(),
             params,
@@ -323,6 +326,9 @@ impl Req {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
+                    if std::mem::take(&mut self.keeps_body) {
+                        self.mark("ReqBody");
+                    }
                     machine.resume(value);
                 }
                 Outcome::OutOfBudget => rt::yield_now().await,

@@ -21,7 +21,7 @@ impl Req {
             Expect::Nothing => {}
             Expect::Continue => {
                 self.want_continue = self.head.version() >= Version::HTTP11 && !transport.has_input();
-                self.head.unset(names::EXPECT);
+                REQ.unset(&mut self.head, &mut self.log, names::EXPECT);
             }
             Expect::Unknown => {
                 self.close = Some(SessClose::RxJunk);
@@ -68,6 +68,9 @@ impl Req {
         }
         if self.want_continue && !self.late_continue {
             self.want_continue = false;
+            self.log.put(Tag::RespProtocol, b"HTTP/1.1");
+            self.log.put(Tag::RespStatus, b"100");
+            self.log.put(Tag::RespReason, b"Continue");
             transport.send_continue();
         }
         if let Some(error) = self.body.failure() {

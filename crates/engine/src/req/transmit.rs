@@ -137,6 +137,10 @@ impl Req {
             None => self.filter_list().as_bytes().to_vec(),
         };
         self.log.put(Tag::Filters, &names);
+        // Before a range is judged, as each filter changes the head when its turn comes.
+        if names.split(|b| *b == b' ').any(|name| name == b"gunzip") {
+            RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
+        }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
         let mut window = None;
         let opened = open_deliver(
@@ -174,6 +178,8 @@ impl Req {
         }
         let slice = match range::requested(&self.head) {
             Ok(None) => return RangeVerdict::Whole,
+            // As varnishd: a part of something whose length isn't known yet is not given.
+            Ok(Some(_)) if len.is_none() => return RangeVerdict::Whole,
             Ok(Some(asked)) => asked.resolve(len),
             Err(error) => Err(error),
         };

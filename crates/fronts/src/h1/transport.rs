@@ -18,6 +18,7 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
+use super::pace::{Pace, Verdict};
 use crate::output::Output;
 
 /// Bytes of a request's body read at once.
@@ -64,6 +65,10 @@ pub(crate) struct H1 {
     send_moved: Instant,
     send_timer: Option<Pin<Box<Sleep>>>,
     recv_timer: Option<Pin<Box<Sleep>>>,
+    /// Since when the client owes us the next piece of its body.
+    recv_since: Option<Instant>,
+    recv_pace: Pace,
+    send_pace: Pace,
 }
 
 impl H1 {
@@ -88,6 +93,9 @@ impl H1 {
             send_moved: Instant::now(),
             send_timer: None,
             recv_timer: None,
+            recv_since: None,
+            recv_pace: Pace::default(),
+            send_pace: Pace::default(),
         }
     }
 
@@ -136,6 +144,9 @@ impl H1 {
         self.acct = Acct::default();
         self.body = None;
         self.recv_timer = None;
+        self.recv_since = None;
+        self.recv_pace = Pace::default();
+        self.send_pace = Pace::default();
         self.send_began = None;
         self.send_timer = None;
     }
@@ -220,7 +231,7 @@ impl H1 {
         let filled = loop {
             match self.stream().try_read_buf(&mut input) {
                 Ok(0) => break Poll::Ready(Err(BodyError::Closed)),
-                Ok(_) => break Poll::Ready(Ok(())),
+                Ok(n) => break Poll::Ready(Ok(n)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match self.stream().poll_readable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => break Poll::Ready(Err(BodyError::Closed)),
@@ -231,20 +242,68 @@ impl H1 {
             }
         };
         self.input = input;
-        if filled.is_ready() {
-            self.recv_timer = None;
-            return filled;
+        match filled {
+            Poll::Ready(filled) => {
+                self.recv_timer = None;
+                self.recv_since = None;
+                Poll::Ready(filled.map(|n| self.recv_pace.moved(n, Instant::now())))
+            }
+            Poll::Pending => self.poll_recv_patience(cx).map(|()| Err(BodyError::TimedOut)),
         }
-        let idle = self.sess.timeouts.get().idle;
-        match poll_timer(&mut self.recv_timer, idle, cx) {
-            Poll::Ready(()) => Poll::Ready(Err(BodyError::TimedOut)),
-            Poll::Pending => Poll::Pending,
+    }
+
+    /// Ready when the client has had time enough to send more of its body.
+    fn poll_recv_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let engine = self.sess.engine.clone();
+        let (idle, least) = (self.sess.timeouts.get().idle, engine.params.load().min_recv_rate);
+        loop {
+            let now = Instant::now();
+            let since = *self.recv_since.get_or_insert(now);
+            self.recv_pace.waits(now);
+            let mut limit = idle.saturating_sub(now - since);
+            match self.recv_pace.judge(least, now) {
+                Verdict::TooSlow => {
+                    engine.main.recv_rate_low.inc();
+                    return Poll::Ready(());
+                }
+                Verdict::GoOn(_) if limit.is_zero() && !idle.is_zero() => return Poll::Ready(()),
+                Verdict::GoOn(Duration::ZERO) => {}
+                Verdict::GoOn(left) => limit = if idle.is_zero() { left } else { limit.min(left) },
+            }
+            if poll_timer(&mut self.recv_timer, limit, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.recv_timer = None;
+        }
+    }
+
+    /// Ready when the client has had time enough to read.
+    fn poll_send_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let engine = self.sess.engine.clone();
+        let least = engine.params.load().min_send_rate;
+        loop {
+            let now = Instant::now();
+            self.send_pace.waits(now);
+            let mut limit = self.patience(now);
+            match self.send_pace.judge(least, now) {
+                Verdict::TooSlow => {
+                    engine.main.send_rate_low.inc();
+                    return Poll::Ready(());
+                }
+                Verdict::GoOn(_) if limit.is_zero() => return Poll::Ready(()),
+                Verdict::GoOn(Duration::ZERO) => {}
+                Verdict::GoOn(left) => limit = limit.min(left),
+            }
+            if limit == Duration::MAX || poll_timer(&mut self.send_timer, limit, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.send_timer = None;
         }
     }
 
     /// How long the client may still take to read.
-    fn patience(&self) -> Duration {
-        let (timeouts, now) = (self.sess.timeouts.get(), Instant::now());
+    fn patience(&self, now: Instant) -> Duration {
+        let timeouts = self.sess.timeouts.get();
         let left = |limit: Duration, since: Instant| {
             if limit.is_zero() { Duration::MAX } else { (since + limit).saturating_duration_since(now) }
         };
@@ -359,7 +418,8 @@ impl Transport for H1 {
     }
 
     fn send_continue(&mut self) {
-        self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        let sent = self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        self.acct.resp_head += sent as u64;
     }
 
     fn has_input(&self) -> bool {
@@ -381,22 +441,15 @@ impl Transport for H1 {
             let Some(stream) = &self.stream else { return Poll::Ready(Err(SendError::Closed)) };
             match self.output.write(stream) {
                 Ok(0) => return Poll::Ready(Err(SendError::Closed)),
-                Ok(_) => {
+                Ok(n) => {
                     self.send_moved = Instant::now();
+                    self.send_pace.moved(n, self.send_moved);
                     self.send_timer = None;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_writable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(SendError::Closed)),
-                    Poll::Pending => {
-                        let patience = self.patience();
-                        if patience == Duration::MAX {
-                            return Poll::Pending;
-                        }
-                        // Zero would mean for ever.
-                        let patience = patience.max(Duration::from_millis(1));
-                        return poll_timer(&mut self.send_timer, patience, cx).map(|()| Err(SendError::TimedOut));
-                    }
+                    Poll::Pending => return self.poll_send_patience(cx).map(|()| Err(SendError::TimedOut)),
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Poll::Ready(Err(SendError::Closed)),

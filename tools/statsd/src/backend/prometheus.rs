@@ -59,6 +59,38 @@ impl Totals {
     }
 }
 
+impl Totals {
+    /// All metrics as lines of type, name and value with tabs between them: counters since the start, gauges now, timers
+    /// as their number of events and their sum.
+    pub fn lines(&self, store: &Store) -> Vec<u8> {
+        let mut all: BTreeMap<(u8, Vec<u8>), f64> = BTreeMap::new();
+        let mut add = |kind: u8, name: &[u8], tail: &str, value: f64| {
+            *all.entry((kind, [name, tail.as_bytes()].concat())).or_insert(0.0) += value;
+        };
+        self.counters.iter().for_each(|(name, total)| add(b'c', name, "", *total));
+        store.counters.iter().for_each(|(name, sum)| add(b'c', name, "", *sum));
+        store.gauges.iter().for_each(|(name, gauge)| add(b'g', name, "", gauge.value));
+        self.timers.iter().for_each(|(name, timer)| {
+            add(b't', name, ".count", timer.events);
+            add(b't', name, ".sum", timer.sum);
+        });
+        store.timers.iter().for_each(|(name, timer)| {
+            add(b't', name, ".count", timer.events);
+            add(b't', name, ".sum", timer.values.iter().sum());
+        });
+        let mut out = Vec::new();
+        for ((kind, name), value) in all {
+            out.extend_from_slice(&[kind, b'\t']);
+            // Names that aren't cleaned may hold anything but a newline.
+            out.extend(name.iter().map(|b| if b.is_ascii_control() { b'?' } else { *b }));
+            out.push(b'\t');
+            number::write(&mut out, value);
+            out.push(b'\n');
+        }
+        out
+    }
+}
+
 /// `upper_90` is 0.9, `lower_top10` too, `upper` is 1 and `lower` 0.
 fn quantile(figure: &str) -> Option<f64> {
     let percent = |text: &str| text.replace('_', ".").parse::<f64>().ok();

@@ -40,8 +40,11 @@ pub struct Receiver {
 impl Receiver {
     /// A bound socket that nobody receives from yet. Asks for a receive buffer of `wanted` bytes, if not 0.
     pub fn new(socket: OwnedFd, wanted: usize, shard: SharedShard, repeater: SharedRepeater) -> io::Result<Receiver> {
-        // What no buffer can be had for still works with the default.
-        let buffer = if wanted > 0 { sys::udp::set_receive_buffer(&socket, wanted).unwrap_or(0) } else { 0 };
+        // A socket that gets no other buffer works with the kernel's.
+        let buffer = match wanted {
+            0 => sys::udp::receive_buffer(&socket)?,
+            wanted => sys::udp::set_receive_buffer(&socket, wanted).or_else(|_| sys::udp::receive_buffer(&socket))?,
+        };
         Ok(Receiver { socket: Arc::new(socket), shard, buffer, repeater })
     }
 

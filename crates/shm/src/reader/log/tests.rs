@@ -29,6 +29,7 @@ impl Fixture {
         let worker = SegmentSet::create(&dir, Home::Worker, 2, None).unwrap();
         let mut params = Params::default();
         params.set("vsl_space", "1M").unwrap();
+        params.set("vsl_reclen", "1000").unwrap();
         let ring = Arc::new(LogRing::create(&worker, &params, CounterSet::<Main>::private()).unwrap());
         Fixture { dir, manager, worker: Some(worker), ring }
     }

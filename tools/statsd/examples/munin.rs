@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer munin` alone, for tests of this crate.
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    std::process::exit(statsd::munin("lacquer", &args));
+}
