@@ -18,5 +18,6 @@ pub mod process;
 pub mod signal;
 pub mod sock;
 pub mod syslog;
+pub mod tty;
 pub mod udp;
 pub mod user;

@@ -54,6 +54,8 @@ pub fn run(connection: &mut Connection) -> i32 {
 }
 
 fn talk(connection: &mut Connection) -> Result<(), i32> {
+    // What is typed before the first prompt waits for it unchanged, a Tab too.
+    let _keys = sys::tty::Keys::new(sys::fd::standard(0));
     let banner = connection.ask(b"banner\n")?;
     crate::show_reply(&banner, Show::Interactive);
     let commands = names(&connection.ask(b"help -j\n")?.body);
