@@ -7,7 +7,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := dist/bin
 
 # Programs that exist: each is a link to the one binary, which acts by the name it is started with.
-PROGRAMS := varnishd varnishlog varnishncsa
+PROGRAMS := varnishd varnishlog varnishncsa varnishstat varnishtop varnishhist varnishadm
 
 # Where `make run` listens, its storage, and further options for varnishd (or, without BACKEND and VCL, for the demo).
 LISTEN ?= 127.0.0.1:6081
@@ -37,6 +37,7 @@ build: cargo
 	@mkdir -p $(BIN)
 	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
+	@$(BIN)/lacquer man -d dist/man
 
 run: build
 ifneq ($(BACKEND)$(VCL),)

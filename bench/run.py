@@ -6,7 +6,8 @@ All servers run at once on core 0, but only one is asked at a time; the load gen
 interleaved and their order rotates. CPU is what the kernel's schedstat says that all processes of a server ran, over the requests
 that they answered: what else the machine does shows in caches and clock speed only. So look at ratios inside one run.
 
-usage: bench/run.py [--rounds N] [--seconds S] [--cases A,B] [--servers a,b] [--ours PROGRAM] [--out FILE]
+usage: bench/run.py [--rounds N] [--seconds S] [--cases A,B] [--servers a,b] [--ours PROGRAM] [--also NAME=PROGRAM]
+                    [--out FILE]
        bench/run.py --report FILE...     the ratios of saved results, one line each
 It fails when our log has 5 % more or fewer records a hit than varnishd's, or when any answer was wrong.
 """
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 
-from servers import Bed, IDLE, SERVERS
+from servers import Bed, IDLE, SERVERS, another
 
 HERE = pathlib.Path(__file__).resolve().parent
 HIT, HIT100K = "/c/1024/1", "/c/102400/1"
@@ -124,13 +125,15 @@ def main():
     a.add_argument("--cases", default=",".join(CASES))
     a.add_argument("--servers", default=",".join(SERVERS))
     a.add_argument("--ours", default=str(HERE.parent / "dist/bin/varnishd"))
+    a.add_argument("--also", action="append", default=[], metavar="NAME=PROGRAM", help="another build of ours beside it")
     a.add_argument("--out")
     a.add_argument("--report", nargs="+")
     o = a.parse_args()
     if o.report:
         return report(o.report)
     results, seen = {}, {}
-    with Bed(o.servers.split(","), o.ours) as bed:
+    names = o.servers.split(",") + [another(*also.split("=", 1)) for also in o.also]
+    with Bed(names, o.ours) as bed:
         for case in o.cases.split(","):
             body = CASES[case][2]
             bed.null_body(body)

@@ -206,6 +206,14 @@ backend b
 
 
 SERVERS = {c.name: c for c in (Null, Varnish, Nginx, Haproxy, Ours)}
+
+
+def another(name, program):
+    """A further build of ours under a name of its own, to be compared with."""
+    SERVERS[name] = type(name, (Ours,), {"name": name, "program": lambda _: program})
+    return name
+
+
 NEEDS = {"varnish": "varnishd", "nginx": "nginx", "haproxy": "haproxy"}
 
 

@@ -423,6 +423,31 @@ class Cases:
         saw = self.script.saw(path, 3)
         self.r.check(saw[-1][0] == "cut", f"{path}: then it goes away: {saw}")
 
+    def rates(self):
+        """Trickles below the least rates, both ways at once."""
+        before = [self.counter(n) for n in ("MAIN.recv_rate_low", "MAIN.send_rate_low")]
+        self.v.cli.ask("param.set min_recv_rate 1k")
+        self.v.cli.ask("param.set min_send_rate 1m")
+        try:
+            with self.client() as up, self.client(rcvbuf=4096) as down:
+                up.send(post("/trickle", 100000))
+                down.send(b"GET /endless-trickle HTTP/1.1\r\nHost: a\r\n\r\n")
+                begin = time.monotonic()
+                try:
+                    while time.monotonic() - begin < 15 and self.counter("MAIN.recv_rate_low") == before[0]:
+                        up.send(b"x")
+                        down.sock.recv(1000)
+                        time.sleep(0.1)
+                except OSError:
+                    pass
+                took = time.monotonic() - begin
+                self.r.check(4 < took < 12, f"a trickle of a body ends after {took:.1f} s")
+                gone = until(LIMIT, lambda: self.counter("MAIN.send_rate_low") > before[1])
+                self.r.check(gone, "and a trickle of reading too")
+        finally:
+            self.v.cli.ask("param.set min_recv_rate 0")
+            self.v.cli.ask("param.set min_send_rate 0")
+
     # -- pipes and pipelines
 
     def pipelined(self):
@@ -478,7 +503,7 @@ def main():
             for case in (cases.upload_cut, cases.upload_broken, cases.upload_left_by_a_gone_fetch, cases.early_then_small_rest,
                          cases.interim_while_uploading, cases.framing_is_the_truth, cases.body_after_restart,
                          cases.too_large_to_keep, cases.expectations, cases.no_body_at_all, cases.failing_answers,
-                         cases.lengths_that_lie, cases.not_streamed_and_big, cases.gone_clients, cases.slow_client,
+                         cases.lengths_that_lie, cases.not_streamed_and_big, cases.gone_clients, cases.slow_client, cases.rates,
                          cases.pipelined, cases.pipe_ends, cases.objects_over_restarts,
                          cases.nothing_is_left):
                 if o.only and o.only not in case.__name__:

@@ -54,3 +54,21 @@ NCSA = [
 ]
 NCSA_ERRORS = [["-g", "raw"], ["-g", "session"], ["-g", "x"], ["-D"], ["-D", "-w", "-"], ["-F", "a", "-F", "b"], ["-f", "/nonexistent"], ["-w", "/nonexistent/x"],
                *[["-F", f] for f in BAD_FORMATS]]
+
+STAT = [["-1"], ["-x"], ["-j"], ["-l"], ["-1", "-I", "MAIN.*"], ["-1", "-X", "MAIN.*"], ["-1", "-f", "MAIN.*"], ["-1", "-f", "^MAIN.*"],
+        ["-1", "-I", "MAIN.cache*", "-I", "*.g_*"], ["-1", "-X", "MAIN.c*", "-I", "MAIN.*"], ["-1", "-I", "MAIN.*", "-X", "MAIN.c*"], ["-1", "-r"],
+        ["-1", "-I", "[LM]*.?[!a-m]*"], ["-1", "-I", "nope"], ["-j", "-I", "SM?.s0.*"], ["-x", "-I", "VBE.*"], ["-l", "-f", "MGT.*"], ["-1", "-x", "-j"],
+        ["-1", "-I", "VBE.*.happy"], ["-t", "off", "-1", "-f", "MGT.child*"], ["-1", "-I", "\\MAIN.uptime"], ["-1", "-I", "[M"]]
+STAT_ERRORS = [["-t", "x"], ["-t", "-1"], ["-n", "/nonexistent", "-t", "0"]]
+
+TOP = [["-1"], ["-1", "-i", "ReqURL"], ["-1", "-f", "-i", "ReqHeader"], ["-1", "-I", "ReqHeader:^X"], ["-1", "-b"], ["-1", "-c", "-x", "Timestamp"], ["-1", "-f"],
+       ["-1", "-q", "RespStatus == 404"], ["-1", "-g", "raw"], ["-1", "-g", "request", "-q", "{2}BereqURL", "-i", "*URL"], ["-1", "-C", "-I", "HOST"], ["-1", "-p", "3"],
+       ["-1", "-E", "-i", "ReqURL"]]
+TOP_ERRORS = [["-1", "-i", "nope"], ["-1", "-q", "x"], ["-1", "-g", "x"]]
+HIST_ERRORS = [["-P", "nope"], ["-P", "Nope::1"], ["-P", "Debug::1"], ["-P", "Timestamp:x"], ["-p", "0"], ["-B", "0"], ["-B", "-1"], ["-g", "raw"], ["-P", "ReqURL:x"]]
+
+ADM = [["ping"], ["status"], ["banner"], ["help"], ["help", "-j"], ["vcl.list"], ["nope"], ["param.show", "default_ttl"], ["-p", "status"], ["-p", "nope"], ["backend.list"],
+       ["param.set", "default_ttl"], ["ban", "req.url", "==", "/x"], ["quit"], ["-p", "quit"], ["-t", "9", "status"], ["--", "status"], ["vcl.show", "boot"]]
+ADM_ERRORS = [["-T", "localhost:1", "-n", "x"], ["-S", "x", "status"], ["-x"], ["-n", "/nonexistent", "-t", "0", "status"]]
+# One command each: of several Varnish's own tool may lose the last replies when its input ends.
+ADM_INPUT = [b"", b"status\n", b"nope\n", b"vcl.inline boot << E\nvcl 4.1; backend b none;\nE\n", b"\n\nstatus\n", b"quit\n"]

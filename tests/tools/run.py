@@ -8,6 +8,7 @@ kept of it and the living workdir. Needs the package varnish of the system.
 import concurrent.futures
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cases
+import follow
 import traffic
 from bed.daemon import Varnishd
 from bed.report import Report, options, until
@@ -22,9 +24,18 @@ from bed.report import Report, options, until
 LIMIT = 30
 
 
-def run(argv, stdin=None):
-    p = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT)
+def run(argv, stdin=b""):
+    p = subprocess.run(argv, input=stdin, capture_output=True, timeout=LIMIT)
     return p.returncode, p.stdout, p.stderr
+
+
+# What differs from one moment to the next: dates, times, counters that count by themselves, the CLI's own numbers.
+MOVING = re.compile(rb"\d{10}\.\d+|\d{4}-\d\d-\d\dT[\d:]+|\d\d:\d\d:\d\d GMT|PONG \d+|^(\w+\.uptime|MAIN\.(s|shm|summs|backend_req)\S*|LCK\.\S+|MEMPOOL\S+) .*$"
+                    rb"|^(\S+) +\d+ +[\d.]+ (?=[A-Z])", re.M)
+
+
+def still(text):
+    return MOVING.sub(b"#", text)
 
 
 class Pairs:
@@ -33,10 +44,12 @@ class Pairs:
     def __init__(self, report, ours, pool):
         self.report, self.ours, self.pool = report, ours, pool
 
-    def same(self, tool, lists, where, errors=False):
+    def same(self, tool, lists, where, errors=False, change=lambda text: text, stdin=b""):
         def both(args):
-            theirs = run([f"/usr/bin/{tool}", *where, *args])
-            return args, theirs, run([str(self.ours / tool), *where, *args])
+            def one(program):
+                status, out, err = run([program, *where, *args], stdin)
+                return status, change(out), err.replace(program.encode(), tool.encode())
+            return args, one(f"/usr/bin/{tool}"), one(str(self.ours / tool))
         for args, theirs, ours in self.pool.map(both, lists):
             if errors:
                 # In usage texts and words of the system's getopt the program's name may differ.
@@ -44,6 +57,11 @@ class Pairs:
             else:
                 ok = theirs[:2] == ours[:2]
             self.report.check(ok, f"{tool} {' '.join(where[:1])} {args}\n  theirs {show(theirs)}\n  ours   {show(ours)}")
+
+
+def still_counters(text):
+    """Names, texts and layout, but no values: those move."""
+    return re.sub(rb"\d+", b"0", re.sub(rb" +(?=[\d.])", b" ", still(text)))
 
 
 def show(result):
@@ -70,6 +88,16 @@ def one(pairs, varnishd, name, work):
         pairs.same("varnishncsa", cases.NCSA[::4], live)
         pairs.same("varnishlog", cases.LOG_ERRORS, file, errors=True)
         pairs.same("varnishncsa", cases.NCSA_ERRORS, file, errors=True)
+        pairs.same("varnishtop", cases.TOP, file)
+        pairs.same("varnishtop", cases.TOP_ERRORS, file, errors=True)
+        pairs.same("varnishhist", cases.HIST_ERRORS, file, errors=True)
+        here = ["-n", str(v.n)]
+        pairs.same("varnishstat", cases.STAT, here, change=still_counters)
+        pairs.same("varnishstat", cases.STAT_ERRORS, here, errors=True)
+        pairs.same("varnishadm", cases.ADM, here, change=still)
+        pairs.same("varnishadm", cases.ADM_ERRORS[:3], [], errors=True, change=still)
+        for text in cases.ADM_INPUT:
+            pairs.same("varnishadm", [[], ["-p"]], here, change=still, stdin=text)
 
 
 def main():
@@ -79,11 +107,16 @@ def main():
     with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(2) as pool:
         links = pathlib.Path(d) / "bin"
         links.mkdir()
-        for tool in ("varnishlog", "varnishncsa"):
+        for tool in ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
             (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
         pairs = Pairs(report, links, pool)
         one(pairs, "/usr/sbin/varnishd", "genuine", pathlib.Path(d))
         one(pairs, o.varnishd, "own", pathlib.Path(d))
+        own = [links / "varnishlog", links / "varnishncsa"]
+        theirs = pathlib.Path("/usr/bin")
+        follow.run(report, "/usr/sbin/varnishd", own, pathlib.Path(d))
+        # Varnish's own on ours: that our log is one they can follow.
+        follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
     return report.close()
 
 

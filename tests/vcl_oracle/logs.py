@@ -18,7 +18,8 @@ def read(n_dir):
         if m and m[1] != "0":
             records.setdefault(int(m[1]), []).append((m[2], m[4]))
     found = {}
-    for vxid in sorted(records):
+    # Numbers are handed out in lots: what began first says a transaction's Start.
+    for vxid in sorted(records, key=lambda n: (next((d for t, d in records[n] if t == "Timestamp"), ""), n)):
         transaction = records[vxid]
         begin = next((d.split() for t, d in transaction if t == "Begin"), None)
         number = next((d.split(": ")[1] for t, d in transaction if t in ("ReqHeader", "BereqHeader") and d.lower().startswith("x-req: ")), None)
@@ -69,7 +70,7 @@ def near(word):
         value = float(word)
     except ValueError:
         return word
-    return word if value <= 0 else str(int(value + 2.5) // 5 * 5)
+    return word if value == 0 or value == -1 else str(round(value / 5) * 5)
 
 
 def unnumbered(text):
@@ -85,6 +86,8 @@ def field(name, value):
         return re.sub(r"\d+", "N", value)
     if low == "via":
         return re.sub(r"1\.1 [^, ]+ \(Varnish/7\.1\)", "1.1 v", value)
+    if low == "content-range" and value.startswith("bytes */"):
+        return "bytes */N"
     if low == "age":
         return near(value)
     if low in ("content-length", "last-modified", "if-modified-since", "expires"):

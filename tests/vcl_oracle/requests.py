@@ -42,7 +42,9 @@ FRAMING = {"host", "content-length", "transfer-encoding", "connection", "x-req",
 def sample(pattern, rng):
     """A text that the pattern (mostly) finds something in."""
     try:
-        return "".join(piece(p, rng) for p in sre_parse.parse(pattern))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return "".join(piece(p, rng) for p in sre_parse.parse(pattern))
     except (re.error, RecursionError, OverflowError, ValueError, KeyError, TypeError):
         return re.sub(r"[\\^$()?*+|\[\]{}]", "", pattern)[:60]
 

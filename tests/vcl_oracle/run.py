@@ -233,6 +233,14 @@ def run(report, o, label, vcl, ours, theirs):
         for name in sorted(a.keys() | b.keys()):
             if a.get(name) != b.get(name):
                 bad.setdefault(n, []).append((f"log of {name}", differences(a.get(name, []), b.get(name, []))))
+    # A part of what has no sure length is chance: of a body that a filter changes (was it whole when its delivery began?), of what
+    # was packed, of a page with a transaction number in it.
+    for n in [n for n in bad if any(f == "Range" for f, _ in asked[n].fields)]:
+        texts = [r for name, t in log_b.get(n, {}).items() for r in t]
+        if any(r.startswith("Filters ") and r != "Filters range" or "content-encoding: gzip" in r.lower() or r == "VCL_call SYNTH" for r in texts):
+            bad[n] = [d for d in bad[n] if d[0] != "response" and not d[0].startswith("log of req")]
+            if not bad[n]:
+                del bad[n]
     shown = "".join(f"\n  #{n} {asked[n]}\n" + "".join(f"    {what}:\n" + "".join(f"      {d}\n" for d in diff[:o.lines]) for what, diff in bad[n])
                     for n in sorted(bad)[:o.show])
     report.check(not bad, f"{label}: {len(bad)} of {number} requests differ{shown}")

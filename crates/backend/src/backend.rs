@@ -15,7 +15,7 @@ use tables::counters::Vbe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ETIMEDOUT, holddown_of};
-use crate::pool::Pool;
+use crate::pool::{Ends as PoolEnds, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::{BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary};
@@ -160,10 +160,10 @@ impl Backend {
             main.backend_busy.inc();
             return Err(ConnectError::Busy { backend: backend() });
         };
-        let (stream, reused) = match self.pooled(opts.fresh) {
-            Some(stream) => {
+        let (stream, ends, reused) = match self.pooled(opts.fresh) {
+            Some((stream, ends)) => {
                 main.backend_reuse.inc();
-                (stream, true)
+                (stream, ends, true)
             }
             None => {
                 let params = self.env.services.params();
@@ -175,7 +175,8 @@ impl Backend {
                     ConnectError::Failed { backend: backend(), errno }
                 })?;
                 main.backend_conn.inc();
-                (stream, false)
+                let ends = (stream.peer(), stream.local());
+                (stream, ends, false)
             }
         };
         let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
@@ -185,7 +186,7 @@ impl Backend {
                 ConnectError::ProxyWrite { backend: backend(), errno: errno_of(&error) }
             })?;
         }
-        Ok(Conn::new(stream, self.arc(), reused, header.len(), slot))
+        Ok(Conn::new(stream, ends, self.arc(), reused, header.len(), slot))
     }
 
     fn arc(&self) -> Arc<Backend> {
@@ -209,12 +210,8 @@ impl Backend {
     }
 
     /// A connection from the pool, registered with this thread's runtime.
-    fn pooled(&self, fresh: bool) -> Option<Stream> {
-        if fresh {
-            return None;
-        }
-        // A descriptor that can't be registered is closed, and the next one tried.
-        std::iter::from_fn(|| self.pool.take()).find_map(|bare| Stream::from_bare(bare).ok())
+    fn pooled(&self, fresh: bool) -> Option<(Stream, PoolEnds)> {
+        if fresh { None } else { self.pool.take() }
     }
 
     /// A new connection; `limit` is for each address. The error is an errno, 0 when held down.
@@ -261,11 +258,9 @@ impl Backend {
         }
     }
 
-    pub(crate) fn recycle(&self, stream: Stream) {
+    pub(crate) fn recycle(&self, stream: Stream, ends: PoolEnds) {
         self.env.services.main().backend_recycle.inc();
-        if let Ok(bare) = stream.into_bare() {
-            self.pool.put(bare, self.env.clock.mono());
-        }
+        self.pool.put(stream, ends, self.env.clock.mono());
     }
 }
 

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use net::{Address, Stream};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::pool::Ends;
 use crate::{Backend, Director};
 
 /// A connection in use. It counts against `.max_connections` until finished; dropping it closes it.
 pub struct Conn {
     stream: Option<Stream>,
+    ends: Ends,
     fd: i32,
     backend: Arc<Backend>,
     reused: bool,
@@ -24,6 +26,7 @@ impl Conn {
     /// Counts the connection and the request.
     pub(crate) fn new(
         stream: Stream,
+        ends: Ends,
         backend: Arc<Backend>,
         reused: bool,
         proxy_bytes: usize,
@@ -32,12 +35,17 @@ impl Conn {
         backend.vbe().conn.inc();
         backend.vbe().req.inc();
         let fd = stream.as_fd().as_raw_fd();
-        Self { stream: Some(stream), fd, backend, reused, proxy_bytes, _slot: slot }
+        Self { stream: Some(stream), ends, fd, backend, reused, proxy_bytes, _slot: slot }
     }
 
     /// The stream, registered with this thread's runtime.
     pub fn stream(&self) -> &Stream {
         self.stream.as_ref().expect("only finish takes the stream, and it takes the connection")
+    }
+
+    /// [`Conn::stream`], to be read from.
+    pub fn stream_mut(&mut self) -> &mut Stream {
+        self.stream.as_mut().expect("only finish takes the stream, and it takes the connection")
     }
 
     /// Whose connection it is.
@@ -58,7 +66,7 @@ impl Conn {
 
     /// `beresp.backend.ip`.
     pub fn peer(&self) -> Address {
-        self.stream().peer()
+        self.ends.0
     }
 
     /// The text of the BackendOpen record.
@@ -77,7 +85,7 @@ impl Conn {
         };
         let closed = Closed { fd: self.fd, backend: self.backend.clone(), close };
         if close.is_none() {
-            self.backend.recycle(stream);
+            self.backend.recycle(stream, self.ends);
         }
         closed
     }
@@ -97,8 +105,8 @@ pub struct Opened<'a>(&'a Conn);
 
 impl fmt::Display for Opened<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (stream, conn) = (self.0.stream(), self.0);
-        let (peer, local) = (stream.peer(), stream.local());
+        let conn = self.0;
+        let (peer, local) = conn.ends;
         write!(
             f,
             "{} {} {} {} {} {} {}",

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Idle connections, one list per endpoint, newest first, shared by all threads.
 //!
-//! An idle connection is a bare descriptor that no runtime watches. Who takes it looks first whether the peer closed
-//! or sent something unasked. A sweep closes those that are too old.
+//! An idle connection stays with the runtime of the thread that used it last; another thread that takes it registers it
+//! with its own. Who takes it looks first whether the peer closed or sent something unasked. A sweep closes those that
+//! are too old.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
-use net::{Bare, Pending};
+use net::{Address, Parked, Pending, Stream};
 use parking_lot::Mutex;
 
 use crate::endpoint::Endpoint;
@@ -66,24 +67,30 @@ struct Inner {
 }
 
 struct Idle {
-    stream: Bare,
+    stream: Parked,
+    ends: Ends,
     since: Mono,
 }
 
+/// Both ends of a connection: remote, local. Asked for once in its life.
+pub(crate) type Ends = (Address, Address);
+
 impl Pool {
     /// The newest idle connection whose peer neither closed it nor sent anything.
-    pub(crate) fn take(&self) -> Option<Bare> {
+    pub(crate) fn take(&self) -> Option<(Stream, Ends)> {
         loop {
             let idle = self.inner.lock().idle.pop()?;
             // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
-            if idle.stream.pending() == Pending::Nothing {
-                return Some(idle.stream);
+            if idle.stream.pending() == Pending::Nothing
+                && let Ok(stream) = idle.stream.unpark()
+            {
+                return Some((stream, idle.ends));
             }
         }
     }
 
-    pub(crate) fn put(&self, stream: Bare, now: Mono) {
-        self.inner.lock().idle.push(Idle { stream, since: now });
+    pub(crate) fn put(&self, stream: Stream, ends: Ends, now: Mono) {
+        self.inner.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
     }
 
     fn sweep(&self, now: Mono, limit: Duration) -> usize {

@@ -45,9 +45,29 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    System { start: Instant },
+    System { start: Instant, skew: Arc<Skew> },
     Manual(Arc<AtomicU64>),
 }
+
+/// How far wall-clock time is from monotonic time, and when that was looked up. Two threads may look it up at once: both
+/// are right.
+#[derive(Debug, Default)]
+struct Skew {
+    seconds: AtomicU64,
+    at: AtomicU64,
+}
+
+impl Skew {
+    fn at(&self) -> f64 {
+        f64::from_bits(self.at.load(Ordering::Relaxed))
+    }
+}
+
+/// Seconds for which a difference holds: by so much may a step of the wall clock go unnoticed, for so long.
+const SKEW_HOLDS: f64 = 1.0;
+
+/// A change of the difference by less isn't one.
+const SKEW_STEP: f64 = 0.01;
 
 /// Where a manual clock's wall time starts: 2001-09-09T01:46:40Z.
 const MANUAL_EPOCH: f64 = 1e9;
@@ -55,7 +75,7 @@ const MANUAL_EPOCH: f64 = 1e9;
 impl Clock {
     /// The machine's clocks.
     pub fn system() -> Self {
-        Clock(Source::System { start: Instant::now() })
+        Clock(Source::System { start: Instant::now(), skew: Arc::default() })
     }
 
     /// A clock that stands still until [`Clock::advance`] moves it.
@@ -74,9 +94,34 @@ impl Clock {
     /// Monotonic now.
     pub fn mono(&self) -> Mono {
         match &self.0 {
-            Source::System { start } => Mono(start.elapsed().as_secs_f64()),
+            Source::System { start, .. } => Mono(start.elapsed().as_secs_f64()),
             Source::Manual(ns) => Mono(ns.load(Ordering::Relaxed) as f64 / 1e9),
         }
+    }
+
+    /// A wall-clock time as monotonic time. The difference of the two clocks is looked up about once a second.
+    pub fn mono_of(&self, real: Real) -> Mono {
+        Mono(real.0 - self.skew(|skew| (skew.at() - real.0).abs() < SKEW_HOLDS))
+    }
+
+    /// A monotonic time as wall-clock time, by the same difference.
+    pub fn real_of(&self, mono: Mono) -> Real {
+        Real(mono.0 + self.skew(|_| true))
+    }
+
+    /// Wall-clock time minus monotonic time: the one looked up last while `holds`, else now.
+    fn skew(&self, holds: impl Fn(&Skew) -> bool) -> f64 {
+        let Source::System { skew, .. } = &self.0 else { return MANUAL_EPOCH };
+        if skew.at() != 0.0 && holds(skew) {
+            return f64::from_bits(skew.seconds.load(Ordering::Relaxed));
+        }
+        let real = self.real().0;
+        let (now, known) = (real - self.mono().0, f64::from_bits(skew.seconds.load(Ordering::Relaxed)));
+        // The same until the wall clock is set: times that are equal on one clock are on the other.
+        let seconds = if (now - known).abs() < SKEW_STEP { known } else { now };
+        skew.seconds.store(seconds.to_bits(), Ordering::Relaxed);
+        skew.at.store(real.to_bits(), Ordering::Relaxed);
+        seconds
     }
 
     /// Wall-clock now.
@@ -101,5 +146,15 @@ mod tests {
         clock.advance(Duration::from_millis(1500));
         assert_eq!(twin.mono(), Mono(1.5));
         assert_eq!(twin.real().since(Real(MANUAL_EPOCH)), 1.5);
+        assert_eq!(clock.mono_of(twin.real()), Mono(1.5));
+        assert_eq!(clock.real_of(Mono(2.0)), Real(MANUAL_EPOCH + 2.0));
+    }
+
+    #[test]
+    fn the_two_clocks_are_translated() {
+        let clock = Clock::system();
+        let (real, mono) = (clock.real(), clock.mono());
+        assert!((clock.mono_of(real).since(mono)).abs() < 0.1);
+        assert!((clock.real_of(mono).since(real)).abs() < 0.1);
     }
 }

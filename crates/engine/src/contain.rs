@@ -32,8 +32,8 @@ pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
     .await
 }
 
-/// A fetch as a task.
-pub(crate) async fn fetch(mut bereq: Bereq) {
+/// A whole fetch.
+pub(crate) async fn fetch(mut bereq: Box<Bereq>) {
     if contained(bereq.run()).await.is_err() {
         bereq.engine.main.req_panic.inc();
         bereq.log.put(Tag::Error, b"Panic in the fetch: see the panic report");

@@ -13,6 +13,7 @@ pub mod req;
 pub mod reqbody;
 pub mod sess;
 pub mod shared;
+mod spare;
 pub mod transport;
 pub mod vars;
 

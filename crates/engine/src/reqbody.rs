@@ -52,9 +52,9 @@ struct Inner {
     pump: Option<Waker>,
 }
 
-/// A handle on one request's body; its clones are the same body.
+/// A handle on one request's body; its clones are the same body. Most requests have none, and nothing is allocated then.
 #[derive(Clone)]
-pub struct ReqBody(Rc<RefCell<Inner>>);
+pub struct ReqBody(Option<Rc<RefCell<Inner>>>);
 
 impl ReqBody {
     /// The body that `transport` announces.
@@ -70,11 +70,14 @@ impl ReqBody {
 
     /// No body at all.
     pub fn none() -> Self {
-        Self::new(State::None, None)
+        ReqBody(None)
     }
 
     fn new(state: State, len: Option<u64>) -> Self {
-        ReqBody(Rc::new(RefCell::new(Inner {
+        if state == State::None {
+            return ReqBody(None);
+        }
+        ReqBody(Some(Rc::new(RefCell::new(Inner {
             state,
             len,
             pieces: VecDeque::new(),
@@ -87,32 +90,36 @@ impl ReqBody {
             received: 0,
             reader: None,
             pump: None,
-        })))
+        }))))
+    }
+
+    fn state(&self) -> State {
+        self.0.as_ref().map_or(State::None, |inner| inner.borrow().state)
     }
 
     /// Whether the request came with a body.
     pub fn exists(&self) -> bool {
-        self.0.borrow().state != State::None
+        self.0.is_some()
     }
 
     /// Whether a fetch could still send it: it is unread, or kept.
     pub fn is_available(&self) -> bool {
-        matches!(self.0.borrow().state, State::Unread | State::Cached)
+        matches!(self.state(), State::Unread | State::Cached)
     }
 
     /// Whether all of it is kept.
     pub fn is_cached(&self) -> bool {
-        self.0.borrow().state == State::Cached
+        self.state() == State::Cached
     }
 
     /// Whether it was lent once and is gone.
     pub fn is_spent(&self) -> bool {
-        matches!(self.0.borrow().state, State::Lent | State::Spent)
+        matches!(self.state(), State::Lent | State::Spent)
     }
 
     /// Why it can't be had, if so.
     pub fn failure(&self) -> Option<BodyError> {
-        match self.0.borrow().state {
+        match self.state() {
             State::Failed(error) => Some(error),
             State::None | State::Unread | State::Lent | State::Caching | State::Cached | State::Spent => None,
         }
@@ -120,18 +127,19 @@ impl ReqBody {
 
     /// Its length: announced, or known since it is kept.
     pub fn bytes(&self) -> Option<u64> {
-        let inner = self.0.borrow();
+        let inner = self.0.as_ref()?.borrow();
         if inner.state == State::Cached { Some(inner.cached_bytes) } else { inner.len }
     }
 
     /// The kept pieces.
     pub fn cached(&self) -> Vec<Buf> {
-        self.0.borrow().cached.clone()
+        self.0.as_ref().map_or_else(Vec::new, |inner| inner.borrow().cached.clone())
     }
 
     /// Lends an unread body to a fetch. Without effect on a kept one.
     pub fn lend(&self) {
-        let mut inner = self.0.borrow_mut();
+        let Some(inner) = &self.0 else { return };
+        let mut inner = inner.borrow_mut();
         if inner.state == State::Unread {
             inner.state = State::Lent;
             wake(&mut inner.pump);
@@ -140,7 +148,8 @@ impl ReqBody {
 
     /// Starts keeping the whole body in `store`, at most `limit` bytes (`std.cache_req_body`).
     pub fn keep(&self, limit: u64, store: &Arc<Store>) {
-        let mut inner = self.0.borrow_mut();
+        let Some(inner) = &self.0 else { return };
+        let mut inner = inner.borrow_mut();
         if inner.state == State::Unread {
             inner.state = if inner.len.is_some_and(|len| len > limit) {
                 State::Failed(BodyError::TooLarge)
@@ -155,7 +164,8 @@ impl ReqBody {
 
     /// Ready when [`ReqBody::keep`] came to an end: whether the body is kept.
     pub fn poll_kept(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        let mut inner = self.0.borrow_mut();
+        let Some(inner) = &self.0 else { return Poll::Ready(true) };
+        let mut inner = inner.borrow_mut();
         match inner.state {
             State::Cached | State::None => Poll::Ready(true),
             State::Unread | State::Lent | State::Spent | State::Failed(_) => Poll::Ready(false),
@@ -168,7 +178,8 @@ impl ReqBody {
 
     /// The next piece for the fetch that it is lent to; `None` at its end.
     pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
-        let mut inner = self.0.borrow_mut();
+        let Some(inner) = &self.0 else { return Poll::Ready(Ok(None)) };
+        let mut inner = inner.borrow_mut();
         if inner.pieces.is_empty() && !inner.open.is_empty() {
             let gathered = std::mem::take(&mut inner.open);
             inner.pieces.push_back(Buf::unaccounted(gathered));
@@ -190,7 +201,8 @@ impl ReqBody {
 
     /// The client's side has gone: nothing more will come.
     pub fn give_up(&self) {
-        let mut inner = self.0.borrow_mut();
+        let Some(inner) = &self.0 else { return };
+        let mut inner = inner.borrow_mut();
         if matches!(inner.state, State::Unread | State::Lent | State::Caching) {
             inner.state = State::Failed(BodyError::Closed);
             wake(&mut inner.reader);
@@ -200,9 +212,10 @@ impl ReqBody {
     /// Moves what the client sent towards whoever reads. Pending while there is nothing to do; ready at the body's end
     /// (also when nobody reads it now).
     pub fn poll_pump(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
+        let Some(shared) = &self.0 else { return Poll::Ready(()) };
         loop {
             {
-                let mut inner = self.0.borrow_mut();
+                let mut inner = shared.borrow_mut();
                 match inner.state {
                     State::Lent if inner.waiting < AHEAD => {}
                     State::Caching => {}
@@ -214,15 +227,15 @@ impl ReqBody {
                 }
             }
             let Poll::Ready(piece) = transport.poll_body(cx) else {
-                self.0.borrow_mut().pump = Some(cx.waker().clone());
+                shared.borrow_mut().pump = Some(cx.waker().clone());
                 return Poll::Pending;
             };
-            self.take(piece);
+            Self::take(shared, piece);
         }
     }
 
-    fn take(&self, piece: Result<Option<Buf>, BodyError>) {
-        let mut inner = self.0.borrow_mut();
+    fn take(shared: &RefCell<Inner>, piece: Result<Option<Buf>, BodyError>) {
+        let mut inner = shared.borrow_mut();
         let inner = &mut *inner;
         match (piece, inner.state) {
             (Err(error), _) => inner.state = State::Failed(error),

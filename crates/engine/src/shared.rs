@@ -2,7 +2,7 @@
 //! What all transactions of a worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
@@ -57,8 +57,6 @@ pub struct Engine {
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
     pub random: Random,
-    /// The bits of what [`Engine::mono_of`] takes off a wall-clock time; 0 at first.
-    pub clock_offset: AtomicU64,
 }
 
 impl Engine {
@@ -76,25 +74,12 @@ impl Engine {
 
     /// A wall-clock time as the cache's monotonic one.
     pub fn mono_of(&self, real: Real) -> Mono {
-        Mono(real.0 - self.offset())
+        self.clock.mono_of(real)
     }
 
     /// A monotonic time as wall-clock time.
     pub fn real_of(&self, mono: Mono) -> Real {
-        Real(mono.0 + self.offset())
-    }
-
-    /// Seconds from the monotonic clock's start to the wall clock's. Stays the same until the wall clock was set, so that
-    /// times that are equal on one clock are on the other.
-    fn offset(&self) -> f64 {
-        const STEP: f64 = 0.01;
-        let now = self.clock.real().0 - self.clock.mono().0;
-        let known = f64::from_bits(self.clock_offset.load(Ordering::Relaxed));
-        if (now - known).abs() < STEP {
-            return known;
-        }
-        self.clock_offset.store(now.to_bits(), Ordering::Relaxed);
-        now
+        self.clock.real_of(mono)
     }
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! HTTP/1 on the client's side: connections, request heads, the loop over requests (RFC 9112).
 //!
-//! An idle connection is this task waiting for readability; it holds no buffer.
+//! An idle connection is this task waiting for readability; it holds no buffer, and what runs requests is lent to it
+//! only while it is busy ([`runner`]).
 
+mod buffers;
+mod pace;
+mod runner;
 mod transport;
 
 use std::cell::{Cell, RefCell};
@@ -10,14 +14,16 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
 
 use base::Real;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_request};
-use net::{Address, IoError, Stream};
-use rt::Instant;
-use shm::vsl::Marker;
+use net::{Address, Stream};
+use rt::{Instant, Patience};
+use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
 use tables::tags::Tag;
@@ -36,6 +42,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// The client's address.
     pub peer: Address,
+    /// The address it connected to.
+    pub local: Address,
     /// The descriptor's number, for the log.
     pub fd: i32,
 }
@@ -47,37 +55,97 @@ struct Arrived {
     t_req: Real,
 }
 
-/// Serves one connection to its end.
-pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
-    let Accepted { stream, peer, fd } = accepted;
-    let sess = open(&engine, &listener, &stream, peer, fd);
-    let mut h1 = H1::new(stream, sess.clone());
-    let served = contain::contained(async {
-        match begin(&mut h1).await {
-            Ok(()) => requests(&mut h1).await,
-            Err(close) => close,
-        }
-    });
-    let close = served.await.unwrap_or_else(|contain::Panicked| {
-        engine.main.req_panic.inc();
-        SessClose::Overload
-    });
-    closed(&sess, close);
-    let is_sending = h1.expects_more();
-    h1.finish(is_sending).await;
+/// What came of a busy connection.
+enum Turn {
+    /// It waits for its next request.
+    Idle,
+    /// It ends, for that reason.
+    End(SessClose),
 }
 
-fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, stream: &Stream, peer: Address, fd: i32) -> Rc<Sess> {
+/// Serves one connection to its end.
+pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
+    let Accepted { stream, peer, local, fd } = accepted;
+    let sess = open(&engine, &listener, &stream, local, peer, fd);
+    let h1 = Box::new(H1::new(stream, sess.clone()));
+    let served = contain::contained(turns(h1));
+    let (h1, close) = match served.await {
+        Ok((h1, close)) => (Some(h1), close),
+        Err(contain::Panicked) => {
+            engine.main.req_panic.inc();
+            (None, SessClose::Overload)
+        }
+    };
+    closed(&sess, close);
+    if let Some(mut h1) = h1
+        && h1.finish()
+    {
+        // Boxed: this task's own future is what every idle connection costs.
+        Box::pin(h1.linger()).await;
+    }
+}
+
+/// Idle and busy in turn, to the end.
+async fn turns(mut h1: Box<H1>) -> (Box<H1>, SessClose) {
+    if h1.sess.listener.transport == "PROXY"
+        && let Err(close) = Box::pin(begin(&mut h1)).await
+    {
+        return (h1, close);
+    }
+    loop {
+        if h1.input.is_empty()
+            && let Err(close) = idle(&h1).await
+        {
+            return (h1, close);
+        }
+        let (back, turn) = runner::run(h1).await;
+        h1 = back;
+        if let Turn::End(close) = turn {
+            return (h1, close);
+        }
+    }
+}
+
+/// Waits for the first byte of a request. By hand, not of futures within futures: each would add to every idle task.
+async fn idle(h1: &H1) -> Result<(), SessClose> {
+    let deadline = h1.idle_deadline();
+    let linger = h1.idle_since + h1.sess.timeouts.get().linger;
+    let mut lingers = linger < deadline;
+    let mut patience = Patience::until(linger.min(deadline));
+    poll_fn(|cx| {
+        if let Poll::Ready(readable) = h1.stream().poll_readable(cx) {
+            return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
+        }
+        while patience.poll(cx).is_ready() {
+            if !std::mem::take(&mut lingers) {
+                return Poll::Ready(Err(SessClose::RxCloseIdle));
+            }
+            h1.sess.engine.main.sess_herd.inc();
+            patience = Patience::until(deadline);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+fn open(
+    engine: &Arc<Engine>,
+    listener: &Arc<ListenerInfo>,
+    stream: &Stream,
+    local: Address,
+    peer: Address,
+    fd: i32,
+) -> Rc<Sess> {
     let vxid = engine.vxids.take();
-    let (local, now) = (stream.local(), engine.clock.real());
+    let now = engine.clock.real();
     let params = engine.params.load();
-    engine.log.write_onef(Tag::Begin, vxid, Marker::Client, format_args!("sess 0 {}", listener.transport));
-    engine.log.write_onef(
-        Tag::SessOpen,
-        vxid,
-        Marker::Client,
-        format_args!("{} {} {} {:.6} {fd}", peer.log_text(), listener.name, local.log_text(), now.0),
-    );
+    // Together, under one lock of the log's.
+    let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
+    log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
+    let (from, to) = (peer.text(), local.text());
+    let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
+    drop(record.text(to.ip_port()).text(" ").fixed6(now.0).sp_num(fd as u64));
+    drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
         engine: engine.clone(),
@@ -103,52 +171,59 @@ fn closed(sess: &Sess, close: SessClose) {
     if close.is_err() {
         engine.main.sess_closed_err.inc();
     }
-    engine.log.write_onef(Tag::SessClose, sess.vxid, Marker::Client, format_args!("{} {open:.3}", close.text()));
-    engine.log.write_one(Tag::End, sess.vxid, Marker::Client, b"");
+    let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
+    drop(log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open));
+    log.put(Tag::End, b"");
 }
 
 async fn begin(h1: &mut H1) -> Result<(), SessClose> {
-    if h1.sess.listener.transport != "PROXY" {
-        return Ok(());
-    }
     let sess = h1.sess.clone();
     let mut input = std::mem::take(&mut h1.input);
     let result = crate::proxy::receive(h1.stream(), &sess, &mut input).await;
     h1.input = input;
+    h1.idle_since = Instant::now();
     result
 }
 
-/// One request after the other; answers why the connection ends.
-async fn requests(h1: &mut H1) -> SessClose {
+/// One request after the other, until nothing of the next one is there.
+async fn busy(h1: &mut H1) -> Turn {
+    h1.take_buffers();
     loop {
         let arrived = match next_head(h1).await {
-            Ok(arrived) => arrived,
-            Err(close) => return close,
+            Ok(Some(arrived)) => arrived,
+            Ok(None) => {
+                h1.give_buffers();
+                return Turn::Idle;
+            }
+            Err(close) => return Turn::End(close),
         };
-        let sess = h1.sess.clone();
-        let mut req = Req::begin(&sess, arrived.t_first, arrived.t_req);
-        let ran = run(h1, &mut req, &arrived).await;
-        if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
-            settle(h1, &mut req).await;
-        }
-        req.finish(h1);
-        engine::current::enter(base::Vxid::NONE, "");
-        let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
-        if ran.is_ok() && req.close.is_none() {
-            h1.end_request();
-        }
-        if let Some(close) = ran.err().or(req.close) {
-            let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-            return close;
-        }
-        if h1.is_piped() {
-            return SessClose::TxPipe;
-        }
-        if sess.engine.draining.load(Ordering::Relaxed) {
-            let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
-            return SessClose::RespClose;
+        if let Some(close) = request(h1, &arrived).await {
+            return Turn::End(close);
         }
     }
+}
+
+/// Runs a request; why the connection ends after it, if it does.
+async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
+    h1.was_busy = true;
+    let mut req = Req::begin(&h1.sess, arrived.t_first, arrived.t_req);
+    let ran = run(h1, &mut req, arrived).await;
+    if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
+        settle(h1, &mut req).await;
+    }
+    req.finish(h1);
+    engine::current::enter(base::Vxid::NONE, "");
+    let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
+    let end = match ran.err().or(req.close) {
+        None if h1.is_piped() => return Some(SessClose::TxPipe),
+        None => {
+            h1.end_request();
+            h1.sess.engine.draining.load(Ordering::Relaxed).then_some(SessClose::RespClose)?
+        }
+        Some(close) => close,
+    };
+    let _ = poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await;
+    Some(end)
 }
 
 /// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
@@ -221,71 +296,79 @@ fn limits(params: &Params) -> Limits {
     }
 }
 
-/// Waits for the next whole head.
-async fn next_head(h1: &mut H1) -> Result<Arrived, SessClose> {
-    let engine = h1.sess.engine.clone();
-    let params = engine.params.load_full();
-    let limits = limits(&params);
-    let idle_since = Instant::now();
+/// The next whole head; `None` when not a byte of one is there.
+async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
+    let (limits, head_limit) = {
+        let params = h1.sess.engine.params.load();
+        (limits(&params), params.timeout_head)
+    };
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
-    let mut first_at = idle_since;
     h1.compact();
     if !h1.input.is_empty() {
-        t_first = Some(engine.clock.real());
-        engine.main.sess_readahead.inc();
+        t_first = Some(h1.sess.engine.clock.real());
+        h1.sess.engine.main.sess_readahead.inc();
     }
     loop {
         if let Some(head_bytes) = scan.find(&h1.input) {
-            let now = engine.clock.real();
-            return Ok(Arrived { head_bytes, t_first: t_first.unwrap_or(now), t_req: now });
+            let t_req = h1.sess.engine.clock.real();
+            return Ok(Some(Arrived { head_bytes, t_first: t_first.unwrap_or(t_req), t_req }));
         }
         if h1.input.len() >= limits.head_bytes {
             return Err(SessClose::RxOverflow);
         }
         // Answers to pipelined requests go out before we wait for more.
         poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await.map_err(|_| SessClose::RemClose)?;
-        let mut deadline = idle_since + h1.sess.timeouts.get().idle;
-        if t_first.is_some() && !params.timeout_head.is_zero() {
-            deadline = deadline.min(first_at + params.timeout_head);
-        }
-        // A connection lingers with its buffer for a moment; then it is parked, without one.
-        let linger = if t_first.is_none() { idle_since + h1.sess.timeouts.get().linger } else { deadline };
-        let mut read = read_more(h1, &limits, linger.min(deadline)).await;
-        if linger < deadline && matches!(read, Err(IoError::Timeout)) {
-            engine.main.sess_herd.inc();
-            h1.input = Vec::new();
-            match rt::timeout_at(deadline, h1.stream().readable()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Err(SessClose::RemClose),
-                Err(rt::Elapsed) => return Err(SessClose::RxCloseIdle),
+        h1.input.reserve(HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len()));
+        let is_first = h1.input.is_empty();
+        let read = poll_fn(|cx| Poll::Ready(h1.poll_read(cx))).await;
+        let read = match read {
+            Poll::Ready(read) => read.map_err(|_| SessClose::RemClose)?,
+            Poll::Pending if is_first => {
+                if std::mem::take(&mut h1.was_busy) {
+                    h1.idle_since = Instant::now();
+                }
+                return Ok(None);
             }
-            read = read_more(h1, &limits, deadline).await;
-        }
-        if t_first.is_none() && matches!(read, Err(IoError::Timeout)) {
-            return Err(SessClose::RxCloseIdle);
-        }
-        match read {
-            Ok(0) | Err(IoError::Closed | IoError::Os(_)) => return Err(SessClose::RemClose),
-            Ok(_) if t_first.is_none() => {
-                t_first = Some(engine.clock.real());
-                first_at = Instant::now();
+            Poll::Pending => {
+                t_first.get_or_insert_with(|| h1.sess.engine.clock.real());
+                more(h1, head_limit).await?
             }
-            Ok(_) => {}
-            Err(IoError::Timeout) => {
-                engine.main.head_timeout.inc();
-                return Err(SessClose::RxTimeout);
-            }
+        };
+        if read == 0 {
+            return Err(SessClose::RemClose);
         }
     }
 }
 
-/// Reads a piece of a head.
-async fn read_more(h1: &mut H1, limits: &Limits, deadline: Instant) -> Result<usize, IoError> {
-    let room = HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len());
-    h1.input.reserve(room);
-    let mut input = std::mem::take(&mut h1.input);
-    let read = h1.stream().read_buf(&mut input, Some(deadline)).await;
-    h1.input = input;
-    read
+/// Waits for more of a head that has begun to come.
+async fn more(h1: &mut H1, head_limit: Duration) -> Result<usize, SessClose> {
+    let mut deadline = h1.idle_deadline();
+    if !head_limit.is_zero() {
+        deadline = deadline.min(*h1.head_deadline.get_or_insert_with(|| Instant::now() + head_limit));
+    }
+    match rt::timeout_at(deadline, poll_fn(|cx| h1.poll_read(cx))).await {
+        Ok(read) => read.map_err(|_| SessClose::RemClose),
+        Err(rt::Elapsed) => {
+            h1.sess.engine.main.head_timeout.inc();
+            Err(SessClose::RxTimeout)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an idle connection costs beside its stream and its session.
+    #[test]
+    fn an_idle_connection_is_a_small_task() {
+        fn output_bytes<A, B, C, F>(_: impl Fn(A, B, C) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = output_bytes(serve);
+        assert!(bytes <= 640, "{bytes} bytes");
+        let bytes = size_of::<H1>();
+        assert!(bytes <= 640, "{bytes} bytes");
+    }
 }

@@ -9,26 +9,24 @@ use storage::Buf;
 
 /// Most pieces in one system call (`http1_iovs` in Varnish).
 const PIECES: usize = 64;
+/// So many written bytes of our own are moved out of the way.
+const SQUEEZE_BYTES: usize = 16 * 1024;
 
 enum Piece {
-    Own(Vec<u8>),
+    /// So many of our own bytes.
+    Own(usize),
     Stored(Buf),
 }
 
-impl Piece {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Piece::Own(bytes) => bytes,
-            Piece::Stored(buf) => buf,
-        }
-    }
-}
-
-/// A queue of bytes for one connection.
+/// A queue of bytes for one connection. Emptied, it keeps its memory.
 #[derive(Default)]
 pub(crate) struct Output {
+    /// All bytes of our own, one piece after the other.
+    own: Vec<u8>,
+    /// How many of them are written.
+    own_written: usize,
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are written.
+    /// Bytes of the first piece that are written, when that is a stored one.
     written: usize,
     bytes: usize,
 }
@@ -39,15 +37,20 @@ impl Output {
         self.bytes
     }
 
+    /// Bytes of memory that it holds for the next use.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.own.capacity() + self.pieces.capacity() * size_of::<Piece>()
+    }
+
     /// Adds bytes that `fill` writes.
     pub(crate) fn add(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> usize {
-        if !matches!(self.pieces.back(), Some(Piece::Own(_))) {
-            self.pieces.push_back(Piece::Own(Vec::with_capacity(512)));
+        let before = self.own.len();
+        fill(&mut self.own);
+        let added = self.own.len() - before;
+        match self.pieces.back_mut() {
+            Some(Piece::Own(bytes)) => *bytes += added,
+            Some(Piece::Stored(_)) | None => self.pieces.push_back(Piece::Own(added)),
         }
-        let Some(Piece::Own(bytes)) = self.pieces.back_mut() else { unreachable!("pushed above") };
-        let before = bytes.len();
-        fill(bytes);
-        let added = bytes.len() - before;
         self.bytes += added;
         added
     }
@@ -60,16 +63,25 @@ impl Output {
 
     /// Throws away what isn't written.
     pub(crate) fn clear(&mut self) {
-        *self = Output::default();
+        self.own.clear();
+        self.pieces.clear();
+        (self.own_written, self.written, self.bytes) = (0, 0, 0);
     }
 
     /// Writes with one system call what fits; whether anything was.
     pub(crate) fn write(&mut self, stream: &Stream) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); PIECES];
-        let mut count = 0;
-        for piece in self.pieces.iter().take(PIECES) {
-            let skip = if count == 0 { self.written } else { 0 };
-            slices[count] = IoSlice::new(&piece.bytes()[skip..]);
+        let (mut own, mut written, mut count) = (&self.own[self.own_written..], self.written, 0);
+        for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
+            let bytes = match piece {
+                Piece::Own(len) => {
+                    let (head, rest) = own.split_at(*len);
+                    own = rest;
+                    head
+                }
+                Piece::Stored(buf) => &buf[written..],
+            };
+            (*slice, written) = (IoSlice::new(bytes), 0);
             count += 1;
         }
         let wrote = match count {
@@ -82,15 +94,77 @@ impl Output {
 
     fn advance(&mut self, mut wrote: usize) {
         self.bytes -= wrote;
-        while let Some(first) = self.pieces.front() {
-            let left = first.bytes().len() - self.written;
-            if wrote < left {
-                self.written += wrote;
-                return;
+        while let Some(first) = self.pieces.front_mut() {
+            match first {
+                Piece::Own(left) if wrote < *left => {
+                    (*left, self.own_written) = (*left - wrote, self.own_written + wrote);
+                    break;
+                }
+                Piece::Own(left) => (wrote, self.own_written) = (wrote - *left, self.own_written + *left),
+                Piece::Stored(buf) if wrote < buf.len() - self.written => {
+                    self.written += wrote;
+                    break;
+                }
+                Piece::Stored(buf) => (wrote, self.written) = (wrote + self.written - buf.len(), 0),
             }
-            wrote -= left;
-            self.written = 0;
             self.pieces.pop_front();
+        }
+        if self.pieces.is_empty() {
+            self.clear();
+        } else if self.own_written > SQUEEZE_BYTES {
+            self.own.drain(..self.own_written);
+            self.own_written = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn queue(pieces: &[(bool, Vec<u8>)]) -> (Output, Vec<u8>) {
+        let (mut output, mut all) = (Output::default(), Vec::new());
+        for (own, bytes) in pieces {
+            all.extend_from_slice(bytes);
+            match own {
+                true => drop(output.add(|out| out.extend_from_slice(bytes))),
+                false => output.add_stored(Buf::unaccounted(bytes.clone())),
+            }
+        }
+        (output, all)
+    }
+
+    fn left(output: &Output) -> Vec<u8> {
+        let (mut own, mut written, mut out) = (&output.own[output.own_written..], output.written, Vec::new());
+        for piece in &output.pieces {
+            match piece {
+                Piece::Own(len) => {
+                    out.extend_from_slice(&own[..*len]);
+                    own = &own[*len..];
+                }
+                Piece::Stored(buf) => out.extend_from_slice(&buf[written..]),
+            }
+            written = 0;
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_gone_and_nothing_else(
+            pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 1..40)), 0..12),
+            steps in prop::collection::vec(0usize..60, 0..12),
+        ) {
+            let (mut output, mut all) = queue(&pieces);
+            for step in steps {
+                let step = step.min(all.len());
+                output.advance(step);
+                all.drain(..step);
+                prop_assert_eq!(output.len(), all.len());
+                prop_assert_eq!(left(&output), all.clone());
+            }
         }
     }
 }

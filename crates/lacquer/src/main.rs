@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The one binary: `lacquer serve|…`; started as `varnishd` it is that program.
 
+mod man;
+
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -11,17 +13,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type ToolMain = fn(&str, &[String]) -> i32;
 
 /// Tools for operators: the name, the command.
-const TOOLS: &[(&str, &str, ToolMain)] =
-    &[("varnishlog", "log", lacquer_log::main), ("varnishncsa", "ncsa", lacquer_ncsa::main)];
+const TOOLS: &[(&str, &str, ToolMain)] = &[
+    ("varnishlog", "log", lacquer_log::main),
+    ("varnishncsa", "ncsa", lacquer_ncsa::main),
+    ("varnishstat", "stat", lacquer_stat::main),
+    ("varnishtop", "top", lacquer_top::main),
+    ("varnishhist", "hist", lacquer_hist::main),
+    ("varnishadm", "adm", lacquer_adm::main),
+];
 
 /// Programs that will be part of this binary and aren't yet: the name, the command.
-const LATER: &[(&str, &str)] = &[
-    ("varnishstat", "stat"),
-    ("varnishtop", "top"),
-    ("varnishhist", "hist"),
-    ("varnishadm", "adm"),
-    ("varnishtest", "test"),
-];
+const LATER: &[(&str, &str)] = &[("varnishtest", "test")];
 
 const HELP: &str = "\
 Usage: lacquer <command> [options]
@@ -30,9 +32,14 @@ Usage: lacquer <command> [options]
   demo       a built-in origin behind the cache, to see it at work
   log        show the log, as varnishlog does
   ncsa       a line per request, as varnishncsa does
+  stat       the counters, as varnishstat does
+  top        the log's commonest entries, as varnishtop does; with --by, who asks most
+  hist       how times and sizes are distributed, as varnishhist does
+  adm        commands to a running server, as varnishadm does
   statsd     a metrics server in the place of node's statsd (statsd --help)
   munin      a Munin plugin for the counters of either (munin --help)
   vcl        checks VCL files, shows what they compile to
+  man        the manuals (man PAGE | man -d DIR writes all, in roff)
   help       this text
   --version  who this is
 
@@ -67,6 +74,7 @@ fn lacquer(args: &[String]) -> i32 {
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("statsd") => statsd::main(&args[1..]),
         Some("munin") => statsd::munin("lacquer", &args[1..]),
+        Some("man") => man::main(&args[1..]),
         Some("--version" | "-V" | "version") => {
             println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
             0

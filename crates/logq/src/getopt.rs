@@ -42,6 +42,19 @@ pub enum Found {
 /// # Errors
 /// An unknown option, or one without the value it needs.
 pub fn parse<'a>(args: &'a [String], options: &[Opt], long: &[&str]) -> Result<(Vec<Found>, &'a [String]), OptError> {
+    parse_with_values(args, options, long, &[])
+}
+
+/// As [`parse`], where the long options in `valued` take the next word as their value when it isn't glued.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with_values<'a>(
+    args: &'a [String],
+    options: &[Opt],
+    long: &[&str],
+    valued: &[&str],
+) -> Result<(Vec<Found>, &'a [String]), OptError> {
     let mut found = Vec::new();
     let mut rest = args;
     while let Some((word, tail)) = rest.split_first() {
@@ -53,8 +66,13 @@ pub fn parse<'a>(args: &'a [String], options: &[Opt], long: &[&str]) -> Result<(
             if !long.contains(&name) {
                 return Err(OptError::Long(word.clone()));
             }
-            found.push(Found::Long(name.to_owned(), value.to_owned()));
             rest = tail;
+            let mut value = value;
+            if value.is_empty() && valued.contains(&name) {
+                let Some((next, tail)) = tail.split_first() else { return Err(OptError::Long(word.clone())) };
+                (value, rest) = (next, tail);
+            }
+            found.push(Found::Long(name.to_owned(), value.to_owned()));
             continue;
         }
         let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else { break };

@@ -38,10 +38,7 @@ enum Expr {
     And(Vec<Expr>),
     Not(Box<Expr>),
     /// Some record of some transaction passes the test.
-    Record {
-        of: Operand,
-        test: Test,
-    },
+    Record(Box<(Operand, Test)>),
     /// The number of some transaction compares so.
     Vxid(Compare, i64),
 }
@@ -70,7 +67,7 @@ enum Test {
     Int(Compare, i64),
     Float(Compare, f64),
     Text { equal: bool, text: String, caseless: bool },
-    Regex { matches: bool, regex: Regex },
+    Regex { matches: bool, regex: Box<Regex> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

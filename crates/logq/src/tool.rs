@@ -46,7 +46,7 @@ pub trait Sink {
     /// The output can't be written: the tool ends.
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow>;
 
-    /// There is nothing more for the moment.
+    /// There is nothing more for the moment, or much was read since the last time.
     ///
     /// # Errors
     /// As [`Sink::group`].
@@ -444,7 +444,7 @@ impl Run<'_> {
 
     /// Between records: the sink's turn, then signals.
     fn idle(&mut self, time: Duration, grouper: &mut Grouper) -> Result<Flow, Failure> {
-        if !time.is_zero() && self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
+        if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
             return Ok(Flow::Stop);
         }
         match sleep(&mut self.signals, time) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Socket addresses and their text in Varnish's form.
 
+use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// One end of a connection.
@@ -38,6 +39,66 @@ impl Address {
     pub fn log_text(&self) -> String {
         format!("{} {}", self.ip(), self.port())
     }
+
+    /// The same text and its IP alone, without allocating.
+    pub fn text(&self) -> AddressText {
+        let mut text = AddressText { bytes: [0; 64], ip_len: 0, len: 0 };
+        match self.ip() {
+            IpAddr::V4(ip) => {
+                for (i, octet) in ip.octets().into_iter().enumerate() {
+                    if i > 0 {
+                        text.push(b'.');
+                    }
+                    text.number(u16::from(octet));
+                }
+            }
+            // 39 bytes at most: there is room.
+            IpAddr::V6(ip) => drop(write!(text, "{ip}")),
+        }
+        text.ip_len = text.len;
+        text.push(b' ');
+        text.number(self.port());
+        text
+    }
+}
+
+/// See [`Address::text`].
+#[derive(Clone, Copy, Debug)]
+pub struct AddressText {
+    bytes: [u8; 64],
+    ip_len: u8,
+    len: u8,
+}
+
+impl AddressText {
+    /// The IP.
+    pub fn ip(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.ip_len)]
+    }
+
+    /// IP, blank, port: [`Address::log_text`].
+    pub fn ip_port(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes[usize::from(self.len)] = byte;
+        self.len += 1;
+    }
+
+    fn number(&mut self, n: u16) {
+        if n >= 10 {
+            self.number(n / 10);
+        }
+        self.push(b'0' + (n % 10) as u8);
+    }
+}
+
+impl Write for AddressText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.bytes().for_each(|byte| self.push(byte));
+        Ok(())
+    }
 }
 
 /// Whether `ip` is within `net/prefix_bits`. Addresses of different families never match; v4-mapped v6 counts as IPv4.
@@ -57,6 +118,16 @@ pub fn in_network(ip: IpAddr, net: IpAddr, prefix_bits: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_texts_agree() {
+        for addr in ["127.0.0.1:80", "255.10.0.99:65535", "[::1]:0", "[2001:db8:1234:5678:9abc:def0:1234:5678]:12345"] {
+            let address = Address::inet(addr.parse().unwrap());
+            assert_eq!(address.text().ip_port(), address.log_text().as_bytes());
+            assert_eq!(address.text().ip(), address.ip().to_string().as_bytes());
+        }
+        assert_eq!(Address::Unix.text().ip_port(), b"0.0.0.0 0");
+    }
 
     #[test]
     fn text_is_ip_blank_port() {

@@ -15,4 +15,4 @@ pub use address::Address;
 pub use connect::{ConnectError, Target, connect};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
-pub use stream::{Bare, IoError, Keepalive, Pending, Stream};
+pub use stream::{Bare, IoError, Keepalive, Parked, Pending, Stream};

@@ -10,12 +10,17 @@ use std::task::{Context, Poll, Waker};
 use socket2::SockRef;
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::stream::Keepalive;
 use crate::stream::is_unix;
 use crate::{Address, Stream};
 
 /// A listening socket of this thread: a member of a SO_REUSEPORT group, or a unix socket shared by all threads.
 #[derive(Debug)]
-pub struct Listener(Inner);
+pub struct Listener {
+    socket: Inner,
+    /// The address of all its connections, unless it listens on any address.
+    address: Option<Address>,
+}
 
 #[derive(Debug)]
 enum Inner {
@@ -30,6 +35,8 @@ pub struct Accepted {
     pub stream: Stream,
     /// The client's address.
     pub peer: Address,
+    /// Our end: where the listener listens, asked for only when that is any address.
+    pub local: Address,
 }
 
 /// What an accept came to.
@@ -66,11 +73,25 @@ impl Listener {
             }
             unix
         };
-        Ok(Listener(if unix {
+        let socket = if unix {
             Inner::Unix(UnixListener::from_std(fd.into())?)
         } else {
             Inner::Tcp(TcpListener::from_std(fd.into())?)
-        }))
+        };
+        let mut listener = Listener { socket, address: None };
+        listener.address = Some(listener.local()).filter(|local| !local.ip().is_unspecified());
+        Ok(listener)
+    }
+
+    /// Sets TCP keepalive for what is accepted from now on, without a system call each; nothing on a unix socket.
+    ///
+    /// # Errors
+    /// The operating system refused a value.
+    pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
+        match &self.socket {
+            Inner::Tcp(listener) => SockRef::from(listener).set_tcp_keepalive(&keepalive.wanted()),
+            Inner::Unix(_) => Ok(()),
+        }
     }
 
     /// Waits for a connection. Never answers [`Accept::Nothing`].
@@ -89,20 +110,23 @@ impl Listener {
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Accept {
-        let polled = match &self.0 {
+        let polled = match &self.socket {
             Inner::Tcp(l) => l.poll_accept(cx).map_ok(|(s, peer)| (Stream::Tcp(s), Address::inet(peer))),
             Inner::Unix(l) => l.poll_accept(cx).map_ok(|(s, _)| (Stream::Unix(s), Address::Unix)),
         };
         match polled {
             Poll::Pending => Accept::Nothing,
-            Poll::Ready(Ok((stream, peer))) => Accept::Connection(Accepted { stream, peer }),
+            Poll::Ready(Ok((stream, peer))) => {
+                let local = self.address.unwrap_or_else(|| stream.local());
+                Accept::Connection(Accepted { stream, peer, local })
+            }
             Poll::Ready(Err(error)) => classify(error),
         }
     }
 
     /// Where it listens.
     pub fn local(&self) -> Address {
-        match &self.0 {
+        match &self.socket {
             Inner::Tcp(l) => {
                 let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
                 Address::inet(l.local_addr().unwrap_or(nowhere))
@@ -142,12 +166,15 @@ mod tests {
     fn batches_are_accepted_until_nothing_waits() {
         rt::run(async {
             let (listener, target) = listener();
+            let keepalive = Keepalive { time: Duration::from_secs(77), interval: Duration::from_secs(7), probes: 3 };
+            listener.set_keepalive(&keepalive).unwrap();
             let one = connect(&target, Duration::from_secs(5)).await.unwrap();
             let _two = connect(&target, Duration::from_secs(5)).await.unwrap();
             let Accept::Connection(first) = listener.accept().await else { panic!("no connection") };
             assert_eq!(first.peer, one.local());
             assert_eq!(first.stream.local(), listener.local());
             assert!(SockRef::from(&first.stream).tcp_nodelay().unwrap());
+            assert!(SockRef::from(&first.stream).keepalive().unwrap());
             assert!(matches!(listener.try_accept(), Accept::Connection(_)));
             assert!(matches!(listener.try_accept(), Accept::Nothing));
             let (accepted, _three) = tokio::join!(listener.accept(), connect(&target, Duration::from_secs(5)));

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connected stream: readiness first, so that nobody holds a buffer while waiting.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rt::Instant;
 use socket2::{Domain, SockRef};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
@@ -29,6 +31,14 @@ pub enum Stream {
 pub struct Bare {
     fd: OwnedFd,
     unix: bool,
+}
+
+/// A connected stream in a pool. It stays registered with the runtime it came from: the thread that gave it mostly takes it
+/// again, and then nothing has to be done.
+#[derive(Debug)]
+pub struct Parked {
+    stream: Stream,
+    home: u64,
 }
 
 /// What waits on an idle connection.
@@ -64,6 +74,12 @@ pub struct Keepalive {
     pub probes: u32,
 }
 
+impl Keepalive {
+    pub(crate) fn wanted(&self) -> socket2::TcpKeepalive {
+        socket2::TcpKeepalive::new().with_time(self.time).with_interval(self.interval).with_retries(self.probes)
+    }
+}
+
 impl Stream {
     /// Registers a connected socket with this thread's runtime.
     ///
@@ -86,6 +102,11 @@ impl Stream {
             Stream::Tcp(s) => Bare { fd: s.into_std()?.into(), unix: false },
             Stream::Unix(s) => Bare { fd: s.into_std()?.into(), unix: true },
         })
+    }
+
+    /// Puts it aside, for any thread.
+    pub fn park(self) -> Parked {
+        Parked { stream: self, home: rt::home() }
     }
 
     /// Number of the user and group at the other end; only a unix socket knows.
@@ -169,6 +190,18 @@ impl Stream {
         }
     }
 
+    /// As [`Stream::try_read_buf`], and waits when nothing is there. A read that leaves spare capacity has emptied the
+    /// socket: the next call then waits without asking the system again.
+    pub fn poll_read_buf(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        if into.len() == into.capacity() {
+            return Poll::Ready(Err(ErrorKind::InvalidInput.into()));
+        }
+        match self {
+            Stream::Tcp(s) => pin!(s.read_buf(into)).poll(cx),
+            Stream::Unix(s) => pin!(s.read_buf(into)).poll(cx),
+        }
+    }
+
     /// Writes what fits. `WouldBlock` when nothing does.
     ///
     /// # Errors
@@ -203,6 +236,22 @@ impl Stream {
             }
             until(deadline, self.readable()).await?;
         }
+    }
+
+    /// As [`Stream::read_buf`]; a read that leaves spare capacity is known to have emptied the socket.
+    pub async fn read_more(&mut self, into: &mut Vec<u8>, deadline: Option<Instant>) -> Result<usize, IoError> {
+        if let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(self.poll_read_buf(cx, into))).await {
+            return read.map_err(failure);
+        }
+        let mut read = Ok(0);
+        let done = poll_fn(|cx| {
+            self.poll_read_buf(cx, into).map(|now| {
+                read = now;
+                Ok(())
+            })
+        });
+        until(deadline, done).await?;
+        read.map_err(failure)
     }
 
     /// Reads at least one byte; 0 is the end.
@@ -279,11 +328,7 @@ impl Stream {
         if self.is_unix() {
             return Ok(());
         }
-        let wanted = socket2::TcpKeepalive::new()
-            .with_time(keepalive.time)
-            .with_interval(keepalive.interval)
-            .with_retries(keepalive.probes);
-        SockRef::from(self).set_tcp_keepalive(&wanted)
+        SockRef::from(self).set_tcp_keepalive(&keepalive.wanted())
     }
 
     /// The peer's address; 0.0.0.0 port 0 when the connection is gone.
@@ -320,8 +365,14 @@ fn earliest(deadline: Option<Instant>, other: Instant) -> Option<Instant> {
 fn retry(error: io::Error) -> Result<(), IoError> {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Err(IoError::Closed),
-        _ => Err(IoError::Os(error)),
+        _ => Err(failure(error)),
+    }
+}
+
+fn failure(error: io::Error) -> IoError {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => IoError::Closed,
+        _ => IoError::Os(error),
     }
 }
 
@@ -385,6 +436,21 @@ pub(crate) fn is_unix(socket: &SockRef<'_>) -> io::Result<bool> {
         Domain::UNIX => Ok(true),
         Domain::IPV4 | Domain::IPV6 => Ok(false),
         _ => Err(ErrorKind::Unsupported.into()),
+    }
+}
+
+impl Parked {
+    /// Takes it back, registered with this thread's runtime.
+    ///
+    /// # Errors
+    /// The descriptor can't be registered; it is closed then.
+    pub fn unpark(self) -> io::Result<Stream> {
+        if self.home == rt::home() { Ok(self.stream) } else { Stream::from_bare(self.stream.into_bare()?) }
+    }
+
+    /// What waits to be read, without reading it.
+    pub fn pending(&self) -> Pending {
+        self.stream.pending()
     }
 }
 

@@ -3,14 +3,18 @@
 //!
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
+mod patience;
 mod progress;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+pub use patience::Patience;
 pub use progress::{Progress, Watch};
-
 pub use tokio::task::{AbortHandle, JoinHandle};
 pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -21,7 +25,10 @@ pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
 pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
-    Ok(local.block_on(&runtime, main))
+    let output = local.block_on(&runtime, main);
+    drop(local);
+    patience::forget_timers();
+    Ok(output)
 }
 
 /// As [`run`], with its progress to be seen from another thread through a [`Watch`].
@@ -38,7 +45,19 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, main: F) -> std::io::Resu
     progress.on_this_thread();
     let local = tokio::task::LocalSet::new();
     local.spawn_local(progress.answer());
-    Ok(local.block_on(&runtime, main))
+    let output = local.block_on(&runtime, main);
+    drop(local);
+    patience::forget_timers();
+    Ok(output)
+}
+
+/// A number for this thread, and so for its runtime: different for every thread there ever was.
+pub fn home() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static HOME: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    HOME.with(|home| *home)
 }
 
 /// Spawns a task on this thread's runtime.
@@ -71,7 +90,7 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
     if limit.is_zero() {
         return Ok(future.await);
     }
-    tokio::time::timeout(limit, future).await.map_err(|_| Elapsed)
+    timeout_at(far(limit), future).await
 }
 
 /// Both results, once both futures are ready; they run in turn on this task.
@@ -79,12 +98,25 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     tokio::join!(a, b)
 }
 
+/// That long from now; some decades when that is farther than a clock goes.
+fn far(limit: Duration) -> Instant {
+    const DECADES: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let now = Instant::now();
+    now.checked_add(limit).unwrap_or_else(|| now + DECADES)
+}
+
 /// Waits for `future` until `deadline`.
 ///
 /// # Errors
 /// [`Elapsed`] when the time ran out.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
-    tokio::time::timeout_at(deadline, future).await.map_err(|_| Elapsed)
+    let mut future = pin!(future);
+    let mut patience = Patience::until(deadline);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => patience.poll(cx).map(|()| Err(Elapsed)),
+    })
+    .await
 }
 
 /// Lets other tasks of this thread run once.

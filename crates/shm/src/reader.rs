@@ -304,7 +304,10 @@ fn parse(bytes: &[u8]) -> Option<Arc<[Arc<About>]>> {
     }
     let text = body(bytes)?.split(|b| *b == 0).next()?;
     let doc: Value = serde_json::from_slice(text).ok()?;
-    Some(doc.get("elem")?.as_object()?.values().filter_map(about).map(Arc::new).collect())
+    let mut all: Vec<_> = doc.get("elem")?.as_object()?.values().filter_map(about).map(Arc::new).collect();
+    // In the order of the document, which is that of the counters.
+    all.sort_by_key(|about| about.index);
+    Some(all.into())
 }
 
 fn about(member: &Value) -> Option<About> {

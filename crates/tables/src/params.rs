@@ -37,6 +37,10 @@ pub enum Flag {
     NotAvailable,
     /// Lacquer's own: Varnish 7.1 has none of this name.
     Own,
+    /// Declared, but what it stands for isn't built yet: only the default is taken.
+    NotBuilt,
+    /// Taken and kept because Varnish has it; it has no effect here.
+    NoEffect,
 }
 
 /// What is known of one parameter.
@@ -91,6 +95,11 @@ pub enum ParamError {
         /// Name.
         name: &'static str,
     },
+    /// What it stands for isn't built yet.
+    NotBuilt {
+        /// Name.
+        name: &'static str,
+    },
     /// `-r` forbids it.
     Protected {
         /// Name.
@@ -102,7 +111,7 @@ impl ParamError {
     /// The CLI's status: 106, 107 or 300.
     pub fn status(&self) -> u16 {
         match self {
-            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } => 106,
+            Self::Unknown { .. } | Self::Gone { .. } | Self::Invalid { .. } | Self::NotBuilt { .. } => 106,
             Self::Protected { .. } => 107,
             Self::NotAvailable { .. } => 300,
         }
@@ -118,6 +127,7 @@ impl std::fmt::Display for ParamError {
                 write!(f, "{why}\n(attempting to set param '{name}' to '{value}')")
             }
             Self::NotAvailable { name } => write!(f, "parameter \"{name}\" is not available on this platform."),
+            Self::NotBuilt { name } => write!(f, "What parameter \"{name}\" stands for isn't built yet."),
             Self::Protected { name } => write!(f, "parameter \"{name}\" is protected."),
         }
     }
@@ -199,6 +209,9 @@ impl Params {
         });
         let value = value.map_err(|why| ParamError::Invalid { name: spec.name, value: text.to_owned(), why })?;
         let (value, note) = old::convert(name, spec, value);
+        if spec.has(Flag::NotBuilt) && value != spec.value(&Params::default()) {
+            return Err(ParamError::NotBuilt { name: spec.name });
+        }
         (spec.put)(self, value);
         Ok(Applied { spec, note })
     }

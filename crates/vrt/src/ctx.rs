@@ -80,6 +80,11 @@ pub trait Ctx {
     /// nothing (an unset piece, and the end of each `hash_data`).
     fn hash_data(&mut self, data: Option<&[u8]>);
 
+    /// `return (pass(DURATION))`: how long the object says so, in seconds. Called before the return is logged.
+    fn pass_for(&mut self, seconds: f64) {
+        let _ = seconds;
+    }
+
     /// Adds a ban to the list.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ impl Machine {
             Op::ReturnStatus { action, with_reason } => return self.return_status(action, with_reason),
             Op::ReturnPass => {
                 let seconds = real(self.pop());
+                ctx.pass_for(seconds);
                 return Ok(Next::End(Action::PassFor(seconds)));
             }
             Op::ReturnFail => {

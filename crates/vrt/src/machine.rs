@@ -247,7 +247,11 @@ impl Machine {
     }
 
     fn begin(&mut self, method: Method, ctx: &mut dyn Ctx) {
-        self.now = ctx.clock().real().0;
+        // As in varnishd: the time of the transaction's last timestamp. Subroutines outside of one look at the clock.
+        self.now = match ctx.log().last() {
+            last if last.0 > 0.0 => last.0,
+            _ => ctx.clock().real().0,
+        };
         if !is_housekeeping(method) {
             ctx.log().put(Tag::VclCall, method.log_name().as_bytes());
         }

@@ -116,7 +116,6 @@ impl Worker {
             fragfetch: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
-            clock_offset: Default::default(),
         });
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
@@ -170,10 +169,10 @@ fn counted<T: tables::counters::Set>(
     failed: &mut Option<String>,
 ) -> &'static T {
     match stats.add::<T>(&format!("{class}.{name}")) {
-        Ok(set) => &**Box::leak(Box::new(set)),
+        Ok(set) => Box::leak(Box::new(set)),
         Err(error) => {
             *failed = Some(format!("counters of storage {name}: {error}"));
-            &**Box::leak(Box::new(shm::vsc::CounterSet::<T>::private()))
+            Box::leak(Box::new(shm::vsc::CounterSet::<T>::private()))
         }
     }
 }

@@ -100,6 +100,15 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
     for socket in share {
         match Listener::from_fd(socket.fd) {
             Ok(listener) => {
+                let params = worker.engine.params.load();
+                let keepalive = net::Keepalive {
+                    time: params.tcp_keepalive_time,
+                    interval: params.tcp_keepalive_intvl,
+                    probes: params.tcp_keepalive_probes,
+                };
+                if let Err(error) = listener.set_keepalive(&keepalive) {
+                    eprintln!("keepalive on {}: {error}", socket.info.name);
+                }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }
             Err(error) => eprintln!("listener {}: {error}", socket.info.name),
@@ -180,7 +189,7 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
     }
     let place = Place { engine: engine.clone(), network, crowd: worker.crowd.clone() };
     let (info, fd) = (info.clone(), accepted.stream.as_fd().as_raw_fd());
-    let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, fd };
+    let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local, fd };
     rt::spawn(async move {
         let _place = place;
         fronts::serve(engine, info, accepted).await;

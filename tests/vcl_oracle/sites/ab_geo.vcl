@@ -1,9 +1,9 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # A/B groups, countries and languages as variants: cookies and maps become fields that Vary names.
 vcl 4.1;
 
 import std;
 import cookie;
-import header;
 
 backend default { .host = "127.0.0.1"; .port = "80"; }
 
@@ -33,18 +33,14 @@ sub vcl_recv {
 }
 
 sub vcl_backend_response {
-	header.append(beresp.http.Vary, "X-Group");
-	if (beresp.http.Vary) { std.collect(beresp.http.Vary, ", "); }
-	if (bereq.url ~ "^/news") { set beresp.http.Vary = beresp.http.Vary + ", X-Lang"; }
+	if (beresp.http.Vary) { std.collect(beresp.http.Vary, ", "); set beresp.http.Vary = beresp.http.Vary + ", X-Group"; }
+	else { set beresp.http.Vary = "X-Group"; }
+	if (bereq.url ~ "^/news") { set beresp.http.Vary += ", X-Lang"; }
 	unset beresp.http.Set-Cookie;
 	if (beresp.ttl == 120s) { set beresp.ttl = 4m; }
-	if (beresp.http.Cache-Control ~ "s-maxage=0") { set beresp.ttl = std.duration(regsub(beresp.http.Age, "^(\d+)$", "\1s"), 7s); }
 }
 
 sub vcl_deliver {
 	set resp.http.X-Group = req.http.X-Group;
-	header.append(resp.http.Set-Cookie, "ab=" + req.http.X-Group + "; path=/");
-	if (!req.http.Cookie) { header.append(resp.http.Set-Cookie, "lang=" + req.http.X-Lang); }
-	header.remove(resp.http.Set-Cookie, "^lang=fr");
-	set resp.http.X-First = header.get(resp.http.Set-Cookie, "ab=");
+	set resp.http.Set-Cookie = "ab=" + req.http.X-Group + "; path=/";
 }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Nothing but a backend: the built-in VCL alone.
 vcl 4.1;
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Device classes by User-Agent, normalised encodings and a redirect for telephones.
 vcl 4.1;
 

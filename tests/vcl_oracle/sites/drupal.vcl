@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # A content site: only cookies that matter are kept, errors have a page of their own, sick backends mean long grace.
 vcl 4.0;
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Pages put together from parts: what is asked for with a Surrogate-Control, parts with lives of their own.
 vcl 4.0;
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Many hosts behind one cache: a backend and rules for each, chosen by Host.
 vcl 4.1;
 

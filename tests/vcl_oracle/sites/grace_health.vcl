@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Lives of objects: grace by the origin's words, keep and conditional fetches, stale answers when the origin fails.
 vcl 4.1;
 

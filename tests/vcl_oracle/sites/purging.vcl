@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # All the ways to invalidate: purge, soft purge, ban by several fields, and a refresh that fetches anew.
 vcl 4.1;
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Requests that start over, errors with pages of their own, pipes, and the builtin's subroutines replaced one by one.
 vcl 4.1;
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # URL rewriting and text handling: every kind of string, number and time that policies compute with.
 vcl 4.1;
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # A shop: groups of customers share variants of pages, tags are banned, media and static files are kept for long.
 vcl 4.1;
 

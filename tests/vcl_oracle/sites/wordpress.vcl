@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # A blog: logged-in editors and previews pass, tracking is stripped, purges come from the machine itself.
 vcl 4.1;
 

@@ -10,7 +10,8 @@ use logq::source::{FILE_HEAD, strerror};
 use logq::tool::Failure;
 use logq::{Flow, Select, Sink, Tool, Txn, records};
 
-const OPTIONS: &[Opt] = &[
+/// The options, with their help.
+pub const OPTIONS: &[Opt] = &[
     Opt('a', "", "With -w: append to the file"),
     Opt('A', "", "With -w: write text"),
     Opt('b', "", "Only fetches"),

@@ -15,7 +15,8 @@ use logq::source::strerror;
 use logq::tool::Failure;
 use logq::{Flow, Grouping, Select, Sink, Tool, Txn};
 
-const OPTIONS: &[Opt] = &[
+/// The options, with their help.
+pub const OPTIONS: &[Opt] = &[
     Opt('a', "", "With -w: append to the file"),
     Opt('b', "", "Fetches"),
     Opt('c', "", "Requests (the default)"),

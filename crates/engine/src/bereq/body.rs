@@ -260,7 +260,7 @@ impl Bereq {
                 return Err(Broken::Unwanted);
             }
             link.input.reserve(READ_BYTES);
-            match link.conn.stream().read_buf(&mut link.input, deadline(between)).await {
+            match link.conn.stream_mut().read_more(&mut link.input, deadline(between)).await {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
                     Err(error) => {
@@ -386,7 +386,6 @@ impl Bereq {
     /// The backend says that the stale object is still good: its body is taken over under the new head.
     pub(super) async fn refresh(&mut self) -> Step {
         let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
-        self.end_link(None);
         if stale.finished().await.is_err() {
             self.fetch_error("Template object failed");
             self.engine.main.fetch_failed.inc();
@@ -404,6 +403,7 @@ impl Bereq {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }
+        self.end_link(None);
         if self.do_stream {
             self.busy().start_stream();
         } else {

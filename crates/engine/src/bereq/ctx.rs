@@ -86,7 +86,7 @@ impl Ctx for Bereq {
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
-            Var::BerespTtl => Value::Duration(self.times.ttl - self.age()),
+            Var::BerespTtl => Value::Duration(self.times.ttl.max(0.0) - self.age()),
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.was_304),
@@ -159,6 +159,12 @@ impl Ctx for Bereq {
 
     fn hash_data(&mut self, _data: Option<&[u8]>) {
         // The compiler allows it in vcl_hash only.
+    }
+
+    fn pass_for(&mut self, seconds: f64) {
+        (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
+        let origin = self.engine.real_of(self.times.t_origin).0;
+        self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {

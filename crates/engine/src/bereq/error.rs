@@ -27,6 +27,7 @@ impl Bereq {
             Times { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
         self.made_body.clear();
+        self.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
         match self.vcl(Method::BackendError).await {
             Action::Deliver => {}
             Action::Retry if self.may_retry() => return Step::Retry,

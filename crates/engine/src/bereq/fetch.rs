@@ -15,7 +15,7 @@ use crate::httplog::{BEREQ, BERESP};
 
 /// varnishd's words for why a connection ends, in BackendClose records.
 pub(super) mod why {
-    pub const RX_BODY: &str = "Failure reading body";
+    pub const RX_BODY: &str = "Failure receiving req.body";
     pub const RX_BAD: &str = "Received bad req/resp";
     pub const RX_JUNK: &str = "Received junk data";
     pub const REQ_CLOSE: &str = "Client requested close";
@@ -56,11 +56,6 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     async fn ask_backend(&mut self) -> Result<(), ()> {
-        if matches!(self.body, BereqBody::Gone) {
-            self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
-            self.fetch_error("req.body is gone");
-            return Err(());
-        }
         let Some(backend) = self.find_backend() else { return Err(()) };
         if !self.head.has(names::HOST) {
             let host = backend.hosthdr().as_bytes();
@@ -84,6 +79,12 @@ impl Bereq {
             let reused = conn.is_reused();
             self.link =
                 Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+            if matches!(self.body, BereqBody::Gone) {
+                self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
+                self.fetch_error("req.body is gone");
+                self.end_link(Some(why::RX_JUNK));
+                return Err(());
+            }
             let Err(failure) = self.exchange().await else { return Ok(()) };
             self.end_link(Some(why::RX_JUNK));
             if !(reused && !fresh && failure.before_first_byte && self.no_retry.is_none()) {
@@ -151,21 +152,29 @@ impl Bereq {
         }
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
-        let mut merged = Head::with_limits(self.beresp.limits());
-        if merged.load_from(stale.head()).is_err() {
+        let mut old = Head::with_limits(self.beresp.limits());
+        if old.load_from(stale.head()).is_err() {
             return Err(Step::Error);
         }
-        let fresh = std::mem::take(&mut self.beresp);
-        for field in fresh.iter() {
-            merged.unset(field.name());
-        }
-        BERESP.log_response(&merged, &mut self.log);
-        self.beresp = merged;
-        for field in fresh.iter() {
-            self.log.put(Tag::BerespHeader, field.line());
-            self.count_lost(|this| this.beresp.append_line(field.line()));
-        }
+        self.count_lost(|this| this.merge(&old));
         self.was_304 = true;
+        Ok(())
+    }
+
+    /// The start line of a stored head, and those of its fields that the answer doesn't have.
+    fn merge(&mut self, old: &Head) -> Result<(), message::Lost> {
+        self.beresp.set_proto(old.proto())?;
+        self.beresp.set_status(old.status())?;
+        self.beresp.set_reason(old.reason())?;
+        BERESP.log_status(&self.beresp, &mut self.log);
+        let own = self.beresp.len();
+        for field in old.iter() {
+            let is_new = |at: usize| self.beresp.field(at).is_some_and(|new| new.is(field.name()));
+            if !(0..own).any(is_new) {
+                self.log.put(Tag::BerespHeader, field.line());
+                self.beresp.append_line(field.line())?;
+            }
+        }
         Ok(())
     }
 
@@ -186,12 +195,7 @@ impl Bereq {
         match action {
             Action::Deliver => {}
             Action::Pass => self.pass_from_now_on(),
-            Action::PassFor(seconds) => {
-                self.pass_from_now_on();
-                (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
-                let origin = self.engine.real_of(self.times.t_origin).0;
-                self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
-            }
+            Action::PassFor(_) => self.pass_from_now_on(),
             Action::Error { .. } => {
                 self.end_link(Some(why::RESP_CLOSE));
                 self.error_is_wanted = true;

@@ -15,6 +15,7 @@ mod fetch;
 mod obj;
 pub mod pipe;
 mod start;
+mod task;
 mod wire;
 
 use std::rc::Rc;
@@ -36,6 +37,7 @@ use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
+use crate::spare;
 
 pub use start::{Mode, start};
 
@@ -135,6 +137,8 @@ pub struct Bereq {
     pub(crate) made_body: Vec<u8>,
     pub(crate) task: Privates,
     pub(crate) acct: Acct,
+    /// What of it the backend's counters have.
+    pub(crate) counted: Acct,
 }
 
 impl Bereq {
@@ -171,6 +175,9 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
+        let heads = [&mut self.head, &mut self.original, &mut self.beresp];
+        spare::leave_heads(heads.map(std::mem::take));
+        spare::leave_machine(std::mem::take(&mut self.machine));
         if self.is_bgfetch {
             self.engine.bgfetches.fetch_sub(1, Ordering::Relaxed);
         }
@@ -178,9 +185,8 @@ impl Bereq {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method) -> Action {
-        let vcl = self.vcl.clone();
         let mut machine = std::mem::take(&mut self.machine);
-        machine.start(&vcl, method);
+        machine.start(&self.vcl, method);
         let action = loop {
             let outcome = machine.run(self);
             match outcome {
@@ -267,10 +273,12 @@ impl Bereq {
     pub(crate) fn end_link(&mut self, otherwise: Option<&'static str>) {
         let Some(link) = self.link.take() else { return };
         let vbe = link.conn.backend().vbe();
-        vbe.bereq_hdrbytes.add(self.acct.bereq_head);
-        vbe.bereq_bodybytes.add(self.acct.bereq_body);
-        vbe.beresp_hdrbytes.add(self.acct.beresp_head);
-        vbe.beresp_bodybytes.add(self.acct.beresp_body);
+        // Those of earlier connections of this fetch are counted already.
+        let (now, before) = (self.acct, std::mem::replace(&mut self.counted, self.acct));
+        vbe.bereq_hdrbytes.add(now.bereq_head - before.bereq_head);
+        vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
+        vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
+        vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
         let closed = link.conn.finish(link.close.or(otherwise));
         self.log.putf(Tag::BackendClose, format_args!("{closed}"));
     }

@@ -27,6 +27,9 @@ use crate::shared::Engine;
 use crate::transport::{Transport, Tunnel};
 use crate::vars;
 
+/// What varnishd logs when there is no backend to pipe to.
+const NO_PIPE: &[u8] = b"Backend does not support pipe";
+
 /// Bytes moved at once in one direction.
 const COPY_BYTES: usize = 16 * 1024;
 
@@ -63,6 +66,12 @@ impl PipeBereq {
         let id = req.vxid.to_string();
         lost |= BEREQ.append(&mut head, &mut log, names::X_VARNISH, &[id.as_bytes()]).is_err();
         lost |= BEREQ.force(&mut head, &mut log, names::CONNECTION, b"close").is_err();
+        if let Some(bytes) = req.body.bytes().filter(|_| req.body.is_cached()) {
+            // It goes out as it is kept, however it came.
+            BEREQ.unset(&mut head, &mut log, names::TRANSFER_ENCODING);
+            let bytes = bytes.to_string();
+            lost |= BEREQ.force(&mut head, &mut log, names::CONTENT_LENGTH, bytes.as_bytes()).is_err();
+        }
         if std::mem::take(&mut req.want_continue) {
             lost |= BEREQ.append(&mut head, &mut log, names::EXPECT, &[b"100-continue"]).is_err();
         }
@@ -125,6 +134,7 @@ impl PipeBereq {
         let identity = vars::identity(&req.sess, req.client_identity.as_ref());
         let Some(director) = self.director.clone() else {
             self.log.put(Tag::FetchError, b"No backend");
+            self.log.put(Tag::VclError, NO_PIPE);
             return SessClose::TxError;
         };
         let backend = director.resolve(&Choice {
@@ -137,6 +147,7 @@ impl PipeBereq {
         });
         let Some(backend) = backend else {
             self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
+            self.log.put(Tag::VclError, NO_PIPE);
             return SessClose::TxError;
         };
         if !self.head.has(names::HOST) {

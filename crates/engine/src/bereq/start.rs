@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering;
 use cache::{Busy, Flags, ObjRef, Times};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
-use message::{Head, HeadLimits, names};
+use message::{HeadLimits, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
-use vrt::{Machine, Privates};
+use vrt::Privates;
 
-use super::{Acct, Bereq, BereqBody};
+use super::{Acct, Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
 use crate::req::Req;
+use crate::spare;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
     if mode == Mode::Background {
         req.engine().bgfetches.fetch_add(1, Ordering::Relaxed);
     }
-    rt::spawn(crate::contain::fetch(bereq));
+    task::run(Box::new(bereq));
     object
 }
 
@@ -65,12 +66,12 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         sess: req.sess.clone(),
         params,
         vcl,
-        machine: Machine::new(),
+        machine: spare::machine(),
         log,
         vxid,
-        head: Head::with_limits(limits),
-        original: Head::with_limits(limits),
-        beresp: Head::with_limits(limits),
+        head: spare::head(limits),
+        original: spare::head(limits),
+        beresp: spare::head(limits),
         busy: Some(busy),
         stale,
         digest: req.digest,
@@ -104,6 +105,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         made_body: Vec::new(),
         task: Privates::default(),
         acct: Acct::default(),
+        counted: Acct::default(),
         engine,
     };
     bereq.make_head(req, mode);
@@ -155,16 +157,16 @@ impl Bereq {
             BereqBody::Lent(_) => {}
             BereqBody::Kept(pieces) => {
                 let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-                lost |= head.set(names::CONTENT_LENGTH, bytes.to_string()).is_err();
+                lost |= BEREQ.force(head, log, names::CONTENT_LENGTH, bytes.to_string().as_bytes()).is_err();
             }
             // A body that is gone, or that a miss doesn't send, mustn't be announced.
             BereqBody::Gone => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None if mode != Mode::Pass || req.body.exists() => {
-                head.unset(names::CONTENT_LENGTH);
-                head.unset(names::TRANSFER_ENCODING);
+                BEREQ.unset(head, log, names::CONTENT_LENGTH);
+                BEREQ.unset(head, log, names::TRANSFER_ENCODING);
             }
             BereqBody::None => {}
         }

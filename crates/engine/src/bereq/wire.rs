@@ -105,7 +105,7 @@ impl Bereq {
                 Ok(Some(piece)) if chunked => {
                     let size = ChunkHeader::new(piece.len());
                     let sent = self.push(link, &[size.as_bytes(), &piece, b"\r\n"], limit).await?;
-                    self.acct.bereq_body += piece.len() as u64;
+                    self.acct.bereq_body += (size.as_bytes().len() + piece.len() + 2) as u64;
                     sent
                 }
                 Ok(Some(piece)) => {
@@ -116,6 +116,7 @@ impl Bereq {
                 Ok(None) => {
                     if chunked {
                         self.push(link, &[LAST_CHUNK], limit).await?;
+                        self.acct.bereq_body += LAST_CHUNK.len() as u64;
                     }
                     return Ok(());
                 }
@@ -240,16 +241,21 @@ impl Bereq {
                 Err(http1::HeadError::Overflow) => return self.junk(link, "overflow", "Received buffer overflow"),
                 Err(_) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;
+                    let seen = &link.input[link.used..];
+                    let end = seen.iter().position(|c| c.is_ascii_whitespace()).unwrap_or(seen.len());
+                    self.log.put(Tag::HttpGarbage, &seen[..end]);
+                    self.log.put(Tag::BerespStatus, b"503");
+                    self.log.put(Tag::BerespReason, b"Service Unavailable");
                     return self.junk(link, "http format error", why::RX_JUNK);
                 }
             }
             let nothing_yet = link.input.is_empty();
             link.input.reserve(HEAD_READ_BYTES);
-            match link.conn.stream().read_buf(&mut link.input, deadline(patience)).await {
+            match link.conn.stream_mut().read_more(&mut link.input, deadline(patience)).await {
                 Ok(0) | Err(IoError::Closed) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;
-                    self.fetch_error("backend closed");
-                    link.close = Some(why::RESP_CLOSE);
+                    self.fetch_error("HTC eof (-1)");
+                    link.close = Some(why::RX_BAD);
                     return Err(Failure { before_first_byte: nothing_yet });
                 }
                 Ok(_) => patience = times.between_bytes,

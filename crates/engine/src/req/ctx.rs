@@ -204,7 +204,12 @@ impl Ctx for ReqCtx<'_> {
         }
         let engine = self.req.engine();
         let named = self.req.storage.as_ref().and_then(|name| engine.store_named(name));
-        body.keep(limit, named.unwrap_or_else(|| engine.stores.transient()));
+        let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
+        if body.is_available() && !body.is_cached() {
+            self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
+            self.req.keeps_body = true;
+        }
+        body.keep(limit, &store);
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 

@@ -3,6 +3,7 @@
 
 use cache::{Flags, ObjRef};
 use message::{conditional, encoding, names};
+use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::{Req, Source, Step};
@@ -40,24 +41,26 @@ impl Req {
     /// The stored head and the fields that each delivery adds.
     fn start_deliver(&mut self, obj: &ObjRef) -> Result<(), message::head::BadStored> {
         self.resp.load_from(obj.head())?;
-        if self.resp.set_proto("HTTP/1.1").is_err() {
-            self.engine().main.losthdr.inc();
-        }
         RESP.log_response(&self.resp, &mut self.log);
+        if self.resp.proto() != b"HTTP/1.1" {
+            if self.resp.set_proto("HTTP/1.1").is_err() {
+                self.engine().main.losthdr.inc();
+            }
+            self.log.put(Tag::RespProtocol, self.resp.proto());
+        }
         let mut ids = [0; 24];
-        let own = decimal(u64::from(self.vxid.log_id()), &mut ids).to_vec();
+        let own = decimal(u64::from(self.vxid.log_id()), &mut ids);
         if self.is_hit {
             let mut other = [0; 24];
             let other = decimal(u64::from(obj.xid().log_id()), &mut other);
-            self.set_resp(names::X_VARNISH, &[&own, b" ", other]);
+            self.set_resp(names::X_VARNISH, &[own, b" ", other]);
         } else {
-            self.set_resp(names::X_VARNISH, &[&own]);
+            self.set_resp(names::X_VARNISH, &[own]);
         }
         let t_origin = obj.times().t_origin;
         let age = self.engine().mono_of(self.log.last()).since(t_origin).max(0.0).floor();
         let mut text = [0; 24];
-        let age = decimal(age as u64, &mut text).to_vec();
-        self.set_resp(names::AGE, &[&age]);
+        self.set_resp(names::AGE, &[decimal(age as u64, &mut text)]);
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
         if self.params.http_gzip_support && obj.flags().has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head) {
             self.weaken_resp_etag();

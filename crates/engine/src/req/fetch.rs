@@ -19,11 +19,11 @@ impl Req {
         if lends {
             self.mark("ReqBody");
         }
+        self.mark("Fetch");
         if arrived.is_err() {
             self.error = (503, None);
             return Step::Synth;
         }
-        self.mark("Fetch");
         Step::Deliver(obj)
     }
 }

@@ -41,7 +41,8 @@ impl Req {
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
-        let engine = self.engine().clone();
+        let sess = self.sess.clone();
+        let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
         let options = LookupOptions {
             always_miss: self.hash_always_miss,
@@ -76,13 +77,13 @@ impl Req {
             Lookup::Miss(busy) => Step::Miss(busy, None),
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
-                self.log.putf(Tag::HitMiss, format_args!("{xid} {ttl_left:.6}"));
+                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
                 engine.main.cache_hitmiss.inc();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
-                self.log.putf(Tag::HitPass, format_args!("{xid} {ttl_left:.6}"));
+                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
                 engine.main.cache_hitpass.inc();
                 self.is_hitpass = true;
                 Step::Pass
@@ -95,6 +96,13 @@ impl Req {
     fn found(&mut self, obj: ObjRef, grace: Option<Option<Busy>>) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
+        // Told of an object that is still being fetched.
+        let is_whole = obj.body_len().is_some();
+        let head = if is_whole { None } else { message::head::StoredHead::parse(obj.head()).ok() };
+        let announced = head.and_then(|head| {
+            let text = std::str::from_utf8(head.get(message::names::CONTENT_LENGTH)?).ok()?;
+            text.parse::<u64>().ok()
+        });
         let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
         for life in [left, times.grace, times.keep] {
             record = record.text(" ").fixed6(life);
@@ -103,6 +111,9 @@ impl Req {
             && let Some(fetched) = obj.fetched()
         {
             record = record.sp_num(fetched);
+            if let Some(len) = announced {
+                record = record.sp_num(len);
+            }
         }
         drop(record);
         self.is_grace_hit = grace.is_some();
@@ -121,6 +132,7 @@ impl Req {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
                     bereq::start(self, busy, Some(obj.clone()), Mode::Background);
+                    self.mark("Fetch");
                 }
                 main.cache_hit.inc();
                 if self.is_grace_hit {

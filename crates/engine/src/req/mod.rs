@@ -39,6 +39,7 @@ use crate::httplog::{REQ, RESP};
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
+use crate::spare;
 use crate::transport::Transport;
 
 pub use self::ctx::ReqCtx;
@@ -97,6 +98,8 @@ pub struct Req {
     /// The client waits for 100 Continue before it sends the body.
     pub want_continue: bool,
     pub(crate) late_continue: bool,
+    /// VCL waits for the body that it keeps.
+    pub(crate) keeps_body: bool,
     pub(crate) continue_now: bool,
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
@@ -146,8 +149,8 @@ impl Req {
         let engine = &sess.engine;
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
-        req.log.putf(Tag::Begin, format_args!("req {} rxreq", sess.vxid));
-        engine.log.write_onef(Tag::Link, sess.vxid, Marker::Client, format_args!("req {vxid} rxreq"));
+        drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
+        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req
@@ -159,23 +162,24 @@ impl Req {
         Req {
             sess: sess.clone(),
             log,
-            head: Head::with_limits(limits),
-            original: Head::with_limits(limits),
-            resp: Head::with_limits(limits),
+            head: spare::head(limits),
+            original: spare::head(limits),
+            resp: spare::head(limits),
             vxid,
             t_req,
             body: ReqBody::none(),
             close: None,
             want_continue: false,
             late_continue: false,
+            keeps_body: false,
             continue_now: false,
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: Machine::new(),
+            machine: spare::machine(),
             t_resp: t_req,
             obj: None,
-            obj_head: Head::with_limits(limits),
+            obj_head: spare::head(limits),
             digest: Digest([0; 32]),
             restarts: 0,
             esi_level: 0,
@@ -266,10 +270,16 @@ impl Req {
         self.body.give_up();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
-            main.s_req_hdrbytes.add(acct.req_head);
-            main.s_req_bodybytes.add(acct.req_body);
-            main.s_resp_hdrbytes.add(acct.resp_head);
-            main.s_resp_bodybytes.add(acct.resp_body);
+            for (counter, bytes) in [
+                (&main.s_req_hdrbytes, acct.req_head),
+                (&main.s_req_bodybytes, acct.req_body),
+                (&main.s_resp_hdrbytes, acct.resp_head),
+                (&main.s_resp_bodybytes, acct.resp_body),
+            ] {
+                if bytes > 0 {
+                    counter.add(bytes);
+                }
+            }
         } else {
             // Those of a fragment are its page's too.
             acct.resp_body = self.body_bytes;
@@ -291,6 +301,10 @@ impl Req {
         }
         self.log.put(Tag::End, b"");
         self.log.flush();
+        let take = std::mem::take::<Head>;
+        let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
+        spare::leave_heads(heads.map(take));
+        spare::leave_machine(std::mem::take(&mut self.machine));
     }
 
     /// Queues a response that VCL never sees.
@@ -313,9 +327,8 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let vcl = self.vcl.clone().expect("a request that runs VCL has one");
         let mut machine = std::mem::take(&mut self.machine);
-        machine.start(&vcl, method);
+        machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
             let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
@@ -323,6 +336,9 @@ impl Req {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
+                    if std::mem::take(&mut self.keeps_body) {
+                        self.mark("ReqBody");
+                    }
                     machine.resume(value);
                 }
                 Outcome::OutOfBudget => rt::yield_now().await,
@@ -378,9 +394,9 @@ impl Req {
         }
     }
 
-    /// What times of objects are compared with: when the request came, in `vcl_deliver` now.
+    /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
     fn now_of(&self, method: Method) -> Real {
-        if method == Method::Deliver { self.engine().clock.real() } else { self.t_req }
+        if method == Method::Deliver { self.t_resp } else { self.t_req }
     }
 
     fn vcl_fail(&mut self) -> Step {

@@ -21,7 +21,7 @@ impl Req {
             Expect::Nothing => {}
             Expect::Continue => {
                 self.want_continue = self.head.version() >= Version::HTTP11 && !transport.has_input();
-                self.head.unset(names::EXPECT);
+                REQ.unset(&mut self.head, &mut self.log, names::EXPECT);
             }
             Expect::Unknown => {
                 self.close = Some(SessClose::RxJunk);
@@ -47,8 +47,8 @@ impl Req {
     }
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
-        let (client, listener) = (self.sess.client.get(), self.sess.listener.clone());
-        self.log.put_parts(Tag::ReqStart, &[client.log_text().as_bytes(), b" ", listener.name.as_bytes()]);
+        let client = self.sess.client.get().text();
+        self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.sess.listener.name.as_bytes()]);
         REQ.log_request(&self.head, &mut self.log);
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;
@@ -68,6 +68,9 @@ impl Req {
         }
         if self.want_continue && !self.late_continue {
             self.want_continue = false;
+            self.log.put(Tag::RespProtocol, b"HTTP/1.1");
+            self.log.put(Tag::RespStatus, b"100");
+            self.log.put(Tag::RespReason, b"Continue");
             transport.send_continue();
         }
         if let Some(error) = self.body.failure() {
@@ -126,16 +129,16 @@ impl Req {
 
     /// Adds the client to X-Forwarded-For.
     fn forwarded_for(&mut self) {
-        let client = self.sess.client.get().ip().to_string();
+        let client = self.sess.client.get().text();
         if self.head.collect(names::X_FORWARDED_FOR).is_err() {
             self.engine().main.losthdr.inc();
         }
         match self.head.get(names::X_FORWARDED_FOR).map(<[u8]>::to_vec) {
             Some(old) => {
                 REQ.unset(&mut self.head, &mut self.log, names::X_FORWARDED_FOR);
-                self.set_req(names::X_FORWARDED_FOR, &[&old, b", ", client.as_bytes()]);
+                self.set_req(names::X_FORWARDED_FOR, &[&old, b", ", client.ip()]);
             }
-            None => self.set_req(names::X_FORWARDED_FOR, &[client.as_bytes()]),
+            None => self.set_req(names::X_FORWARDED_FOR, &[client.ip()]),
         }
     }
 

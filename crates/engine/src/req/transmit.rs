@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The response goes out: filters, range, framing, and the body as it is stored or comes in.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -68,8 +69,7 @@ impl Req {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
             if let Some(len) = plan.len {
                 let mut text = [0; 24];
-                let len = super::deliver::decimal(len, &mut text).to_vec();
-                self.set_resp(names::CONTENT_LENGTH, &[&len]);
+                self.set_resp(names::CONTENT_LENGTH, &[super::deliver::decimal(len, &mut text)]);
             }
         }
         send_body &= plan.len != Some(0);
@@ -132,11 +132,15 @@ impl Req {
     }
 
     fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
-        let names = match &self.filters {
-            Some(names) => names.as_bytes().to_vec(),
-            None => self.filter_list().as_bytes().to_vec(),
+        let names: Cow<'static, [u8]> = match &self.filters {
+            Some(names) => names.as_bytes().to_vec().into(),
+            None => self.filter_list().as_bytes().into(),
         };
         self.log.put(Tag::Filters, &names);
+        // Before a range is judged, as each filter changes the head when its turn comes.
+        if names.split(|b| *b == b' ').any(|name| name == b"gunzip") {
+            RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
+        }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
         let mut window = None;
         let opened = open_deliver(
@@ -174,6 +178,8 @@ impl Req {
         }
         let slice = match range::requested(&self.head) {
             Ok(None) => return RangeVerdict::Whole,
+            // As varnishd: a part of something whose length isn't known yet is not given.
+            Ok(Some(_)) if len.is_none() => return RangeVerdict::Whole,
             Ok(Some(asked)) => asked.resolve(len),
             Err(error) => Err(error),
         };

@@ -18,6 +18,8 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
+use super::buffers::{self, Buffers};
+use super::pace::{Pace, Verdict};
 use crate::output::Output;
 
 /// Bytes of a request's body read at once.
@@ -59,15 +61,26 @@ pub(crate) struct H1 {
     is_broken: bool,
     /// The client is to get a reset instead of an end.
     is_reset: bool,
-    /// When the response began to be sent, and when its last byte went out.
+    /// Since when the client has kept the response waiting: at all, and with the byte that is next.
     send_began: Option<Instant>,
-    send_moved: Instant,
+    send_moved: Option<Instant>,
     send_timer: Option<Pin<Box<Sleep>>>,
     recv_timer: Option<Pin<Box<Sleep>>>,
+    /// Since when it waits for a request, once that was noted.
+    pub(crate) idle_since: Instant,
+    /// A request was served since then.
+    pub(crate) was_busy: bool,
+    /// When the head that has begun to come must be whole.
+    pub(crate) head_deadline: Option<Instant>,
+    /// Since when the client owes us the next piece of its body.
+    recv_since: Option<Instant>,
+    recv_pace: Pace,
+    send_pace: Pace,
 }
 
 impl H1 {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
+        let now = Instant::now();
         H1 {
             stream: Some(stream),
             sess,
@@ -85,9 +98,15 @@ impl H1 {
             is_broken: false,
             is_reset: false,
             send_began: None,
-            send_moved: Instant::now(),
+            send_moved: None,
             send_timer: None,
             recv_timer: None,
+            idle_since: now,
+            was_busy: false,
+            head_deadline: None,
+            recv_since: None,
+            recv_pace: Pace::default(),
+            send_pace: Pace::default(),
         }
     }
 
@@ -108,13 +127,36 @@ impl H1 {
         self.is_broken
     }
 
-    /// Moves what is left of the input to its start; gives back what an idle connection doesn't need.
+    /// Moves what is left of the input to its start.
     pub(crate) fn compact(&mut self) {
         self.input.drain(..self.used);
         self.used = 0;
+        self.head_deadline = None;
+    }
+
+    /// Until when it may stay idle.
+    pub(crate) fn idle_deadline(&self) -> Instant {
+        self.idle_since + self.sess.timeouts.get().idle
+    }
+
+    /// The connection is busy from now on.
+    pub(crate) fn take_buffers(&mut self) {
+        let spare = buffers::take();
         if self.input.is_empty() {
-            self.input = Vec::new();
+            self.input = spare.input;
         }
+        self.output = spare.output;
+    }
+
+    /// The connection is idle from now on: nothing is in its buffers.
+    pub(crate) fn give_buffers(&mut self) {
+        buffers::give(Buffers { input: std::mem::take(&mut self.input), output: std::mem::take(&mut self.output) });
+    }
+
+    /// Reads to the end of the input, as much as it has room for; 0 is the end of the stream.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let stream = self.stream.as_mut().expect("nothing is read or written after a pipe");
+        stream.poll_read_buf(cx, &mut self.input)
     }
 
     /// A request begins, with this body.
@@ -136,7 +178,11 @@ impl H1 {
         self.acct = Acct::default();
         self.body = None;
         self.recv_timer = None;
+        self.recv_since = None;
+        self.recv_pace = Pace::default();
+        self.send_pace = Pace::default();
         self.send_began = None;
+        self.send_moved = None;
         self.send_timer = None;
     }
 
@@ -153,30 +199,54 @@ impl H1 {
         }
     }
 
-    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is read
-    /// for a moment, and for longer while the client `is_sending`.
-    pub(crate) async fn finish(&mut self, is_sending: bool) {
+    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is
+    /// read, and `true` asks to go on with [`H1::linger`].
+    pub(crate) fn finish(&mut self) -> bool {
+        const MOST: usize = 64 * 1024;
+        let is_sending = self.expects_more();
+        let has_input = self.used < self.input.len();
+        self.give_buffers();
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.is_reset) else { return false };
+        let mut is_shut = is_sending || has_input;
+        if is_shut {
+            stream.shutdown_write();
+        }
+        let mut waste = [0; 4096];
+        let mut seen = 0;
+        while seen < MOST {
+            match stream.try_read(&mut waste) {
+                Ok(0) => return false,
+                Ok(n) => seen += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return is_sending && error.kind() == ErrorKind::WouldBlock,
+            }
+            if !is_shut {
+                stream.shutdown_write();
+                is_shut = true;
+            }
+        }
+        is_sending
+    }
+
+    /// Reads on for a moment, while the client sends what nobody wants.
+    pub(crate) async fn linger(&self) {
         const MOST: usize = 8 << 20;
         const LINGER: Duration = Duration::from_secs(2);
-        let Some(stream) = self.stream.as_ref().filter(|_| !self.is_reset) else { return };
-        stream.shutdown_write();
+        let Some(stream) = &self.stream else { return };
         let until = Instant::now() + LINGER;
-        let mut waste = [0; 4096];
+        let mut waste = vec![0; 4096];
         let mut seen = 0;
         while seen < MOST {
             match stream.try_read(&mut waste) {
                 Ok(0) => return,
                 Ok(n) => seen += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && is_sending => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if !matches!(rt::timeout_at(until, stream.readable()).await, Ok(Ok(()))) {
                         return;
                     }
                 }
                 Err(_) => return,
-            }
-            if seen >= 64 * 1024 && !is_sending {
-                return;
             }
         }
     }
@@ -220,7 +290,7 @@ impl H1 {
         let filled = loop {
             match self.stream().try_read_buf(&mut input) {
                 Ok(0) => break Poll::Ready(Err(BodyError::Closed)),
-                Ok(_) => break Poll::Ready(Ok(())),
+                Ok(n) => break Poll::Ready(Ok(n)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match self.stream().poll_readable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => break Poll::Ready(Err(BodyError::Closed)),
@@ -231,25 +301,76 @@ impl H1 {
             }
         };
         self.input = input;
-        if filled.is_ready() {
-            self.recv_timer = None;
-            return filled;
+        match filled {
+            Poll::Ready(filled) => {
+                self.recv_timer = None;
+                self.recv_since = None;
+                Poll::Ready(filled.map(|n| self.recv_pace.moved(n, Instant::now)))
+            }
+            Poll::Pending => self.poll_recv_patience(cx).map(|()| Err(BodyError::TimedOut)),
         }
-        let idle = self.sess.timeouts.get().idle;
-        match poll_timer(&mut self.recv_timer, idle, cx) {
-            Poll::Ready(()) => Poll::Ready(Err(BodyError::TimedOut)),
-            Poll::Pending => Poll::Pending,
+    }
+
+    /// Ready when the client has had time enough to send more of its body.
+    fn poll_recv_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let engine = self.sess.engine.clone();
+        let (idle, least) = (self.sess.timeouts.get().idle, engine.params.load().min_recv_rate);
+        loop {
+            let now = Instant::now();
+            let since = *self.recv_since.get_or_insert(now);
+            self.recv_pace.waits(now);
+            let mut limit = idle.saturating_sub(now - since);
+            match self.recv_pace.judge(least, now) {
+                Verdict::TooSlow => {
+                    engine.main.recv_rate_low.inc();
+                    return Poll::Ready(());
+                }
+                Verdict::GoOn(_) if limit.is_zero() && !idle.is_zero() => return Poll::Ready(()),
+                Verdict::GoOn(Duration::ZERO) => {}
+                Verdict::GoOn(left) => limit = if idle.is_zero() { left } else { limit.min(left) },
+            }
+            if poll_timer(&mut self.recv_timer, limit, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.recv_timer = None;
+        }
+    }
+
+    /// Ready when the client has had time enough to read.
+    fn poll_send_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let engine = self.sess.engine.clone();
+        let least = engine.params.load().min_send_rate;
+        loop {
+            // Nobody looks at the clock before the client makes us wait.
+            let now = Instant::now();
+            self.send_moved.get_or_insert(now);
+            self.send_began.get_or_insert(now);
+            self.send_pace.waits(now);
+            let mut limit = self.patience(now);
+            match self.send_pace.judge(least, now) {
+                Verdict::TooSlow => {
+                    engine.main.send_rate_low.inc();
+                    return Poll::Ready(());
+                }
+                Verdict::GoOn(_) if limit.is_zero() => return Poll::Ready(()),
+                Verdict::GoOn(Duration::ZERO) => {}
+                Verdict::GoOn(left) => limit = limit.min(left),
+            }
+            if limit == Duration::MAX || poll_timer(&mut self.send_timer, limit, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.send_timer = None;
         }
     }
 
     /// How long the client may still take to read.
-    fn patience(&self) -> Duration {
-        let (timeouts, now) = (self.sess.timeouts.get(), Instant::now());
+    fn patience(&self, now: Instant) -> Duration {
+        let timeouts = self.sess.timeouts.get();
         let left = |limit: Duration, since: Instant| {
             if limit.is_zero() { Duration::MAX } else { (since + limit).saturating_duration_since(now) }
         };
-        let began = self.send_began.unwrap_or(now);
-        left(timeouts.idle_send, self.send_moved).min(left(timeouts.send, began))
+        let (moved, began) = (self.send_moved.unwrap_or(now), self.send_began.unwrap_or(now));
+        left(timeouts.idle_send, moved).min(left(timeouts.send, began))
     }
 }
 
@@ -302,8 +423,6 @@ impl Transport for H1 {
             BodyLen::Known(len) => Some(len),
             BodyLen::None | BodyLen::Unknown => None,
         };
-        self.send_began = Some(Instant::now());
-        self.send_moved = Instant::now();
         self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
         close
     }
@@ -359,7 +478,8 @@ impl Transport for H1 {
     }
 
     fn send_continue(&mut self) {
-        self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        let sent = self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
+        self.acct.resp_head += sent as u64;
     }
 
     fn has_input(&self) -> bool {
@@ -381,22 +501,15 @@ impl Transport for H1 {
             let Some(stream) = &self.stream else { return Poll::Ready(Err(SendError::Closed)) };
             match self.output.write(stream) {
                 Ok(0) => return Poll::Ready(Err(SendError::Closed)),
-                Ok(_) => {
-                    self.send_moved = Instant::now();
+                Ok(n) => {
+                    self.send_moved = None;
+                    self.send_pace.moved(n, Instant::now);
                     self.send_timer = None;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_writable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(SendError::Closed)),
-                    Poll::Pending => {
-                        let patience = self.patience();
-                        if patience == Duration::MAX {
-                            return Poll::Pending;
-                        }
-                        // Zero would mean for ever.
-                        let patience = patience.max(Duration::from_millis(1));
-                        return poll_timer(&mut self.send_timer, patience, cx).map(|()| Err(SendError::TimedOut));
-                    }
+                    Poll::Pending => return self.poll_send_patience(cx).map(|()| Err(SendError::TimedOut)),
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Poll::Ready(Err(SendError::Closed)),

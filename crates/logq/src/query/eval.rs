@@ -13,10 +13,11 @@ pub fn eval(expr: &Expr, group: &[Txn<'_>]) -> bool {
         Expr::And(members) => members.iter().all(|e| eval(e, group)),
         Expr::Not(inner) => !eval(inner, group),
         Expr::Vxid(compare, n) => group.iter().any(|txn| compare.holds(i64::from(txn.vxid), *n)),
-        Expr::Record { of, test } => group
-            .iter()
-            .filter(|txn| level_fits(of.level, txn.level))
-            .any(|txn| records(txn.records).any(|rec| of.tags.has(rec.tag) && record(of, test, &rec))),
+        Expr::Record(comparison) => {
+            let (of, test) = comparison.as_ref();
+            let passes = |txn: &Txn<'_>| records(txn.records).any(|rec| of.tags.has(rec.tag) && record(of, test, &rec));
+            group.iter().any(|txn| level_fits(of.level, txn.level) && passes(txn))
+        }
     }
 }
 

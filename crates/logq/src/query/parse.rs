@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
                     (Number::Float(x), false) => Test::Float(compare, x),
                 }
             }
-            (None, "" | "and" | "or" | ")") => return Ok(Expr::Record { of: operand, test: Test::Exists }),
+            (None, "" | "and" | "or" | ")") => return Ok(Expr::Record(Box::new((operand, Test::Exists)))),
             (None, "eq" | "ne") => {
                 self.next()?;
                 let text = self.value("string")?.to_owned();
@@ -175,12 +175,12 @@ impl<'a> Parser<'a> {
             }
             (None, "~" | "!~") => {
                 self.next()?;
-                Test::Regex { matches: operator == "~", regex: self.regex()? }
+                Test::Regex { matches: operator == "~", regex: Box::new(self.regex()?) }
             }
             (None, _) => return Err(self.complain(&format!("Expected operator got '{}'", self.word()))),
         };
         self.next()?;
-        Ok(Expr::Record { of: operand, test })
+        Ok(Expr::Record(Box::new((operand, test))))
     }
 
     fn number(&self) -> Result<Number, String> {

@@ -85,6 +85,7 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         unsafe_path: has("unsafe_path"),
         stores: request.stores.clone(),
         labels: request.labels.clone(),
+        check_regex: Some(vrt::check_regex),
         ..Options::default()
     };
     let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;

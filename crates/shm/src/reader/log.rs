@@ -385,8 +385,7 @@ impl Watch {
             return true;
         }
         let text = index_text(&self.dir);
-        let same = index_head(&text) == Some(self.head)
-            && index(&text).is_some_and(|lines| lines.iter().any(|line| *line == self.line));
+        let same = index_head(&text) == Some(self.head) && index(&text).is_some_and(|lines| lines.contains(&self.line));
         self.seen = same.then(|| seen(&meta));
         same
     }

@@ -17,6 +17,7 @@ use tables::params::{DebugBit, Params};
 use tables::tags::TagMask;
 
 use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
+use super::txn::Announced;
 use crate::vsc::CounterSet;
 use crate::vsm::{Segment, SegmentSet};
 
@@ -36,6 +37,13 @@ pub struct LogRing {
 struct Position {
     word: usize,
     segment_n: u32,
+}
+
+/// What the counters learn of a reservation.
+struct Amount {
+    writes: u64,
+    records: u64,
+    flushes: u64,
 }
 
 /// What parameters say, changed while others write.
@@ -130,7 +138,13 @@ impl LogRing {
         let nul = usize::from(layout::is_text(tag));
         let data = &data[..data.len().min(self.reclen().saturating_sub(nul))];
         let bytes = data.len() + nul;
-        let at = self.reserve(bytes, 1, 0);
+        let at = self.reserve(HEAD_WORDS + layout::data_words(bytes), Amount { writes: 1, records: 1, flushes: 0 });
+        self.put_record(at, tag, vxid, marker, data);
+    }
+
+    /// Fills in a record whose place is reserved; its first word comes last.
+    fn put_record(&self, at: usize, tag: Tag, vxid: Vxid, marker: Marker, data: &[u8]) {
+        let bytes = data.len() + usize::from(layout::is_text(tag));
         let words = &self.words()[at..][..HEAD_WORDS + layout::data_words(bytes)];
         let mut chunks = data.chunks_exact(4);
         let mut to = words[HEAD_WORDS..].iter();
@@ -157,26 +171,36 @@ impl LogRing {
         }
     }
 
-    /// Writes records of one vxid as a batch.
-    pub(super) fn write_batch(&self, records: &[u32], count: u64, overflow: bool) {
-        let bytes = records.len() * 4;
-        let at = self.reserve(bytes, count, u64::from(overflow));
-        let words = &self.words()[at..][..HEAD_WORDS + records.len()];
+    /// Writes records of one vxid as a batch, and before it a record of another one.
+    pub(super) fn write_batch(&self, before: Option<Announced>, records: &[u32], count: u64, overflow: bool) {
+        let before = before.as_ref().map(|before| {
+            let nul = usize::from(layout::is_text(before.tag));
+            let text = &before.text()[..before.text().len().min(self.reclen().saturating_sub(nul))];
+            (before, text, HEAD_WORDS + layout::data_words(text.len() + nul))
+        });
+        let before_words = before.as_ref().map_or(0, |(_, _, words)| *words);
+        let size = before_words + HEAD_WORDS + records.len();
+        let more = u64::from(before.is_some());
+        let at = self.reserve(size, Amount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) });
+        let words = &self.words()[at + before_words..][..HEAD_WORDS + records.len()];
         for (word, record) in words[HEAD_WORDS..].iter().zip(records) {
             word.store(*record, Ordering::Relaxed);
         }
-        words[1].store(bytes as u32, Ordering::Relaxed);
+        words[1].store((records.len() * 4) as u32, Ordering::Relaxed);
         words[0].store(layout::BATCH, Ordering::Release);
+        if let Some((before, text, _)) = before {
+            // Last: until its first word is there no reader comes to the batch behind it.
+            self.put_record(at, before.tag, before.vxid, before.marker, text);
+        }
     }
 
-    /// Room for a record with `bytes` of data; its first word holds the end marker until the caller replaces it.
-    fn reserve(&self, bytes: usize, records: u64, flushes: u64) -> usize {
+    /// So many words; the first one holds the end marker until the caller replaces it.
+    fn reserve(&self, size: usize, amount: Amount) -> usize {
         let mut contended = false;
         let mut position = self.position.try_lock().unwrap_or_else(|| {
             contended = true;
             self.position.lock()
         });
-        let size = HEAD_WORDS + layout::data_words(bytes);
         if position.word + size >= self.end() {
             self.wrap(&mut position);
         }
@@ -185,7 +209,7 @@ impl LogRing {
         debug_assert!(position.word < self.end());
         self.words()[position.word].store(END, Ordering::Relaxed);
         self.cross_segments(&mut position);
-        self.count(records, flushes, contended);
+        self.count(&amount, contended);
         at
     }
 
@@ -221,10 +245,10 @@ impl LogRing {
         self.segment.map().u32(layout::SEGMENT_N_AT).store(position.segment_n, Ordering::Release);
     }
 
-    fn count(&self, records: u64, flushes: u64, contended: bool) {
-        bump(&self.main.shm_writes, 1);
-        bump(&self.main.shm_records, records);
-        bump(&self.main.shm_flushes, flushes);
+    fn count(&self, amount: &Amount, contended: bool) {
+        bump(&self.main.shm_writes, amount.writes);
+        bump(&self.main.shm_records, amount.records);
+        bump(&self.main.shm_flushes, amount.flushes);
         bump(&self.main.shm_cont, u64::from(contended));
     }
 

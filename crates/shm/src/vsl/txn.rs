@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The records of one transaction, gathered in a buffer of its own and written to the ring as one batch.
 //!
-//! Nothing here allocates after `new`; a record is formatted right into the buffer.
+//! Nothing here allocates after `new`, and `new` only when this thread has no buffer to spare; a record is formatted right
+//! into the buffer.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +28,35 @@ pub struct TxnLog {
     records: u64,
     start: Real,
     last: Real,
+    /// A record of another transaction that is written just before the first of this one.
+    announced: Option<Announced>,
+}
+
+/// See [`TxnLog::announce`].
+#[derive(Debug)]
+pub(super) struct Announced {
+    pub tag: Tag,
+    pub vxid: Vxid,
+    pub marker: Marker,
+    text: [u8; ANNOUNCED_BYTES],
+    len: usize,
+}
+
+const ANNOUNCED_BYTES: usize = 56;
+
+impl Announced {
+    pub fn text(&self) -> &[u8] {
+        &self.text[..self.len]
+    }
+}
+
+impl fmt::Write for Announced {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let cut = text.len().min(ANNOUNCED_BYTES - self.len);
+        self.text[self.len..self.len + cut].copy_from_slice(&text.as_bytes()[..cut]);
+        self.len += cut;
+        Ok(())
+    }
 }
 
 /// Heads of the records plus some data; smaller buffers make no sense.
@@ -34,8 +65,20 @@ const MIN_BUFFER_WORDS: usize = 64;
 impl TxnLog {
     /// A log for the transaction `vxid`.
     pub fn new(ring: Arc<LogRing>, vxid: Vxid, marker: Marker) -> Self {
-        let buffer = vec![0; buffer_words(&ring)].into_boxed_slice();
-        Self { ring, vxid, marker, buffer, used: 0, records: 0, start: Real(0.0), last: Real(0.0) }
+        let buffer = take_buffer(buffer_words(&ring));
+        Self { ring, vxid, marker, buffer, used: 0, records: 0, start: Real(0.0), last: Real(0.0), announced: None }
+    }
+
+    /// Adds a record to the transaction that this one comes from (Link). It is written together with this one's first
+    /// records, under the same lock; text beyond 56 bytes is cut.
+    pub fn announce(&mut self, tag: Tag, parent: Vxid, text: fmt::Arguments<'_>) {
+        if self.ring.is_masked(tag) {
+            return;
+        }
+        let mut announced = Announced { tag, vxid: parent, marker: self.marker, text: [0; ANNOUNCED_BYTES], len: 0 };
+        // Writing never fails: what does not fit is cut.
+        let _ = fmt::Write::write_fmt(&mut announced, text);
+        self.announced = Some(announced);
     }
 
     /// Writes what is left and makes this the log of another transaction. Allocates only if `vsl_buffer` was changed.
@@ -153,7 +196,7 @@ impl TxnLog {
 
     fn write_out(&mut self, overflow: bool) {
         if self.used > 0 {
-            self.ring.write_batch(&self.buffer[..self.used], self.records, overflow);
+            self.ring.write_batch(self.announced.take(), &self.buffer[..self.used], self.records, overflow);
             (self.used, self.records) = (0, 0);
         }
     }
@@ -185,7 +228,30 @@ impl TxnLog {
 impl Drop for TxnLog {
     fn drop(&mut self) {
         self.flush();
+        give_buffer(std::mem::take(&mut self.buffer));
     }
+}
+
+/// Buffers that a thread keeps for its next transactions: as many as run at once when it is busy, not as many as ever did.
+const SPARE_BUFFERS: usize = 64;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Box<[u32]>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn take_buffer(words: usize) -> Box<[u32]> {
+    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+    spare.filter(|buffer| buffer.len() == words).unwrap_or_else(|| vec![0; words].into_boxed_slice())
+}
+
+fn give_buffer(buffer: Box<[u32]>) {
+    // A thread that ends has no use for it.
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE_BUFFERS {
+            spare.push(buffer);
+        }
+    });
 }
 
 /// Builds one record; dropping it adds the record. Longer data than `vsl_reclen` is cut.

@@ -92,11 +92,11 @@ macro_rules! params {
 params! {
     accept_filter: Switch = "off" [""] { NotAvailable }
         "Kernel filters on listen sockets, which Linux does not have.";
-    acceptor_sleep_decay: Real = "0.9" ["" min "0" max "1"] { Experimental }
+    acceptor_sleep_decay: Real = "0.9" ["" min "0" max "1"] { Experimental NoEffect }
         "After a connection was accepted the pause is multiplied by this.";
-    acceptor_sleep_incr: Seconds = "0.000" ["seconds" min "0.000" max "1.000"] { Experimental }
+    acceptor_sleep_incr: Seconds = "0.000" ["seconds" min "0.000" max "1.000"] { Experimental NoEffect }
         "How much longer accepting pauses after each failure for lack of descriptors or memory.";
-    acceptor_sleep_max: Seconds = "0.050" ["seconds" min "0.000" max "10.000"] { Experimental }
+    acceptor_sleep_max: Seconds = "0.050" ["seconds" min "0.000" max "10.000"] { Experimental NoEffect }
         "The longest pause between attempts to accept.";
     auto_restart: Switch = "on" ["bool"] {}
         "Start a new worker when one dies.";
@@ -118,7 +118,7 @@ params! {
         "How old a ban must be before the lurker works on it. Bans tend to come in bursts, and traffic settles part of the work.";
     ban_lurker_batch: Count = "1000" ["" min "1"] {}
         "Objects the lurker examines before it sleeps for ban_lurker_sleep.";
-    ban_lurker_holdoff: Seconds = "0.010" ["seconds" min "0.000"] { Experimental }
+    ban_lurker_holdoff: Seconds = "0.010" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long the lurker sleeps when a lookup wants what it holds.";
     ban_lurker_sleep: Seconds = "0.010" ["seconds" min "0.000"] {}
         "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
@@ -138,7 +138,7 @@ params! {
         "How far the clock may jump. Here a larger jump is logged; lifetimes run on the monotonic clock.";
     connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
         "How long connecting to a backend may take. VCL can set it for a backend or a fetch.";
-    critbit_cooloff: Seconds = "180.000" ["seconds" min "60.000" max "254.000"] { Wizard }
+    critbit_cooloff: Seconds = "180.000" ["seconds" min "60.000" max "254.000"] { Wizard NoEffect }
         "No effect here: the index has no critbit tree.";
     debug: Debug = "none" [""] {}
         "Switches for those who debug or test.";
@@ -148,19 +148,19 @@ params! {
         "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "Lifetime of an object when neither the backend nor VCL gives one.";
-    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
+    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own NotBuilt }
         "How many includes of one page are fetched at the same time.";
     experimental: Experimental = "none" [""] {}
         "Switches of features not yet settled.";
     feature: Feature = "+validate_headers" [""] {}
         "Switches of optional features.";
-    fetch_chunksize: Bytes = "16k" ["bytes" min "4k"] { Experimental }
+    fetch_chunksize: Bytes = "16k" ["bytes" min "4k"] { Experimental NoEffect }
         "Size of the pieces in which a body of unknown length is stored.";
-    fetch_maxchunksize: Bytes = "0.25G" ["bytes" min "64k"] { Experimental }
+    fetch_maxchunksize: Bytes = "0.25G" ["bytes" min "64k"] { Experimental NoEffect }
         "The largest piece of storage a fetch asks for.";
     first_byte_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may take from the request to the first byte of its response. VCL can set it for a backend or a fetch. Not for pipes.";
-    gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental }
+    gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental NoEffect }
         "Size of the buffer for compressing and uncompressing on the way.";
     gzip_level: Count = "6" ["" min "0" max "9"] {}
         "Effort of compression: 0 none, 1 fast, 9 best.";
@@ -182,7 +182,7 @@ params! {
         "The window for request bodies is kept at least this large.";
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart }
         "The store request bodies over HTTP/2 are buffered in.";
-    http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard }
+    http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
         "No effect here: gathered writes size themselves.";
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
@@ -204,7 +204,7 @@ params! {
         "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections not yet accepted.";
-    lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental }
+    lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
         "How deep includes may nest.";
@@ -224,7 +224,7 @@ params! {
         "How many VCLs may be loaded before max_vcl_handling applies. Labels do not count.";
     max_vcl_handling: Count = "1" ["" min "0" max "2"] {}
         "What happens at max_vcl: 0 nothing, 1 a warning, 2 the load is refused.";
-    memory_limit: Bytes = "0b" ["bytes" min "0b"] { Own }
+    memory_limit: Bytes = "0b" ["bytes" min "0b"] { Own NotBuilt }
         "Upper limit of what stores, index, buffers, log and connections may hold together; 0 is none. Near it pools are trimmed, objects evicted, background fetches refused, requests answered 503, in that order.";
     min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
         "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
@@ -232,9 +232,9 @@ params! {
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
-    pcre2_depth_limit: Count = "20" ["" min "1"] {}
+    pcre2_depth_limit: Count = "20" ["" min "1"] { NoEffect }
         "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
-    pcre2_jit_compilation: Switch = "on" ["bool"] {}
+    pcre2_jit_compilation: Switch = "on" ["bool"] { NoEffect }
         "No effect here: regular expressions are compiled to automata.";
     pcre2_match_limit: Count = "10000" ["" min "1"] {}
         "Bounds the steps of regular expressions that need backtracking; most run in linear time here.";
@@ -244,11 +244,11 @@ params! {
         "How many pipes there may be; 0 is no limit.";
     pipe_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a pipe may be silent both ways.";
-    pool_req: Pool = "10,100,10" [""] {}
+    pool_req: Pool = "10,100,10" [""] { NoEffect }
         "Reuse of request structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
-    pool_sess: Pool = "10,100,10" [""] {}
+    pool_sess: Pool = "10,100,10" [""] { NoEffect }
         "Reuse of session structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
-    pool_vbo: Pool = "10,100,10" [""] {}
+    pool_vbo: Pool = "10,100,10" [""] { NoEffect }
         "Reuse of fetch structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Connect by IPv6 first to backends that have both kinds of address.";
@@ -260,11 +260,11 @@ params! {
         "Objects with less life than this are kept in Transient.";
     shutdown_grace: Seconds = "0.000" ["seconds" min "0.000"] { Own }
         "How long a worker that is told to stop finishes requests in progress; 0 stops at once.";
-    sigsegv_handler: Switch = "on" ["bool"] { MustRestart }
+    sigsegv_handler: Switch = "on" ["bool"] { MustRestart NoEffect }
         "Report where the worker crashed before it dies.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
-    tcp_fastopen: Switch = "off" ["bool"] { MustRestart }
+    tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
         "Accept TCP Fast Open.";
     tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
         "Seconds between keepalive probes on client connections.";
@@ -272,29 +272,29 @@ params! {
         "Unanswered keepalive probes after which a client connection is dropped.";
     tcp_keepalive_time: Seconds = "7200.000" ["seconds" min "1.000" max "7200.000"] { Experimental }
         "Silence on a client connection before the first keepalive probe.";
-    thread_pool_add_delay: Seconds = "0.000" ["seconds" min "0.000"] { Experimental }
+    thread_pool_add_delay: Seconds = "0.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "No effect here: transactions are tasks, no thread is started for one. In seconds; releases before 4 took milliseconds.";
-    thread_pool_destroy_delay: Seconds = "1.000" ["seconds" min "0.010"] { DelayedEffect Experimental }
+    thread_pool_destroy_delay: Seconds = "1.000" ["seconds" min "0.010"] { DelayedEffect Experimental NoEffect }
         "No effect here: transactions are tasks, no thread ends with one.";
-    thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental }
+    thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental NoEffect }
         "No effect here: transactions are tasks, no thread is started for one.";
-    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
+    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect NoEffect }
         "With thread_pools, bounds the transactions in progress: thread_pools times this.";
-    thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect }
+    thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect NoEffect }
         "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
-    thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect }
+    thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect NoEffect }
         "Transactions kept free for work that unblocks others, for each pool. 0 is 5 % of thread_pool_min.";
-    thread_pool_stack: Bytes = "80k" ["bytes" min "16k"] { DelayedEffect }
+    thread_pool_stack: Bytes = "80k" ["bytes" min "16k"] { DelayedEffect NoEffect }
         "No effect here: transactions are tasks and have no stack of their own.";
-    thread_pool_timeout: Seconds = "300.000" ["seconds" min "10.000"] { DelayedEffect Experimental }
+    thread_pool_timeout: Seconds = "300.000" ["seconds" min "10.000"] { DelayedEffect Experimental NoEffect }
         "No effect here: transactions are tasks, no idle thread waits to end.";
-    thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental }
+    thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental NoEffect }
         "The worker is ended with a report when a queue has not moved for this long.";
-    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
+    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental NoEffect }
         "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
-    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
+    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental NoEffect }
         "How many requests may wait for their turn in each pool; more are answered 503.";
-    thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental }
+    thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
         "No effect here: counters are exact at all times.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
         "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
@@ -326,14 +326,14 @@ params! {
         "The longest log record; longer data is cut. vsl_buffer less 12 bytes at most.";
     vsl_space: Bytes = "80M" ["bytes" min "1M" max "4G"] { MustRestart }
         "Size of the log in shared memory.";
-    vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] {}
+    vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] { NoEffect }
         "How long shared memory stays after its last use, so that readers notice.";
     workspace_backend: Bytes = "96k" ["bytes" min "1k"] { DelayedEffect }
         "Bytes of working memory for a fetch. Only its limit is kept here; memory is taken as needed.";
     workspace_client: Bytes = "96k" ["bytes" min "9k"] { DelayedEffect }
         "Bytes of working memory for a request. Only its limit is kept here; memory is taken as needed.";
-    workspace_session: Bytes = "0.75k" ["bytes" min "384b"] { DelayedEffect }
+    workspace_session: Bytes = "0.75k" ["bytes" min "384b"] { DelayedEffect NoEffect }
         "Bytes of working memory for a session. Only its limit is kept here; memory is taken as needed.";
-    workspace_thread: Bytes = "2k" ["bytes" min "0.25k" max "8k"] { DelayedEffect }
+    workspace_thread: Bytes = "2k" ["bytes" min "0.25k" max "8k"] { DelayedEffect NoEffect }
         "No effect here: threads have no workspace.";
 }

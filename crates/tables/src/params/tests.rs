@@ -152,3 +152,12 @@ proptest! {
         let _ = Params::decode(&text);
     }
 }
+
+#[test]
+fn what_is_not_built_is_refused() {
+    let mut params = Params::default();
+    for spec in SPECS.iter().filter(|spec| spec.has(Flag::NotBuilt)) {
+        assert!(params.set(spec.name, spec.default).is_ok());
+        assert!(params.set(spec.name, "2").unwrap_err().to_string().contains("built yet"));
+    }
+}

@@ -3,7 +3,7 @@
 
 use memchr::memmem::Finder;
 
-use super::node::{At, Greed, Node};
+use super::node::{At, ByteSet, Greed, Node};
 
 /// A pattern that is plain text with or without anchors.
 #[derive(Debug)]
@@ -16,6 +16,53 @@ pub(super) enum Literal {
     Suffix(Box<[u8]>),
     /// `^abc$`
     Equal(Box<[u8]>),
+    /// `www.example.com`, `a[bc]d`: text in which some bytes may be one of several.
+    Loose(Box<Loose>),
+}
+
+/// Sets of bytes, one after the other, that may begin anywhere.
+#[derive(Debug)]
+pub(super) struct Loose {
+    sets: Vec<ByteSet>,
+    /// The longest part that is plain text, and where it begins.
+    core: Finder<'static>,
+    at: usize,
+}
+
+impl Loose {
+    /// `None`: too little of it is plain text for that to be looked for.
+    fn of(nodes: &[Node]) -> Option<Loose> {
+        let set = |node: &Node| match node {
+            Node::Set(set) => Some(*set),
+            _ => None,
+        };
+        let sets: Vec<ByteSet> = nodes.iter().map(set).collect::<Option<_>>()?;
+        let (mut best, mut run) = ((0, Vec::new()), Vec::new());
+        for (n, set) in sets.iter().enumerate() {
+            match set.single() {
+                Some(byte) => run.push(byte),
+                None => run.clear(),
+            }
+            if run.len() > best.1.len() {
+                best = (n + 1 - run.len(), run.clone());
+            }
+        }
+        let (at, core) = best;
+        (core.len() >= SHORTEST_NEED).then(|| Loose { sets, core: Finder::new(&core).into_owned(), at })
+    }
+
+    fn find_from(&self, subject: &[u8], from: usize) -> Option<std::ops::Range<usize>> {
+        let mut core = from + self.at;
+        loop {
+            core += self.core.find(subject.get(core..)?)?;
+            let range = core - self.at..core - self.at + self.sets.len();
+            let text = subject.get(range.clone())?;
+            if text.iter().zip(&self.sets).all(|(byte, set)| set.has(*byte)) {
+                return Some(range);
+            }
+            core += 1;
+        }
+    }
 }
 
 impl Literal {
@@ -36,7 +83,9 @@ impl Literal {
             Node::Set(set) => set.single(),
             _ => None,
         };
-        let text: Vec<u8> = nodes.iter().map(byte).collect::<Option<_>>()?;
+        let Some(text) = nodes.iter().map(byte).collect::<Option<Vec<u8>>>() else {
+            return if start || end { None } else { Loose::of(nodes).map(|loose| Literal::Loose(Box::new(loose))) };
+        };
         Some(match (start, end) {
             (false, false) => Literal::Contains(Box::new(Finder::new(&text).into_owned())),
             (true, false) => Literal::Prefix(text.into()),
@@ -57,6 +106,7 @@ impl Literal {
                 let places = [trimmed, subject].into_iter().filter(|s| s.ends_with(text));
                 places.map(|s| s.len() - text.len()..s.len()).find(|range| range.start >= from)
             }
+            Literal::Loose(loose) => loose.find_from(subject, from),
             Literal::Prefix(_) | Literal::Equal(_) => self.find(subject).filter(|_| from == 0),
         }
     }
@@ -67,6 +117,7 @@ impl Literal {
             Literal::Contains(finder) => finder.find(subject).map(|at| at..at + finder.needle().len()),
             Literal::Prefix(text) => subject.starts_with(text).then_some(0..text.len()),
             Literal::Equal(text) => (subject == &**text || trimmed == &**text).then_some(0..text.len()),
+            Literal::Loose(loose) => loose.find_from(subject, 0),
             // The leftmost place wins: before the last newline, if there is one.
             Literal::Suffix(_) => self.find_from(subject, 0),
         }

@@ -4,6 +4,8 @@
 
 use super::*;
 
+mod public;
+
 fn unescape(text: &str) -> Vec<u8> {
     if text == "~" {
         return Vec::new();

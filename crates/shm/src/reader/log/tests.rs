@@ -29,6 +29,7 @@ impl Fixture {
         let worker = SegmentSet::create(&dir, Home::Worker, 2, None).unwrap();
         let mut params = Params::default();
         params.set("vsl_space", "1M").unwrap();
+        params.set("vsl_reclen", "1000").unwrap();
         let ring = Arc::new(LogRing::create(&worker, &params, CounterSet::<Main>::private()).unwrap());
         Fixture { dir, manager, worker: Some(worker), ring }
     }
@@ -86,7 +87,7 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
     let f = Fixture::new("round");
     let mut ring = Ring::open(&f.dir, From::Now).unwrap();
     for i in 0..20_000 {
-        let text = format!("{i} {}", "x".repeat(i % 300));
+        let text = format!("{i} {}", "x".repeat(i % 200));
         f.one(1, &text);
         assert_eq!(texts(&mut ring), (vec![text], "end"), "{i}");
     }

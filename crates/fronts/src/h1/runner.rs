@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a busy connection runs on. The future of a request is large and most connections are idle, so it isn't part of the
+//! connection's task: a thread keeps some, each runs one connection after the other, and none is allocated per request.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use super::transport::H1;
+use super::{Turn, busy};
+
+/// Runners that a thread keeps when nothing runs.
+const SPARE: usize = 64;
+
+/// Where connections are handed over.
+#[derive(Default)]
+enum Place {
+    #[default]
+    Empty,
+    In(Box<H1>),
+    Out(Box<H1>, Turn),
+}
+
+struct Runner {
+    place: Rc<Cell<Place>>,
+    work: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+thread_local! {
+    static RUNNERS: RefCell<Vec<Runner>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Runner {
+    fn new() -> Self {
+        let place = Rc::new(Cell::new(Place::Empty));
+        Runner { place: place.clone(), work: Box::pin(work(place)) }
+    }
+}
+
+/// One connection after the other, for ever.
+async fn work(place: Rc<Cell<Place>>) {
+    loop {
+        let mut h1 = poll_fn(|_| match place.take() {
+            Place::In(h1) => Poll::Ready(h1),
+            other => {
+                place.set(other);
+                Poll::Pending
+            }
+        })
+        .await;
+        let turn = busy(&mut h1).await;
+        place.set(Place::Out(h1, turn));
+    }
+}
+
+/// Serves the connection until it is idle or at its end.
+pub(super) async fn run(h1: Box<H1>) -> (Box<H1>, Turn) {
+    let mut runner = RUNNERS.with(|spare| spare.borrow_mut().pop()).unwrap_or_else(Runner::new);
+    runner.place.set(Place::In(h1));
+    let done = poll_fn(|cx| {
+        let polled = runner.work.as_mut().poll(cx);
+        assert!(polled.is_pending(), "a runner has no end");
+        match runner.place.take() {
+            Place::Out(h1, turn) => Poll::Ready((h1, turn)),
+            other => {
+                runner.place.set(other);
+                Poll::Pending
+            }
+        }
+    })
+    .await;
+    RUNNERS.with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE {
+            spare.push(runner);
+        }
+    });
+    done
+}

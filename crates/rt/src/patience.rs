@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Deadlines of waits. Nearly all waits end long before their deadline, so nothing is set and taken back for each of them:
+//! a timer stays set when a wait is over and serves the thread's next one. Mostly it then fires too early, if ever, and only
+//! then is it set anew.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Timers that a thread keeps.
+const SPARE: usize = 256;
+
+/// A wait shorter than this gets a timer of another such one: set for a moment or for minutes, a timer is of no use to the
+/// other kind.
+const SHORT: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Timers {
+    short: Vec<Pin<Box<Sleep>>>,
+    long: Vec<Pin<Box<Sleep>>>,
+}
+
+impl Timers {
+    fn of(&mut self, is_short: bool) -> &mut Vec<Pin<Box<Sleep>>> {
+        if is_short { &mut self.short } else { &mut self.long }
+    }
+}
+
+thread_local! {
+    static TIMERS: RefCell<Timers> = RefCell::default();
+}
+
+/// A timer lent to one wait.
+#[derive(Debug)]
+pub struct Patience {
+    timer: Option<Pin<Box<Sleep>>>,
+    deadline: Instant,
+    is_short: bool,
+}
+
+impl Patience {
+    /// Until then.
+    pub fn until(deadline: Instant) -> Self {
+        Patience { timer: None, deadline, is_short: false }
+    }
+
+    /// Ready once the deadline has passed.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.deadline;
+        let timer = self.timer.get_or_insert_with(|| {
+            self.is_short = deadline.saturating_duration_since(Instant::now()) < SHORT;
+            take(deadline, self.is_short)
+        });
+        while timer.as_mut().poll(cx).is_ready() {
+            if timer.deadline() >= deadline {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        let Some(timer) = self.timer.take() else { return };
+        // With the thread its timers go, too.
+        let _ = TIMERS.try_with(|timers| {
+            let mut timers = timers.borrow_mut();
+            let timers = timers.of(self.is_short);
+            if timers.len() < SPARE {
+                timers.push(timer);
+            }
+        });
+    }
+}
+
+/// A timer that fires at `deadline` or before it.
+fn take(deadline: Instant, is_short: bool) -> Pin<Box<Sleep>> {
+    match TIMERS.with(|timers| timers.borrow_mut().of(is_short).pop()) {
+        Some(mut timer) => {
+            if timer.deadline() > deadline {
+                timer.as_mut().reset(deadline);
+            }
+            timer
+        }
+        None => Box::pin(sleep_until(deadline)),
+    }
+}
+
+/// The timers belong to a runtime, and go with it.
+pub(crate) fn forget_timers() {
+    TIMERS.with(|timers| timers.take());
+}

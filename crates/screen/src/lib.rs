@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The terminal as a page of lines and a source of keys, for the tools that show figures as they change.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::style::{Attribute, Print, SetAttribute};
+use crossterm::{cursor, execute, queue, terminal};
+
+/// How a line looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Look {
+    /// As it is.
+    #[default]
+    Plain,
+    /// Stressed.
+    Bold,
+    /// Light on dark changed to dark on light, over the whole width.
+    Reverse,
+}
+
+/// A line of the page.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Line {
+    /// What it says; cut at the width.
+    pub text: String,
+    /// How.
+    pub look: Look,
+}
+
+impl Line {
+    /// A plain line.
+    pub fn new(text: impl Into<String>) -> Line {
+        Line { text: text.into(), look: Look::Plain }
+    }
+
+    /// The line with another look.
+    pub fn look(mut self, look: Look) -> Line {
+        self.look = look;
+        self
+    }
+
+    /// Puts `text` at a column, over what stands there.
+    pub fn put(&mut self, column: usize, text: &str) {
+        let mut chars: Vec<char> = self.text.chars().collect();
+        let end = column + text.chars().count();
+        if chars.len() < end {
+            chars.resize(end, ' ');
+        }
+        for (place, c) in chars[column..].iter_mut().zip(text.chars()) {
+            *place = c;
+        }
+        self.text = chars.into_iter().collect();
+    }
+}
+
+/// A key, or what is like one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// A letter with Ctrl.
+    Ctrl(char),
+    /// Cursor and page keys.
+    Up,
+    /// Down.
+    Down,
+    /// Page up.
+    PageUp,
+    /// Page down.
+    PageDown,
+    /// Home.
+    Home,
+    /// End.
+    End,
+    /// The terminal has another size now.
+    Resize,
+}
+
+/// The terminal while a tool has it: another page, no echo. Dropping it gives all back.
+#[derive(Debug)]
+pub struct Screen(());
+
+impl Screen {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn new() -> io::Result<Screen> {
+        terminal::enable_raw_mode()?;
+        let screen = Screen(());
+        execute!(io::stdout(), terminal::EnterAlternateScreen, cursor::Hide)?;
+        Ok(screen)
+    }
+
+    /// Columns and lines.
+    pub fn size(&self) -> (usize, usize) {
+        terminal::size().map_or((80, 24), |(columns, lines)| (usize::from(columns), usize::from(lines)))
+    }
+
+    /// Shows a page.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn draw(&mut self, page: &[Line]) -> io::Result<()> {
+        let (columns, lines) = self.size();
+        let mut out = io::stdout().lock();
+        for row in 0..lines {
+            let line = page.get(row).cloned().unwrap_or_default();
+            // Control characters would move the cursor.
+            let clean = |c: char| if c.is_control() { '.' } else { c };
+            let mut text: String = line.text.chars().take(columns).map(clean).collect();
+            let attribute = match line.look {
+                Look::Plain => Attribute::Reset,
+                Look::Bold => Attribute::Bold,
+                Look::Reverse => {
+                    text = format!("{text:<columns$}");
+                    Attribute::Reverse
+                }
+            };
+            let row = u16::try_from(row).unwrap_or(u16::MAX);
+            queue!(out, cursor::MoveTo(0, row), SetAttribute(attribute), Print(text), SetAttribute(Attribute::Reset))?;
+            queue!(out, terminal::Clear(terminal::ClearType::UntilNewLine))?;
+        }
+        out.flush()
+    }
+
+    /// Waits for a key.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
+        if !event::poll(wait)? {
+            return Ok(None);
+        }
+        let key = match event::read()? {
+            Event::Resize(..) => Key::Resize,
+            Event::Key(key) if key.kind != KeyEventKind::Release => match key.code {
+                KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Ctrl(c),
+                KeyCode::Char(c) => Key::Char(c),
+                KeyCode::Up => Key::Up,
+                KeyCode::Down => Key::Down,
+                KeyCode::PageUp => Key::PageUp,
+                KeyCode::PageDown => Key::PageDown,
+                KeyCode::Home => Key::Home,
+                KeyCode::End => Key::End,
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(key))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = execute!(io::stdout(), cursor::Show, terminal::LeaveAlternateScreen);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_written_over() {
+        let mut line = Line::new("abc");
+        line.put(5, "x");
+        line.put(1, "é");
+        assert_eq!(line.text, "aéc  x");
+    }
+}

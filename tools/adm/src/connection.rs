@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A connection to a manager: found, authenticated, and asked whether it lives.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use cli::client::ReplyError;
+use cli::{Reply, ReplyDecoder, Status};
+use logq::source::strerror;
+
+/// An authenticated connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// The socket.
+    pub stream: TcpStream,
+    decoder: ReplyDecoder,
+}
+
+/// `host:port`, `[host]:port`, `:port`, or as the manager publishes it: `host port`.
+fn split(address: &str) -> Option<(&str, u16)> {
+    let (host, port) = address.rsplit_once([':', ' '])?;
+    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    Some((if host.is_empty() { "localhost" } else { host }, port.parse().ok()?))
+}
+
+fn connect(address: &str, timeout: Option<Duration>) -> Result<TcpStream, String> {
+    let (host, port) = split(address).ok_or("no such address")?;
+    let addresses = (host, port).to_socket_addrs().map_err(|e| strerror(&e))?;
+    let mut failure = "no such address".to_owned();
+    for address in addresses {
+        let stream = match timeout {
+            Some(timeout) => TcpStream::connect_timeout(&address, timeout.max(Duration::from_millis(1))),
+            None => TcpStream::connect(address),
+        };
+        match stream {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = strerror(&error),
+        }
+    }
+    Err(failure)
+}
+
+/// Connects, authenticates and pings; what goes wrong is said on standard error.
+pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Option<Connection> {
+    match Connection::open(address, secret, timeout) {
+        Ok(connection) => Some(connection),
+        Err(text) => {
+            eprintln!("{text}");
+            None
+        }
+    }
+}
+
+impl Connection {
+    fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Result<Connection, String> {
+        let stream = connect(address, timeout).map_err(|e| format!("Connection failed ({address}): {e}"))?;
+        let limit = timeout.filter(|t| !t.is_zero());
+        let _ = (stream.set_read_timeout(limit), stream.set_nodelay(true));
+        let mut connection = Connection { stream, decoder: ReplyDecoder::new() };
+        // A reply that can't be read counts as one of status 400; one of a status nobody has keeps it.
+        let lost = |status: i32| {
+            let number = if status > 1 { status } else { 400 };
+            format!("Rejected {number}\nCLI communication error (hdr)")
+        };
+        let mut reply = connection.reply().map_err(lost)?;
+        if reply.status == Status::Auth {
+            let path = secret.ok_or("Authentication required")?;
+            let secret = std::fs::read(path).map_err(|e| format!("Cannot open \"{path}\": {}", strerror(&e)))?;
+            let challenge = cli::auth::Challenge::from_reply(&reply.body).ok_or("Authentication required")?;
+            let answer = challenge.answer(&secret);
+            reply = connection.ask(format!("auth {answer}\n").as_bytes()).map_err(lost)?;
+        }
+        if !super::is_good(reply.status) {
+            let text = String::from_utf8_lossy(&reply.body).into_owned();
+            return Err(format!("Rejected {}\n{text}", reply.status.number()));
+        }
+        let pong = connection.ask(b"ping\n");
+        let is_pong = |reply: &Reply| reply.status == Status::Ok && reply.text().contains("PONG");
+        if !pong.as_ref().is_ok_and(is_pong) {
+            return Err("No pong received from server".into());
+        }
+        Ok(connection)
+    }
+
+    /// Writes bytes.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).inspect_err(|e| eprintln!("Write error CLI socket: {}", strerror(e)))
+    }
+
+    /// Sends a command and waits for its reply.
+    ///
+    /// # Errors
+    /// The exit status: 0 when the manager has closed the connection; more than 1 is a status that no reply may have.
+    pub fn ask(&mut self, line: &[u8]) -> Result<Reply, i32> {
+        self.send(line).map_err(|_| 1)?;
+        self.reply()
+    }
+
+    /// Waits for a reply.
+    ///
+    /// # Errors
+    /// As [`Connection::ask`].
+    pub fn reply(&mut self) -> Result<Reply, i32> {
+        loop {
+            if let Some(reply) = self.decoded()? {
+                return Ok(reply);
+            }
+            self.read()?;
+        }
+    }
+
+    /// A reply, if one is complete; reads once when the socket has something.
+    pub fn try_reply(&mut self) -> Result<Option<Reply>, i32> {
+        if let Some(reply) = self.decoded()? {
+            return Ok(Some(reply));
+        }
+        if !sys::fd::wait(&self.stream, sys::fd::Want::Read, Some(Duration::ZERO)).map_err(|_| 1)? {
+            return Ok(None);
+        }
+        self.read()?;
+        self.decoded()
+    }
+
+    fn decoded(&mut self) -> Result<Option<Reply>, i32> {
+        self.decoder.next_reply().map_err(|error| match error {
+            ReplyError::Status(number) => i32::from(number),
+            ReplyError::Head | ReplyError::TooLong | ReplyError::End => {
+                eprintln!("{error}");
+                1
+            }
+        })
+    }
+
+    fn read(&mut self) -> Result<(), i32> {
+        let mut buffer = [0; 16 << 10];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err(0),
+            Ok(n) => {
+                self.decoder.feed(&buffer[..n]);
+                Ok(())
+            }
+            Err(error) => {
+                eprintln!("CLI communication error: {}", strerror(&error));
+                Err(1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(split("localhost:80"), Some(("localhost", 80)));
+        assert_eq!(split("127.0.0.1 80"), Some(("127.0.0.1", 80)));
+        assert_eq!(split("[::1]:80"), Some(("::1", 80)));
+        assert_eq!(split("::1 80"), Some(("::1", 80)));
+        assert_eq!(split(":80"), Some(("localhost", 80)));
+        assert_eq!(split("80"), None);
+        assert_eq!(split("x:y"), None);
+    }
+}

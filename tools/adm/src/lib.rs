@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! varnishadm: commands to the manager, one from the command line or many from standard input.
+
+mod connection;
+mod interactive;
+
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use cli::{Decoder, Reply, Status};
+use connection::Connection;
+use logq::getopt::OptError;
+use logq::tool::Attach;
+use sys::fd::Want;
+
+const OPTSTRING: &str = "hn:pS:T:t:";
+
+/// How replies are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Show {
+    /// The body.
+    Script,
+    /// The status and the body.
+    Interactive,
+    /// As it came (-p).
+    Protocol,
+}
+
+#[derive(Debug, Default)]
+struct Config {
+    name: Option<String>,
+    secret: Option<String>,
+    address: Option<String>,
+    timeout: Option<String>,
+    protocol: bool,
+}
+
+fn usage(program: &str, status: i32) -> i32 {
+    eprint!(
+        "Usage: {program} [-h] [-n ident] [-p] [-S secretfile] [-T [address]:port] [-t timeout] [command [...]]
+\t-n is mutually exclusive with -S and -T
+"
+    );
+    if status == 0 {
+        eprint!("{}", HELP.replace("{program}", program));
+    }
+    status
+}
+
+const HELP: &str = "
+ -n <dir>         The working directory of varnishd
+ -p               Print replies as they come: status, length, text
+ -S <file>        The secret file
+ -T <host:port>   Where the manager listens
+ -t <seconds|off> How long to wait (default: 5)
+Without a command they are read from standard input; at a terminal with history and completion (Tab).
+
+Examples:
+ {program} ban req.url '~' '^/news'
+ {program} -T localhost:6082 -S /etc/varnish/secret vcl.list
+";
+
+/// Runs the tool: its exit status.
+pub fn main(program: &str, args: &[String]) -> i32 {
+    if args == ["--optstring"] {
+        println!("{OPTSTRING}");
+        return 0;
+    }
+    let mut config = Config::default();
+    let mut rest = args;
+    while let Some((word, tail)) = rest.split_first() {
+        if word == "--" {
+            rest = tail;
+            break;
+        }
+        let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else { break };
+        rest = match config.cluster(letters, tail) {
+            Parsed::Rest(rest) => rest,
+            Parsed::Help => return usage(program, 0),
+            Parsed::Bad(error) => {
+                eprintln!("{program}: {error}");
+                return usage(program, 1);
+            }
+        };
+    }
+    if (config.address.is_some() && config.name.is_some()) || (config.address.is_none() && config.secret.is_some()) {
+        return usage(program, 1);
+    }
+    let timeout = match config.timeout() {
+        Ok(timeout) => timeout,
+        Err(text) => {
+            eprintln!("{text}");
+            return 2;
+        }
+    };
+    let connection = match &config.address {
+        Some(address) => connection::open(address, config.secret.as_deref(), timeout),
+        None => config.by_name(timeout),
+    };
+    let Some(mut connection) = connection else { return 2 };
+    let show = if config.protocol { Show::Protocol } else { Show::Script };
+    if !rest.is_empty() {
+        return one(&mut connection, rest, show);
+    }
+    if io::stdin().is_terminal() && !config.protocol {
+        return interactive::run(&mut connection);
+    }
+    pass(&mut connection, show)
+}
+
+enum Parsed<'a> {
+    Rest(&'a [String]),
+    Help,
+    Bad(OptError),
+}
+
+impl Config {
+    fn cluster<'a>(&mut self, letters: &str, tail: &'a [String]) -> Parsed<'a> {
+        for (at, letter) in letters.char_indices() {
+            let place = match letter {
+                'h' => return Parsed::Help,
+                'p' => {
+                    self.protocol = true;
+                    continue;
+                }
+                'n' => &mut self.name,
+                'S' => &mut self.secret,
+                'T' => &mut self.address,
+                't' => &mut self.timeout,
+                other => return Parsed::Bad(OptError::Unknown(other)),
+            };
+            let glued = &letters[at + 1..];
+            let (value, tail) = match (glued, tail.split_first()) {
+                ("", Some((value, tail))) => (value.as_str(), tail),
+                ("", None) => return Parsed::Bad(OptError::NoValue(letter)),
+                (glued, _) => (glued, tail),
+            };
+            *place = Some(value.to_owned());
+            return Parsed::Rest(tail);
+        }
+        Parsed::Rest(tail)
+    }
+
+    /// How long to wait for the manager and for replies; None: for ever.
+    fn timeout(&self) -> Result<Option<Duration>, String> {
+        let mut attach = Attach::default();
+        if let Some(value) = &self.timeout {
+            attach.timeout(value)?;
+        }
+        Ok(attach.patience)
+    }
+
+    /// Finds the manager by its shared memory.
+    fn by_name(&self, timeout: Option<Duration>) -> Option<Connection> {
+        let attach = Attach { name: self.name.clone(), patience: timeout };
+        let sleep = |time: Duration| {
+            std::thread::sleep(time);
+            false
+        };
+        let workdir = match attach.wait(sleep) {
+            Ok(workdir) => workdir,
+            Err(text) => {
+                eprintln!("{text}");
+                return None;
+            }
+        };
+        let Some(addresses) = shm::reader::manager_arg(&workdir, "-T") else {
+            eprintln!("No -T in shared memory");
+            return None;
+        };
+        let secret = shm::reader::manager_arg(&workdir, "-S");
+        addresses.lines().find_map(|address| connection::open(address, secret.as_deref(), timeout))
+    }
+}
+
+fn is_good(status: Status) -> bool {
+    matches!(status, Status::Ok | Status::Truncated)
+}
+
+/// Shows a reply.
+fn show_reply(reply: &Reply, show: Show) {
+    let mut out = io::stdout().lock();
+    let number = reply.status.number();
+    let written = match show {
+        Show::Protocol => {
+            writeln!(out, "{number:<3} {:<8}", reply.body.len()).and_then(|()| out.write_all(&reply.body))
+        }
+        Show::Script | Show::Interactive => {
+            let head = if show == Show::Interactive { format!("{number}\n") } else { String::new() };
+            let tail: &[u8] = if reply.status == Status::Truncated { b"\n[response was truncated]\n" } else { b"\n" };
+            out.write_all(head.as_bytes()).and_then(|()| out.write_all(&reply.body)).and_then(|()| out.write_all(tail))
+        }
+    };
+    // Nobody reads: nothing is left to do with what else comes.
+    if written.and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
+/// Sends a command from the command line. Words go as they are: quotes reach the manager.
+fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
+    let reply = match connection.ask(format!("{}\n", words.join(" ")).as_bytes()) {
+        Ok(reply) => reply,
+        Err(status) => return status.min(1),
+    };
+    show_reply(&reply, show);
+    if is_good(reply.status) {
+        return 0;
+    }
+    if show != Show::Protocol {
+        eprintln!("Command failed with error code {}", reply.status.number());
+    }
+    1
+}
+
+/// Passes standard input on and shows replies, until the input ends and all its commands are answered.
+fn pass(connection: &mut Connection, show: Show) -> i32 {
+    let mut buffer = [0; 4096];
+    let mut is_open = true;
+    // Reads the commands as the manager does, to know how many replies will come.
+    let mut commands = Decoder::trusted();
+    let mut unanswered = 0u64;
+    while is_open || unanswered > 0 {
+        let stdin = sys::fd::standard(0);
+        let mut wants = vec![(connection.stream.as_fd(), Want::Read)];
+        if is_open {
+            wants.push((stdin, Want::Read));
+        }
+        let Ok(ready) = sys::fd::wait_any(&wants, None) else { return 1 };
+        if ready[0] {
+            loop {
+                match connection.try_reply() {
+                    Ok(Some(reply)) => {
+                        show_reply(&reply, show);
+                        unanswered = unanswered.saturating_sub(1);
+                    }
+                    Ok(None) => break,
+                    Err(status) => return status.min(1),
+                }
+            }
+        }
+        if ready.get(1) == Some(&true) {
+            // Not through std's buffer, which would hide from poll what it holds.
+            match sys::fd::read(stdin, &mut buffer) {
+                Ok(0) | Err(_) => is_open = false,
+                Ok(n) => {
+                    if connection.send(&buffer[..n]).is_err() {
+                        return 1;
+                    }
+                    commands.feed(&buffer[..n]);
+                    while commands.next_request().is_some() {
+                        unanswered += 1;
+                    }
+                }
+            }
+        }
+    }
+    0
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is shown: which word of which record, and the ends of the axis as powers of ten.
+
+use logq::names;
+use tables::Tag;
+use tables::tags::TagKind;
+
+/// The widest axis, in powers of ten.
+const WIDEST: i32 = 60;
+
+/// What is shown.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    /// -b, -c or -E.
+    pub side: char,
+    tag: Tag,
+    prefix: String,
+    field: usize,
+    /// The axis's ends.
+    pub low: i32,
+    /// See `low`.
+    pub high: i32,
+}
+
+/// Name, side, tag, prefix, word, ends, text.
+type Known = (&'static str, char, Tag, &'static str, usize, i32, i32, &'static str);
+
+const KNOWN: &[Known] = &[
+    (
+        "responsetime",
+        'c',
+        Tag::Timestamp,
+        "Process:",
+        3,
+        -6,
+        3,
+        "from a request's first byte until its answer is ready",
+    ),
+    ("reqbodytime", 'c', Tag::Timestamp, "ReqBody:", 3, -6, 3, "until the request's body was read"),
+    ("size", 'c', Tag::ReqAcct, "", 5, 1, 8, "bytes of answers' bodies"),
+    ("Bereqtime", 'b', Tag::Timestamp, "Bereq:", 3, -6, 3, "until the request to the backend was sent"),
+    ("Beresptime", 'b', Tag::Timestamp, "Beresp:", 3, -6, 3, "until the backend's headers came"),
+    ("BerespBodytime", 'b', Tag::Timestamp, "BerespBody:", 3, -6, 3, "until the backend's body came"),
+    ("Besize", 'b', Tag::BereqAcct, "", 5, 1, 8, "bytes of the backends' bodies"),
+];
+
+/// The names, for the usage text.
+pub fn list() -> String {
+    KNOWN.iter().map(|known| format!(" {:<25} {}\n", known.0, known.7)).collect()
+}
+
+/// Names and texts.
+pub fn known() -> Vec<(&'static str, &'static str)> {
+    KNOWN.iter().map(|known| (known.0, known.7)).collect()
+}
+
+/// A word of a text as a number, from 1.
+pub fn word(text: &[u8], number: usize) -> Option<f64> {
+    let mut words = text.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+    std::str::from_utf8(words.nth(number.checked_sub(1)?)?).ok()?.parse().ok().filter(|x: &f64| x.is_finite())
+}
+
+impl Profile {
+    /// One that is known by name.
+    ///
+    /// # Errors
+    /// It isn't.
+    pub fn by_name(name: &str) -> Result<Profile, String> {
+        let known = KNOWN.iter().find(|known| known.0 == name);
+        let (_, side, tag, prefix, field, low, high, _) =
+            *known.ok_or_else(|| format!("-P: No such profile '{name}'"))?;
+        Ok(Profile { side, tag, prefix: prefix.to_owned(), field, low, high })
+    }
+
+    /// A name or a definition: `[c|b|E:]tag:[prefix]:field[:min:max]`.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub fn parse(text: &str) -> Result<Profile, String> {
+        if !text.contains(':') {
+            return Profile::by_name(text);
+        }
+        let bad = || format!("-P: '{text}' is not a valid profile name or definition");
+        let mut parts: Vec<&str> = text.split(':').collect();
+        let side = match parts[0] {
+            side @ ("b" | "c" | "E") => {
+                parts.remove(0);
+                side.chars().next().unwrap_or('c')
+            }
+            _ => 'c',
+        };
+        let name = parts.first().copied().filter(|_| parts.len() > 1).ok_or_else(bad)?;
+        let tag = names::tag(name).map_err(|_| format!("-P: '{text}' is not a valid tag name"))?;
+        if tag.kind() != TagKind::Plain {
+            return Err(format!("-P: '{text}' is an unsafe or binary record"));
+        }
+        let number = |text: &str| text.parse::<i32>().ok();
+        let (prefix, field, low, high) = match parts[1..] {
+            [prefix, field] => (prefix, number(field), Some(-6), Some(3)),
+            [prefix, field, low, high] => (prefix, number(field), number(low), number(high)),
+            _ => return Err(bad()),
+        };
+        let field = field.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0).ok_or_else(bad)?;
+        match (low, high) {
+            (Some(low), Some(high)) if low < high && low >= -WIDEST && high <= WIDEST => {
+                Ok(Profile { side, tag, prefix: prefix.to_owned(), field, low, high })
+            }
+            _ => Err(bad()),
+        }
+    }
+
+    /// The value of a record, if it has one.
+    pub fn value(&self, tag: Tag, text: &[u8]) -> Option<f64> {
+        if tag != self.tag || !text.starts_with(self.prefix.as_bytes()) {
+            return None;
+        }
+        word(text, self.field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles() {
+        let profile = Profile::parse("b:Timestamp:Bereq::3").unwrap_err();
+        assert!(profile.contains("not a valid profile"), "{profile}");
+        let profile = Profile::parse("E:Timestamp:Resp:2:-1:4").unwrap();
+        assert_eq!((profile.side, profile.low, profile.high), ('E', -1, 4));
+        assert_eq!(profile.value(Tag::Timestamp, b"Resp: 10.5 0.25 0"), Some(10.5));
+        assert_eq!(profile.value(Tag::Timestamp, b"Beresp: 10.5 0.25 0"), None);
+        assert!(Profile::parse("nope").is_err() && Profile::parse("nope::1").is_err() && Profile::parse("x:").is_err());
+        assert!(Profile::parse("ReqURL::0").is_err() && Profile::parse("ReqURL::1:3:3").is_err());
+        assert!(Profile::parse("Debug::1").is_err());
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Averages over the last so many samples: exact while there are fewer, then fading.
+
+/// An average over a window of samples.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Samples so far, at most the window.
+    pub n: u32,
+    /// The average.
+    pub average: f64,
+    max: u32,
+}
+
+impl Window {
+    /// An empty window.
+    pub const fn new(max: u32) -> Window {
+        Window { n: 0, average: 0.0, max }
+    }
+
+    /// Takes a sample.
+    pub fn add(&mut self, sample: f64) {
+        self.n = (self.n + 1).min(self.max);
+        self.average += (sample - self.average) / f64::from(self.n);
+    }
+}
+
+/// The three windows that the screen shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows(pub [Window; 3]);
+
+impl Default for Windows {
+    fn default() -> Windows {
+        Windows([10, 100, 1000].map(Window::new))
+    }
+}
+
+impl Windows {
+    /// Takes a sample.
+    pub fn add(&mut self, sample: f64) {
+        self.0.iter_mut().for_each(|window| window.add(sample));
+    }
+}
+
+/// The hit rate: what of the lookups since the last sample were hits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HitRate {
+    last: Option<(u64, u64)>,
+    /// Its averages.
+    pub windows: Windows,
+}
+
+impl HitRate {
+    /// Takes the counters' values; the first ones only begin it.
+    pub fn add(&mut self, hit: u64, miss: u64) {
+        let Some((last_hit, last_miss)) = self.last.replace((hit, miss)) else { return };
+        let (hits, misses) = (hit.wrapping_sub(last_hit) as f64, miss.wrapping_sub(last_miss) as f64);
+        let all = hits + misses;
+        self.windows.add(if all > 0.0 { hits / all } else { 0.0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates() {
+        let mut rate = HitRate::default();
+        rate.add(100, 100);
+        for i in 1..=20 {
+            rate.add(100 + i * 9, 100 + i);
+        }
+        let [ten, hundred, _] = rate.windows.0;
+        assert_eq!((ten.n, hundred.n), (10, 20));
+        assert!((ten.average - 0.9).abs() < 1e-9 && (hundred.average - 0.9).abs() < 1e-9);
+    }
+}
