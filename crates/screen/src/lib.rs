@@ -131,8 +131,22 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
-        if !event::poll(wait)? {
-            return Ok(None);
+        // crossterm reads a terminal that is gone for ever: it is asked only while there is one.
+        let terminal = sys::fd::standard(0);
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        if sys::fd::is_hung_up(terminal)? {
+            return Err(gone());
+        }
+        if !event::poll(Duration::ZERO)? {
+            if !sys::fd::wait(terminal, sys::fd::Want::Read, Some(wait))? {
+                return Ok(None);
+            }
+            if sys::fd::is_hung_up(terminal)? {
+                return Err(gone());
+            }
+            if !event::poll(Duration::ZERO)? {
+                return Ok(None);
+            }
         }
         let key = match event::read()? {
             Event::Resize(..) => Key::Resize,

@@ -130,6 +130,17 @@ pub fn wait(fd: impl AsFd, want: Want, timeout: Option<std::time::Duration>) -> 
     }
 }
 
+/// Whether the other end is gone: a terminal that was closed, a pipe without a reader.
+///
+/// # Errors
+/// The descriptor can't be polled.
+pub fn is_hung_up(fd: impl AsFd) -> io::Result<bool> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut polled = [PollFd::new(fd.as_fd(), PollFlags::empty())];
+    poll(&mut polled, PollTimeout::ZERO)?;
+    Ok(polled[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)))
+}
+
 /// Closes every descriptor from `first` on that isn't close-on-exec safe to keep: all of them. For the very start of a
 /// program, before anything was opened.
 pub fn close_from(first: RawFd) {
