@@ -9,6 +9,7 @@ mod check;
 mod diag;
 mod emit;
 mod expr;
+pub mod format;
 mod input;
 mod ir;
 mod link;

@@ -6,6 +6,7 @@ pub(crate) enum Command {
     Help,
     Check,
     Explain,
+    Fmt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,10 @@ pub(crate) struct Args {
     pub builtin: bool,
     pub sub: Option<String>,
     pub labels: Vec<String>,
+    /// fmt: only say which files would change.
+    pub check: bool,
+    /// fmt: what a level is indented by.
+    pub indent: Option<String>,
     dirs: Vec<String>,
 }
 
@@ -44,12 +49,15 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         builtin: false,
         sub: None,
         labels: Vec::new(),
+        check: false,
+        indent: None,
         dirs: Vec::new(),
     };
     let mut words = words.iter();
     args.command = match words.next().map(String::as_str) {
         Some("check") => Command::Check,
         Some("explain") => Command::Explain,
+        Some("fmt") => Command::Fmt,
         Some("help" | "--help" | "-h" | "-?") => return Ok(args),
         Some(other) => return Err(format!("no command {other:?}")),
         None => return Err("a command is missing".to_owned()),
@@ -81,6 +89,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
                 }
             }
             "--label" => args.labels.push(value()?),
+            "--check" => args.check = true,
+            "--indent" => args.indent = Some(indent(&value()?)?),
             "--plain" => args.plain = true,
             "--builtin" => args.builtin = true,
             "--sub" => args.sub = Some(value()?),
@@ -96,6 +106,15 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
         _ => Ok(args),
+    }
+}
+
+/// `tab`, or a number of spaces from 1 to 8.
+fn indent(text: &str) -> Result<String, String> {
+    match text.parse::<usize>() {
+        _ if text == "tab" => Ok("\t".to_owned()),
+        Ok(n @ 1..=8) => Ok(" ".repeat(n)),
+        _ => Err(format!("--indent is `tab` or a number of spaces from 1 to 8, not {text:?}")),
     }
 }
 
@@ -120,6 +139,10 @@ mod tests {
         assert_eq!(of("frob x"), Err("no command \"frob\"".to_owned()));
         assert_eq!(of("check --syntax 3.0 x"), Err("VCL 3.0 isn't built yet; 4.0 and 4.1 are".to_owned()));
         assert_eq!(of("check -I"), Err("-I wants a value".to_owned()));
+        assert_eq!(
+            of("fmt --indent 9 a"),
+            Err("--indent is `tab` or a number of spaces from 1 to 8, not \"9\"".to_owned())
+        );
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
         assert_eq!(of("explain --sub vcl_recv a").unwrap().sub.as_deref(), Some("vcl_recv"));
     }
