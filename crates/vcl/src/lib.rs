@@ -15,6 +15,7 @@ mod ir;
 mod link;
 pub mod listing;
 mod optimise;
+pub mod outline;
 pub mod program;
 mod source;
 mod stmt;

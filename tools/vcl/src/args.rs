@@ -7,6 +7,7 @@ pub(crate) enum Command {
     Check,
     Explain,
     Fmt,
+    Lsp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         Some("check") => Command::Check,
         Some("explain") => Command::Explain,
         Some("fmt") => Command::Fmt,
+        Some("lsp") => Command::Lsp,
         Some("help" | "--help" | "-h" | "-?") => return Ok(args),
         Some(other) => return Err(format!("no command {other:?}")),
         None => return Err("a command is missing".to_owned()),
@@ -71,6 +73,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         let mut value =
             || given.take().or_else(|| words.next().cloned()).ok_or_else(|| format!("{name} wants a value"));
         match name {
+            // What editors' clients add by themselves.
+            "--stdio" if args.command == Command::Lsp => {}
             _ if all_files || !word.starts_with('-') || word == "-" => args.files.push(word.clone()),
             "--" => all_files = true,
             "-I" => args.dirs.push(value()?),
@@ -103,6 +107,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         }
     }
     match (&args.command, args.files.len()) {
+        (Command::Lsp, 0) => Ok(args),
+        (Command::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
         _ => Ok(args),

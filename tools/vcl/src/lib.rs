@@ -6,6 +6,8 @@ mod args;
 mod check;
 mod explain;
 mod fmt;
+mod lsp;
+mod messages;
 
 use vcl::{Options, Sources};
 
@@ -16,6 +18,7 @@ pub const USAGE: &str = "\
 Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
        lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
        lacquer vcl fmt [options] FILE...      lays files out in one way, in place; - is from stdin to stdout
+       lacquer vcl lsp [options]              serves an editor on stdin and stdout (Language Server Protocol)
 
   -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
   --syntax 4.0|4.1 for files that don't begin with `vcl 4.x;` (default 4.1)
@@ -48,6 +51,7 @@ pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 
         Command::Check => check::run(&args, &*sources),
         Command::Explain => explain::run(&args, &*sources),
         Command::Fmt => fmt::run(&args),
+        Command::Lsp => lsp::run(&args, &*sources),
     }
 }
 
