@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! Layout: what comes out, and that it stays.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+//! Outlines of whole, half and random texts.
 
 use proptest::prelude::*;
 
