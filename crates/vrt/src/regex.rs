@@ -137,6 +137,9 @@ impl Regex {
     /// # Errors
     /// The step limit.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
+        if subject.is_empty() && !self.may_be_empty {
+            return Ok(false);
+        }
         match &self.test {
             Test::Literal(literal) => Ok(literal.find(subject).is_some()),
             Test::Linear(_) if self.newline_matters(subject) => self.exact()?.is_match(subject),
