@@ -16,7 +16,7 @@ use crate::fields;
 use crate::loaded::LoadedVcl;
 use crate::machine::{Machine, Next};
 use crate::memo::{self, Answers, Place};
-use crate::regex::Regex;
+use crate::regex::{AnyOf, Regex};
 
 /// What is known of a subject.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,6 +42,9 @@ pub(crate) struct Sieve {
     finder: Option<AhoCorasick>,
     wanted_by: Vec<u64>,
     sifted: u64,
+    /// Long lists, which most values have nothing of; whether any of them matches.
+    lists: u64,
+    any: Option<AnyOf>,
     /// What is known when there is no value.
     unset: Answers,
     /// Its number in [`memo`]; 0: its tests are cheaper than looking there.
@@ -78,6 +81,16 @@ impl Sieve {
                 sieve.wanted_by = needs.values().copied().collect();
             }
             _ => sieve.sifted = 0,
+        }
+        let is_list = |test: &TestOf| matches!(test, TestOf::Match(index) if regexes[*index as usize].is_long_list());
+        let lists: Vec<usize> = (0..subject.tests.len()).filter(|n| is_list(&subject.tests[*n])).collect();
+        if lists.len() > 1 {
+            let regex = |n: &usize| match subject.tests[*n] {
+                TestOf::Match(index) => &*regexes[index as usize],
+                TestOf::Set | TestOf::Equal(_) => unreachable!("only patterns are lists"),
+            };
+            sieve.any = AnyOf::new(&lists.iter().map(regex).collect::<Vec<_>>());
+            sieve.lists = lists.iter().fold(0, |bits, n| bits | 1 << n);
         }
         sieve.unset.asked = sieve.set | sieve.equal;
         for (n, test) in subject.tests.iter().enumerate() {
@@ -160,6 +173,14 @@ impl Machine {
         let ask = |value: Option<&[u8]>| -> Result<Known, Failure> {
             if known.answers.asked == 0 {
                 known = sieve.first(value);
+            }
+            if sieve.lists & bit & !known.answers.asked != 0
+                && known.answers.asked & sieve.lists == 0
+                && let (Some(any), Some(value)) = (&sieve.any, value)
+                && !any.is_match(value)
+            {
+                known.answers.asked |= sieve.lists;
+                memo::keep(known.place, known.answers);
             }
             if known.answers.asked & bit == 0 {
                 let TestOf::Match(index) = subject.tests[usize::from(test)] else {

@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn a_place_that_was_given_away_takes_nothing() {
         let of = number();
-        let place = (0..2).map(|_| recall(of, b"a").0).last().unwrap();
+        recall(of, b"a");
+        let place = recall(of, b"a").0;
         for n in 0..20_000u32 {
             recall(of, &n.to_le_bytes());
             recall(of, &n.to_le_bytes());
