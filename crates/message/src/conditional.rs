@@ -52,7 +52,8 @@ pub fn if_range_holds(request: &Head, response: &Head) -> bool {
     else {
         return false;
     };
-    modified.0 <= date.0 + 60.0 && modified == wanted
+    // A date is a strong validator only of what didn't change in the second in which it was sent (RFC 9110 8.8.2.2).
+    modified.0 + 1.0 <= date.0 && modified == wanted
 }
 
 #[cfg(test)]
@@ -78,6 +79,27 @@ mod tests {
         check(&[("If-None-Match", "\"b\"")], &[("ETag", "\"a\"")], false);
         check(&[("If-None-Match", "\"a\""), ("Range", "bytes=0-1")], &[("ETag", "W/\"a\"")], false);
         check(&[("If-None-Match", "\"a\"")], &[], false);
+    }
+
+    #[test]
+    fn if_range_takes_strong_validators_only() {
+        let check = |wanted: &str, etag: &str, date: &str, want: bool| {
+            let (mut req, mut resp) = (Head::new(), Head::new());
+            req.append("If-Range", wanted).unwrap();
+            resp.start_response(b"HTTP/1.1", 200).unwrap();
+            [("ETag", etag), ("Date", date), ("Last-Modified", OLD)]
+                .iter()
+                .for_each(|(n, v)| resp.append(n, v).unwrap());
+            assert_eq!(if_range_holds(&req, &resp), want, "{wanted} {etag} {date}");
+        };
+        check("\"a\"", "\"a\"", NEW, true);
+        check("\"a\"", "\"b\"", NEW, false);
+        check("\"a\"", "W/\"a\"", NEW, false);
+        check("W/\"a\"", "W/\"a\"", NEW, false);
+        check(OLD, "\"a\"", NEW, true);
+        check(OLD, "\"a\"", OLD, false);
+        check(NEW, "\"a\"", NEW, false);
+        check("rubbish", "\"a\"", NEW, false);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod fetch;
 mod lookup;
 mod nested;
 mod pipe;
+mod range;
 mod recv;
 mod synth;
 mod transmit;
