@@ -13,7 +13,9 @@ use crate::machine::Next;
 
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
 const SHARDS: usize = 16;
-/// Of so many runs one is timed.
+/// The first so many runs are all timed.
+const ALL_TIMED: u64 = 1000;
+/// Of so many later runs one is timed.
 const TIMED: u64 = 16;
 
 /// The counts of a loaded VCL.
@@ -61,6 +63,7 @@ impl Profile {
     pub fn switch(&self, on: bool) {
         if on {
             let counts = self.shards.iter().filter_map(OnceLock::get).flatten();
+            self.runs.store(0, Relaxed);
             counts.flat_map(|c| [&c.runs, &c.jumps, &c.timed, &c.nanos]).for_each(|n| n.store(0, Relaxed));
         }
         self.on.store(on, Relaxed);
@@ -157,7 +160,8 @@ pub(crate) struct Counting<'a> {
 
 impl<'a> Counting<'a> {
     pub fn new(profile: &'a Profile, ops: usize) -> Self {
-        let timed = profile.runs.fetch_add(1, Relaxed) % TIMED == 0;
+        let run = profile.runs.fetch_add(1, Relaxed);
+        let timed = run < ALL_TIMED || run % TIMED == 0;
         Counting { counts: profile.shard(ops), since: timed.then(Instant::now) }
     }
 }
