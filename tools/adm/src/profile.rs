@@ -86,7 +86,7 @@ fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration) -> Resu
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
     ask(connection, "on", vcl)?;
     eprintln!("counting for {} s; Ctrl-C ends it early", time.as_secs_f64());
-    let _ = sys::fd::wait(&signals.as_fd(), Want::Read, Some(time));
+    let _ = sys::fd::wait(signals.as_fd(), Want::Read, Some(time));
     let _ = signals.take();
     let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, "show", vcl));
     shown.map(|reply| reply.text().into_owned())
