@@ -71,6 +71,8 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        // The one of vcl's commands that asks a running server.
+        Some("vcl") if args.get(1).is_some_and(|word| word == "profile") => lacquer_adm::profile::main(&args[2..]),
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("statsd") => statsd::main(&args[1..]),
         Some("munin") => statsd::munin("lacquer", &args[1..]),

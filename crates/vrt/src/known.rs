@@ -209,8 +209,8 @@ impl Machine {
     pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
         let guards = &vcl.program.guards;
         let mut guard = &guards[at as usize];
-        if self.traces {
-            // Each step between the tests is a record.
+        if self.stepwise {
+            // Each step between the tests is a record, or counted.
             self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
             return Ok(Next::Op);
         }

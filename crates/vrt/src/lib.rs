@@ -12,6 +12,7 @@ mod known;
 pub mod loaded;
 pub mod machine;
 mod memo;
+pub mod profile;
 pub mod regex;
 mod spec;
 pub mod value;

@@ -11,6 +11,7 @@ use vcl::program::Op;
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::known::Known;
 use crate::loaded::LoadedVcl;
+use crate::profile::{Blind, Counting, Watch};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -106,6 +107,8 @@ pub struct Machine {
     pub(crate) pc: u32,
     /// Whether `vsl_mask` lets `VCL_trace` through.
     pub(crate) traces: bool,
+    /// Whether each op is to be run by itself: for `VCL_trace`, or for a profile.
+    pub(crate) stepwise: bool,
     /// What is known of each subject of the program.
     pub(crate) known: Vec<Known>,
     calls: Vec<u32>,
@@ -198,6 +201,8 @@ impl Machine {
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
+        let profiled = vcl.profile.is_on();
+        self.stepwise = self.traces || profiled;
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
             State::Running => {}
@@ -209,9 +214,21 @@ impl Machine {
                 }
             }
         }
+        if profiled {
+            self.run_ops(&mut Counting::new(&vcl.profile, vcl.program.code.len()), vcl, ctx)
+        } else {
+            self.run_ops(&mut Blind, vcl, ctx)
+        }
+    }
+
+    fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         for _ in 0..BUDGET {
-            let op = vcl.program.code[self.pc as usize];
-            match self.step(op, vcl, ctx) {
+            let pc = self.pc;
+            let next = self.step(vcl.program.code[pc as usize], vcl, ctx);
+            if let Ok(next) = &next {
+                watch.ran(pc, next);
+            }
+            match next {
                 Ok(Next::Op) => self.pc += 1,
                 Ok(Next::Goto(to)) => self.pc = to,
                 Ok(Next::Call(entry)) => {

@@ -14,6 +14,7 @@ use vrt::LoadedVcl;
 use crate::backends::LoadEnv;
 use crate::birth::Worker;
 use crate::conf;
+use crate::profile::{self, Source};
 
 /// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
@@ -58,6 +59,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             None => Reply::new(Status::Param, "that is no number of seconds"),
         },
         "debug.vmod" => Reply::ok(vmods_in_use(worker)),
+        "vcl.profile" => vcl_profile(worker, &arg(0), request.arg(1)),
         "vcl.show" => vcl_show(worker, request),
         other => match request.command(true) {
             Ok(_) => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
@@ -173,6 +175,24 @@ fn vcl_show(worker: &Worker, request: &Request) -> Reply {
         out.push('\n');
     }
     Reply::ok(out)
+}
+
+fn vcl_profile(worker: &Worker, what: &str, name: Option<&str>) -> Reply {
+    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
+    let Some(vcl) = worker.vcls.find(&name) else {
+        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+    };
+    match what {
+        "on" | "off" => {
+            vcl.profile.switch(what == "on");
+            Reply::ok("")
+        }
+        "show" => {
+            let sources = vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text });
+            Reply::ok(profile::report(&vcl.name, &sources.collect::<Vec<_>>(), &vcl.profile.lines(&vcl.program)))
+        }
+        other => Reply::new(Status::Param, format!("on, off or show, not {other:?}\n")),
+    }
 }
 
 /// Modules that VCLs import, and how many do.

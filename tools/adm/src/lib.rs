@@ -3,6 +3,7 @@
 
 mod connection;
 mod interactive;
+pub mod profile;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -18,6 +18,7 @@ pub const USAGE: &str = "\
 Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
        lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
        lacquer vcl fmt [options] FILE...      lays files out in one way, in place; - is from stdin to stdout
+       lacquer vcl profile [options] [VCL]    what each line of a running VCL costs (profile --help)
        lacquer vcl lsp [options]              serves an editor on stdin and stdout (Language Server Protocol)
 
   -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
