@@ -6,6 +6,7 @@ pub(crate) enum Command {
     Help,
     Check,
     Explain,
+    Migrate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub(crate) struct Args {
     pub files: Vec<String>,
     pub format: Format,
     pub syntax: u8,
+    pub dialect: Option<vcl::Dialect>,
     pub plain: bool,
     pub builtin: bool,
     pub sub: Option<String>,
@@ -40,6 +42,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         files: Vec::new(),
         format: Format::Text,
         syntax: 41,
+        dialect: None,
         plain: false,
         builtin: false,
         sub: None,
@@ -50,6 +53,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     args.command = match words.next().map(String::as_str) {
         Some("check") => Command::Check,
         Some("explain") => Command::Explain,
+        Some("migrate") => Command::Migrate,
         Some("help" | "--help" | "-h" | "-?") => return Ok(args),
         Some(other) => return Err(format!("no command {other:?}")),
         None => return Err("a command is missing".to_owned()),
@@ -77,8 +81,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
                 args.syntax = match value()?.as_str() {
                     "4.0" => 40,
                     "4.1" => 41,
-                    other => return Err(format!("VCL {other} isn't built yet; 4.0 and 4.1 are")),
+                    other => return Err(format!("no syntax {other:?}: 4.0 or 4.1 (older ones by --dialect)")),
                 }
+            }
+            "--dialect" | "--vcl-dialect" => {
+                let word = value()?;
+                let dialect = vcl::Dialect::from_name(&word);
+                args.dialect = Some(dialect.ok_or_else(|| format!("no dialect {word:?}: 2.0, 2.1 or 3.0"))?);
             }
             "--label" => args.labels.push(value()?),
             "--plain" => args.plain = true,
@@ -95,6 +104,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     match (&args.command, args.files.len()) {
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
+        (Command::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
     }
 }
@@ -118,9 +128,14 @@ mod tests {
     fn what_it_cant_do_is_said() {
         assert_eq!(of("check"), Err("a file is missing".to_owned()));
         assert_eq!(of("frob x"), Err("no command \"frob\"".to_owned()));
-        assert_eq!(of("check --syntax 3.0 x"), Err("VCL 3.0 isn't built yet; 4.0 and 4.1 are".to_owned()));
+        assert_eq!(
+            of("check --syntax 3.0 x"),
+            Err("no syntax \"3.0\": 4.0 or 4.1 (older ones by --dialect)".to_owned())
+        );
         assert_eq!(of("check -I"), Err("-I wants a value".to_owned()));
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
+        assert_eq!(of("migrate --dialect 2.1 x").unwrap().dialect, Some(vcl::Dialect::V21));
+        assert_eq!(of("migrate --dialect 4.0 x"), Err("no dialect \"4.0\": 2.0, 2.1 or 3.0".to_owned()));
         assert_eq!(of("explain --sub vcl_recv a").unwrap().sub.as_deref(), Some("vcl_recv"));
     }
 }

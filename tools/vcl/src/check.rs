@@ -42,7 +42,7 @@ fn as_json(file: &str, result: &Result<vcl::Compiled, String>) -> String {
 }
 
 /// The compiler's text as messages: what is wrong, the first place it names, and the whole.
-fn messages(text: &str) -> Vec<serde_json::Value> {
+pub(crate) fn messages(text: &str) -> Vec<serde_json::Value> {
     if text.trim().is_empty() {
         return Vec::new();
     }
