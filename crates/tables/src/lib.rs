@@ -5,6 +5,7 @@ pub mod cli_cmds;
 pub mod close;
 pub mod counters;
 pub mod json;
+pub mod no_hit;
 pub mod params;
 pub mod tags;
 pub mod vclvars;
