@@ -6,6 +6,7 @@ pub mod close;
 pub mod counters;
 pub mod dialects;
 pub mod json;
+pub mod no_hit;
 pub mod params;
 pub mod tags;
 pub mod vcltext;

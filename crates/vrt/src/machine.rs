@@ -112,8 +112,34 @@ pub struct Machine {
     /// What is known of each subject of the program.
     pub(crate) known: Vec<Known>,
     calls: Vec<u32>,
+    /// Where `beresp.uncacheable` was set last, and where that subroutine was called from.
+    pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
     state: State,
     ops: u64,
+}
+
+/// A place in VCL, as people are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot<'a> {
+    /// The subroutine.
+    pub sub: &'a str,
+    /// The file; `<builtin>` for the built-in VCL.
+    pub file: &'a str,
+    /// The line.
+    pub line: u32,
+}
+
+impl Spot<'_> {
+    /// Whether it is in the built-in VCL.
+    pub fn is_builtin(&self) -> bool {
+        self.file == "<builtin>"
+    }
+}
+
+impl std::fmt::Display for Spot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}:{}", self.sub, self.file, self.line)
+    }
 }
 
 #[derive(Default)]
@@ -158,6 +184,7 @@ impl Machine {
         self.pc = vcl.program.subs[sub as usize].entry;
         self.known.resize(vcl.program.subjects.len(), Known::default());
         self.method = Some(method);
+        self.uncacheable_at = None;
         self.state = State::Started;
     }
 
@@ -186,6 +213,33 @@ impl Machine {
         let program = &self.vcl.as_ref()?.program;
         let place = program.places.get(*program.op_places.get(self.pc as usize)? as usize)?;
         Some((&program.sources.get(place.source as usize)?.name, place.line, place.pos))
+    }
+
+    /// Where the last subroutine ended: its `return`, or what failed.
+    pub fn ended_at(&self) -> Option<Spot<'_>> {
+        self.spot(self.pc)
+    }
+
+    /// Where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` it is who called that.
+    pub fn uncacheable_at(&self) -> Option<Spot<'_>> {
+        let (pc, caller) = self.uncacheable_at?;
+        let spot = self.spot(pc)?;
+        match caller {
+            Some(caller) if spot.is_builtin() => self.spot(caller),
+            _ => Some(spot),
+        }
+    }
+
+    fn spot(&self, pc: u32) -> Option<Spot<'_>> {
+        let program = &self.vcl.as_ref()?.program;
+        let place = program.places.get(*program.op_places.get(pc as usize)? as usize)?;
+        let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
+        Some(Spot { sub: &sub.name, file: &program.sources.get(place.source as usize)?.name, line: place.line })
+    }
+
+    /// Notes that `beresp.uncacheable` is set here.
+    pub(crate) fn note_uncacheable(&mut self) {
+        self.uncacheable_at = Some((self.pc, self.calls.last().map(|back| back - 1)));
     }
 
     /// Runs until the subroutine ends, waits or has used its budget. Logs `VCL_call` first and `VCL_return` last.

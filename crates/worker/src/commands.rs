@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The CLI commands that the worker answers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use backend::{AdminHealth, Director, Event};
 use base::Real;
@@ -15,6 +17,9 @@ use crate::backends::LoadEnv;
 use crate::birth::Worker;
 use crate::conf;
 use crate::profile::{self, Source};
+
+/// How long VCL may take over a question.
+const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
@@ -61,12 +66,68 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "debug.vmod" => Reply::ok(vmods_in_use(worker)),
         "vcl.profile" => vcl_profile(worker, &arg(0), request.arg(1)),
         "vcl.show" => vcl_show(worker, request),
+        "explain" => explain(worker, request),
         other => match request.command(true) {
             Ok(_) => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
             // The manager passes on what it doesn't know.
             Err(unknown) => unknown,
         },
     }
+}
+
+/// `explain [-m METHOD] [-c ADDRESS] URL [FIELD...]`
+fn explain(worker: &Arc<Worker>, request: &Request) -> Reply {
+    let question = match question(request) {
+        Ok(question) => question,
+        Err(why) => return Reply::new(Status::Param, why),
+    };
+    let engine = worker.engine.clone();
+    let told = rt::run(async move { rt::timeout(EXPLAIN_TIME, engine::explain(&engine, &question)).await });
+    match told {
+        Ok(Ok(Ok(text))) => Reply::ok(text),
+        Ok(Ok(Err(why))) => Reply::new(Status::Cant, why),
+        Ok(Err(rt::Elapsed)) => Reply::new(Status::Cant, "VCL waits for something for too long."),
+        Err(error) => Reply::new(Status::Cant, error.to_string()),
+    }
+}
+
+fn question(request: &Request) -> Result<engine::Question, String> {
+    let words = request.args().iter().map(|word| String::from_utf8(word.clone()));
+    let words: Vec<String> = words.collect::<Result<_, _>>().map_err(|_| "Only text can be asked about".to_owned())?;
+    let mut question = engine::Question {
+        method: "GET".to_owned(),
+        url: String::new(),
+        fields: Vec::new(),
+        client: SocketAddr::from(([127, 0, 0, 1], 0)),
+    };
+    let mut words = words.into_iter();
+    let url = loop {
+        let word = words.next().ok_or("Which URL?")?;
+        match word.as_str() {
+            "-m" => question.method = words.next().ok_or("Which method?")?,
+            "-c" => {
+                let address = words.next().ok_or("Which address?")?;
+                let ip = address.parse().map_err(|_| format!("{address} is no address"))?;
+                question.client = SocketAddr::new(ip, 0);
+            }
+            _ => break word,
+        }
+    };
+    let is_token = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
+    if !is_token(&question.method) || !is_token(&url) {
+        return Err("That is no method and URL as a request has them".to_owned());
+    }
+    question.fields = words.collect();
+    let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    question.url = match rest {
+        None => url,
+        Some(rest) => {
+            let at = rest.find(['/', '?']).unwrap_or(rest.len());
+            question.fields.insert(0, format!("Host: {}", &rest[..at]));
+            if rest[at..].starts_with('/') { rest[at..].to_owned() } else { format!("/{}", &rest[at..]) }
+        }
+    };
+    Ok(question)
 }
 
 fn fragfetch(worker: &Worker, bytes: &str) -> Reply {

@@ -2,6 +2,7 @@
 //! varnishadm: commands to the manager, one from the command line or many from standard input.
 
 mod connection;
+pub mod explain;
 mod interactive;
 pub mod profile;
 

@@ -112,6 +112,8 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) uncacheable: bool,
     pub(crate) hit_for_pass: bool,
+    /// What made the answer uncacheable, in words.
+    pub(crate) why_uncacheable: Option<Box<[u8]>>,
     pub(crate) is_bgfetch: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,

@@ -124,6 +124,8 @@ params! {
         "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
+    cache_status: Switch = "off" ["bool"] { Own }
+        "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
     cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
         "No effect here: VCL is not compiled through C.";
     cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
@@ -208,6 +210,8 @@ params! {
         "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections not yet accepted.";
+    log_no_hit: Switch = "off" ["bool"] { Own }
+        "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
