@@ -179,6 +179,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         // The checker has said what there was to say.
         err_unref: false,
         unsafe_path: true,
+        lazy_hosts: true,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()
