@@ -8,6 +8,7 @@ pub mod current;
 mod esi;
 mod extra;
 pub mod httplog;
+mod interim;
 mod random;
 pub mod req;
 pub mod reqbody;

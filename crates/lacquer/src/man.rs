@@ -7,7 +7,8 @@
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
 use tables::tags::TagKind;
-use tables::vclvars::{Method, VARS};
+use tables::vcltext::{self, STATEMENTS};
+use tables::vclvars::{Method, Return, VARS};
 
 /// Name, section, one line, prose.
 type Page = (&'static str, u8, &'static str, &'static str);
@@ -122,6 +123,8 @@ fn from_table(table: &str) -> String {
         "commands" => commands(),
         "variables" => variables(),
         "subs" => subs(),
+        "actions" => actions(),
+        "statements" => statements(),
         // A test asks for every page.
         other => panic!("no table @{other}"),
     }
@@ -181,7 +184,7 @@ fn variables() -> String {
         if names.len() == Method::COUNT { "everywhere".to_owned() } else { names.join(", ") }
     };
     let one = |var: &tables::vclvars::VarDef| {
-        let mut text = Vec::new();
+        let mut text = vec![vcltext::variable(var.name).to_owned()];
         for (what, methods) in [("Read", var.read), ("Set", var.write), ("Unset", var.unset)] {
             let places = list(methods);
             if !places.is_empty() {
@@ -193,10 +196,20 @@ fn variables() -> String {
     VARS.iter().map(one).collect()
 }
 
+fn statements() -> String {
+    STATEMENTS.iter().map(|(_, form, text)| entry(form, text)).collect()
+}
+
+fn actions() -> String {
+    let one = |action: Return| entry(&format!("return ({})", action.name()), vcltext::action(action));
+    Return::ALL.into_iter().map(one).collect()
+}
+
 fn subs() -> String {
     let one = |method: Method| {
         let returns: Vec<&str> = method.returns().iter().map(|r| r.name()).collect();
-        entry(method.sub_name(), &format!("returns {}", returns.join(", ")))
+        let text = vcltext::method(method);
+        entry(method.sub_name(), &format!("{text}\nReturns: {}.", returns.join(", ")))
     };
     Method::ALL.into_iter().map(one).collect()
 }

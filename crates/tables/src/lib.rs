@@ -7,6 +7,7 @@ pub mod counters;
 pub mod json;
 pub mod params;
 pub mod tags;
+pub mod vcltext;
 pub mod vclvars;
 pub mod vmods;
 

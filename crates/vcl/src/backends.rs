@@ -11,7 +11,8 @@ use crate::vcc::{Look, R, Vcc};
 /// The fields seen so far, each once.
 struct Fields(Vec<(String, Token)>);
 
-const BACKEND_FIELDS: [&str; 11] = [
+/// Attributes of a backend.
+pub const BACKEND_FIELDS: [&str; 11] = [
     "host",
     "port",
     "path",
@@ -24,7 +25,8 @@ const BACKEND_FIELDS: [&str; 11] = [
     "proxy_header",
     "preamble",
 ];
-const PROBE_FIELDS: [&str; 8] =
+/// Attributes of a probe.
+pub const PROBE_FIELDS: [&str; 8] =
     ["url", "request", "expected_response", "timeout", "interval", "window", "threshold", "initial"];
 
 impl Vcc<'_> {

@@ -11,6 +11,7 @@ mod init;
 mod known;
 pub mod loaded;
 pub mod machine;
+mod memo;
 pub mod regex;
 mod spec;
 pub mod value;

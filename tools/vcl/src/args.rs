@@ -6,6 +6,8 @@ pub(crate) enum Command {
     Help,
     Check,
     Explain,
+    Fmt,
+    Lsp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,10 @@ pub(crate) struct Args {
     pub builtin: bool,
     pub sub: Option<String>,
     pub labels: Vec<String>,
+    /// fmt: only say which files would change.
+    pub check: bool,
+    /// fmt: what a level is indented by.
+    pub indent: Option<String>,
     dirs: Vec<String>,
 }
 
@@ -44,12 +50,16 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         builtin: false,
         sub: None,
         labels: Vec::new(),
+        check: false,
+        indent: None,
         dirs: Vec::new(),
     };
     let mut words = words.iter();
     args.command = match words.next().map(String::as_str) {
         Some("check") => Command::Check,
         Some("explain") => Command::Explain,
+        Some("fmt") => Command::Fmt,
+        Some("lsp") => Command::Lsp,
         Some("help" | "--help" | "-h" | "-?") => return Ok(args),
         Some(other) => return Err(format!("no command {other:?}")),
         None => return Err("a command is missing".to_owned()),
@@ -63,6 +73,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         let mut value =
             || given.take().or_else(|| words.next().cloned()).ok_or_else(|| format!("{name} wants a value"));
         match name {
+            // What editors' clients add by themselves.
+            "--stdio" if args.command == Command::Lsp => {}
             _ if all_files || !word.starts_with('-') || word == "-" => args.files.push(word.clone()),
             "--" => all_files = true,
             "-I" => args.dirs.push(value()?),
@@ -81,6 +93,8 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
                 }
             }
             "--label" => args.labels.push(value()?),
+            "--check" => args.check = true,
+            "--indent" => args.indent = Some(indent(&value()?)?),
             "--plain" => args.plain = true,
             "--builtin" => args.builtin = true,
             "--sub" => args.sub = Some(value()?),
@@ -93,9 +107,20 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         }
     }
     match (&args.command, args.files.len()) {
+        (Command::Lsp, 0) => Ok(args),
+        (Command::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
         _ => Ok(args),
+    }
+}
+
+/// `tab`, or a number of spaces from 1 to 8.
+fn indent(text: &str) -> Result<String, String> {
+    match text.parse::<usize>() {
+        _ if text == "tab" => Ok("\t".to_owned()),
+        Ok(n @ 1..=8) => Ok(" ".repeat(n)),
+        _ => Err(format!("--indent is `tab` or a number of spaces from 1 to 8, not {text:?}")),
     }
 }
 
@@ -120,6 +145,10 @@ mod tests {
         assert_eq!(of("frob x"), Err("no command \"frob\"".to_owned()));
         assert_eq!(of("check --syntax 3.0 x"), Err("VCL 3.0 isn't built yet; 4.0 and 4.1 are".to_owned()));
         assert_eq!(of("check -I"), Err("-I wants a value".to_owned()));
+        assert_eq!(
+            of("fmt --indent 9 a"),
+            Err("--indent is `tab` or a number of spaces from 1 to 8, not \"9\"".to_owned())
+        );
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
         assert_eq!(of("explain --sub vcl_recv a").unwrap().sub.as_deref(), Some("vcl_recv"));
     }

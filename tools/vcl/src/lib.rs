@@ -5,6 +5,9 @@
 mod args;
 mod check;
 mod explain;
+mod fmt;
+mod lsp;
+mod messages;
 
 use vcl::{Options, Sources};
 
@@ -14,15 +17,19 @@ use args::{Args, Command, Format};
 pub const USAGE: &str = "\
 Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
        lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
+       lacquer vcl fmt [options] FILE...      lays files out in one way, in place; - is from stdin to stdout
+       lacquer vcl lsp [options]              serves an editor on stdin and stdout (Language Server Protocol)
 
   -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
   --syntax 4.0|4.1 for files that don't begin with `vcl 4.x;` (default 4.1)
   --format json    check: one JSON object per file and line: file, ok, errors, warnings
+  --check          fmt: change nothing; name the files that would be changed
+  --indent N|tab   fmt: what a level is indented by (default 4 spaces)
   --plain          explain: without the optimiser
   --sub NAME       explain: only this subroutine
   --builtin        explain: the built-in VCL's subroutines too
 
-check ends with 0 when all files are good, 2 when one isn't, 1 when it can't be used so.
+check and fmt end with 0 when all files are good, 2 when one isn't, 1 when it can't be used so.
 ";
 
 /// Runs `args`, the words after `lacquer vcl`; `sources` makes what files are read through, from a vcl_path. Gives the
@@ -43,6 +50,8 @@ pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 
         }
         Command::Check => check::run(&args, &*sources),
         Command::Explain => explain::run(&args, &*sources),
+        Command::Fmt => fmt::run(&args),
+        Command::Lsp => lsp::run(&args, &*sources),
     }
 }
 

@@ -34,6 +34,7 @@ use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::httplog::BEREQ;
+use crate::interim::Interims;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
@@ -101,6 +102,8 @@ pub struct Bereq {
     pub(crate) original: Head,
     pub(crate) beresp: Head,
     pub(crate) busy: Option<Busy>,
+    /// Who wants to hear interim responses.
+    pub(crate) interims: Option<Interims>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
     pub(crate) client_identity: Option<Text>,

@@ -16,6 +16,7 @@ mod fetch;
 mod lookup;
 mod nested;
 mod pipe;
+mod range;
 mod recv;
 mod synth;
 mod transmit;
@@ -36,6 +37,7 @@ use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::bereq::pipe::PipeBereq;
 use crate::httplog::{REQ, RESP};
+use crate::interim::Interims;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
@@ -105,6 +107,8 @@ pub struct Req {
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
     pub(crate) machine: Machine,
+    /// What comes of the fetch it waits for before the answer.
+    pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
     pub(crate) obj: Option<ObjRef>,
     pub(crate) obj_head: Head,
@@ -177,6 +181,7 @@ impl Req {
             params,
             vcl: None,
             machine: spare::machine(),
+            interims: None,
             t_resp: t_req,
             obj: None,
             obj_head: spare::head(limits),

@@ -186,10 +186,14 @@ params! {
         "No effect here: gathered writes size themselves.";
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
+    http_interim: Switch = "on" ["bool"] { Own }
+        "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
         "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a fragment in the URL.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}
         "How many header lines a head may have; the first line counts as five of them.";
+    http_range_parts: Count = "16" ["ranges" min "1" max "1000"] { Own }
+        "How many ranges of one request are answered, as multipart/byteranges; a request for more gets the whole. With 1 a second range is refused with 416, as in Varnish.";
     http_range_support: Switch = "on" ["bool"] {}
         "Answer Range requests with 206.";
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
