@@ -32,7 +32,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "vcl.state" => vcl_state(worker, &arg(0), &arg(1)),
         "vcl.label" => {
             worker.vcls.label(&arg(0), &arg(1));
-            Reply::ok("")
+            if worker.vcls.active() == arg(0) { vcl_use(worker, &arg(0)) } else { Reply::ok("") }
         }
         "vcl.discard" => vcl_discard(worker, &arg(0)),
         "vcl.list" if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
