@@ -43,6 +43,8 @@ pub struct Options {
     pub err_unref: bool,
     /// `vcc_feature=+unsafe_path`: `include` and `import ... from` may name absolute paths.
     pub unsafe_path: bool,
+    /// A backend's name may have no address now, or many: it is looked up again at run time (`backend_dns_lazy`).
+    pub lazy_hosts: bool,
     /// The version of the language for which files are, when they don't say (`-b` uses it): 40 or 41.
     pub syntax: u8,
     /// The dialect of a file without `vcl 4.x;`; `None` = as its words say.
@@ -67,6 +69,7 @@ impl Default for Options {
             allow_inline_c: false,
             err_unref: true,
             unsafe_path: true,
+            lazy_hosts: false,
             syntax: 41,
             dialect: None,
             stores: Vec::new(),

@@ -32,7 +32,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "vcl.state" => vcl_state(worker, &arg(0), &arg(1)),
         "vcl.label" => {
             worker.vcls.label(&arg(0), &arg(1));
-            Reply::ok("")
+            if worker.vcls.active() == arg(0) { vcl_use(worker, &arg(0)) } else { Reply::ok("") }
         }
         "vcl.discard" => vcl_discard(worker, &arg(0)),
         "vcl.list" if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
@@ -179,6 +179,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         // The checker has said what there was to say.
         err_unref: false,
         unsafe_path: true,
+        lazy_hosts: true,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()

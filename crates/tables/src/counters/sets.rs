@@ -233,9 +233,12 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
-    backend_queued: Counter Info Integer "" "Fetches that waited for a backend connection";
-    backend_queue_full: Counter Info Integer "" "Fetches refused: backend_queue_limit";
-    backend_queue_timeout: Counter Info Integer "" "Fetches refused: backend_queue_timeout";
+    backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection";
+    backend_wait_fail: Counter Info Integer "" "... of which got none in time";
+    backend_wait_full: Counter Info Integer "" "Fetches refused: backend_wait_limit";
+    backend_dns_lookup: Counter Info Integer "" "Names of backends looked up";
+    backend_dns_fail: Counter Info Integer "" "... of which had no answer";
+    backend_dns_change: Counter Info Integer "" "... of which had other addresses than before";
     mem_used: Gauge Info Bytes "" "Memory counted against memory_limit";
     mem_trim: Counter Info Integer "" "Memory steps: pools trimmed";
     mem_evict: Counter Info Integer "" "Memory steps: objects evicted";

@@ -100,16 +100,20 @@ params! {
         "The longest pause between attempts to accept.";
     auto_restart: Switch = "on" ["bool"] {}
         "Start a new worker when one dies.";
+    backend_dns_lazy: Switch = "off" ["bool"] { Own }
+        "Whether a VCL may be loaded though the name of one of its backends has no address now, or several of a family. The name is looked up until it has one; fetches fail meanwhile. Off refuses such a VCL, as Varnish does.";
+    backend_dns_ttl: Seconds = "30.000" ["seconds" min "0.000"] { Own }
+        "How long the addresses of a backend's name are believed before it is looked up again, with the system's resolver and so with its hosts file; a lookup that fails changes nothing. All addresses of the name are used. 0 looks it up once, when the VCL is loaded, as Varnish does.";
     backend_idle_timeout: Seconds = "60.000" ["seconds" min "1.000"] {}
         "How long an unused backend connection is kept.";
     backend_local_error_holddown: Seconds = "10.000" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a local reason: no local address or port left, not permitted.";
-    backend_queue_limit: Count = "0" ["fetches" min "0"] { Own }
-        "How many fetches may wait for a connection to a backend that is at its .max_connections. 0 answers at once that it is busy.";
-    backend_queue_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a fetch waits for a connection to a backend that is at its .max_connections.";
     backend_remote_error_holddown: Seconds = "0.250" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a remote reason: refused, unreachable.";
+    backend_wait_limit: Count = "0" ["fetches" min "0"] { Own }
+        "How many fetches may wait for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_limit. 0 answers at once that it is busy.";
+    backend_wait_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a fetch waits for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_timeout.";
     ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
         "The lurker treats objects that reach this many bans down the list as banned, which bounds the list. 0 is off.\nRarely used objects go first, as objects in use are tested at each lookup and stand near the top.";
     ban_dups: Switch = "on" ["bool"] {}
