@@ -54,7 +54,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             Reply::ok("")
         }
         "debug.fragfetch" => fragfetch(worker, &arg(0)),
-        "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
+        "debug.panic.worker" => crate::panic::on_request("debug.panic.worker: You asked for it"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
         "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {

@@ -151,7 +151,7 @@ impl Bereq {
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Start => self.start_fetch().await,
                 Step::Retry => self.retry(),

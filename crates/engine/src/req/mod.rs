@@ -244,7 +244,7 @@ impl Req {
             Err(()) => Step::Done,
         };
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Recv => self.recv(transport).await,
                 Step::Lookup => self.lookup(transport).await,
