@@ -29,6 +29,32 @@ impl Req {
         .await
     }
 
+    /// As [`Req::drive`]; `None` when the client is gone before, if that is to be noticed.
+    pub(crate) async fn drive_for_client<F: Future>(
+        &mut self,
+        transport: &mut dyn Transport,
+        wait: F,
+    ) -> Option<F::Output> {
+        self.continue_if_due(transport);
+        let body = self.body.clone();
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = wait.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0) {
+                return if self.params.pass_abort { Poll::Ready(None) } else { Poll::Pending };
+            }
+            if body.poll_pump(cx, transport).is_ready()
+                && let Poll::Ready(done) = wait.as_mut().poll(cx)
+            {
+                return Poll::Ready(Some(done));
+            }
+            self.poll_gone(cx, transport).map(|()| None)
+        })
+        .await
+    }
+
     /// Tells the client to send its body, once somebody wants it.
     fn continue_if_due(&mut self, transport: &mut dyn Transport) {
         if std::mem::take(&mut self.continue_now) {

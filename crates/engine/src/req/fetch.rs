@@ -2,8 +2,10 @@
 //! A fetch was started: wait until the object's head is there, lending the fetch the request's body meanwhile.
 
 use cache::ObjRef;
+use tables::close::SessClose;
 use tables::tags::Tag;
 
+use super::transmit::Cut;
 use super::{Req, Step};
 use crate::transport::Transport;
 
@@ -15,11 +17,25 @@ impl Req {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
         self.log.flush();
-        let arrived = self.drive(transport, obj.headers()).await;
+        let arrived = if self.gives_up {
+            self.drive_for_client(transport, obj.headers()).await
+        } else {
+            Some(self.drive(transport, obj.headers()).await)
+        };
         if lends {
             self.mark("ReqBody");
         }
         self.mark("Fetch");
+        let Some(arrived) = arrived else {
+            // Nobody else wants it: the fetch finds that out from its objcore.
+            self.engine().main.pass_abort.inc();
+            self.log.put(Tag::Error, b"Client gone before its pass was answered");
+            self.close = Some(SessClose::RemClose);
+            if let Some(nest) = &mut self.nest {
+                nest.cut = Some(Cut::GONE);
+            }
+            return Step::Done;
+        };
         if arrived.is_err() {
             self.error = (503, None);
             return Step::Synth;
