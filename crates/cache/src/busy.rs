@@ -11,6 +11,7 @@ use crate::attrs::{Attrs, Flags, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
+use crate::gone::Cause;
 use crate::objcore::{Content, Front, Objcore, State};
 use crate::objref::ObjRef;
 
@@ -267,7 +268,7 @@ impl Busy {
             shared.arm(&mut shard, oc, when);
             if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
                 shared.main.vary_limit.inc();
-                surplus = Some(shared.unlink(&mut shard, &old));
+                surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
             // Uncacheable answers serve nobody else, and an overtaken one only those who wait now.
             let all = filling.attrs.flags.is_uncacheable() || was_overtaken;
@@ -312,12 +313,13 @@ impl Busy {
         }
         let shared = self.cache.shared();
         if was_published {
-            shared.kill(&self.oc);
+            shared.kill(&self.oc, Cause::FetchFailed);
             return;
         }
         let (removed, waiters) = {
             let mut shard = shared.shard(&self.oc.digest).lock();
             self.oc.set_state(State::Dying);
+            shared.gone.note(&self.oc.digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             let max = shared.params.load().rush_exponent;

@@ -11,7 +11,8 @@ use crate::vcc::{Look, R, Vcc};
 /// The fields seen so far, each once.
 struct Fields(Vec<(String, Token)>);
 
-const BACKEND_FIELDS: [&str; 13] = [
+/// Attributes of a backend.
+pub const BACKEND_FIELDS: [&str; 13] = [
     "host",
     "port",
     "path",
@@ -27,7 +28,8 @@ const BACKEND_FIELDS: [&str; 13] = [
     "wait_limit",
     "wait_timeout",
 ];
-const PROBE_FIELDS: [&str; 9] =
+/// Attributes of a probe.
+pub const PROBE_FIELDS: [&str; 9] =
     ["url", "request", "expected_response", "timeout", "interval", "window", "threshold", "initial", "expect_close"];
 
 impl Vcc<'_> {

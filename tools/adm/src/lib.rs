@@ -2,7 +2,9 @@
 //! varnishadm: commands to the manager, one from the command line or many from standard input.
 
 mod connection;
+pub mod explain;
 mod interactive;
+pub mod profile;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

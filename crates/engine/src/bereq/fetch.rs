@@ -210,6 +210,7 @@ impl Bereq {
 
     async fn after_response(&mut self) -> Step {
         let action = self.vcl(Method::BackendResponse).await;
+        self.note_uncacheable(&action);
         if let Some(link) = &mut self.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {

@@ -191,7 +191,7 @@ impl Bereq {
         Ok(Sent::All)
     }
 
-    /// Reads what the backend says while the request still goes out. Interim responses are passed over; whether something
+    /// Reads what the backend says while the request still goes out. Interim responses don't count; whether something
     /// final came: an answer, its end, or junk, which [`Bereq::receive_head`] will find again.
     fn is_answered(&mut self, link: &mut Link) -> bool {
         link.input.reserve(HEAD_READ_BYTES);
@@ -206,6 +206,7 @@ impl Bereq {
                     link.interim += 1;
                     link.used += parsed.consumed;
                     self.acct.beresp_head += parsed.consumed as u64;
+                    self.pass_interim_on();
                 }
                 Ok(Progress::Idle | Progress::Incomplete) => break ended,
                 Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => break true,
@@ -232,6 +233,7 @@ impl Bereq {
                             link.close = Some(why::RX_JUNK);
                             return Err(LATE);
                         }
+                        self.pass_interim_on();
                         continue;
                     }
                     return self.settle(link);
@@ -277,6 +279,13 @@ impl Bereq {
                 }
             }
         }
+    }
+
+    /// The head just read is an interim one.
+    fn pass_interim_on(&mut self) {
+        let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
+        let what = if goes_on { "passed on" } else { "dropped" };
+        self.log.putf(Tag::Debug, format_args!("Interim response {} {what}", self.beresp.status()));
     }
 
     fn junk(&mut self, link: &mut Link, text: &str, close: &'static str) -> Result<(), Failure> {

@@ -29,12 +29,15 @@ impl Req {
         .await
     }
 
-    /// As [`Req::drive`]; `None` when the client is gone before, if that is to be noticed.
+    /// As [`Req::drive`]; `None` when the client is gone before, and what it waits for is given up then.
     pub(crate) async fn drive_for_client<F: Future>(
         &mut self,
         transport: &mut dyn Transport,
         wait: F,
     ) -> Option<F::Output> {
+        if !self.gives_up || !self.params.pass_abort {
+            return Some(self.drive(transport, wait).await);
+        }
         self.continue_if_due(transport);
         let body = self.body.clone();
         let mut wait = pin!(wait);
@@ -43,14 +46,14 @@ impl Req {
                 return Poll::Ready(Some(done));
             }
             if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0) {
-                return if self.params.pass_abort { Poll::Ready(None) } else { Poll::Pending };
+                return Poll::Ready(None);
             }
             if body.poll_pump(cx, transport).is_ready()
                 && let Poll::Ready(done) = wait.as_mut().poll(cx)
             {
                 return Poll::Ready(Some(done));
             }
-            self.poll_gone(cx, transport).map(|()| None)
+            transport.poll_gone(cx).map(|()| None)
         })
         .await
     }

@@ -13,13 +13,16 @@ mod ctx;
 mod deliver;
 mod downstream;
 mod esi;
+pub mod explain;
 mod fetch;
 mod lookup;
 mod nested;
 mod pipe;
+mod range;
 mod recv;
 mod synth;
 mod transmit;
+pub(crate) mod why;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +40,7 @@ use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::bereq::pipe::PipeBereq;
 use crate::httplog::{REQ, RESP};
+use crate::interim::Interims;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
@@ -108,6 +112,8 @@ pub struct Req {
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
     pub(crate) machine: Machine,
+    /// What comes of the fetch it waits for before the answer.
+    pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
     pub(crate) obj: Option<ObjRef>,
     pub(crate) obj_head: Head,
@@ -142,6 +148,10 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    /// Nobody's request: nothing is to be done for it.
+    pub(crate) trial: Option<explain::Trial>,
+    /// Why it is no hit; `None` once it is one.
+    pub(crate) why: Option<why::Why>,
     _open: crate::current::Open,
 }
 
@@ -181,6 +191,7 @@ impl Req {
             params,
             vcl: None,
             machine: spare::machine(),
+            interims: None,
             t_resp: t_req,
             obj: None,
             obj_head: spare::head(limits),
@@ -207,6 +218,8 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            trial: None,
+            why: Some(why::Why::undecided()),
             _open: crate::current::open(),
             top_req: None,
             nest: None,
@@ -272,6 +285,7 @@ impl Req {
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
         self.body.give_up();
+        self.tell_why();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
             for (counter, bytes) in [
@@ -357,17 +371,23 @@ impl Req {
             }
         };
         self.machine = machine;
-        self.after_vcl(action)
+        self.after_vcl(method, action)
     }
 
     /// What every action means wherever it comes from.
-    fn after_vcl(&mut self, action: Action) -> Action {
+    fn after_vcl(&mut self, method: Method, action: Action) -> Action {
+        // A hit gets here three times: nothing is worked out for it.
+        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
+            let why = why::Why::of_vcl(method, &action, self.machine.ended_at(), self.why.as_ref());
+            self.why = why.or_else(|| self.why.take());
+        }
         match &action {
-            Action::Fail => self.engine().main.vcl_fail.inc(),
+            Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.error = (*status, reason.clone()),
             Action::Abandon
             | Action::Deliver
             | Action::Error { .. }
+            | Action::Fail
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
@@ -429,6 +449,8 @@ impl Req {
         let now = self.engine().clock.real();
         self.log.timestamp("Restart", now);
         let next = self.engine().vxids.take();
+        self.tell_why();
+        self.why = Some(why::Why::undecided());
         self.log.putf(Tag::Link, format_args!("req {next} restart"));
         self.log.put(Tag::End, b"");
         self.log.flush();

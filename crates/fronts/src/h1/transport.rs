@@ -490,7 +490,7 @@ impl Transport for H1 {
 
     fn send_interim(&mut self, interim: &Head) {
         if self.version >= Version::HTTP11 {
-            self.output.add(|out| interim.write_to(out));
+            self.acct.resp_head += self.output.add(|out| interim.write_to(out)) as u64;
         }
     }
 

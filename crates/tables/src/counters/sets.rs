@@ -38,6 +38,42 @@ macro_rules! set {
     };
 }
 
+/// The set of counters of [`crate::no_hit::NoHit`], declared there.
+macro_rules! no_hit_set {
+    ($($field:ident $text:literal;)*) => {
+        use crate::counters::{Counter, Elem, Format, Kind, Level, Set};
+
+        /// Requests that weren't hits, by reason.
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        pub struct NoHitCounts {
+            $(#[doc = $text] pub $field: Counter,)*
+        }
+
+        impl crate::counters::sealed::Sealed for NoHitCounts {}
+
+        impl Set for NoHitCounts {
+            const NAME: &'static str = "NOHIT";
+            const ORDER: u32 = 15;
+            const ONELINER: &'static str = "Requests that weren't hits, by reason";
+            const ELEMS: &'static [Elem] = &[$(Elem {
+                name: stringify!($field),
+                kind: Kind::Counter,
+                level: Level::Info,
+                format: Format::Integer,
+                group: "",
+                oneliner: $text,
+                docs: "",
+            }),*];
+
+            fn counter(&self, index: usize) -> Option<&Counter> {
+                [$(&self.$field),*].get(index).copied()
+            }
+        }
+    };
+}
+pub(crate) use no_hit_set;
+
 set! {
     /// The worker as a whole.
     Main "MAIN" 10 "Main counters";

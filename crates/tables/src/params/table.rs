@@ -128,6 +128,8 @@ params! {
         "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
+    cache_status: Switch = "off" ["bool"] { Own }
+        "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
     cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
         "No effect here: VCL is not compiled through C.";
     cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
@@ -190,10 +192,14 @@ params! {
         "No effect here: gathered writes size themselves.";
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
+    http_interim: Switch = "on" ["bool"] { Own }
+        "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
         "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a fragment in the URL.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}
         "How many header lines a head may have; the first line counts as five of them.";
+    http_range_parts: Count = "16" ["ranges" min "1" max "1000"] { Own }
+        "How many ranges of one request are answered, as multipart/byteranges; a request for more gets the whole. With 1 a second range is refused with 416, as in Varnish.";
     http_range_support: Switch = "on" ["bool"] {}
         "Answer Range requests with 206.";
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
@@ -208,6 +214,8 @@ params! {
         "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections not yet accepted.";
+    log_no_hit: Switch = "off" ["bool"] { Own }
+        "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
