@@ -30,6 +30,16 @@ pub struct ShortBody {
     pub fetched: u64,
 }
 
+/// See [`Busy::watch`]. For the fetch's own task: there is one place for a waker.
+pub struct Watch(Arc<Boc>);
+
+impl Watch {
+    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored.
+    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_unwanted(cx)
+    }
+}
+
 /// Nobody needs the rest of this fetch: its only client is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unwanted;
@@ -165,6 +175,11 @@ impl Busy {
     /// gone, so that the fetch can end.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
         self.boc.poll_room(cx).map_err(|()| Unwanted)
+    }
+
+    /// Tells when nobody needs this fetch any more.
+    pub fn watch(&self) -> Watch {
+        Watch(self.boc.clone())
     }
 
     /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.

@@ -268,7 +268,9 @@ impl Bereq {
                 return Err(Broken::Unwanted);
             }
             link.input.reserve(READ_BYTES);
-            match link.conn.stream_mut().read_more(&mut link.input, deadline(between)).await {
+            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(between));
+            let Some(read) = self.unless_unwanted(read).await else { return Err(Broken::Unwanted) };
+            match read {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
                     Err(error) => {

@@ -327,6 +327,11 @@ impl Transport for Nowhere {
         Poll::Ready(Ok(()))
     }
 
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Pending
+    }
+
     fn body_state(&self) -> BodyState {
         BodyState::None
     }

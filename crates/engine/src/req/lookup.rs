@@ -152,6 +152,7 @@ impl Req {
                     main.cache_hit_grace.inc();
                 }
                 self.is_hit = true;
+                self.gives_up = false;
                 self.discard_body(transport).await;
                 Step::Deliver(obj)
             }
@@ -168,6 +169,7 @@ impl Req {
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
                 self.engine().main.cache_miss.inc();
+                self.gives_up = false;
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
             other => Self::common_step(other),
@@ -178,6 +180,7 @@ impl Req {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.engine().main.s_pass.inc();
+                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
             }

@@ -7,6 +7,7 @@
 //!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
 //! ```
 
+mod ahead;
 mod body;
 mod ctx;
 mod deliver;
@@ -99,6 +100,8 @@ pub struct Req {
     pub body: ReqBody,
     /// Why the connection ends after it, once that is known.
     pub close: Option<SessClose>,
+    /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
+    pub(crate) gives_up: bool,
     /// The client waits for 100 Continue before it sends the body.
     pub want_continue: bool,
     pub(crate) late_continue: bool,
@@ -137,7 +140,7 @@ pub struct Req {
     /// Body bytes of the response, as a fragment's accounting has them.
     pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
-    /// Of the client's request; while a fragment runs it has them.
+    /// Of the client's request; a fragment has them while it runs VCL.
     pub(crate) top: Privates,
     /// The client's request, for its fragments.
     pub(crate) top_req: Option<Rc<esi::Top>>,
@@ -179,6 +182,7 @@ impl Req {
             t_req,
             body: ReqBody::none(),
             close: None,
+            gives_up: false,
             want_continue: false,
             late_continue: false,
             keeps_body: false,
@@ -345,7 +349,14 @@ impl Req {
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
+            let top = self.top_req.clone();
+            if let Some(top) = &top {
+                self.top = top.privates.take();
+            }
             let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
+            if let Some(top) = top {
+                top.privates.set(std::mem::take(&mut self.top));
+            }
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {

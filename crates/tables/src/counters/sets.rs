@@ -233,6 +233,7 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
+    pass_abort: Counter Info Integer "" "Passes given up as their client was gone";
     backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection";
     backend_wait_fail: Counter Info Integer "" "... of which got none in time";
     backend_wait_full: Counter Info Integer "" "Fetches refused: backend_wait_limit";

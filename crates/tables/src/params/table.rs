@@ -154,8 +154,8 @@ params! {
         "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "Lifetime of an object when neither the backend nor VCL gives one.";
-    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own NotBuilt }
-        "How many includes of one page are fetched at the same time.";
+    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
+        "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
     experimental: Experimental = "none" [""] {}
         "Switches of features not yet settled.";
     feature: Feature = "+validate_headers" [""] {}
@@ -244,6 +244,8 @@ params! {
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
+    pass_abort: Switch = "on" ["bool"] { Own }
+        "Give up a passed GET or HEAD when its client closes the connection before the answer is there, so that the backend isn't kept busy for nobody. A client that only closes its sending half is taken for gone, too. Off lets such a fetch go on to its first byte of body, as Varnish does.";
     pcre2_depth_limit: Count = "20" ["" min "1"] { NoEffect }
         "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
     pcre2_jit_compilation: Switch = "on" ["bool"] { NoEffect }
