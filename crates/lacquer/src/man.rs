@@ -149,7 +149,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
+    use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -157,7 +157,17 @@ fn counters() -> String {
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
-    [set::<Main>(), set::<Mgt>(), set::<Mempool>(), set::<Sma>(), set::<Smf>(), set::<Vbe>(), set::<Lck>()].concat()
+    [
+        set::<Main>(),
+        set::<Mgt>(),
+        set::<Mempool>(),
+        set::<Sma>(),
+        set::<Smf>(),
+        set::<Vbe>(),
+        set::<Lck>(),
+        set::<Xkey>(),
+    ]
+    .concat()
 }
 
 fn params() -> String {

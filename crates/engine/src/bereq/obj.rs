@@ -62,6 +62,10 @@ impl Bereq {
         let done = self.busy().set_head(store, head, vary, &attrs);
         self.log_events();
         done.map_err(drop)?;
+        if self.engine.cache.heeds_tags() {
+            let keys = message::tags::keys(&self.beresp);
+            self.busy().set_tags(keys);
+        }
         let (kind, name) = (store.kind().as_str(), store.name());
         self.log.put_parts(Tag::Storage, &[kind.as_bytes(), b" ", name.as_bytes()]);
         Ok(())
