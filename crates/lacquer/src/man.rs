@@ -155,7 +155,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe};
+    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -163,10 +163,18 @@ fn counters() -> String {
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
-    [set::<Main>(), set::<NoHitCounts>(), set::<Mgt>(), set::<Mempool>(), set::<Sma>(), set::<Smf>()]
-        .into_iter()
-        .chain([set::<Vbe>(), set::<Lck>()])
-        .collect()
+    [
+        set::<Main>(),
+        set::<NoHitCounts>(),
+        set::<Mgt>(),
+        set::<Mempool>(),
+        set::<Sma>(),
+        set::<Smf>(),
+        set::<Vbe>(),
+        set::<Lck>(),
+        set::<Xkey>(),
+    ]
+    .concat()
 }
 
 fn params() -> String {

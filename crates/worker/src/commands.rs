@@ -185,6 +185,9 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    if compiled.program.imports.iter().any(|import| import.module == "xkey") {
+        worker.services.heed_tags();
+    }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)

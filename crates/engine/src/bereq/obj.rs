@@ -75,6 +75,10 @@ impl Bereq {
             let _ = self.busy().set_extra(&extra.store(), Flags::NONE);
             self.log_events();
         }
+        if self.engine.cache.heeds_tags() {
+            let keys = message::tags::keys(&self.beresp);
+            self.busy().set_tags(keys);
+        }
         let (kind, name) = (store.kind().as_str(), store.name());
         self.log.put_parts(Tag::Storage, &[kind.as_bytes(), b" ", name.as_bytes()]);
         Ok(())
