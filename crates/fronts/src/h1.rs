@@ -11,6 +11,7 @@ mod transport;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use base::Real;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
-use http1::{HeadError, Limits, Progress, Scan, parse_request};
+use http1::{HeadError, Limits, Progress, Scan, parse_found_request};
 use net::{Address, Stream};
 use rt::{Instant, Patience};
 use shm::vsl::{Marker, TxnLog};
@@ -50,7 +51,10 @@ pub struct Accepted {
 
 /// A request's head has come whole.
 struct Arrived {
+    /// From the first byte, with the empty lines before the head.
     head_bytes: usize,
+    /// Where the head begins in them.
+    begin: usize,
     t_first: Real,
     t_req: Real,
 }
@@ -68,8 +72,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
     let Accepted { stream, peer, local, fd } = accepted;
     let sess = open(&engine, &listener, &stream, local, peer, fd);
     let h1 = Box::new(H1::new(stream, sess.clone()));
-    let served = contain::contained(turns(h1));
-    let (h1, close) = match served.await {
+    let (h1, close) = match contain::contained(pin!(turns(h1))).await {
         Ok((h1, close)) => (Some(h1), close),
         Err(contain::Panicked) => {
             engine.main.req_panic.inc();
@@ -144,7 +147,7 @@ fn open(
     log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
     let (from, to) = (peer.text(), local.text());
     let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
-    drop(record.text(to.ip_port()).text(" ").fixed6(now.0).sp_num(fd as u64));
+    drop(record.text(to.ip_port()).sp_time(now).sp_num(fd as u64));
     drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
@@ -240,7 +243,8 @@ async fn settle(h1: &mut H1, req: &mut Req) {
 async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessClose> {
     let limits = limits(req.params());
     h1.acct.req_head = arrived.head_bytes as u64;
-    let parsed = match parse_request(&h1.input[h1.used..h1.used + arrived.head_bytes], &limits, &mut req.head) {
+    let input = &h1.input[h1.used..h1.used + arrived.head_bytes];
+    let parsed = match parse_found_request(input, arrived.begin, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
         Ok(Progress::Http2Preface) => {
             h1.send_raw(GOAWAY);
@@ -251,7 +255,7 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
     };
     h1.used += parsed.consumed;
     h1.expect_body(parsed.framing, req.head.version());
-    if contain::contained(req.run(h1)).await.is_err() {
+    if contain::contained(pin!(req.run(h1))).await.is_err() {
         let engine = req.engine().clone();
         engine.main.req_panic.inc();
         req.log.put(Tag::Error, b"Panic in the request: see the panic report");
@@ -312,7 +316,7 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
     loop {
         if let Some(head_bytes) = scan.find(&h1.input) {
             let t_req = h1.sess.engine.clock.real();
-            return Ok(Some(Arrived { head_bytes, t_first: t_first.unwrap_or(t_req), t_req }));
+            return Ok(Some(Arrived { head_bytes, begin: scan.begin(), t_first: t_first.unwrap_or(t_req), t_req }));
         }
         if h1.input.len() >= limits.head_bytes {
             return Err(SessClose::RxOverflow);

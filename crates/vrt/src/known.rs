@@ -107,6 +107,13 @@ fn alias(head: HeadId) -> HeadId {
 }
 
 impl Machine {
+    /// The answer of a test that was found out before.
+    #[inline]
+    pub(crate) fn known(&self, subject: u16, test: u16) -> Option<bool> {
+        let (known, bit) = (self.known[usize::from(subject)], 1 << test);
+        (known.asked & bit != 0).then_some(known.holds & bit != 0)
+    }
+
     /// The answer of a test.
     #[inline]
     pub(crate) fn answer(
@@ -116,12 +123,10 @@ impl Machine {
         vcl: &Arc<LoadedVcl>,
         ctx: &mut dyn Ctx,
     ) -> Result<bool, Failure> {
-        let known = self.known[usize::from(subject)];
-        let bit = 1 << test;
-        if known.asked & bit != 0 {
-            return Ok(known.holds & bit != 0);
+        match self.known(subject, test) {
+            Some(holds) => Ok(holds),
+            None => self.find_out(subject, test, vcl, ctx),
         }
-        self.find_out(subject, test, vcl, ctx)
     }
 
     fn find_out(&mut self, number: u16, test: u16, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<bool, Failure> {

@@ -209,8 +209,41 @@ impl Machine {
                 }
             }
         }
+        let code = &vcl.program.code[..];
         for _ in 0..BUDGET {
-            let op = vcl.program.code[self.pc as usize];
+            let op = code[self.pc as usize];
+            // Most of what runs only says where to go on; that needs no detour by way of a `Next`.
+            match op {
+                Op::Step { .. } if !self.traces => {
+                    self.pc += 1;
+                    continue;
+                }
+                Op::Jump { to } => {
+                    self.pc = to;
+                    continue;
+                }
+                Op::JumpIf { to } => {
+                    self.pc = if self.flag { to } else { self.pc + 1 };
+                    continue;
+                }
+                Op::JumpUnless { to } => {
+                    self.pc = if self.flag { self.pc + 1 } else { to };
+                    continue;
+                }
+                Op::Known { subject, test } => match self.known(subject, test) {
+                    Some(flag) => {
+                        (self.flag, self.pc) = (flag, self.pc + 1);
+                        continue;
+                    }
+                    None => {}
+                },
+                Op::TestField { head, field } => {
+                    self.flag = ctx.head(head).is_some_and(|h| h.has(&*vcl.program.headers[field as usize]));
+                    self.pc += 1;
+                    continue;
+                }
+                _ => {}
+            }
             match self.step(op, vcl, ctx) {
                 Ok(Next::Op) => self.pc += 1,
                 Ok(Next::Goto(to)) => self.pc = to,

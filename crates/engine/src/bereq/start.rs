@@ -66,7 +66,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         sess: req.sess.clone(),
         params,
         vcl,
-        machine: spare::machine(),
+        machine: None,
         log,
         vxid,
         head: spare::head(limits),

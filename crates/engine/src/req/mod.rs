@@ -104,7 +104,8 @@ pub struct Req {
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    pub(crate) machine: Machine,
+    /// What runs its VCL, from the first subroutine on.
+    pub(crate) machine: Option<Box<Machine>>,
     pub(crate) t_resp: Real,
     pub(crate) obj: Option<ObjRef>,
     pub(crate) obj_head: Head,
@@ -176,7 +177,7 @@ impl Req {
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: spare::machine(),
+            machine: None,
             t_resp: t_req,
             obj: None,
             obj_head: spare::head(limits),
@@ -304,7 +305,7 @@ impl Req {
         let take = std::mem::take::<Head>;
         let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
         spare::leave_heads(heads.map(take));
-        spare::leave_machine(std::mem::take(&mut self.machine));
+        self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
     /// Queues a response that VCL never sees.
@@ -327,7 +328,7 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let mut machine = std::mem::take(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
@@ -345,7 +346,7 @@ impl Req {
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = machine;
+        self.machine = Some(machine);
         self.after_vcl(action)
     }
 
