@@ -33,7 +33,8 @@ const MOST_GUARDS: usize = 1024;
 pub(crate) struct Sieve {
     /// The tests that ask whether it is set or equals something, and the text that each wants.
     equal: u64,
-    texts: HashMap<Box<[u8]>, u64>,
+    /// Sorted by length, then by bytes.
+    texts: Vec<(Box<[u8]>, u64)>,
     set: u64,
     /// Finds what patterns can't do without, and for each text the tests that want it.
     finder: Option<AhoCorasick>,
@@ -44,6 +45,7 @@ pub(crate) struct Sieve {
 impl Sieve {
     pub(crate) fn new(subject: &Subject, program: &Program, regexes: &[Arc<Regex>]) -> Sieve {
         let mut sieve = Sieve::default();
+        let mut texts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut needs: HashMap<Vec<u8>, u64> = HashMap::new();
         for (n, test) in subject.tests.iter().enumerate() {
             let bit = 1 << n;
@@ -51,7 +53,7 @@ impl Sieve {
                 TestOf::Set => sieve.set |= bit,
                 TestOf::Equal(str) => {
                     sieve.equal |= bit;
-                    *sieve.texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
+                    *texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
                 }
                 TestOf::Match(index) => {
                     let texts = regexes[*index as usize].needs();
@@ -64,6 +66,8 @@ impl Sieve {
                 }
             }
         }
+        sieve.texts = texts.into_iter().collect();
+        sieve.texts.sort_unstable_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
         let built = AhoCorasick::builder().ascii_case_insensitive(true).build(needs.keys());
         match built {
             Ok(finder) if sieve.sifted.count_ones() as usize >= FEWEST_NEEDS => {
@@ -75,11 +79,17 @@ impl Sieve {
         sieve
     }
 
+    /// The tests that want just this text.
+    fn wanting(&self, value: &[u8]) -> u64 {
+        let at = self.texts.binary_search_by(|(text, _)| (text.len(), &**text).cmp(&(value.len(), value)));
+        at.map_or(0, |at| self.texts[at].1)
+    }
+
     /// Everything that can be told at once about a value.
     fn sift(&self, value: Option<&[u8]>) -> Known {
         let mut known = Known { asked: self.set | self.equal, holds: 0 };
         if let Some(value) = value {
-            known.holds = self.set | if self.equal == 0 { 0 } else { self.texts.get(value).copied().unwrap_or(0) };
+            known.holds = self.set | if self.equal == 0 { 0 } else { self.wanting(value) };
         }
         let Some(finder) = &self.finder else { return known };
         let mut possible = 0;

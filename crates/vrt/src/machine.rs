@@ -209,59 +209,38 @@ impl Machine {
                 }
             }
         }
-        let code = &vcl.program.code[..];
+        let program = &vcl.program;
         for _ in 0..BUDGET {
-            let op = code[self.pc as usize];
-            // Most of what runs only says where to go on; that needs no detour by way of a `Next`.
+            let op = program.code[self.pc as usize];
+            // Most of what runs only says where to go on: that needs no detour by way of a `Next`.
             match op {
-                Op::Step { .. } if !self.traces => {
-                    self.pc += 1;
-                    continue;
-                }
-                Op::Jump { to } => {
-                    self.pc = to;
-                    continue;
-                }
-                Op::JumpIf { to } => {
-                    self.pc = if self.flag { to } else { self.pc + 1 };
-                    continue;
-                }
-                Op::JumpUnless { to } => {
-                    self.pc = if self.flag { self.pc + 1 } else { to };
-                    continue;
-                }
-                Op::Known { subject, test } => match self.known(subject, test) {
-                    Some(flag) => {
-                        (self.flag, self.pc) = (flag, self.pc + 1);
-                        continue;
-                    }
-                    None => {}
-                },
+                Op::Step { .. } if !self.traces => self.pc += 1,
+                Op::Jump { to } => self.pc = to,
+                Op::JumpIf { to } => self.pc = if self.flag { to } else { self.pc + 1 },
+                Op::JumpUnless { to } => self.pc = if self.flag { self.pc + 1 } else { to },
+                Op::Not => (self.flag, self.pc) = (!self.flag, self.pc + 1),
+                Op::CallSub { sub } => self.enter(program.subs[sub as usize].entry),
+                Op::Leave if !self.calls.is_empty() => self.pc = self.calls.pop().unwrap_or_default(),
                 Op::TestField { head, field } => {
-                    self.flag = ctx.head(head).is_some_and(|h| h.has(&*vcl.program.headers[field as usize]));
+                    self.flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
                     self.pc += 1;
-                    continue;
                 }
-                _ => {}
-            }
-            match self.step(op, vcl, ctx) {
-                Ok(Next::Op) => self.pc += 1,
-                Ok(Next::Goto(to)) => self.pc = to,
-                Ok(Next::Call(entry)) => {
-                    self.calls.push(self.pc + 1);
-                    self.pc = entry;
-                }
-                Ok(Next::Leave) => match self.calls.pop() {
-                    Some(back) => self.pc = back,
-                    None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
+                op => match self.step(op, vcl, ctx) {
+                    Ok(Next::Op) => self.pc += 1,
+                    Ok(Next::Goto(to)) => self.pc = to,
+                    Ok(Next::Call(entry)) => self.enter(entry),
+                    Ok(Next::Leave) => match self.calls.pop() {
+                        Some(back) => self.pc = back,
+                        None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
+                    },
+                    Ok(Next::End(action)) => return self.end(action, ctx),
+                    Ok(Next::Wait { void, future }) => {
+                        self.pc += 1;
+                        self.state = State::Waiting { void };
+                        return Outcome::Wait(future);
+                    }
+                    Err(failure) => return self.fail(failure, ctx),
                 },
-                Ok(Next::End(action)) => return self.end(action, ctx),
-                Ok(Next::Wait { void, future }) => {
-                    self.pc += 1;
-                    self.state = State::Waiting { void };
-                    return Outcome::Wait(future);
-                }
-                Err(failure) => return self.fail(failure, ctx),
             }
         }
         self.ops += u64::from(BUDGET);
@@ -269,6 +248,13 @@ impl Machine {
             return self.fail(Failure::new("VCL ran too many steps"), ctx);
         }
         Outcome::OutOfBudget
+    }
+
+    /// Goes into a subroutine.
+    #[inline]
+    fn enter(&mut self, entry: u32) {
+        self.calls.push(self.pc + 1);
+        self.pc = entry;
     }
 
     /// What the future of [`Outcome::Wait`] gave; the next [`Machine::run`] goes on with it.
