@@ -281,7 +281,7 @@ impl Bereq {
         vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
         vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
         let closed = link.conn.finish(link.close.or(otherwise));
-        self.log.putf(Tag::BackendClose, format_args!("{closed}"));
+        self.log.put(Tag::BackendClose, &closed.text());
     }
 }
 

@@ -43,6 +43,7 @@ use crate::spare;
 use crate::transport::Transport;
 
 pub use self::ctx::ReqCtx;
+pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -151,7 +152,9 @@ impl Req {
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
         drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
-        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
+        let mut digits = [0; 24];
+        let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
+        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req

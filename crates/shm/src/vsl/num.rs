@@ -114,6 +114,12 @@ fn put_micros(out: &mut [u8; ROOM], point: usize, micros: u32) -> usize {
     point + 7
 }
 
+/// Writes `%.0f`; gives its length. A tie goes to the even neighbour.
+#[inline]
+pub fn put_rounded(out: &mut [u8; ROOM], x: f64) -> usize {
+    put_sign_and_whole(out, x, (x.abs().round_ties_even() as u64).min(MOST))
+}
+
 /// Writes `%.3f`; gives its length.
 #[inline]
 pub fn put_fixed3(out: &mut [u8; ROOM], x: f64) -> usize {
@@ -201,6 +207,8 @@ mod tests {
             let (d, f6, f3) = (dec(n), fixed6(x), fixed3(x));
             let time = Digits::of(|buf| put_time(buf, x));
             prop_assert_eq!(text(&time), text(&f6));
+            let rounded = Digits::of(|buf| put_rounded(buf, x));
+            prop_assert_eq!(text(&rounded), format!("{x:.0}"));
             let again = Digits::of(|buf| put_time(buf, x));
             prop_assert_eq!(text(&again), text(&f6), "in the same second");
             prop_assert_eq!(text(&d), n.to_string());

@@ -50,14 +50,11 @@ impl Announced {
     pub fn text(&self) -> &[u8] {
         &self.text[..self.len]
     }
-}
 
-impl fmt::Write for Announced {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let cut = text.len().min(ANNOUNCED_BYTES - self.len);
-        self.text[self.len..self.len + cut].copy_from_slice(&text.as_bytes()[..cut]);
+    fn push(&mut self, part: &[u8]) {
+        let cut = part.len().min(ANNOUNCED_BYTES - self.len);
+        self.text[self.len..self.len + cut].copy_from_slice(&part[..cut]);
         self.len += cut;
-        Ok(())
     }
 }
 
@@ -74,13 +71,12 @@ impl TxnLog {
 
     /// Adds a record to the transaction that this one comes from (Link). It is written together with this one's first
     /// records, under the same lock; text beyond 56 bytes is cut.
-    pub fn announce(&mut self, tag: Tag, parent: Vxid, text: fmt::Arguments<'_>) {
+    pub fn announce(&mut self, tag: Tag, parent: Vxid, parts: &[&[u8]]) {
         if self.ring.is_masked(tag) {
             return;
         }
         let mut announced = Announced { tag, vxid: parent, marker: self.marker, text: [0; ANNOUNCED_BYTES], len: 0 };
-        // Writing never fails: what does not fit is cut.
-        let _ = fmt::Write::write_fmt(&mut announced, text);
+        parts.iter().for_each(|part| announced.push(part));
         self.announced = Some(announced);
     }
 
@@ -337,6 +333,12 @@ impl RecordWriter<'_> {
     #[inline]
     pub fn sp_time(self, time: Real) -> Self {
         self.put_number(|out| spaced(out, |out| num::put_time(out, time.0)))
+    }
+
+    /// Appends a space and a number rounded to a whole one, as `%.0f` writes it.
+    #[inline]
+    pub fn sp_whole(self, x: f64) -> Self {
+        self.put_number(|out| spaced(out, |out| num::put_rounded(out, x)))
     }
 
     /// Appends a number with three decimals.
