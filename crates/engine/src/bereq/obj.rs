@@ -97,7 +97,8 @@ impl Bereq {
         if !(self.uncacheable || is_passed) || self.busy().is_private() {
             return;
         }
-        let spot = if is_passed { self.machine.ended_at() } else { self.machine.uncacheable_at() };
+        let Some(machine) = &self.machine else { return };
+        let spot = if is_passed { machine.ended_at() } else { machine.uncacheable_at() };
         let Some(spot) = spot else { return };
         let cause = match spot.sub {
             _ if is_passed => Uncacheable::VclPass,
