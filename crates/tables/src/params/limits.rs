@@ -2,6 +2,7 @@
 //! Limits, some of which hang on another parameter's value.
 
 use super::{Params, Spec, Value};
+use crate::dialects::Dialect;
 
 /// Least and greatest value now, as `param.show` shows them.
 pub type Limits = (Option<String>, Option<String>);
@@ -43,6 +44,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         }
         ("esi_parallel", Value::Count(2..)) => {
             Err("includes side by side aren't built yet: one after the other, 1\n".to_owned())
+        }
+        ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
+            Err("it is auto, 2.0, 2.1 or 3.0\n".to_owned())
         }
         _ => Ok(()),
     }
