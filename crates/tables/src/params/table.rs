@@ -330,6 +330,8 @@ params! {
         "Allow \"/\" and \"..\" in the names that import and include take.";
     vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}
         "How long an unused VCL in state auto stays warm.";
+    vcl_dialect: Text = "auto" [""] { Own }
+        "The language of VCL files that don't say `vcl 4.x;`: 2.0, 2.1 or 3.0; auto tells it by their words.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
         "Directories, separated by colons, where VCL files are looked for.";
     vmod_path: Text = "" [""] { BuildOptions NoEffect }
