@@ -166,6 +166,7 @@ fn open(
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
         peer_ids: stream.peer_ids(),
+        socket: sys::tcp::SocketNumber::new(fd),
         tos: Cell::new(None),
     })
 }

@@ -277,6 +277,23 @@ impl Head {
         Ok(())
     }
 
+    /// Puts a whole line (`name: value`) in the place of the `i`-th.
+    ///
+    /// # Errors
+    /// See [`Lost`]; `BadField` when there is no such line, too. The old line stays.
+    pub fn replace_line(&mut self, i: usize, text: &[u8]) -> Result<(), Lost> {
+        let name_len = memchr::memchr(b':', text).ok_or(Lost::BadField)?;
+        if i >= self.lines.len() || !is_token(&text[..name_len]) {
+            return Err(Lost::BadField);
+        }
+        self.room(text.len())?;
+        let at = self.arena.len();
+        self.arena.extend_from_slice(text);
+        self.push_line(at, name_len)?;
+        self.lines.swap_remove(i);
+        Ok(())
+    }
+
     /// Replaces all fields of that name by one at the end, as Varnish does.
     ///
     /// # Errors

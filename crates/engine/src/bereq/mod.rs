@@ -34,6 +34,7 @@ use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::httplog::BEREQ;
+use crate::interim::Interims;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
@@ -102,6 +103,8 @@ pub struct Bereq {
     pub(crate) original: Head,
     pub(crate) beresp: Head,
     pub(crate) busy: Option<Busy>,
+    /// Who wants to hear interim responses.
+    pub(crate) interims: Option<Interims>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
     pub(crate) client_identity: Option<Text>,
@@ -110,6 +113,8 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) uncacheable: bool,
     pub(crate) hit_for_pass: bool,
+    /// What made the answer uncacheable, in words.
+    pub(crate) why_uncacheable: Option<Box<[u8]>>,
     pub(crate) is_bgfetch: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
@@ -147,7 +152,7 @@ impl Bereq {
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Start => self.start_fetch().await,
                 Step::Retry => self.retry(),

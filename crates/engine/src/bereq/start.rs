@@ -14,6 +14,7 @@ use vrt::Privates;
 
 use super::{Acct, Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
+use crate::interim::Interims;
 use crate::req::Req;
 use crate::spare;
 
@@ -62,6 +63,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     log.timestamp("Start", engine.clock.real());
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
+    // A page's fragments have nothing to say to its client before the page has.
+    let hears = mode != Mode::Background && params.http_interim && req.esi_level == 0;
+    req.interims = hears.then(Interims::default);
     let mut bereq = Bereq {
         sess: req.sess.clone(),
         params,
@@ -73,6 +77,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         original: spare::head(limits),
         beresp: spare::head(limits),
         busy: Some(busy),
+        interims: req.interims.clone(),
         stale,
         digest: req.digest,
         client_identity: req.client_identity.clone(),
@@ -80,6 +85,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         no_retry: None,
         uncacheable: mode == Mode::Pass,
         hit_for_pass: false,
+        why_uncacheable: None,
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,
         is_hitpass: req.is_hitpass,

@@ -22,6 +22,8 @@ use crate::output::Output;
 
 /// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
+/// Read at once where only the connection's end is looked for: the beginning of the next request, if it isn't the end.
+const GONE_READ_BYTES: usize = 1024;
 /// A buffer that grew beyond this isn't kept.
 const KEEP_BYTES: usize = 16 * 1024;
 
@@ -169,13 +171,18 @@ impl H1 {
         self.output.add(|out| out.extend_from_slice(bytes));
     }
 
-    /// What its end has to heed.
-    pub(crate) fn parting(&self) -> Parting {
-        let is_sending = match (&self.body, self.body_failed) {
+    /// Whether the client may still be sending something that nobody will read.
+    fn expects_more(&self) -> bool {
+        match (&self.body, self.body_failed) {
             (None, _) => false,
             (Some(_), None) => !self.body_done,
             (Some(_), Some(error)) => error != BodyError::Closed,
-        };
+        }
+    }
+
+    /// What its end has to heed.
+    pub(crate) fn parting(&self) -> Parting {
+        let is_sending = self.expects_more();
         Parting { is_sending, has_input: self.used < self.conn.input.len(), is_reset: self.is_reset }
     }
 
@@ -416,7 +423,7 @@ impl Transport for H1 {
 
     fn send_interim(&mut self, interim: &Head) {
         if self.version >= Version::HTTP11 {
-            self.output.add(|out| interim.write_to(out));
+            self.acct.resp_head += self.output.add(|out| interim.write_to(out)) as u64;
         }
     }
 
@@ -444,6 +451,28 @@ impl Transport for H1 {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(stream) = self.conn.stream.as_ref().filter(|_| !self.expects_more()) else { return Poll::Pending };
+        loop {
+            // Behind a request that is at hand already an end isn't looked for: its answer is still wanted.
+            if self.used < self.conn.input.len() {
+                return Poll::Pending;
+            }
+            self.conn.input.reserve(GONE_READ_BYTES);
+            match stream.try_read_buf(&mut self.conn.input) {
+                Ok(0) => return Poll::Ready(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_readable(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Poll::Ready(()),
+            }
+        }
     }
 
     fn body_state(&self) -> BodyState {
