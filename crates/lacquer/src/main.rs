@@ -6,8 +6,18 @@ mod man;
 use std::ffi::OsString;
 use std::path::Path;
 
+/// In builds that count.
+struct Counted;
+
+impl sys::alloc::Listener for Counted {
+    #[inline(always)]
+    fn allocation() {
+        base::costs::allocation();
+    }
+}
+
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: sys::alloc::Heard<mimalloc::MiMalloc, Counted> = sys::alloc::Heard::new(mimalloc::MiMalloc);
 
 /// What runs a tool: its name as started, its arguments; the result is the exit status.
 type ToolMain = fn(&str, &[String]) -> i32;
