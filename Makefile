@@ -15,12 +15,13 @@ STORAGE ?= malloc,256m
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check soak bench clean cargo packages
+.PHONY: help run build deb test check soak bench clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build, and cache what that server has (also: VCL=file; neither: a demo)'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
+	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
@@ -38,6 +39,9 @@ build: cargo
 	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
 	@$(BIN)/lacquer man -d dist/man
+
+deb: build
+	@packaging/deb/build $(BIN)/lacquer dist
 
 run: build
 ifneq ($(BACKEND)$(VCL),)

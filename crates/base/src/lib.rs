@@ -6,6 +6,7 @@ pub mod costs;
 pub mod critical;
 pub mod lock;
 pub mod planted;
+pub mod say;
 pub mod text;
 mod vxid;
 

@@ -23,6 +23,9 @@ use super::txn::Announced;
 use crate::vsc::CounterSet;
 use crate::vsm::{Segment, SegmentSet};
 
+/// Bytes of the ring that are fetched ahead of gathered records at most.
+const PREFETCHED: usize = 2048;
+
 /// The log of a worker. Share it as `Arc<LogRing>`.
 #[derive(Debug)]
 pub struct LogRing {
@@ -215,15 +218,41 @@ impl LogRing {
         }
         let at = self.reserve(size, amount);
         let words = &self.words()[at + before_words..][..HEAD_WORDS + records.len()];
-        for (word, record) in words[HEAD_WORDS..].iter().zip(records) {
-            word.store(*record, Ordering::Relaxed);
-        }
+        self.copy(at + before_words + HEAD_WORDS, records);
         words[1].store(batch_head[1], Ordering::Relaxed);
         words[0].store(batch_head[0], Ordering::Release);
         if let Some((before, text, _)) = before {
             // Last: until its first word is there no reader comes to the batch behind it.
             self.put_record(at, before.tag, before.vxid, before.marker, text);
         }
+        // The ring is larger than any cache: what comes next, likely as long as this, is fetched while others work.
+        self.segment.map().prefetch(self.byte(at + size), size * 4);
+    }
+
+    /// Copies `records` to the word `at` and those after it; they are reserved. Two words at a time where that is aligned.
+    fn copy(&self, at: usize, records: &[u32]) {
+        if records.is_empty() {
+            return;
+        }
+        let first = usize::from(!self.byte(at).is_multiple_of(8));
+        let (single, rest) = records.split_at(first);
+        let (pairs, last) = rest.as_chunks::<2>();
+        for (word, record) in self.words()[at..].iter().zip(single) {
+            word.store(*record, Ordering::Relaxed);
+        }
+        let longs = self.segment.map().longs(self.byte(at + first), pairs.len());
+        for (long, [low, high]) in longs.iter().zip(pairs) {
+            let bytes = u64::from(low.to_le()) | u64::from(high.to_le()) << 32;
+            long.store(bytes.to_le(), Ordering::Relaxed);
+        }
+        for (word, record) in self.words()[at + first + pairs.len() * 2..].iter().zip(last) {
+            word.store(*record, Ordering::Relaxed);
+        }
+    }
+
+    /// Where in the map a word is.
+    fn byte(&self, word: usize) -> usize {
+        self.segment.offset() + LOG_AT + word * 4
     }
 
     /// Words that a thread may gather: at most an eighth of the ring, as for a batch.
@@ -234,11 +263,10 @@ impl LogRing {
     /// Writes whole records and batches; the first word comes last.
     pub(super) fn write_words(&self, records: &[u32], amount: Amount) {
         let at = self.reserve(records.len(), amount);
-        let words = &self.words()[at..][..records.len()];
-        for (word, record) in words.iter().zip(records).skip(1) {
-            word.store(*record, Ordering::Relaxed);
-        }
-        words[0].store(records[0], Ordering::Release);
+        self.copy(at + 1, &records[1..]);
+        self.words()[at].store(records[0], Ordering::Release);
+        let next = (records.len() * 4).min(PREFETCHED);
+        self.segment.map().prefetch(self.byte(at + records.len()), next);
     }
 
     /// So many words; the first one holds the end marker until the caller replaces it.
@@ -262,10 +290,10 @@ impl LogRing {
 
     /// Tells readers of each segment of the ring that now has its first record.
     fn cross_segments(&self, position: &mut Position) {
-        let now = position.word / self.segsize;
-        if now <= position.segment_n as usize % SEGMENTS {
+        if position.word < self.segsize * (position.segment_n as usize % SEGMENTS + 1) {
             return;
         }
+        let now = position.word / self.segsize;
         while now > position.segment_n as usize % SEGMENTS {
             position.segment_n = position.segment_n.wrapping_add(1);
             self.offset(position.segment_n as usize % SEGMENTS).store(position.word as u64, Ordering::Relaxed);
