@@ -359,3 +359,11 @@ set! {
     dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)";
     dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)";
 }
+
+set! {
+    /// What requests cost; only in builds that count.
+    Costs "COSTS" 90 "What requests cost (build feature costs)";
+    allocations: Counter Debug Integer "" "Allocations of memory";
+    locks: Counter Debug Integer "" "Locks taken";
+    turns: Counter Debug Integer "" "Times these were brought up to date";
+}
