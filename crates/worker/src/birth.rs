@@ -114,6 +114,7 @@ impl Worker {
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             identity: start.identity.clone(),
             hostname,
+            turns: engine::turns::Turns::new(&start.params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             bgfetches: AtomicI64::new(0),
@@ -124,7 +125,6 @@ impl Worker {
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         let listeners = crate::serving::adopt(&start)?;
-        main.pools.set(1);
         Ok(Arc::new(Worker {
             engine,
             backends,
