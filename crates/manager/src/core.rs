@@ -142,6 +142,7 @@ impl Manager {
             (self.params.vcc_allow_inline_c, "allow_inline_c"),
             (self.params.vcc_err_unref, "err_unref"),
             (self.params.vcc_unsafe_path, "unsafe_path"),
+            (self.params.backend_dns_lazy, "lazy_hosts"),
         ] {
             if on {
                 features.push(word.to_string());

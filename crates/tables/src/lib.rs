@@ -4,6 +4,7 @@
 pub mod cli_cmds;
 pub mod close;
 pub mod counters;
+pub mod dialects;
 pub mod json;
 pub mod no_hit;
 pub mod params;

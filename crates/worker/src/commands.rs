@@ -16,6 +16,7 @@ use vrt::LoadedVcl;
 use crate::backends::LoadEnv;
 use crate::birth::Worker;
 use crate::conf;
+use crate::profile::{self, Source};
 
 /// How long VCL may take over a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
@@ -31,7 +32,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         "vcl.state" => vcl_state(worker, &arg(0), &arg(1)),
         "vcl.label" => {
             worker.vcls.label(&arg(0), &arg(1));
-            Reply::ok("")
+            if worker.vcls.active() == arg(0) { vcl_use(worker, &arg(0)) } else { Reply::ok("") }
         }
         "vcl.discard" => vcl_discard(worker, &arg(0)),
         "vcl.list" if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
@@ -63,6 +64,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             None => Reply::new(Status::Param, "that is no number of seconds"),
         },
         "debug.vmod" => Reply::ok(vmods_in_use(worker)),
+        "vcl.profile" => vcl_profile(worker, &arg(0), request.arg(1)),
         "vcl.show" => vcl_show(worker, request),
         "explain" => explain(worker, request),
         other => match request.command(true) {
@@ -177,11 +179,15 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         // The checker has said what there was to say.
         err_unref: false,
         unsafe_path: true,
+        lazy_hosts: true,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    if compiled.program.imports.iter().any(|import| import.module == "xkey") {
+        worker.services.heed_tags();
+    }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
@@ -234,6 +240,24 @@ fn vcl_show(worker: &Worker, request: &Request) -> Reply {
         out.push('\n');
     }
     Reply::ok(out)
+}
+
+fn vcl_profile(worker: &Worker, what: &str, name: Option<&str>) -> Reply {
+    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
+    let Some(vcl) = worker.vcls.find(&name) else {
+        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+    };
+    match what {
+        "on" | "off" => {
+            vcl.profile.switch(what == "on");
+            Reply::ok("")
+        }
+        "show" => {
+            let sources = vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text });
+            Reply::ok(profile::report(&vcl.name, &sources.collect::<Vec<_>>(), &vcl.profile.lines(&vcl.program)))
+        }
+        other => Reply::new(Status::Param, format!("on, off or show, not {other:?}\n")),
+    }
 }
 
 /// Modules that VCLs import, and how many do.

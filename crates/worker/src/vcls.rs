@@ -191,9 +191,12 @@ impl Vcls {
         };
         let row = |entry: &Entry| {
             let (target, users, busy) = match &entry.what {
-                // One reference is the list's; the active one is also held by the engine.
+                // One reference is the list's; the active one, or what an active label stands for, the engine holds too.
                 What::Vcl(vcl) => {
-                    let held = 1 + usize::from(entry.name == active);
+                    let is_target = entries
+                        .iter()
+                        .any(|e| e.name == active && matches!(&e.what, What::Label(target) if *target == entry.name));
+                    let held = 1 + usize::from(entry.name == active || is_target);
                     (None, labels_of(&entry.name), Arc::strong_count(vcl).saturating_sub(held))
                 }
                 What::Label(target) => (Some(target.clone()), returns_to(&entry.name), 0),

@@ -74,7 +74,7 @@ impl Bereq {
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
-        self.log.putf(Tag::FetchBody, format_args!("{number} {word} {how}"));
+        drop(self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how));
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_extra(&mut chain));
@@ -268,7 +268,9 @@ impl Bereq {
                 return Err(Broken::Unwanted);
             }
             link.input.reserve(READ_BYTES);
-            match link.conn.stream_mut().read_more(&mut link.input, deadline(between)).await {
+            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(between));
+            let Some(read) = self.unless_unwanted(read).await else { return Err(Broken::Unwanted) };
+            match read {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
                     Err(error) => {

@@ -98,6 +98,8 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         t_open: engine.clock.real(),
         timeouts: Cell::new(SessTimeouts::of(&params)),
         peer_ids: None,
+        // There is no connection: asking about one is an error.
+        socket: sys::tcp::SocketNumber::new(-1),
         tos: Cell::new(None),
     });
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
@@ -325,6 +327,11 @@ impl Transport for Nowhere {
 
     fn poll_flush(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), SendError>> {
         Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Pending
     }
 
     fn body_state(&self) -> BodyState {

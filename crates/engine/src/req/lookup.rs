@@ -94,13 +94,13 @@ impl Req {
             Lookup::Miss(busy) => Step::Miss(busy, None),
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
-                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.inc();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
-                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.inc();
                 self.is_hitpass = true;
                 Step::Pass
@@ -122,7 +122,7 @@ impl Req {
         });
         let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
         for life in [left, times.grace, times.keep] {
-            record = record.text(" ").fixed6(life);
+            record = record.sp_fixed6(life);
         }
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
@@ -156,6 +156,7 @@ impl Req {
                     main.cache_hit_grace.inc();
                 }
                 self.is_hit = true;
+                self.gives_up = false;
                 self.discard_body(transport).await;
                 Step::Deliver(obj)
             }
@@ -172,6 +173,7 @@ impl Req {
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
                 self.engine().main.cache_miss.inc();
+                self.gives_up = false;
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
             other => Self::common_step(other),
@@ -182,6 +184,7 @@ impl Req {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.engine().main.s_pass.inc();
+                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
             }

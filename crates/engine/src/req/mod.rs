@@ -7,6 +7,7 @@
 //!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
 //! ```
 
+mod ahead;
 mod body;
 mod ctx;
 mod deliver;
@@ -49,6 +50,7 @@ use crate::transport::Transport;
 use crate::turns::{self, Entry, Turn};
 
 pub use self::ctx::ReqCtx;
+pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -101,6 +103,8 @@ pub struct Req {
     pub body: ReqBody,
     /// Why the connection ends after it, once that is known.
     pub close: Option<SessClose>,
+    /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
+    pub(crate) gives_up: bool,
     /// The client waits for 100 Continue before it sends the body.
     pub want_continue: bool,
     pub(crate) late_continue: bool,
@@ -110,7 +114,8 @@ pub struct Req {
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    pub(crate) machine: Machine,
+    /// What runs its VCL, from the first subroutine on.
+    pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
@@ -139,7 +144,7 @@ pub struct Req {
     /// Body bytes of the response, as a fragment's accounting has them.
     pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
-    /// Of the client's request; while a fragment runs it has them.
+    /// Of the client's request; a fragment has them while it runs VCL.
     pub(crate) top: Privates,
     /// The client's request, for its fragments.
     pub(crate) top_req: Option<Rc<esi::Top>>,
@@ -164,7 +169,9 @@ impl Req {
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
         drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
-        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
+        let mut digits = [0; 24];
+        let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
+        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req
@@ -183,6 +190,7 @@ impl Req {
             t_req,
             body: ReqBody::none(),
             close: None,
+            gives_up: false,
             want_continue: false,
             late_continue: false,
             keeps_body: false,
@@ -190,7 +198,7 @@ impl Req {
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: spare::machine(),
+            machine: None,
             interims: None,
             t_resp: t_req,
             obj: None,
@@ -343,7 +351,7 @@ impl Req {
         let take = std::mem::take::<Head>;
         let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
         spare::leave_heads(heads.map(take));
-        spare::leave_machine(std::mem::take(&mut self.machine));
+        self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
     /// Queues a response that VCL never sees.
@@ -366,11 +374,18 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let mut machine = std::mem::take(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
+            let top = self.top_req.clone();
+            if let Some(top) = &top {
+                self.top = top.privates.take();
+            }
             let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
+            if let Some(top) = top {
+                top.privates.set(std::mem::take(&mut self.top));
+            }
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
@@ -384,7 +399,7 @@ impl Req {
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = machine;
+        self.machine = Some(machine);
         self.after_vcl(method, action)
     }
 
@@ -392,7 +407,8 @@ impl Req {
     fn after_vcl(&mut self, method: Method, action: Action) -> Action {
         // A hit gets here three times: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
-            let why = why::Why::of_vcl(method, &action, self.machine.ended_at(), self.why.as_ref());
+            let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
+            let why = why::Why::of_vcl(method, &action, spot, self.why.as_ref());
             self.why = why.or_else(|| self.why.take());
         }
         match &action {

@@ -233,9 +233,13 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
-    backend_queued: Counter Info Integer "" "Fetches that waited for a backend connection";
-    backend_queue_full: Counter Info Integer "" "Fetches refused: backend_queue_limit";
-    backend_queue_timeout: Counter Info Integer "" "Fetches refused: backend_queue_timeout";
+    pass_abort: Counter Info Integer "" "Passes given up as their client was gone";
+    backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection";
+    backend_wait_fail: Counter Info Integer "" "... of which got none in time";
+    backend_wait_full: Counter Info Integer "" "Fetches refused: backend_wait_limit";
+    backend_dns_lookup: Counter Info Integer "" "Names of backends looked up";
+    backend_dns_fail: Counter Info Integer "" "... of which had no answer";
+    backend_dns_change: Counter Info Integer "" "... of which had other addresses than before";
     mem_used: Gauge Info Bytes "" "Memory counted against memory_limit";
     mem_trim: Counter Info Integer "" "Memory steps: pools trimmed";
     mem_evict: Counter Info Integer "" "Memory steps: objects evicted";
@@ -318,6 +322,16 @@ set! {
     fail_etimedout: Counter Diag Integer "" "Connections failed: timed out";
     fail_other: Counter Diag Integer "" "Connections failed: any other reason";
     helddown: Counter Diag Integer "" "Connections not tried soon after a failure";
+}
+
+set! {
+    /// Objects by key, there once a VCL imports xkey.
+    Xkey "XKEY" 110 "Keys of objects";
+    g_keys: Gauge Info Integer "" "Number of surrogate keys" => "Keys that objects bear now.";
+    g_hashhead_bytes: Gauge Debug Bytes "" "Bytes used by keys";
+    g_ochead_bytes: Gauge Debug Bytes "" "Bytes used by links between keys and objects";
+    g_oc_bytes: Gauge Debug Bytes "" "Bytes used by objects with keys";
+    g_bytes: Gauge Info Bytes "" "Bytes used for all of it";
 }
 
 set! {

@@ -7,8 +7,6 @@ use super::{Spec, Value};
 
 /// Old or later name, today's name.
 const ALIASES: &[(&str, &str)] = &[
-    ("backend_wait_limit", "backend_queue_limit"),
-    ("backend_wait_timeout", "backend_queue_timeout"),
     ("deprecated_dummy", "debug"),
     ("http_headers", "http_max_hdr"),
     ("max_esi_includes", "max_esi_depth"),

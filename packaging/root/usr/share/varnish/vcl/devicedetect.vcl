@@ -35,13 +35,13 @@ sub devicedetect {
         set req.http.X-UA-Device = "mobile-bot";
     } elseif (req.http.User-Agent ~ "(?i)(bot\b|bot/|spider|crawl|slurp|scanner|pingdom|facebookexternalhit|mediapartners-google)") {
         set req.http.X-UA-Device = "bot";
+    } elseif (req.http.User-Agent ~ "(?i)(windows phone|iemobile)") {
+        # Some of them name Android and the iPhone as well.
+        set req.http.X-UA-Device = "mobile-smartphone";
     } elseif (req.http.User-Agent ~ "(?i)\bipad\b") {
         set req.http.X-UA-Device = "tablet-ipad";
     } elseif (req.http.User-Agent ~ "(?i)\bip(hone|od)\b") {
         set req.http.X-UA-Device = "mobile-iphone";
-    } elseif (req.http.User-Agent ~ "(?i)(windows phone|iemobile)") {
-        # Some of them name Android and the iPhone as well.
-        set req.http.X-UA-Device = "mobile-smartphone";
     } elseif (req.http.User-Agent ~ "(?i)(kindle|\bsilk/|\bkf[a-z]{2,5} build)") {
         set req.http.X-UA-Device = "tablet-kindle";
     } elseif (req.http.User-Agent ~ "(?i)android.*mobile" && req.http.User-Agent !~ "(?i)(\bgt-p[0-9]|\bsch-i800|\bxoom\b|transformer|\bnexus (7|9|10)\b)") {
