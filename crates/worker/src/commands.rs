@@ -313,6 +313,7 @@ fn change_params(
         return Reply::new(Status::Param, error.to_string());
     }
     engine.log.apply(&params);
+    engine.turns.apply(&params);
     engine.cache.set_params(conf::cache_params(&params));
     vrt::regex::set_match_limit(params.pcre2_match_limit);
     engine.params.store(Arc::new(params));
