@@ -55,6 +55,10 @@ pub struct Busy {
     nukes_left: u32,
     crumbs: usize,
     events: Vec<Event>,
+    /// Keys of the object, if keys are kept.
+    tags: Vec<Box<[u8]>>,
+    /// What [`crate::tags::Tags::begin`] gave.
+    tags_began: Option<u64>,
 }
 
 /// The head is stored.
@@ -68,7 +72,21 @@ struct Filling {
 impl Busy {
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
         let nukes_left = cache.shared().params.load().nuke_limit;
-        Self { cache, oc, boc, is_private, is_over: false, filling: None, nukes_left, crumbs: 0, events: Vec::new() }
+        let shared = cache.shared();
+        let tags_began = if is_private { None } else { shared.tags.begin(&shared.bans) };
+        Self {
+            cache,
+            oc,
+            boc,
+            is_private,
+            is_over: false,
+            filling: None,
+            nukes_left,
+            crumbs: 0,
+            events: Vec::new(),
+            tags: Vec::new(),
+            tags_began,
+        }
     }
 
     /// A handle for the client that waits for this fetch: await its `headers()`, then read. Take it before the fetch
@@ -87,6 +105,12 @@ impl Busy {
         assert!(!self.is_published(), "what others may read stays");
         self.boc.clear_body();
         self.crumbs = 0;
+    }
+
+    /// The keys by which [`Cache::purge_tags`] shall find the object. Before it is published.
+    pub fn set_tags(&mut self, tags: Vec<Box<[u8]>>) {
+        assert!(!self.is_published(), "an object's keys are known when it is published");
+        self.tags = tags;
     }
 
     /// Whether it is a pass.
@@ -249,7 +273,7 @@ impl Busy {
         }
     }
 
-    fn unbusy(&self) {
+    fn unbusy(&mut self) {
         let filling = self.filling.as_ref().expect("only what has a head is published");
         let shared = self.cache.shared();
         let params = shared.params.load();
@@ -260,6 +284,7 @@ impl Busy {
             if let Some((at, purge)) = self.boc.take_soft_purge() {
                 oc.set_times(purge.apply(oc.times(), at));
             }
+            shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take()).apply(oc);
             let is_overtaken = oc.overtaken.load(Relaxed) != 0;
             let when = if is_overtaken { shared.overtaken_until() } else { oc.times().dead_at() };
             shard.heads.unbusy(oc, filling.front.vary());
@@ -322,6 +347,7 @@ impl Busy {
             shared.gone.note(&self.oc.digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
+            shared.tags.end(self.tags_began.take());
             let max = shared.params.load().rush_exponent;
             (removed, shard.heads.take_waiters(&self.oc.digest, max))
         };

@@ -95,6 +95,19 @@ impl Engine {
         self.cache.ban_text(spec).map_err(|error| error.to_string())
     }
 
+    /// Purges what bears one of these keys. The work is done in steps that let other tasks of the thread run.
+    pub fn purge_tags(&self, keys: &[u8], soft: bool) -> vrt::ctx::Wait<i64> {
+        let mut purge = self.cache.purge_tags(message::tags::words(keys), self.clock.mono(), soft);
+        Box::pin(async move {
+            loop {
+                match purge.step() {
+                    Some(count) => return count as i64,
+                    None => rt::yield_now().await,
+                }
+            }
+        })
+    }
+
     /// A store by its name in VCL.
     pub fn store_named(&self, name: &[u8]) -> Option<&Arc<storage::Store>> {
         self.stores.named(std::str::from_utf8(name).ok()?)

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The one binary: `lacquer serve|…`; started as `varnishd` it is that program.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod man;
 
 use std::ffi::OsString;
 use std::path::Path;
+
+use base::say;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -80,11 +84,15 @@ fn lacquer(args: &[String]) -> i32 {
         Some("munin") => statsd::munin("lacquer", &args[1..]),
         Some("man") => man::main(&args[1..]),
         Some("--version" | "-V" | "version") => {
-            println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
+            say::out(format_args!(
+                "{} (compatible with {})\n",
+                manager::usage::OWN_VERSION,
+                manager::usage::COMPATIBLE_VERSION
+            ));
             0
         }
         Some("help" | "--help" | "-h" | "-?") => {
-            print!("{HELP}");
+            say::out(HELP);
             0
         }
         Some(command) if let Some((_, _, tool)) = TOOLS.iter().find(|(_, tool, _)| *tool == command) => {
@@ -92,11 +100,11 @@ fn lacquer(args: &[String]) -> i32 {
         }
         Some(command) if LATER.iter().any(|(_, later)| *later == command) => refuse(&format!("lacquer {command}")),
         Some(other) => {
-            eprint!("lacquer: no command {other:?}\n{HELP}");
+            say::err(format_args!("lacquer: no command {other:?}\n{HELP}"));
             2
         }
         None => {
-            eprint!("{HELP}");
+            say::err(HELP);
             2
         }
     }
@@ -108,6 +116,6 @@ fn demo(args: &[String]) -> i32 {
 }
 
 fn refuse(what: &str) -> i32 {
-    eprintln!("{what} isn't built yet; Varnish's own tools work with this server");
+    say::err(format_args!("{what} isn't built yet; Varnish's own tools work with this server\n"));
     2
 }

@@ -4,6 +4,7 @@
 //! Prose is text with `# ` before headings, `- word :: text` for entries of lists and four spaces before what is shown
 //! as it is; `@name` alone on a line is replaced by what a table says.
 
+use base::say;
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
 use tables::tags::TagKind;
@@ -33,28 +34,28 @@ const PAGES: &[Page] = &[
 pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
-            PAGES.iter().for_each(|(name, section, line, _)| println!("{name}({section})  {line}"));
+            PAGES.iter().for_each(|(name, section, line, _)| say::out(format_args!("{name}({section})  {line}\n")));
             0
         }
         [flag, dir] if flag == "-d" => match write_all(dir) {
             Ok(()) => 0,
             Err(error) => {
-                eprintln!("{dir}: {error}");
+                say::err(format_args!("{dir}: {error}\n"));
                 1
             }
         },
         [name] => match PAGES.iter().find(|page| page.0 == name) {
             Some(page) => {
-                print!("{}", roff(page));
+                say::out(roff(page));
                 0
             }
             None => {
-                eprintln!("lacquer man: no page {name:?}");
+                say::err(format_args!("lacquer man: no page {name:?}\n"));
                 2
             }
         },
         _ => {
-            eprintln!("usage: lacquer man [page | -d directory]");
+            say::err("usage: lacquer man [page | -d directory]\n");
             2
         }
     }
@@ -154,7 +155,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe};
+    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -162,10 +163,18 @@ fn counters() -> String {
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
-    [set::<Main>(), set::<NoHitCounts>(), set::<Mgt>(), set::<Mempool>(), set::<Sma>(), set::<Smf>()]
-        .into_iter()
-        .chain([set::<Vbe>(), set::<Lck>()])
-        .collect()
+    [
+        set::<Main>(),
+        set::<NoHitCounts>(),
+        set::<Mgt>(),
+        set::<Mempool>(),
+        set::<Sma>(),
+        set::<Smf>(),
+        set::<Vbe>(),
+        set::<Lck>(),
+        set::<Xkey>(),
+    ]
+    .concat()
 }
 
 fn params() -> String {

@@ -18,6 +18,7 @@ pub mod process;
 pub mod signal;
 pub mod sock;
 pub mod syslog;
+pub mod tcp;
 pub mod tty;
 pub mod udp;
 pub mod user;

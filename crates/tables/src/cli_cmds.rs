@@ -86,6 +86,7 @@ commands! {
     "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
     "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
     "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
+    "restarts" "restarts [-j]" "Show how often the worker ended, when and why." "The last twenty ends, newest first: when, after how many seconds, which process, how; and how many were in the last hour." 0 Some(0), Manager [json];
     "start" "start" "Start the worker." "" 0 Some(0), Manager [];
     "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
     "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];

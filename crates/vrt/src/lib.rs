@@ -6,7 +6,7 @@ mod arith;
 pub mod convert;
 pub mod ctx;
 mod exec;
-mod fields;
+pub mod fields;
 mod init;
 mod known;
 pub mod loaded;

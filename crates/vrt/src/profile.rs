@@ -9,8 +9,6 @@ use std::time::Instant;
 
 use vcl::program::{Op, Program};
 
-use crate::machine::Next;
-
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
 const SHARDS: usize = 16;
 /// The first so many runs are all timed.
@@ -140,8 +138,8 @@ fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<
 
 /// Looks on while ops run.
 pub(crate) trait Watch {
-    /// Op `pc` ran, and did this.
-    fn ran(&mut self, pc: u32, next: &Next);
+    /// Op `pc` ran, and the next to run is `then`.
+    fn ran(&mut self, pc: u32, then: u32);
 }
 
 /// Doesn't look.
@@ -149,7 +147,7 @@ pub(crate) struct Blind;
 
 impl Watch for Blind {
     #[inline(always)]
-    fn ran(&mut self, _: u32, _: &Next) {}
+    fn ran(&mut self, _: u32, _: u32) {}
 }
 
 /// Counts, and times some of the runs.
@@ -167,10 +165,10 @@ impl<'a> Counting<'a> {
 }
 
 impl Watch for Counting<'_> {
-    fn ran(&mut self, pc: u32, next: &Next) {
+    fn ran(&mut self, pc: u32, then: u32) {
         let counts = &self.counts[pc as usize];
         counts.runs.fetch_add(1, Relaxed);
-        if matches!(next, Next::Goto(_)) {
+        if then > pc + 1 {
             counts.jumps.fetch_add(1, Relaxed);
         }
         if let Some(since) = &mut self.since {

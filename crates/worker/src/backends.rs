@@ -10,7 +10,7 @@ use engine::Engine;
 use parking_lot::Mutex;
 use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{Marker, TxnLog};
-use tables::counters::{Main, Vbe};
+use tables::counters::{Main, Vbe, Xkey};
 use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::vmod::Vmod;
@@ -48,6 +48,19 @@ impl Services {
             eprintln!("counters {ident}: {error}");
             CounterSet::private()
         })
+    }
+
+    /// A VCL imports xkey: from now on objects are kept by their keys, and counted.
+    pub fn heed_tags(&self) {
+        if self.engine.cache.heeds_tags() {
+            return;
+        }
+        let set = self.stats.add::<Xkey>("XKEY").unwrap_or_else(|error| {
+            eprintln!("counters XKEY: {error}");
+            CounterSet::private()
+        });
+        // As MAIN, it lives as long as the process.
+        self.engine.cache.heed_tags(Box::leak(Box::new(set)));
     }
 
     /// A VCL is gone: its file goes with the last backend.

@@ -99,6 +99,7 @@ impl Worker {
         });
         vrt::regex::set_match_limit(start.params.pcre2_match_limit);
         let vcls = Arc::new(Vcls::default());
+        crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();
         let engine = Arc::new(Engine {
             clock: clock.clone(),

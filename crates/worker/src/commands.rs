@@ -54,7 +54,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             Reply::ok("")
         }
         "debug.fragfetch" => fragfetch(worker, &arg(0)),
-        "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
+        "debug.panic.worker" => crate::panic::on_request("debug.panic.worker: You asked for it"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
         "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
@@ -185,6 +185,9 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    if compiled.program.imports.iter().any(|import| import.module == "xkey") {
+        worker.services.heed_tags();
+    }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)

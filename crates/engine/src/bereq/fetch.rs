@@ -8,7 +8,7 @@ use std::task::Poll;
 use backend::ConnectOpts;
 use cache::{Flags, Times};
 use http1::Framing;
-use message::freshness::{self, Defaults};
+use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
@@ -17,6 +17,7 @@ use vrt::{Action, Method};
 use super::ctx::limit;
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
+use crate::req::decimal;
 
 /// varnishd's words for why a connection ends, in BackendClose records.
 pub(super) mod why {
@@ -53,8 +54,9 @@ impl Bereq {
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }
-        let id = self.vxid.to_string();
-        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        let mut digits = [0; 24];
+        let id = decimal(u64::from(self.vxid.log_id()), &mut digits);
+        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id]));
         match self.vcl(Method::BackendFetch).await {
             Action::Fetch => {}
             Action::Error { .. } => {
@@ -105,7 +107,7 @@ impl Bereq {
                 }
             };
             self.mark("Connected");
-            self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
+            self.log.put(Tag::BackendOpen, &conn.opened().text());
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
@@ -147,7 +149,7 @@ impl Bereq {
                 rules: TtlRules::of(self.vcl.program.dialect),
             };
             let fresh = freshness::freshness(&self.beresp, now, &defaults);
-            self.log.put(Tag::Ttl, fresh.log_text(now, false).as_bytes());
+            self.log_freshness(&fresh);
             fresh
         };
         self.origin = fresh.t_origin;
@@ -166,6 +168,15 @@ impl Bereq {
             link.close.get_or_insert(why::REQ_CLOSE);
         }
         Ok(())
+    }
+
+    /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
+    fn log_freshness(&mut self, fresh: &Freshness) {
+        let now = self.t_resp.0;
+        let record =
+            self.log.record(Tag::Ttl).text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep);
+        let record = record.sp_whole(now).sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
+        drop(record.sp_num(u64::from(fresh.max_age)).text(" cacheable"));
     }
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).

@@ -48,6 +48,7 @@ use crate::spare;
 use crate::transport::Transport;
 
 pub use self::ctx::ReqCtx;
+pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -111,7 +112,8 @@ pub struct Req {
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    pub(crate) machine: Machine,
+    /// What runs its VCL, from the first subroutine on.
+    pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
@@ -163,7 +165,9 @@ impl Req {
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
         drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
-        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
+        let mut digits = [0; 24];
+        let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
+        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req
@@ -190,7 +194,7 @@ impl Req {
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: spare::machine(),
+            machine: None,
             interims: None,
             t_resp: t_req,
             obj: None,
@@ -248,7 +252,7 @@ impl Req {
             Err(()) => Step::Done,
         };
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Recv => self.recv(transport).await,
                 Step::Lookup => self.lookup(transport).await,
@@ -322,7 +326,7 @@ impl Req {
         let take = std::mem::take::<Head>;
         let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
         spare::leave_heads(heads.map(take));
-        spare::leave_machine(std::mem::take(&mut self.machine));
+        self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
     /// Queues a response that VCL never sees.
@@ -345,7 +349,7 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let mut machine = std::mem::take(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
@@ -370,7 +374,7 @@ impl Req {
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = machine;
+        self.machine = Some(machine);
         self.after_vcl(method, action)
     }
 
@@ -378,7 +382,8 @@ impl Req {
     fn after_vcl(&mut self, method: Method, action: Action) -> Action {
         // A hit gets here three times: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
-            let why = why::Why::of_vcl(method, &action, self.machine.ended_at(), self.why.as_ref());
+            let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
+            let why = why::Why::of_vcl(method, &action, spot, self.why.as_ref());
             self.why = why.or_else(|| self.why.take());
         }
         match &action {

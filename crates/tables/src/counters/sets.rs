@@ -325,6 +325,16 @@ set! {
 }
 
 set! {
+    /// Objects by key, there once a VCL imports xkey.
+    Xkey "XKEY" 110 "Keys of objects";
+    g_keys: Gauge Info Integer "" "Number of surrogate keys" => "Keys that objects bear now.";
+    g_hashhead_bytes: Gauge Debug Bytes "" "Bytes used by keys";
+    g_ochead_bytes: Gauge Debug Bytes "" "Bytes used by links between keys and objects";
+    g_oc_bytes: Gauge Debug Bytes "" "Bytes used by objects with keys";
+    g_bytes: Gauge Info Bytes "" "Bytes used for all of it";
+}
+
+set! {
     /// A pool of reusable structures.
     Mempool "MEMPOOL" 30 "Memory pool";
     live: Gauge Debug Integer "" "In use";

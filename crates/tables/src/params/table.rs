@@ -130,9 +130,9 @@ params! {
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
     cache_status: Switch = "off" ["bool"] { Own }
         "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
-    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
+    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
-    cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
+    cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer one is cut and has status 201 instead of 200.";
@@ -278,6 +278,8 @@ params! {
         "Report where the worker crashed before it dies.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
+    tcp_defer_accept: Switch = "on" ["bool"] { Own MustRestart }
+        "Take a client's connection only when its first bytes have come, or nothing for a second. A connection per request costs a third less of the system's time; connections that say nothing are seen a second late.";
     tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
         "Accept TCP Fast Open.";
     tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
@@ -314,7 +316,7 @@ params! {
         "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
     timeout_idle: Seconds = "5.000" ["seconds" min "0.000"] {}
         "How long a client connection may be silent between requests.";
-    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental }
+    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
@@ -330,7 +332,7 @@ params! {
         "How long an unused VCL in state auto stays warm.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
         "Directories, separated by colons, where VCL files are looked for.";
-    vmod_path: Text = "" [""] {}
+    vmod_path: Text = "" [""] { BuildOptions NoEffect }
         "No effect here: vmods are part of the program.";
     vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
         "Size of the buffer in which a transaction gathers its log records; vsl_reclen and 12 bytes at least.";

@@ -198,6 +198,11 @@ impl Walker<'_> {
         if self.text_at(name) != "retries" {
             return self.fail_range("Unknown field of a director\n", first, name);
         }
+        let value = self.after(self.after(name));
+        if self.tok_at(value) != Tok::Int || self.after(value) != end {
+            self.at = value;
+            return self.expect(Tok::Int);
+        }
         self.note(first, end, "", "a director tries each healthy backend once now");
         self.drop_until(end);
         Ok(())
@@ -234,6 +239,9 @@ impl Walker<'_> {
                     if self.is_c(b';') {
                         self.drop_until(self.at);
                     }
+                }
+                ("weight", Tok::Int) if self.text_at(value).trim_start_matches('0').is_empty() => {
+                    return self.fail_range("The .weight must be higher than zero.\n", value, value);
                 }
                 ("weight", Tok::Int) => {
                     weight = Some(self.text_at(value).to_owned());

@@ -142,6 +142,7 @@ impl Scan<'_> {
             ("ban_url", _) if statement => Says(D30),
             ("synthetic", Some(Tok::Str | Tok::Id)) if statement => Says(OLD),
             ("import", Some(Tok::Id)) if statement || at == 0 => Nothing,
+            ("new", Some(Tok::Id)) if statement => New,
             ("backend", Some(Tok::Id)) if self.at(at + 2).0 == "none" => New,
             ("director", Some(Tok::Id)) => match self.at(at + 2).0 {
                 "client" | "hash" | "dns" => Says(SINCE21),

@@ -230,6 +230,9 @@ impl Walker<'_> {
 
     /// What a variable is called where we are.
     pub fn var_now(&mut self, name: &str, first: usize, last: usize, write: bool) -> R<String> {
+        if name.starts_with("storage.") {
+            return Ok(name.to_owned());
+        }
         let Some(var) = OldVar::find(name) else {
             if name.contains('.') && tables::dialects::NEW_WORDS.contains(&name) {
                 let text =

@@ -61,6 +61,8 @@ const TAKEN: [&str; 26] = [
 pub(crate) struct Names {
     changed: HashMap<(Of, String), String>,
     pub declared: BTreeMap<(Of, String), usize>,
+    /// A director is called so.
+    default_director: bool,
 }
 
 impl Names {
@@ -79,6 +81,7 @@ impl Names {
                 Some(Tok::C(b'{')) => depth += 1,
                 Some(Tok::C(b'}')) => depth = depth.saturating_sub(1),
                 Some(Tok::Id) if depth == 0 && pair[1].1.tok() == Some(Tok::Id) => {
+                    names.default_director |= text(pair[0].1) == "director" && text(pair[1].1) == "default";
                     let of = match text(pair[0].1).as_str() {
                         "backend" | "director" => Of::Backend,
                         "acl" => Of::Acl,
@@ -104,7 +107,8 @@ impl Names {
             let machine = tables::dialects::OldSub::ALL.into_iter().any(|sub| sub.name() == name);
             let low = name.to_ascii_lowercase();
             let reserved = of == Of::Sub && low.starts_with("vcl_") && !machine;
-            if !machine && (taken(&low) || used.contains(&low) || reserved) {
+            let object = of == Of::Backend && low == "default" && self.default_director;
+            if !machine && (object || taken(&low) || used.contains(&low) || reserved) {
                 let mut new = if reserved { format!("old_{name}") } else { format!("{name}{}", of.suffix()) };
                 while all.contains(&new.to_ascii_lowercase()) || used.contains(&new.to_ascii_lowercase()) {
                     new.push('_');

@@ -72,6 +72,7 @@ impl Policy {
                 p.has_error |= sub == OldSub::Error.name();
             }
             p.purge |= is(at, &["purge", ";"]) && item.tok() == Some(Tok::Id);
+            p.purge |= is(at, &["set", "obj", ".", "cacheable", "=", "false"]) && sub == "vcl_hit";
             p.purge |= is(at, &["set", "obj", ".", "ttl"]) && sub != "vcl_fetch" && sub != "vcl_error";
             p.cacheable |=
                 is(at, &["beresp", ".", "cacheable"]) || (is(at, &["obj", ".", "cacheable"]) && sub != "vcl_hit");

@@ -9,6 +9,9 @@ use super::walk::{Ctx, Kept, Walker};
 use super::{Fail, R, known_file};
 use crate::token::Tok;
 
+/// Variables that are numbers.
+const NUMBERS: [&str; 6] = ["obj.status", "beresp.status", "resp.status", "req.restarts", "server.port", "obj.hits"];
+
 impl Walker<'_> {
     /// `{ ... }`
     pub fn block(&mut self) -> R<Kept> {
@@ -60,6 +63,9 @@ impl Walker<'_> {
                 known_file("accept-language.vcl").unwrap_or_default().to_owned()
             }
             () if code.contains("syslog") => "Write std.syslog(PRIORITY, text) instead.".to_owned(),
+            () if code.contains("VRT_purge") => {
+                "Write purge.hard() of vmod purge (in 3.0: `purge;`) instead.".to_owned()
+            }
             () if code.contains("VRT_SetHdr") => "Write `set X.http.NAME = ...;` instead.".to_owned(),
             () if code.contains("VRT_GetHdr") => "Read req.http.NAME instead; regsub() takes it apart.".to_owned(),
             () if code.contains("VRT_r_now") || code.contains("time(") => "`now` and vmod std know times.".to_owned(),
@@ -482,6 +488,11 @@ impl Walker<'_> {
                 self.tight = false;
                 self.insert("501");
             }
+            // 2.x: a text alone.
+            Tok::Id if self.dialect != Dialect::V30 && !NUMBERS.contains(&self.dotted(self.at).0.as_str()) => {
+                self.tight = false;
+                self.insert("501");
+            }
             _ => self.product()?,
         }
         let status = self.written(mark);
@@ -563,7 +574,11 @@ impl Walker<'_> {
                     return self.fail("Expected ~, !~, == or !=.\n");
                 }
             };
-            let name = if name.eq_ignore_ascii_case("obj.response") { "obj.http.".to_owned() } else { name };
+            let low = name.to_ascii_lowercase();
+            let field = ["req.http.", "obj.http."].iter().any(|p| low.len() > p.len() && low.starts_with(p));
+            if !field && !matches!(low.as_str(), "req.url" | "obj.status") {
+                return self.fail_range("Unknown purge variable.\n", self.at, last);
+            }
             self.put_until(op, &format!("{before}\"{name} {op_text} \" +"));
             self.primary()?;
             if self.tok() != Tok::And {
@@ -684,7 +699,7 @@ impl Walker<'_> {
             Tok::C(b'=') | Tok::AddTo | Tok::SubFrom | Tok::MulBy | Tok::DivBy => self.keep(),
             _ => self.expect(Tok::C(b'='))?,
         }
-        self.string()?;
+        self.expr()?;
         self.keep_c(b';')?;
         Ok(Kept::Yes)
     }
@@ -771,9 +786,13 @@ impl Walker<'_> {
                 }
                 Ok(Some(Kept::Yes))
             }
-            "obj.cacheable" if self.ctx == Ctx::Hit => {
-                self.fail_range("What is stored is cacheable: obj.cacheable can't be set in vcl_hit.\n", name_at, last)
+            "obj.cacheable" if self.ctx == Ctx::Hit && self.text_at(value) == "false" => {
+                self.policy.purge = true;
+                self.warn(first, end, "purge.hard();", "an object ends by a purge, with all its variants");
+                self.put_until(end, "purge.hard();");
+                Ok(Some(Kept::Yes))
             }
+            "obj.cacheable" if self.ctx == Ctx::Hit => drop(self, "what is stored is cacheable", false),
             "obj.cacheable" | "beresp.cacheable" => {
                 let new = match self.text_at(value) {
                     "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),

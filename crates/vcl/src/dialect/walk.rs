@@ -661,7 +661,7 @@ impl Walker<'_> {
                 }
                 if by_name.is_empty() {
                     // Called from nowhere: the compiler says so.
-                    by_name.insert(self.names.now(Of::Sub, &name), Ctx::Recv);
+                    by_name.insert(self.names.now(Of::Sub, &name), self.likely(body));
                 }
                 let mut any = false;
                 for (now, ctx) in by_name {
@@ -674,6 +674,19 @@ impl Walker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where a subroutine that nothing calls could run, by its words.
+    fn likely(&self, body: Decl) -> Ctx {
+        let first = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id).find_map(|n| match self.text_at(n) {
+            "beresp" => Some(Ctx::Fetch),
+            "bereq" => Some(Ctx::Pipe),
+            "resp" => Some(Ctx::Deliver),
+            "obj" => Some(Ctx::Error),
+            "hash_data" => Some(Ctx::Hash),
+            _ => None,
+        });
+        first.unwrap_or(Ctx::Recv)
     }
 
     fn write_user_sub(&mut self, gap: &str, now: &str, made: &Out, again: bool, first: usize, name_at: usize) {
