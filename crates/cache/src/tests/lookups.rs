@@ -132,6 +132,37 @@ fn a_purge_takes_all_variants() {
 }
 
 #[test]
+fn a_soft_purge_of_a_fetch_leaves_grace() {
+    let kit = Kit::new();
+    let busy = busy_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
+    // The answer is younger than the purge.
+    kit.pass(1.0);
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 20.0, 0.0, Flags::NONE), b"x");
+    kit.pass(1.0);
+    assert_eq!(kit.verdict("/"), "grace+fetch");
+}
+
+#[test]
+fn a_softly_purged_fetch_still_answers_who_asked_before() {
+    let kit = Kit::new();
+    let fetch = busy_of(kit.look("/"));
+    let early = ticket_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
+    let late = ticket_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
+    kit.pass(1.0);
+    // It has no grace: dead already, but for those who asked before.
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    let early = kit.resume(early, &Req::new("/"));
+    assert_eq!((word(&early), word(&kit.resume(late, &Req::new("/")))), ("hit", "miss"));
+    kit.pass(100.0);
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
 fn a_soft_purge_leaves_grace() {
     let kit = Kit::new();
     kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Lookup and what follows from it: hit, miss, pass, purge, the wait for somebody else's fetch.
 
-use cache::{Busy, Lookup, LookupOptions, ObjRef};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
 use message::Head;
 use tables::tags::Tag;
 use vrt::{Action, Method};
@@ -52,12 +56,17 @@ impl Req {
             max_grace: self.max_grace,
         };
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
-        let mut waited = false;
+        let (mut waited, mut patience) = (false, None);
         while let Lookup::Wait(ticket) = looked.lookup {
             waited = true;
             let mut ticket = ticket;
             self.log.flush();
-            self.drive(transport, &mut ticket).await;
+            if !self.wait_for(&mut ticket, &mut patience, transport).await {
+                engine.main.busy_timeout.inc();
+                self.mark("Waitinglist");
+                self.error = (503, None);
+                return Step::Synth;
+            }
             let now = engine.clock.mono();
             looked = engine.cache.resume(ticket, &self.asked(), now, &options);
         }
@@ -88,8 +97,32 @@ impl Req {
                 self.is_hitpass = true;
                 Step::Pass
             }
+            Lookup::Refused => {
+                self.error = (503, None);
+                Step::Synth
+            }
             Lookup::Wait(_) => unreachable!("waited for above"),
         }
+    }
+
+    /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together.
+    async fn wait_for(
+        &mut self,
+        ticket: &mut Ticket,
+        patience: &mut Option<rt::Patience>,
+        transport: &mut dyn Transport,
+    ) -> bool {
+        let limit = self.params.waitinglist_timeout;
+        if limit.is_zero() {
+            self.drive(transport, ticket).await;
+            return true;
+        }
+        let patience = patience.get_or_insert_with(|| rt::Patience::until(rt::Instant::now() + limit));
+        let called = poll_fn(|cx| match Pin::new(&mut *ticket).poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => patience.poll(cx).map(|()| false),
+        });
+        self.drive(transport, called).await
     }
 
     /// Logs the hit; `grace` is `Some` when the object is stale.
