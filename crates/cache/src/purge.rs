@@ -7,6 +7,7 @@ use crate::attrs::Times;
 use crate::boc::SoftPurge;
 use crate::cache::Cache;
 use crate::digest::Digest;
+use crate::gone::Cause;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
 
@@ -85,7 +86,7 @@ impl Cache {
                         oc.set_times(purge.apply(oc.times(), now));
                         if oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
-                            dead.push(shared.unlink(&mut shard, &oc));
+                            dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
                         } else {
                             shared.arm(&mut shard, &oc, oc.times().dead_at());
                         }
@@ -113,7 +114,7 @@ impl Cache {
 
     /// Takes one object out of the cache: it was replaced, or found broken. Who reads it reads on.
     pub fn kill(&self, obj: &ObjRef) {
-        self.shared().kill(obj.objcore());
+        self.shared().kill(obj.objcore(), Cause::Replaced);
     }
 }
 

@@ -10,6 +10,7 @@ use std::task::Poll;
 use tables::tags::Tag;
 
 use crate::bereq::Bereq;
+use crate::current;
 
 /// The transaction panicked; the hook has written the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +22,17 @@ pub struct Panicked;
 /// [`Panicked`]; whatever `work` borrowed may be in any state that its types allow.
 pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = pin!(work);
+    let mut left = None;
     poll_fn(|cx| {
+        // Others worked on this thread meanwhile.
+        left.take().into_iter().for_each(current::take_up);
         let _contained = base::critical::contain();
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
             Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Pending) => {
+                left = Some(current::leave());
+                Poll::Pending
+            }
             Err(_) => Poll::Ready(Err(Panicked)),
         }
     })

@@ -20,6 +20,7 @@ pub mod vars;
 
 pub use random::Random;
 pub use req::Req;
+pub use req::explain::{Question, explain};
 pub use sess::{ListenerInfo, Sess, SessTimeouts};
 pub use shared::{Engine, Labels};
 pub use transport::Transport;

@@ -55,6 +55,8 @@ impl Manager {
             "stop" => self.stop(),
             "pid" => self.pid(request),
             "panic.show" => self.panic_show(request),
+            "restarts" if request.wants_json() => self.json(request, &self.deaths.json(self.clock.real())),
+            "restarts" => Reply::ok(self.deaths.text(self.clock.real())),
             "panic.clear" => self.panic_clear(arg(0)),
             "param.show" => self.param_show(request),
             "param.set" => self.param_set(text(0), Some(text(1)), request),

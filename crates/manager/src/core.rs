@@ -17,6 +17,7 @@ use tables::params::DebugBit;
 
 use crate::checker::{Checker, Outcome, Request, Source};
 use crate::clitcp::{self, Masters};
+use crate::deaths::Deaths;
 use crate::jail::Jail;
 use crate::listen::Listener;
 use crate::memory::Memory;
@@ -55,6 +56,8 @@ pub struct Manager {
     pub(crate) memory: Option<Memory>,
     /// The last worker's panic, until it's cleared.
     pub(crate) panic: Option<String>,
+    /// How earlier workers ended.
+    pub(crate) deaths: Deaths,
     pub(crate) exit_status: i32,
     pub(crate) secret: Option<PathBuf>,
     pub(crate) secret_is_ours: bool,
@@ -136,6 +139,7 @@ impl Manager {
             (self.params.vcc_allow_inline_c, "allow_inline_c"),
             (self.params.vcc_err_unref, "err_unref"),
             (self.params.vcc_unsafe_path, "unsafe_path"),
+            (self.params.backend_dns_lazy, "lazy_hosts"),
         ] {
             if on {
                 features.push(word.to_string());

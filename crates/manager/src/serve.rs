@@ -119,6 +119,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         vcls: Vcls::default(),
         memory: None,
         panic: None,
+        deaths: Default::default(),
         exit_status: 0,
         secret: None,
         secret_is_ours: false,

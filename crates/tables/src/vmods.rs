@@ -4,6 +4,8 @@
 //!
 //! As in 7.1 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works.
 
+mod accept;
+mod accept_language;
 mod blob;
 mod cookie;
 mod debug;
@@ -176,6 +178,8 @@ impl Module {
 
 /// All modules, in order of name.
 pub const MODULES: &[Module] = &[
+    accept::MODULE,
+    accept_language::MODULE,
     blob::MODULE,
     cookie::MODULE,
     debug::MODULE,
@@ -188,8 +192,7 @@ pub const MODULES: &[Module] = &[
 ];
 
 /// Modules that Varnish users know and that aren't built: `import` refuses them by this text.
-pub const KNOWN_MISSING: &[&str] =
-    &["accept", "bodyaccess", "header", "saintmode", "str", "tcp", "var", "vsthrottle", "xkey"];
+pub const KNOWN_MISSING: &[&str] = &["bodyaccess", "header", "saintmode", "str", "tcp", "var", "vsthrottle", "xkey"];
 
 /// The module called `name`.
 pub fn find(name: &str) -> Option<&'static Module> {

@@ -2,6 +2,8 @@
 //! The modules of Varnish 7.1's distribution, one file each. Signatures are data in `tables::vmods`; a test checks that
 //! each of them is implemented here. No function blocks a runtime's thread: what would wait returns a future.
 
+mod accept;
+mod accept_language;
 mod args;
 mod blob;
 mod cookie;
@@ -17,6 +19,8 @@ use vrt::vmod::Vmod;
 
 /// All modules, for `vrt::Env::vmods`.
 pub static ALL: &[&Vmod] = &[
+    &accept::VMOD,
+    &accept_language::VMOD,
     &blob::VMOD,
     &cookie::VMOD,
     &debug::VMOD,

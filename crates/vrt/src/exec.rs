@@ -169,6 +169,9 @@ impl Machine {
 
             Op::SetVar { var } => {
                 self.forget_var(var, vcl);
+                if var == Var::BerespUncacheable {
+                    self.note_uncacheable();
+                }
                 let value = self.pop();
                 match fields::head_part(var) {
                     Some((head, _)) => fields::set_status(ctx, var, head, int(&value))?,

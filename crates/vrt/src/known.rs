@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Answers of tests that hold until what was tested changes: the machine's side of the optimiser. A test of a field or
-//! URL that was run once is remembered, and the first test of a value finds out what it can about all others at once.
+//! URL that was run once is remembered, and the first test of a value finds out what it can about all others at once; what
+//! was found out about a value holds for all requests that bring it (see [`memo`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +15,15 @@ use crate::exec::{is_match, with_text};
 use crate::fields;
 use crate::loaded::LoadedVcl;
 use crate::machine::{Machine, Next};
-use crate::regex::Regex;
+use crate::memo::{self, Answers, Place};
+use crate::regex::{AnyOf, Regex};
 
-/// What is known of a subject: a bit for each of its tests.
+/// What is known of a subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known {
-    asked: u64,
-    holds: u64,
+    answers: Answers,
+    /// Where all that have the same value keep it.
+    place: Place,
 }
 
 /// Texts for which a search for all of them at once is cheaper than running each pattern.
@@ -39,6 +42,13 @@ pub(crate) struct Sieve {
     finder: Option<AhoCorasick>,
     wanted_by: Vec<u64>,
     sifted: u64,
+    /// Long lists, which most values have nothing of; whether any of them matches.
+    lists: u64,
+    any: Option<AnyOf>,
+    /// What is known when there is no value.
+    unset: Answers,
+    /// Its number in [`memo`]; 0: its tests are cheaper than looking there.
+    number: u64,
 }
 
 impl Sieve {
@@ -72,18 +82,50 @@ impl Sieve {
             }
             _ => sieve.sifted = 0,
         }
+        let is_list = |test: &TestOf| matches!(test, TestOf::Match(index) if regexes[*index as usize].is_long_list());
+        let lists: Vec<usize> = (0..subject.tests.len()).filter(|n| is_list(&subject.tests[*n])).collect();
+        if lists.len() > 1 {
+            let regex = |n: &usize| match subject.tests[*n] {
+                TestOf::Match(index) => &*regexes[index as usize],
+                TestOf::Set | TestOf::Equal(_) => unreachable!("only patterns are lists"),
+            };
+            sieve.any = AnyOf::new(&lists.iter().map(regex).collect::<Vec<_>>());
+            sieve.lists = lists.iter().fold(0, |bits, n| bits | 1 << n);
+        }
+        sieve.unset.asked = sieve.set | sieve.equal;
+        for (n, test) in subject.tests.iter().enumerate() {
+            let TestOf::Match(index) = test else { continue };
+            sieve.number = if sieve.number == 0 { memo::number() } else { sieve.number };
+            // What reaches the step limit does so again when it is asked.
+            if let Ok(holds) = regexes[*index as usize].is_match(b"") {
+                sieve.unset.asked |= 1 << n;
+                sieve.unset.holds |= u64::from(holds) << n;
+            }
+        }
         sieve
     }
 
+    /// What can be told before any pattern is run.
+    fn first(&self, value: Option<&[u8]>) -> Known {
+        let Some(value) = value else { return Known { answers: self.unset, place: Place::default() } };
+        let (place, answers) = if self.number == 0 { Default::default() } else { memo::recall(self.number, value) };
+        if answers.asked != 0 {
+            return Known { answers, place };
+        }
+        let answers = self.sift(value);
+        memo::keep(place, answers);
+        Known { answers, place }
+    }
+
     /// Everything that can be told at once about a value.
-    fn sift(&self, value: Option<&[u8]>) -> Known {
-        let mut known = Known { asked: self.set | self.equal, holds: 0 };
-        if let Some(value) = value {
-            known.holds = self.set | if self.equal == 0 { 0 } else { self.texts.get(value).copied().unwrap_or(0) };
+    fn sift(&self, value: &[u8]) -> Answers {
+        let mut known = Answers { asked: self.set | self.equal, holds: self.set };
+        if self.equal != 0 {
+            known.holds |= self.texts.get(value).copied().unwrap_or(0);
         }
         let Some(finder) = &self.finder else { return known };
         let mut possible = 0;
-        for found in finder.find_overlapping_iter(value.unwrap_or_default()) {
+        for found in finder.find_overlapping_iter(value) {
             possible |= self.wanted_by[found.pattern().as_usize()];
             if possible == self.sifted {
                 break;
@@ -116,7 +158,7 @@ impl Machine {
         vcl: &Arc<LoadedVcl>,
         ctx: &mut dyn Ctx,
     ) -> Result<bool, Failure> {
-        let known = self.known[usize::from(subject)];
+        let known = self.known[usize::from(subject)].answers;
         let bit = 1 << test;
         if known.asked & bit != 0 {
             return Ok(known.holds & bit != 0);
@@ -129,17 +171,26 @@ impl Machine {
         let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
         let bit = 1u64 << test;
         let ask = |value: Option<&[u8]>| -> Result<Known, Failure> {
-            if known.asked == 0 {
-                known = sieve.sift(value);
+            if known.answers.asked == 0 {
+                known = sieve.first(value);
             }
-            if known.asked & bit == 0 {
+            if sieve.lists & bit & !known.answers.asked != 0
+                && known.answers.asked & sieve.lists == 0
+                && let (Some(any), Some(value)) = (&sieve.any, value)
+                && !any.is_match(value)
+            {
+                known.answers.asked |= sieve.lists;
+                memo::keep(known.place, known.answers);
+            }
+            if known.answers.asked & bit == 0 {
                 let TestOf::Match(index) = subject.tests[usize::from(test)] else {
                     unreachable!("the sieve answers all tests but patterns")
                 };
                 if is_match(&vcl.regexes[index as usize], value.unwrap_or_default())? {
-                    known.holds |= bit;
+                    known.answers.holds |= bit;
                 }
-                known.asked |= bit;
+                known.answers.asked |= bit;
+                memo::keep(known.place, known.answers);
             }
             Ok(known)
         };
@@ -151,15 +202,15 @@ impl Machine {
             SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
         };
         self.known[usize::from(number)] = known;
-        Ok(known.holds & bit != 0)
+        Ok(known.answers.holds & bit != 0)
     }
 
     /// Walks a chain of tests up to the first that holds.
     pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
         let guards = &vcl.program.guards;
         let mut guard = &guards[at as usize];
-        if self.traces {
-            // Each step between the tests is a record.
+        if self.stepwise {
+            // Each step between the tests is a record, or counted.
             self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
             return Ok(Next::Op);
         }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `vcl_backend_fetch`, the backend's answer, what RFC 9111 makes of it, `vcl_backend_response`.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use backend::ConnectOpts;
 use cache::{Flags, Times};
 use http1::Framing;
@@ -22,7 +26,26 @@ pub(super) mod why {
     pub const RESP_CLOSE: &str = "Backend/VCL requested close";
 }
 
+/// Nobody waits for this fetch any more.
+pub(super) const GONE: &str = "client gone";
+
 impl Bereq {
+    /// Awaits `work`; `None` when nobody needs this fetch before it is done. Only the fetch of a pass can be unwanted, and
+    /// not when it may change something: what a client sends and doesn't wait for is done all the same.
+    pub(super) fn unless_unwanted<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+        let may_end = self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD");
+        let watch = may_end.then(|| self.busy().watch());
+        async move {
+            let mut work = pin!(work);
+            poll_fn(|cx| match (work.as_mut().poll(cx), &watch) {
+                (Poll::Ready(done), _) => Poll::Ready(Some(done)),
+                (Poll::Pending, Some(watch)) => watch.poll_unwanted(cx).map(|()| None),
+                (Poll::Pending, None) => Poll::Pending,
+            })
+            .await
+        }
+    }
+
     pub(super) async fn start_fetch(&mut self) -> Step {
         let stores = &self.engine.stores;
         self.storage = Some(if self.uncacheable { stores.transient() } else { stores.next() }.clone());
@@ -45,6 +68,9 @@ impl Bereq {
         self.t_resp = now;
         self.log.timestamp("Beresp", now);
         if answered.is_err() {
+            if !self.busy().is_wanted() {
+                return Step::Fail("client gone");
+            }
             return Step::Error;
         }
         BERESP.log_response(&self.beresp, &mut self.log);
@@ -66,7 +92,11 @@ impl Bereq {
         loop {
             let ends = crate::vars::proxy_ends(&self.sess);
             let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), fresh, ends, authority: None };
-            let conn = match backend.connect(&opts).await {
+            let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
+                self.fetch_error(GONE);
+                return Err(());
+            };
+            let conn = match connected {
                 Ok(conn) => conn,
                 Err(error) => {
                     self.log.putf(Tag::FetchError, format_args!("{error}"));
@@ -180,6 +210,7 @@ impl Bereq {
 
     async fn after_response(&mut self) -> Step {
         let action = self.vcl(Method::BackendResponse).await;
+        self.note_uncacheable(&action);
         if let Some(link) = &mut self.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {

@@ -112,6 +112,8 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) uncacheable: bool,
     pub(crate) hit_for_pass: bool,
+    /// What made the answer uncacheable, in words.
+    pub(crate) why_uncacheable: Option<Box<[u8]>>,
     pub(crate) is_bgfetch: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
@@ -149,7 +151,7 @@ impl Bereq {
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Start => self.start_fetch().await,
                 Step::Retry => self.retry(),

@@ -85,6 +85,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         no_retry: None,
         uncacheable: mode == Mode::Pass,
         hit_for_pass: false,
+        why_uncacheable: None,
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,
         is_hitpass: req.is_hitpass,

@@ -15,7 +15,7 @@ use rt::Instant;
 use storage::Buf;
 use tables::tags::Tag;
 
-use super::fetch::why;
+use super::fetch::{GONE, why};
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
@@ -253,7 +253,13 @@ impl Bereq {
             }
             let nothing_yet = link.input.is_empty();
             link.input.reserve(HEAD_READ_BYTES);
-            match link.conn.stream_mut().read_more(&mut link.input, deadline(patience)).await {
+            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(patience));
+            let Some(read) = self.unless_unwanted(read).await else {
+                self.fetch_error(GONE);
+                link.close = Some(why::RX_BODY);
+                return Err(LATE);
+            };
+            match read {
                 Ok(0) | Err(IoError::Closed) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;
                     self.fetch_error("HTC eof (-1)");

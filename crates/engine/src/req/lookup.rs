@@ -7,9 +7,11 @@ use std::task::Poll;
 
 use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
 use message::Head;
+use tables::no_hit::NoHit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::why::Why;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
@@ -18,6 +20,12 @@ use crate::transport::Transport;
 pub(crate) struct Asked<'a> {
     head: &'a Head,
     gzip_support: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub fn new(head: &'a Head, gzip_support: bool) -> Self {
+        Asked { head, gzip_support }
+    }
 }
 
 impl cache::Request for Asked<'_> {
@@ -41,20 +49,25 @@ impl cache::Request for Asked<'_> {
 
 impl Req {
     fn asked(&self) -> Asked<'_> {
-        Asked { head: &self.head, gzip_support: self.params.http_gzip_support }
+        Asked::new(&self.head, self.params.http_gzip_support)
+    }
+
+    /// What VCL asks of the lookup.
+    pub(super) fn lookup_options(&self) -> LookupOptions {
+        LookupOptions {
+            always_miss: self.hash_always_miss,
+            ignore_busy: self.hash_ignore_busy,
+            ignore_vary: self.hash_ignore_vary,
+            max_ttl: self.max_ttl,
+            max_grace: self.max_grace,
+        }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
         let sess = self.sess.clone();
         let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
-        let options = LookupOptions {
-            always_miss: self.hash_always_miss,
-            ignore_busy: self.hash_ignore_busy,
-            ignore_vary: self.hash_ignore_vary,
-            max_ttl: self.max_ttl,
-            max_grace: self.max_grace,
-        };
+        let options = self.lookup_options();
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
         let (mut waited, mut patience) = (false, None);
         while let Lookup::Wait(ticket) = looked.lookup {
@@ -63,6 +76,7 @@ impl Req {
             self.log.flush();
             if !self.wait_for(&mut ticket, &mut patience, transport).await {
                 engine.main.busy_timeout.inc();
+                self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
                 self.error = (503, None);
                 return Step::Synth;
@@ -80,6 +94,7 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
+        self.why = Why::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
             Lookup::Hit(obj) => self.found(obj, None),
             Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
@@ -172,6 +187,7 @@ impl Req {
                     main.cache_hit_grace.inc();
                 }
                 self.is_hit = true;
+                self.gives_up = false;
                 self.discard_body(transport).await;
                 Step::Deliver(obj)
             }
@@ -188,6 +204,7 @@ impl Req {
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
                 self.engine().main.cache_miss.inc();
+                self.gives_up = false;
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
             other => Self::common_step(other),
@@ -198,6 +215,7 @@ impl Req {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.engine().main.s_pass.inc();
+                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
             }

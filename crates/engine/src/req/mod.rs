@@ -7,11 +7,13 @@
 //!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
 //! ```
 
+mod ahead;
 mod body;
 mod ctx;
 mod deliver;
 mod downstream;
 mod esi;
+pub mod explain;
 mod fetch;
 mod lookup;
 mod nested;
@@ -20,6 +22,7 @@ mod range;
 mod recv;
 mod synth;
 mod transmit;
+pub(crate) mod why;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -97,6 +100,8 @@ pub struct Req {
     pub body: ReqBody,
     /// Why the connection ends after it, once that is known.
     pub close: Option<SessClose>,
+    /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
+    pub(crate) gives_up: bool,
     /// The client waits for 100 Continue before it sends the body.
     pub want_continue: bool,
     pub(crate) late_continue: bool,
@@ -135,7 +140,7 @@ pub struct Req {
     /// Body bytes of the response, as a fragment's accounting has them.
     pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
-    /// Of the client's request; while a fragment runs it has them.
+    /// Of the client's request; a fragment has them while it runs VCL.
     pub(crate) top: Privates,
     /// The client's request, for its fragments.
     pub(crate) top_req: Option<Rc<esi::Top>>,
@@ -143,6 +148,10 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    /// Nobody's request: nothing is to be done for it.
+    pub(crate) trial: Option<explain::Trial>,
+    /// Why it is no hit; `None` once it is one.
+    pub(crate) why: Option<why::Why>,
     _open: crate::current::Open,
 }
 
@@ -173,6 +182,7 @@ impl Req {
             t_req,
             body: ReqBody::none(),
             close: None,
+            gives_up: false,
             want_continue: false,
             late_continue: false,
             keeps_body: false,
@@ -208,6 +218,8 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            trial: None,
+            why: Some(why::Why::undecided()),
             _open: crate::current::open(),
             top_req: None,
             nest: None,
@@ -236,7 +248,7 @@ impl Req {
             Err(()) => Step::Done,
         };
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Recv => self.recv(transport).await,
                 Step::Lookup => self.lookup(transport).await,
@@ -273,6 +285,7 @@ impl Req {
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
         self.body.give_up();
+        self.tell_why();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
             for (counter, bytes) in [
@@ -336,7 +349,14 @@ impl Req {
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
+            let top = self.top_req.clone();
+            if let Some(top) = &top {
+                self.top = top.privates.take();
+            }
             let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
+            if let Some(top) = top {
+                top.privates.set(std::mem::take(&mut self.top));
+            }
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
@@ -351,17 +371,23 @@ impl Req {
             }
         };
         self.machine = machine;
-        self.after_vcl(action)
+        self.after_vcl(method, action)
     }
 
     /// What every action means wherever it comes from.
-    fn after_vcl(&mut self, action: Action) -> Action {
+    fn after_vcl(&mut self, method: Method, action: Action) -> Action {
+        // A hit gets here three times: nothing is worked out for it.
+        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
+            let why = why::Why::of_vcl(method, &action, self.machine.ended_at(), self.why.as_ref());
+            self.why = why.or_else(|| self.why.take());
+        }
         match &action {
-            Action::Fail => self.engine().main.vcl_fail.inc(),
+            Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.error = (*status, reason.clone()),
             Action::Abandon
             | Action::Deliver
             | Action::Error { .. }
+            | Action::Fail
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
@@ -423,6 +449,8 @@ impl Req {
         let now = self.engine().clock.real();
         self.log.timestamp("Restart", now);
         let next = self.engine().vxids.take();
+        self.tell_why();
+        self.why = Some(why::Why::undecided());
         self.log.putf(Tag::Link, format_args!("req {next} restart"));
         self.log.put(Tag::End, b"");
         self.log.flush();

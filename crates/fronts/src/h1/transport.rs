@@ -24,6 +24,8 @@ use crate::output::Output;
 
 /// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
+/// Read at once where only the connection's end is looked for: the beginning of the next request, if it isn't the end.
+const GONE_READ_BYTES: usize = 1024;
 /// A buffer that grew beyond this isn't kept.
 const KEEP_BYTES: usize = 16 * 1024;
 
@@ -516,6 +518,28 @@ impl Transport for H1 {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(stream) = self.stream.as_ref().filter(|_| !self.expects_more()) else { return Poll::Pending };
+        loop {
+            // Behind a request that is at hand already an end isn't looked for: its answer is still wanted.
+            if self.used < self.input.len() {
+                return Poll::Pending;
+            }
+            self.input.reserve(GONE_READ_BYTES);
+            match stream.try_read_buf(&mut self.input) {
+                Ok(0) => return Poll::Ready(()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_readable(cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                },
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Poll::Ready(()),
+            }
+        }
     }
 
     fn body_state(&self) -> BodyState {

@@ -30,6 +30,8 @@ pub struct TxnLog {
     last: Real,
     /// A record of another transaction that is written just before the first of this one.
     announced: Option<Announced>,
+    /// Nothing of it is written.
+    is_silent: bool,
 }
 
 /// See [`TxnLog::announce`].
@@ -66,7 +68,25 @@ impl TxnLog {
     /// A log for the transaction `vxid`.
     pub fn new(ring: Arc<LogRing>, vxid: Vxid, marker: Marker) -> Self {
         let buffer = take_buffer(buffer_words(&ring));
-        Self { ring, vxid, marker, buffer, used: 0, records: 0, start: Real(0.0), last: Real(0.0), announced: None }
+        Self {
+            ring,
+            vxid,
+            marker,
+            buffer,
+            used: 0,
+            records: 0,
+            start: Real(0.0),
+            last: Real(0.0),
+            announced: None,
+            is_silent: false,
+        }
+    }
+
+    /// A log whose records nobody will see: for what only looks as if it happened.
+    pub fn silent(ring: Arc<LogRing>) -> Self {
+        let mut log = Self::new(ring, Vxid::NONE, Marker::None);
+        log.is_silent = true;
+        log
     }
 
     /// Adds a record to the transaction that this one comes from (Link). It is written together with this one's first
@@ -196,6 +216,11 @@ impl TxnLog {
 
     fn write_out(&mut self, overflow: bool) {
         if self.used > 0 {
+            if self.is_silent {
+                self.announced = None;
+                (self.used, self.records) = (0, 0);
+                return;
+            }
             self.ring.write_batch(self.announced.take(), &self.buffer[..self.used], self.records, overflow);
             (self.used, self.records) = (0, 0);
         }

@@ -7,8 +7,6 @@ use super::{Spec, Value};
 
 /// Old or later name, today's name.
 const ALIASES: &[(&str, &str)] = &[
-    ("backend_wait_limit", "backend_queue_limit"),
-    ("backend_wait_timeout", "backend_queue_timeout"),
     ("deprecated_dummy", "debug"),
     ("overflow_max", "thread_queue_limit"),
     ("pcre_match_limit", "pcre2_match_limit"),
