@@ -262,7 +262,7 @@ impl Busy {
             let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
             let mut when = oc.times().dead_at();
             if let Some(soft) = self.boc.take_soft_purge() {
-                oc.set_times(soft.purge.apply(oc.times(), soft.at));
+                oc.set_times(soft.purge.shorten(oc.times(), soft.at));
                 when = oc.times().dead_at();
                 if is_found {
                     oc.overtake_softly(soft.seq);

@@ -29,6 +29,12 @@ impl Purge {
     /// Nothing stays: `return(purge)`, `purge.hard()`.
     pub const HARD: Purge = Purge { ttl: Some(0.0), grace: Some(0.0), keep: Some(0.0) };
 
+    /// As [`Purge::apply`], but a ttl that is over already stays so: a purge brings nothing back.
+    pub(crate) fn shorten(&self, times: Times, now: Mono) -> Times {
+        let new = self.apply(times, now);
+        Times { ttl: new.ttl.min(times.ttl), ..new }
+    }
+
     /// Whether nothing is left of ttl and grace.
     fn is_hard(&self) -> bool {
         self.ttl.is_some_and(|ttl| ttl <= 0.0) && self.grace.is_some_and(|grace| grace <= 0.0)
@@ -76,14 +82,14 @@ impl Cache {
                             oc.overtake(seq);
                         } else {
                             oc.overtake_softly(seq);
-                            oc.set_times(purge.apply(oc.times(), now));
+                            oc.set_times(purge.shorten(oc.times(), now));
                             when = Mono(when.0.max(oc.times().dead_at().0));
                         }
                         shared.arm(&mut shard, &oc, when);
                     }
                     State::Stored => {
                         count += 1;
-                        oc.set_times(purge.apply(oc.times(), now));
+                        oc.set_times(purge.shorten(oc.times(), now));
                         if oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
                             dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));

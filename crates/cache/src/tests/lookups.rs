@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Verdicts of a lookup.
 
+use base::Mono;
+
 use super::kit::*;
 use crate::*;
 
@@ -160,6 +162,22 @@ fn a_softly_purged_fetch_still_answers_who_asked_before() {
     kit.pass(100.0);
     kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
     assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
+fn a_soft_purge_brings_nothing_back() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 20.0, 0.0, Flags::NONE), b"x");
+    kit.pass(10.0);
+    let soft = Purge { ttl: Some(0.0), ..Purge::default() };
+    kit.cache.purge(&digest("/"), kit.now(), soft);
+    let before = kit.now();
+    kit.pass(5.0);
+    kit.cache.purge(&digest("/"), kit.now(), soft);
+    // A request that came between the two, and looks up after both.
+    let between = Mono(before.0 + 1.0);
+    let looked = kit.cache.lookup(&digest("/"), &Req::new("/"), between, &LookupOptions::default());
+    assert_eq!(word(&looked.lookup), "grace+fetch");
 }
 
 #[test]
