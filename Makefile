@@ -15,12 +15,13 @@ STORAGE ?= malloc,256m
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check soak bench clean cargo packages
+.PHONY: help run build deb test check soak bench clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build, and cache what that server has (also: VCL=file; neither: a demo)'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
+	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
@@ -39,12 +40,15 @@ build: cargo
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
 	@$(BIN)/lacquer man -d dist/man
 
+deb: build
+	@packaging/deb/build $(BIN)/lacquer dist
+
 run: build
 ifneq ($(BACKEND)$(VCL),)
 	@d=$$(mktemp -d) && chmod 755 "$$d" && trap 'rm -rf "$$d"' EXIT && echo "http://$(LISTEN)/   varnishlog -n $$d/n" && \
 	$(BIN)/varnishd -F -n "$$d/n" -a '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
 else
-	@$(BIN)/lacquer demo $(OPTIONS)
+	@$(BIN)/lacquer demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
 endif
 
 test: cargo packages build

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = HERE.parent / "target/bench"
@@ -67,7 +68,9 @@ class Server:
     """One of them: a process and what it started."""
     ends_with = signal.SIGTERM
 
-    def __init__(self, origin_port, ours):
+    def __init__(self, origin_port, ours, **options):
+        """options: the text of a VCL, the size of the store, further arguments; only Varnish and ours have them."""
+        self.vcl, self.store, self.more = (options.get(k, d) for k, d in (("vcl", None), ("store", "2g"), ("more", ())))
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"lacquer-bench-{self.name}.", dir="/dev/shm"))
         os.chmod(self.dir, 0o755)
         self.port, self.origin, self.ours = free_port(), origin_port, ours
@@ -138,15 +141,22 @@ class Varnish(Server):
     name = "varnish"
 
     def argv(self):
-        return [self.program(), "-F", "-a", f"127.0.0.1:{self.port}", "-b", f"127.0.0.1:{self.origin}", "-s", "malloc,2g",
-                "-n", self.dir / "n", "-p", "timeout_idle=300"]
+        policy = ["-b", f"127.0.0.1:{self.origin}"]
+        if self.vcl:
+            (self.dir / "site.vcl").write_text(self.vcl)
+            policy = ["-f", self.dir / "site.vcl"]
+        return [self.program(), "-F", "-a", f"127.0.0.1:{self.port}", *policy, "-s", f"malloc,{self.store}", "-n", self.dir / "n",
+                "-p", "timeout_idle=300", *self.more]
 
     def program(self):
         return "varnishd"
 
-    def records(self):
-        stat = ["varnishstat", "-n", str(self.dir / "n"), "-1", "-f", "MAIN.shm_records"]
+    def counter(self, name):
+        stat = ["varnishstat", "-n", str(self.dir / "n"), "-1", "-f", f"MAIN.{name}"]
         return int(subprocess.run(stat, capture_output=True, text=True, check=True).stdout.split()[1])
+
+    def records(self):
+        return self.counter("shm_records")
 
 
 class Ours(Varnish):
@@ -222,7 +232,7 @@ class Bed:
 
     def __init__(self, names, ours):
         build()
-        self.origin_port = free_port()
+        self.origin_port, self.ours = free_port(), ours
         self.origin = spawn(1, [BIN / "origin", self.origin_port])
         self.servers = []
         try:
@@ -230,7 +240,7 @@ class Bed:
                 if name in NEEDS and not shutil.which(NEEDS[name]):
                     print(f"bench: {name} left out: no {NEEDS[name]} here", file=sys.stderr)
                     continue
-                self.servers.append(SERVERS[name](self.origin_port, ours))
+                self.servers.append(self.another(name))
         except BaseException:
             self.close()
             raise
@@ -247,13 +257,28 @@ class Bed:
         self.origin.terminate()
         self.origin.wait()
 
+    def another(self, name, **options):
+        """A server more, which whoever asked for it stops."""
+        return SERVERS[name](self.origin_port, self.ours, **options)
+
+    def head_bytes(self, server):
+        """Bytes of the head that a cache stores for an object: what it answers with, less what it adds per answer."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.origin_port}/c/100/p1", timeout=5) as answer:
+            kept = [(k, v) for k, v in answer.headers.items() if k.lower() != "connection"]
+        return len("HTTP/1.1 200 OK\r\n\r\n") + sum(len(f"{k}: {v}\r\n") for k, v in kept)
+
+    def asked(self):
+        """How many requests the origin has had."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.origin_port}/stats", timeout=5) as answer:
+            return int(answer.read())
+
     def null_body(self, body):
         """Starts the null server again when the case's body is another."""
         for i, server in enumerate(self.servers):
             if server.name == "null" and body and server.body != body:
                 server.stop()
                 Null.body = body
-                self.servers[i] = Null(self.origin_port, None)
+                self.servers[i] = self.another("null")
 
     def load(self, server, path, options):
         argv = [BIN / "lg", "-p", server.port, "-u", path, *options]

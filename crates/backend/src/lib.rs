@@ -12,6 +12,7 @@ mod env;
 mod error;
 mod health;
 mod list;
+mod names;
 mod pool;
 mod probe;
 mod registry;

@@ -14,6 +14,7 @@ use net::{Address, Parked, Pending, Stream};
 use parking_lot::Mutex;
 
 use crate::endpoint::Endpoint;
+use crate::names::Name;
 
 /// Connections of a pool that one sweep looks at: a system call each, under the lock.
 const SWEEP_MOST: usize = 64;
@@ -26,13 +27,13 @@ pub(crate) struct Pools {
 
 impl Pools {
     /// The pool of an endpoint; backends of several VCLs share it. It goes with its last backend.
-    pub(crate) fn of(&self, endpoint: &Endpoint) -> Arc<Pool> {
+    pub(crate) fn of(&self, endpoint: &Endpoint, name: Option<Arc<Name>>) -> Arc<Pool> {
         let mut pools = self.by_endpoint.lock();
         if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
             return pool;
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
-        let pool = Arc::new(Pool { endpoint: endpoint.clone(), inner: Mutex::default() });
+        let pool = Arc::new(Pool { endpoint: endpoint.clone(), name, inner: Mutex::default() });
         pools.insert(endpoint.clone(), Arc::downgrade(&pool));
         pool
     }
@@ -54,6 +55,8 @@ impl Pools {
 /// A pool of one endpoint.
 pub(crate) struct Pool {
     pub(crate) endpoint: Endpoint,
+    /// Of an endpoint that is a name: the addresses it has.
+    pub(crate) name: Option<Arc<Name>>,
     inner: Mutex<Inner>,
 }
 
@@ -81,11 +84,20 @@ impl Pool {
         loop {
             let idle = self.inner.lock().idle.pop()?;
             // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
-            if idle.stream.pending() == Pending::Nothing
+            if self.is_current(&idle.ends)
+                && idle.stream.pending() == Pending::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some((stream, idle.ends));
             }
+        }
+    }
+
+    /// Whether the connection leads to where the endpoint is now.
+    fn is_current(&self, ends: &Ends) -> bool {
+        match (&self.name, ends.0) {
+            (Some(name), Address::Inet(addr)) => name.has(addr),
+            (Some(_), Address::Unix) | (None, _) => true,
         }
     }
 
@@ -103,7 +115,7 @@ impl Pool {
             let mut at = if inner.swept < inner.idle.len() { inner.swept } else { 0 };
             for _ in 0..SWEEP_MOST.min(inner.idle.len()) {
                 match inner.idle.get(at) {
-                    Some(idle) if idle.stream.pending() == Pending::Nothing => at += 1,
+                    Some(idle) if self.is_current(&idle.ends) && idle.stream.pending() == Pending::Nothing => at += 1,
                     Some(_) => gone.push(inner.idle.remove(at)),
                     None => break,
                 }

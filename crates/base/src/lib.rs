@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod critical;
 pub mod planted;
+pub mod say;
 pub mod text;
 mod vxid;
 

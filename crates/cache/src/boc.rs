@@ -248,6 +248,16 @@ impl Boc {
         Poll::Pending
     }
 
+    /// Ready once nobody needs the rest.
+    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut inner = self.inner.lock();
+        if !inner.is_wanted() {
+            return Poll::Ready(());
+        }
+        inner.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     /// Ready once `done` says so of the state.
     pub fn poll_state(
         &self,

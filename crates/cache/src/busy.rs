@@ -11,6 +11,7 @@ use crate::attrs::{Attrs, Flags, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
+use crate::gone::Cause;
 use crate::objcore::{Content, Front, Objcore, State};
 use crate::objref::ObjRef;
 
@@ -27,6 +28,16 @@ pub struct ShortBody {
     pub declared: u64,
     /// Bytes that came.
     pub fetched: u64,
+}
+
+/// See [`Busy::watch`]. For the fetch's own task: there is one place for a waker.
+pub struct Watch(Arc<Boc>);
+
+impl Watch {
+    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored.
+    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_unwanted(cx)
+    }
 }
 
 /// Nobody needs the rest of this fetch: its only client is gone.
@@ -190,6 +201,11 @@ impl Busy {
         self.boc.poll_room(cx).map_err(|()| Unwanted)
     }
 
+    /// Tells when nobody needs this fetch any more.
+    pub fn watch(&self) -> Watch {
+        Watch(self.boc.clone())
+    }
+
     /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
     pub fn set_transit_buffer(&mut self, bytes: Option<u64>) {
         self.boc.set_room(bytes);
@@ -277,7 +293,7 @@ impl Busy {
             shared.arm(&mut shard, oc, when);
             if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
                 shared.main.vary_limit.inc();
-                surplus = Some(shared.unlink(&mut shard, &old));
+                surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
             // Uncacheable answers serve nobody else, and an overtaken one only those who wait now.
             let all = filling.attrs.flags.is_uncacheable() || was_overtaken;
@@ -322,12 +338,13 @@ impl Busy {
         }
         let shared = self.cache.shared();
         if was_published {
-            shared.kill(&self.oc);
+            shared.kill(&self.oc, Cause::FetchFailed);
             return;
         }
         let (removed, waiters) = {
             let mut shard = shared.shard(&self.oc.digest).lock();
             self.oc.set_state(State::Dying);
+            shared.gone.note(&self.oc.digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             shared.tags.end(self.tags_began.take());

@@ -16,6 +16,7 @@ use crate::busy::Busy;
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
+use crate::gone::{Cause, Gone};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
@@ -99,6 +100,7 @@ pub(crate) struct Shared {
     pub params: ArcSwap<Params>,
     stores: Arc<Stores>,
     evictors: Box<[Evictor]>,
+    pub gone: Gone,
 }
 
 /// One part of the index.
@@ -166,6 +168,7 @@ impl Cache {
             params: ArcSwap::from_pointee(params),
             stores,
             evictors,
+            gone: Gone::new(),
         }))
     }
 
@@ -233,7 +236,8 @@ impl Shared {
     }
 
     /// Takes a stored objcore out of index, heap and lists. The caller drops the handle after the unlock.
-    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>) -> Arc<Objcore> {
+    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, cause: Cause) -> Arc<Objcore> {
+        self.gone.note(&oc.digest, cause, self.now());
         assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
         oc.set_state(State::Dying);
         let removed = shard.heads.remove(oc);
@@ -252,11 +256,11 @@ impl Shared {
     }
 
     /// Takes an object out for good, if it is still there; whether it was.
-    pub fn kill(&self, oc: &Arc<Objcore>) -> bool {
+    pub fn kill(&self, oc: &Arc<Objcore>, cause: Cause) -> bool {
         let dead = {
             let mut shard = self.shard(&oc.digest).lock();
             (oc.state() == State::Stored && shard.heads.objcs(&oc.digest).iter().any(|other| Arc::ptr_eq(other, oc)))
-                .then(|| self.unlink(&mut shard, oc))
+                .then(|| self.unlink(&mut shard, oc, cause))
         };
         dead.is_some()
     }
@@ -274,7 +278,7 @@ impl Shared {
                 self.arm(&mut shard, oc, when);
                 return oc.overtake(seq);
             }
-            self.unlink(&mut shard, oc)
+            self.unlink(&mut shard, oc, Cause::Banned)
         };
         drop(dead);
         true
@@ -347,7 +351,7 @@ impl Shared {
         loop {
             let oc = self.evictors[store as usize].victim()?;
             let xid = oc.xid();
-            if self.kill(&oc) {
+            if self.kill(&oc, Cause::Evicted) {
                 self.main.n_lru_nuked.inc();
                 return Some(Event::Evicted(xid));
             }

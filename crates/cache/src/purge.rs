@@ -6,6 +6,7 @@ use base::Mono;
 use crate::attrs::Times;
 use crate::cache::Cache;
 use crate::digest::Digest;
+use crate::gone::Cause;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
 
@@ -54,7 +55,7 @@ impl Cache {
                         oc.set_times(purge.apply(oc.times(), now));
                         if oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
-                            dead.push(shared.unlink(&mut shard, &oc));
+                            dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
                         } else {
                             shared.arm(&mut shard, &oc, oc.times().dead_at());
                         }
@@ -82,7 +83,7 @@ impl Cache {
 
     /// Takes one object out of the cache: it was replaced, or found broken. Who reads it reads on.
     pub fn kill(&self, obj: &ObjRef) {
-        self.shared().kill(obj.objcore());
+        self.shared().kill(obj.objcore(), Cause::Replaced);
     }
 }
 

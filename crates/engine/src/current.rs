@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What each thread is working on, for panic reports, the watchdog and the drain. Only its own thread writes a desk.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use base::Vxid;
+use net::Address;
 
 /// One thread's work.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub struct Desk {
 
 thread_local! {
     static OWN: Arc<Desk> = Arc::default();
+    /// Whose transaction it is: for reports of this thread alone.
+    static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
 }
 
 /// A transaction and its step.
@@ -51,6 +55,40 @@ pub fn enter(vxid: Vxid, step: &str) {
         desk.vxid.store(vxid.0, Relaxed);
         desk.step.store(u64::from_le_bytes(letters), Relaxed);
     });
+}
+
+/// As [`enter`], for that client.
+pub fn enter_for(client: Address, vxid: Vxid, step: &str) {
+    CLIENT.set(Some(client));
+    enter(vxid, step);
+}
+
+/// The client that this thread works for; `None` outside of transactions.
+pub fn client() -> Option<Address> {
+    CLIENT.try_with(Cell::get).ok().flatten()
+}
+
+/// What a thread worked on when it left something to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    vxid: u64,
+    step: u64,
+    client: Option<Address>,
+}
+
+/// Remembers it, and leaves the desk empty.
+pub fn leave() -> Left {
+    let (vxid, step) = OWN.with(|desk| (desk.vxid.swap(0, Relaxed), desk.step.swap(0, Relaxed)));
+    Left { vxid, step, client: CLIENT.take() }
+}
+
+/// Takes up again what was left.
+pub fn take_up(left: Left) {
+    OWN.with(|desk| {
+        desk.vxid.store(left.vxid, Relaxed);
+        desk.step.store(left.step, Relaxed);
+    });
+    CLIENT.set(left.client);
 }
 
 /// What this thread works on.
@@ -98,5 +136,10 @@ mod tests {
         enter(Vxid(8), "fetchbody");
         drop(open);
         assert_eq!(seen(&desk), (8, "fetchbod".to_owned(), 0));
+        let left = leave();
+        assert_eq!(seen(&desk), (0, String::new(), 0));
+        enter_for(Address::Unix, Vxid(9), "recv");
+        take_up(left);
+        assert_eq!((seen(&desk).0, client()), (8, None));
     }
 }

@@ -8,6 +8,7 @@ pub mod current;
 mod esi;
 mod extra;
 pub mod httplog;
+mod interim;
 mod random;
 pub mod req;
 pub mod reqbody;
@@ -19,6 +20,7 @@ pub mod vars;
 
 pub use random::Random;
 pub use req::Req;
+pub use req::explain::{Question, explain};
 pub use sess::{ListenerInfo, Sess, SessTimeouts};
 pub use shared::{Engine, Labels};
 pub use transport::Transport;

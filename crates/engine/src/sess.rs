@@ -62,8 +62,8 @@ pub struct Sess {
     pub remote: Address,
     /// Our end of the socket.
     pub local: Address,
-    /// What a PROXY header said.
-    pub proxy: RefCell<Option<ProxyHeader>>,
+    /// What a PROXY header said. Boxed: few sessions have one, and all idle ones would hold room for it.
+    pub proxy: RefCell<Option<Box<ProxyHeader>>>,
     /// The client: as the PROXY header says, else the peer.
     pub client: Cell<Address>,
     /// Where the client connected to: as the PROXY header says, else our end.

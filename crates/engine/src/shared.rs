@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
 use shm::vsl::LogRing;
 use storage::Stores;
-use tables::counters::Main;
+use tables::counters::{Main, NoHitCounts};
 use tables::params::Params;
 use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
@@ -31,6 +31,8 @@ pub struct Engine {
     pub params: ArcSwap<Params>,
     /// `MAIN.*`
     pub main: &'static Main,
+    /// `NOHIT.*`
+    pub no_hit: &'static NoHitCounts,
     /// The log.
     pub log: Arc<LogRing>,
     /// The cache.

@@ -17,7 +17,8 @@ const HEAD_BYTES: usize = 16 * 1024;
 #[derive(Default)]
 struct Spare {
     heads: Vec<Head>,
-    machines: Vec<Machine>,
+    #[allow(clippy::vec_box, reason = "boxed so that lending one moves a pointer")]
+    machines: Vec<Box<Machine>>,
 }
 
 thread_local! {
@@ -36,7 +37,7 @@ pub(crate) fn head(limits: HeadLimits) -> Head {
 }
 
 /// A machine that runs nothing.
-pub(crate) fn machine() -> Machine {
+pub(crate) fn machine() -> Box<Machine> {
     SPARE.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
 
@@ -54,7 +55,7 @@ pub(crate) fn leave_heads<const N: usize>(heads: [Head; N]) {
 }
 
 /// Leaves a machine to the next transaction.
-pub(crate) fn leave_machine(mut machine: Machine) {
+pub(crate) fn leave_machine(mut machine: Box<Machine>) {
     SPARE.with(|spare| {
         let kept = &mut spare.borrow_mut().machines;
         if kept.len() < MACHINES {

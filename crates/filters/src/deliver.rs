@@ -4,7 +4,7 @@
 //! `esi` is no link of the chain: the engine walks the object's program and feeds the chain with pieces and fragments.
 
 use crate::fetch::{next_name, not_found};
-use crate::{Chain, Edit, Gunzip, OpenError, Range};
+use crate::{Chain, Edit, Gunzip, Multipart, OpenError, Range};
 
 /// What the default of `resp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -44,12 +44,14 @@ pub struct DeliverInput<'a> {
 }
 
 /// What becomes of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeVerdict {
     /// The whole body, 200.
     Whole,
     /// The bytes from the first up to and with the second, 206.
     Part(u64, u64),
+    /// Several parts, 206.
+    Parts(Multipart),
     /// No body, 416.
     Unsatisfiable,
 }
@@ -94,6 +96,10 @@ pub fn open_deliver(names: &[u8], input: DeliverInput<'_>) -> Result<DeliverOpen
                 RangeVerdict::Part(low, high) => {
                     opened.chain.push(Range::new(low, high));
                     opened.body_bytes = Some(high - low + 1);
+                }
+                RangeVerdict::Parts(parts) => {
+                    opened.body_bytes = Some(parts.bytes());
+                    opened.chain.push(Range::parts(parts));
                 }
                 RangeVerdict::Unsatisfiable => opened.body_bytes = Some(0),
             },

@@ -31,7 +31,7 @@ pub use error::{FilterError, OpenError};
 pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
 pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
-pub use range::Range;
+pub use range::{Multipart, Part, Range};
 pub use scan::Scan;
 pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step};
 pub use test_gunzip::TestGunzip;

@@ -1,34 +1,96 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `range`: lets one range of the body through (RFC 9110 section 14).
+//! `range`: lets one range of the body through, or several as a multipart body (RFC 9110 section 14).
 //!
-//! Which range, and the head that goes with it, is decided by who opens the chain; this only counts.
+//! Which ranges, and the head that goes with them, is decided by who opens the chain; this only counts.
+
+use std::collections::VecDeque;
 
 use crate::{Filter, FilterError, State, Step};
 
-/// Lets the bytes `low..=high` through.
+/// Several ranges of a body as one `multipart/byteranges` body (RFC 9110 14.6).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Multipart {
+    /// The parts, none of which shares a byte with another.
+    pub parts: Vec<Part>,
+    /// What follows the last part.
+    pub tail: Vec<u8>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What comes before its bytes: the separator and the part's own fields.
+    pub head: Vec<u8>,
+    /// First byte.
+    pub low: u64,
+    /// Last byte.
+    pub high: u64,
+}
+
+impl Multipart {
+    /// Length of the whole.
+    pub fn bytes(&self) -> u64 {
+        let part = |part: &Part| part.head.len() as u64 + (part.high - part.low + 1);
+        self.parts.iter().map(part).sum::<u64>() + self.tail.len() as u64
+    }
+
+    /// Puts the parts in the order in which the body has them.
+    pub fn sort(&mut self) {
+        self.parts.sort_by_key(|part| part.low);
+    }
+}
+
+/// Lets the bytes that are wanted through.
 pub struct Range {
     at: u64,
-    low: u64,
-    /// First byte that isn't wanted.
-    end: u64,
+    parts: VecDeque<Part>,
+    tail: Vec<u8>,
+    /// Bytes of our own that go out next.
+    own: Vec<u8>,
+    own_at: usize,
+    is_over: bool,
 }
 
 impl Range {
     /// `high` is the last byte wanted. `low` must not be above it.
     pub fn new(low: u64, high: u64) -> Self {
-        assert!(low <= high, "a range has at least one byte");
-        Self { at: 0, low, end: high.saturating_add(1) }
+        Self::parts(Multipart { parts: vec![Part { head: Vec::new(), low, high }], tail: Vec::new() })
     }
 
-    /// How many bytes at the body's start aren't wanted: a caller that can seek skips them and says so.
-    pub fn to_skip(&self) -> u64 {
-        self.low.saturating_sub(self.at)
+    /// Several ranges; they go out in the body's order.
+    pub fn parts(mut multipart: Multipart) -> Self {
+        multipart.sort();
+        let mut end = 0;
+        for part in &multipart.parts {
+            assert!(end <= part.low && part.low <= part.high, "a range has at least one byte, and that once");
+            end = part.high + 1;
+        }
+        let Multipart { parts, tail } = multipart;
+        let mut range = Self { at: 0, parts: parts.into(), tail, own: Vec::new(), own_at: 0, is_over: false };
+        range.begin();
+        range
     }
 
-    /// The caller left out `n` bytes, at most [`Range::to_skip`].
-    pub fn skipped(&mut self, n: u64) {
-        assert!(n <= self.to_skip(), "skipped into the range");
-        self.at += n;
+    /// A part begins, or the tail.
+    fn begin(&mut self) {
+        self.own_at = 0;
+        self.own = match self.parts.front_mut() {
+            Some(part) => std::mem::take(&mut part.head),
+            None => {
+                self.is_over = true;
+                std::mem::take(&mut self.tail)
+            }
+        };
+    }
+
+    /// Hands out bytes of our own; whether all are out.
+    fn give_own(&mut self, out: &mut [u8], produced: &mut usize) -> bool {
+        let left = &self.own[self.own_at..];
+        let n = left.len().min(out.len() - *produced);
+        out[*produced..*produced + n].copy_from_slice(&left[..n]);
+        self.own_at += n;
+        *produced += n;
+        self.own_at == self.own.len()
     }
 }
 
@@ -39,22 +101,38 @@ impl Filter for Range {
 
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let before = len(self.to_skip()).min(input.len());
-        self.at += before as u64;
-        let wanted = &input[before..];
-        let take = if self.to_skip() > 0 { 0 } else { wanted.len().min(len(self.end - self.at)).min(out.len()) };
-        out[..take].copy_from_slice(&wanted[..take]);
-        self.at += take as u64;
-        let consumed = before + take;
-        let state = if self.at >= self.end {
-            State::End
-        } else if consumed < input.len() {
-            State::More
-        } else if is_last {
-            return Err(FilterError::RangeShort);
-        } else {
-            State::Hungry
-        };
-        Ok(Step { consumed, produced: take, state })
+        let (mut consumed, mut produced) = (0, 0);
+        loop {
+            // A part's head waits for its first byte: a body that ends early shall not announce it.
+            if let Some(part) = self.parts.front() {
+                let before = len(part.low.saturating_sub(self.at)).min(input.len() - consumed);
+                consumed += before;
+                self.at += before as u64;
+            }
+            let has_input = consumed < input.len();
+            if (has_input || self.is_over) && !self.give_own(out, &mut produced) {
+                return Ok(Step { consumed, produced, state: State::More });
+            }
+            let Some(part) = self.parts.front().filter(|_| !self.is_over) else {
+                return Ok(Step { consumed, produced, state: State::End });
+            };
+            if !has_input {
+                let state = if is_last { return Err(FilterError::RangeShort) } else { State::Hungry };
+                return Ok(Step { consumed, produced, state });
+            }
+            let take =
+                (input.len() - consumed).min(len(part.high - self.at).saturating_add(1)).min(out.len() - produced);
+            out[produced..produced + take].copy_from_slice(&input[consumed..consumed + take]);
+            (consumed, produced, self.at) = (consumed + take, produced + take, self.at + take as u64);
+            if self.at <= part.high {
+                let state = if consumed < input.len() || produced == out.len() { State::More } else { State::Hungry };
+                if state == State::Hungry && is_last {
+                    return Err(FilterError::RangeShort);
+                }
+                return Ok(Step { consumed, produced, state });
+            }
+            self.parts.pop_front();
+            self.begin();
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn receive(stream: &Stream, sess: &Sess, input: &mut Vec<u8>) -
                     sess.client.set(Address::inet(ends.source));
                     sess.server.set(Address::inet(ends.destination));
                 }
-                *sess.proxy.borrow_mut() = Some(header);
+                *sess.proxy.borrow_mut() = Some(Box::new(header));
                 return Ok(());
             }
             Ok(proxy::Progress::Incomplete) => {}

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The one binary: `lacquer serve|…`; started as `varnishd` it is that program.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod man;
 
 use std::ffi::OsString;
 use std::path::Path;
+
+use base::say;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -36,6 +40,7 @@ Usage: lacquer <command> [options]
   top        the log's commonest entries, as varnishtop does; with --by, who asks most
   hist       how times and sizes are distributed, as varnishhist does
   adm        commands to a running server, as varnishadm does
+  explain    would this URL be a hit, and if not, why (explain --help)
   statsd     a metrics server in the place of node's statsd (statsd --help)
   munin      a Munin plugin for the counters of either (munin --help)
   vcl        checks VCL files, shows what they compile to
@@ -71,16 +76,23 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        // The one of vcl's commands that asks a running server.
+        Some("vcl") if args.get(1).is_some_and(|word| word == "profile") => lacquer_adm::profile::main(&args[2..]),
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("statsd") => statsd::main(&args[1..]),
+        Some("explain") => lacquer_adm::explain::main(&args[1..]),
         Some("munin") => statsd::munin("lacquer", &args[1..]),
         Some("man") => man::main(&args[1..]),
         Some("--version" | "-V" | "version") => {
-            println!("{} (compatible with {})", manager::usage::OWN_VERSION, manager::usage::COMPATIBLE_VERSION);
+            say::out(format_args!(
+                "{} (compatible with {})\n",
+                manager::usage::OWN_VERSION,
+                manager::usage::COMPATIBLE_VERSION
+            ));
             0
         }
         Some("help" | "--help" | "-h" | "-?") => {
-            print!("{HELP}");
+            say::out(HELP);
             0
         }
         Some(command) if let Some((_, _, tool)) = TOOLS.iter().find(|(_, tool, _)| *tool == command) => {
@@ -88,11 +100,11 @@ fn lacquer(args: &[String]) -> i32 {
         }
         Some(command) if LATER.iter().any(|(_, later)| *later == command) => refuse(&format!("lacquer {command}")),
         Some(other) => {
-            eprint!("lacquer: no command {other:?}\n{HELP}");
+            say::err(format_args!("lacquer: no command {other:?}\n{HELP}"));
             2
         }
         None => {
-            eprint!("{HELP}");
+            say::err(HELP);
             2
         }
     }
@@ -104,6 +116,6 @@ fn demo(args: &[String]) -> i32 {
 }
 
 fn refuse(what: &str) -> i32 {
-    eprintln!("{what} isn't built yet; Varnish's own tools work with this server");
+    say::err(format_args!("{what} isn't built yet; Varnish's own tools work with this server\n"));
     2
 }

@@ -4,10 +4,12 @@
 //! Prose is text with `# ` before headings, `- word :: text` for entries of lists and four spaces before what is shown
 //! as it is; `@name` alone on a line is replaced by what a table says.
 
+use base::say;
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
 use tables::tags::TagKind;
-use tables::vclvars::{Method, VARS};
+use tables::vcltext::{self, STATEMENTS};
+use tables::vclvars::{Method, Return, VARS};
 
 /// Name, section, one line, prose.
 type Page = (&'static str, u8, &'static str, &'static str);
@@ -20,6 +22,7 @@ const PAGES: &[Page] = &[
     ("varnishtop", 1, "the log's commonest entries", include_str!("man/varnishtop.txt")),
     ("varnishhist", 1, "how times and sizes are distributed", include_str!("man/varnishhist.txt")),
     ("varnishadm", 1, "commands to a running varnishd", include_str!("man/varnishadm.txt")),
+    ("lacquer-explain", 1, "would this URL be a hit, and if not, why", include_str!("man/lacquer-explain.txt")),
     ("vcl", 7, "the configuration language", include_str!("man/vcl.txt")),
     ("varnish-cli", 7, "the commands of the manager", include_str!("man/varnish-cli.txt")),
     ("vsl", 7, "what the log says", include_str!("man/vsl.txt")),
@@ -31,28 +34,28 @@ const PAGES: &[Page] = &[
 pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
-            PAGES.iter().for_each(|(name, section, line, _)| println!("{name}({section})  {line}"));
+            PAGES.iter().for_each(|(name, section, line, _)| say::out(format_args!("{name}({section})  {line}\n")));
             0
         }
         [flag, dir] if flag == "-d" => match write_all(dir) {
             Ok(()) => 0,
             Err(error) => {
-                eprintln!("{dir}: {error}");
+                say::err(format_args!("{dir}: {error}\n"));
                 1
             }
         },
         [name] => match PAGES.iter().find(|page| page.0 == name) {
             Some(page) => {
-                print!("{}", roff(page));
+                say::out(roff(page));
                 0
             }
             None => {
-                eprintln!("lacquer man: no page {name:?}");
+                say::err(format_args!("lacquer man: no page {name:?}\n"));
                 2
             }
         },
         _ => {
-            eprintln!("usage: lacquer man [page | -d directory]");
+            say::err("usage: lacquer man [page | -d directory]\n");
             2
         }
     }
@@ -122,6 +125,9 @@ fn from_table(table: &str) -> String {
         "commands" => commands(),
         "variables" => variables(),
         "subs" => subs(),
+        "reasons" => reasons(),
+        "actions" => actions(),
+        "statements" => statements(),
         // A test asks for every page.
         other => panic!("no table @{other}"),
     }
@@ -149,7 +155,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe, Xkey};
+    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -159,6 +165,7 @@ fn counters() -> String {
     }
     [
         set::<Main>(),
+        set::<NoHitCounts>(),
         set::<Mgt>(),
         set::<Mempool>(),
         set::<Sma>(),
@@ -191,7 +198,7 @@ fn variables() -> String {
         if names.len() == Method::COUNT { "everywhere".to_owned() } else { names.join(", ") }
     };
     let one = |var: &tables::vclvars::VarDef| {
-        let mut text = Vec::new();
+        let mut text = vec![vcltext::variable(var.name).to_owned()];
         for (what, methods) in [("Read", var.read), ("Set", var.write), ("Unset", var.unset)] {
             let places = list(methods);
             if !places.is_empty() {
@@ -203,12 +210,30 @@ fn variables() -> String {
     VARS.iter().map(one).collect()
 }
 
+fn statements() -> String {
+    STATEMENTS.iter().map(|(_, form, text)| entry(form, text)).collect()
+}
+
+fn actions() -> String {
+    let one = |action: Return| entry(&format!("return ({})", action.name()), vcltext::action(action));
+    Return::ALL.into_iter().map(one).collect()
+}
+
 fn subs() -> String {
     let one = |method: Method| {
         let returns: Vec<&str> = method.returns().iter().map(|r| r.name()).collect();
-        entry(method.sub_name(), &format!("returns {}", returns.join(", ")))
+        let text = vcltext::method(method);
+        entry(method.sub_name(), &format!("{text}\nReturns: {}.", returns.join(", ")))
     };
     Method::ALL.into_iter().map(one).collect()
+}
+
+fn reasons() -> String {
+    use tables::no_hit::{NoHit, Uncacheable};
+    let no_hit = NoHit::ALL.iter().map(|reason| entry(reason.word(), reason.text()));
+    let uncacheable = Uncacheable::ALL.iter().map(|reason| entry(reason.word(), reason.text()));
+    let heading = ".PP\nAn answer became hit\\-for\\-miss or hit\\-for\\-pass for one of these:\n".to_owned();
+    no_hit.chain([heading]).chain(uncacheable).collect()
 }
 
 #[cfg(test)]

@@ -4,11 +4,16 @@
 //!
 //! All that is read, of a ring, a file or a query, may be nonsense: it costs a record or gives an error, never a crash.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod getopt;
 pub mod group;
+pub mod live;
 pub mod names;
 pub mod number;
+pub mod output;
 pub mod print;
+pub mod program;
 pub mod query;
 pub mod record;
 pub mod select;

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use base::say;
 use shm::reader::log::{From, LogError, Ring, Step};
 use shm::reader::{self, Reader};
 use sys::fd::Want;
@@ -135,7 +136,7 @@ impl Attach {
             let failed = self.patience.is_some_and(|patience| begun.elapsed() > patience);
             let is_there = reader::status(&workdir).manager.is_some();
             if (is_there || failed) && looks > 4 {
-                eprintln!();
+                say::err("\n");
             }
             if is_there {
                 return Ok(workdir);
@@ -145,7 +146,7 @@ impl Attach {
             }
             looks += 1;
             if looks.is_multiple_of(4) {
-                eprint!(".");
+                say::err(".");
             }
             if is_over(ATTACH) {
                 return Err("Attach interrupted".into());
@@ -228,6 +229,18 @@ impl Tool {
                 query.push_str(text);
             }
             None => self.query = Some(text.to_owned()),
+        }
+    }
+
+    /// -D needs a file to write to.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn check_daemon(&self, file: Option<&str>) -> Result<(), Failure> {
+        match file {
+            None if self.daemon => Err(Failure::new("Missing -w option")),
+            Some("-") if self.daemon => Err(Failure::new("Daemon cannot write to stdout")),
+            _ => Ok(()),
         }
     }
 
@@ -354,8 +367,8 @@ impl Run<'_> {
             had = true;
             match self.read(&mut Source::Ring(Box::new(ring)))? {
                 Ended::Stop => return self.flush_out(),
-                Ended::Abandoned => eprintln!("Log abandoned (vsl)"),
-                Ended::Overrun => eprintln!("Log overrun"),
+                Ended::Abandoned => say::err("Log abandoned (vsl)\n"),
+                Ended::Overrun => say::err("Log overrun\n"),
             }
         }
     }
@@ -385,13 +398,13 @@ impl Run<'_> {
             match Ring::open(&self.workdir, from) {
                 Ok(ring) => {
                     if again {
-                        eprintln!("Log reacquired");
+                        say::err("Log reacquired\n");
                     }
                     return Ok(Some(ring));
                 }
                 Err(error) => {
                     if complained.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
-                        eprintln!("Failed to acquire log: {}", describe(&error));
+                        say::err(format_args!("Failed to acquire log: {}\n", describe(&error)));
                         complained = Some(Instant::now());
                     }
                     if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Conditional requests (RFC 9110 13), with varnishd's outcomes: one entity tag is compared with the whole field.
+//! Conditional requests (RFC 9110 13). Varnish compares the whole of If-None-Match with the entity tag; here it is a list.
 
 use base::clock::Real;
 
@@ -8,13 +8,14 @@ use crate::{Head, date, names};
 /// Whether a 200 may be answered with 304: the client's copy is still good. `last_modified`: the object's, which stands in
 /// for a response without the field (varnishd keeps it as an attribute of the object).
 pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modified: Option<Real>) -> bool {
-    if !response.is_status(200) {
+    // To other methods a false condition is 412, which is the origin's to say.
+    if !response.is_status(200) || !matches!(request.method(), b"GET" | b"HEAD") {
         return false;
     }
     // If-None-Match makes If-Modified-Since void (RFC 9110 13.1.3).
-    if let Some(wanted) = request.get(names::IF_NONE_MATCH) {
-        let Some(etag) = response.get(names::ETAG) else { return false };
-        return if request.has(names::RANGE) { strong_equal(wanted, etag) } else { weak_equal(wanted, etag) };
+    if request.has(names::IF_NONE_MATCH) {
+        let lines = request.iter().filter(|field| field.is(names::IF_NONE_MATCH));
+        return lines.into_iter().any(|line| names_tag(line.value(), request.has(names::RANGE), response));
     }
     let Some(since) = request.get(names::IF_MODIFIED_SINCE).and_then(date::parse) else { return false };
     if since.0 == 0.0 || since > t_req {
@@ -23,6 +24,37 @@ pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modifi
     match response.get(names::LAST_MODIFIED) {
         Some(text) => date::parse(text).is_some_and(|modified| modified.0 != 0.0 && modified <= since),
         None => last_modified.is_some_and(|modified| modified <= since),
+    }
+}
+
+/// Whether a line of If-None-Match names the response's entity tag. `*` names any.
+fn names_tag(line: &[u8], strongly: bool, response: &Head) -> bool {
+    if line == b"*" {
+        return true;
+    }
+    let Some(etag) = response.get(names::ETAG) else { return false };
+    let equal = if strongly { strong_equal } else { weak_equal };
+    // The whole line first: tags without quotes are no tags, but some send them, commas and all.
+    equal(line, etag) || Tags(line).any(|tag| equal(tag, etag))
+}
+
+/// The members of a list of entity tags; a comma in quotes is part of its tag. What isn't a tag ends at the next comma.
+struct Tags<'a>(&'a [u8]);
+
+impl<'a> Iterator for Tags<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = self.0.iter().position(|c| !matches!(c, b' ' | b'\t' | b','))?;
+        let rest = &self.0[start..];
+        let opaque = rest.strip_prefix(b"W/").unwrap_or(rest);
+        let quoted = opaque.strip_prefix(b"\"").and_then(|inside| memchr::memchr(b'"', inside)).map(|len| len + 2);
+        let len = match quoted {
+            Some(len) => rest.len() - opaque.len() + len,
+            None => memchr::memchr(b',', rest).unwrap_or(rest.len()),
+        };
+        self.0 = &rest[len..];
+        Some(crate::chars::trim(&rest[..len]))
     }
 }
 
@@ -52,7 +84,8 @@ pub fn if_range_holds(request: &Head, response: &Head) -> bool {
     else {
         return false;
     };
-    modified.0 <= date.0 + 60.0 && modified == wanted
+    // A date is a strong validator only of what didn't change in the second in which it was sent (RFC 9110 8.8.2.2).
+    modified.0 + 1.0 <= date.0 && modified == wanted
 }
 
 #[cfg(test)]
@@ -64,6 +97,7 @@ mod tests {
 
     fn check(request: &[(&str, &str)], response: &[(&str, &str)], want: bool) {
         let mut req = Head::new();
+        req.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
         request.iter().for_each(|(n, v)| req.append(n, v).unwrap());
         let mut resp = Head::new();
         resp.start_response(b"HTTP/1.1", 200).unwrap();
@@ -78,6 +112,54 @@ mod tests {
         check(&[("If-None-Match", "\"b\"")], &[("ETag", "\"a\"")], false);
         check(&[("If-None-Match", "\"a\""), ("Range", "bytes=0-1")], &[("ETag", "W/\"a\"")], false);
         check(&[("If-None-Match", "\"a\"")], &[], false);
+    }
+
+    #[test]
+    fn if_none_match_is_a_list() {
+        let tag = |tag: &'static str| [("ETag", tag)];
+        check(&[("If-None-Match", "\"b\", \"a\"")], &tag("\"a\""), true);
+        check(&[("If-None-Match", "\"b\",W/\"a\" ,\"c\"")], &tag("\"a\""), true);
+        check(&[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")], &tag("\"a\""), true);
+        check(&[("If-None-Match", "\"b,\"a\",c\"")], &tag("\"x\""), false);
+        check(&[("If-None-Match", "\"a,b\"")], &tag("\"a,b\""), true);
+        check(&[("If-None-Match", "\"a,b\", \"c\"")], &tag("\"b\""), false);
+        check(&[("If-None-Match", "\"a\\\", \"c\"")], &tag("\"c\""), true);
+        check(&[("If-None-Match", "a, b")], &tag("b"), true);
+        check(&[("If-None-Match", ",,\"a")], &tag("\"a\""), false);
+        check(&[("If-None-Match", "\"b\", W/\"a\""), ("Range", "bytes=0-")], &tag("\"a\""), false);
+        check(&[("If-None-Match", "*")], &tag("\"a\""), true);
+        check(&[("If-None-Match", "*")], &[], true);
+        check(&[("If-None-Match", "\"*\"")], &tag("\"a\""), false);
+    }
+
+    #[test]
+    fn only_reading_is_conditional_here() {
+        let (mut req, mut resp) = (Head::new(), Head::new());
+        req.start_request(b"PUT", b"/", b"HTTP/1.1").unwrap();
+        req.append("If-None-Match", "*").unwrap();
+        resp.start_response(b"HTTP/1.1", 200).unwrap();
+        assert!(!is_not_modified(&req, &resp, Real(1e9), None));
+    }
+
+    #[test]
+    fn if_range_takes_strong_validators_only() {
+        let check = |wanted: &str, etag: &str, date: &str, want: bool| {
+            let (mut req, mut resp) = (Head::new(), Head::new());
+            req.append("If-Range", wanted).unwrap();
+            resp.start_response(b"HTTP/1.1", 200).unwrap();
+            [("ETag", etag), ("Date", date), ("Last-Modified", OLD)]
+                .iter()
+                .for_each(|(n, v)| resp.append(n, v).unwrap());
+            assert_eq!(if_range_holds(&req, &resp), want, "{wanted} {etag} {date}");
+        };
+        check("\"a\"", "\"a\"", NEW, true);
+        check("\"a\"", "\"b\"", NEW, false);
+        check("\"a\"", "W/\"a\"", NEW, false);
+        check("W/\"a\"", "W/\"a\"", NEW, false);
+        check(OLD, "\"a\"", NEW, true);
+        check(OLD, "\"a\"", OLD, false);
+        check(NEW, "\"a\"", NEW, false);
+        check("rubbish", "\"a\"", NEW, false);
     }
 
     #[test]

@@ -51,27 +51,6 @@ pub struct Freshness {
     pub max_age: u32,
 }
 
-impl Freshness {
-    /// The text of the TTL log record for a response received at `now`:
-    /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`.
-    pub fn log_text(&self, now: Real, uncacheable: bool) -> String {
-        // As whole numbers: formatting floats costs ten times as much.
-        let whole = |seconds: f64| seconds.round_ties_even() as i64;
-        format!(
-            "RFC {} {} {} {} {} {} {} {} {}",
-            whole(self.ttl),
-            whole(self.grace),
-            whole(self.keep),
-            whole(now.0),
-            whole(self.t_origin.0),
-            whole(self.date),
-            whole(self.expires),
-            self.max_age,
-            if uncacheable { "uncacheable" } else { "cacheable" }
-        )
-    }
-}
-
 /// The life of a response that is to be cached.
 pub fn freshness(response: &Head, now: Real, defaults: &Defaults) -> Freshness {
     let age = response.get(names::AGE).map_or(0, seconds);
@@ -193,11 +172,5 @@ mod tests {
     fn age_moves_the_origin_and_not_the_ttl() {
         let life = life(200, &["Age: 30", "Cache-Control: max-age=100, stale-while-revalidate=9"]);
         assert_eq!((life.t_origin, life.ttl, life.grace), (Real(NOW.0 - 30.0), 100.0, 9.0));
-    }
-
-    #[test]
-    fn the_log_record() {
-        let text = life(200, &["Age: 1", "Cache-Control: max-age=3"]).log_text(NOW, false);
-        assert_eq!(text, "RFC 3 10 0 784111777 784111776 0 0 3 cacheable");
     }
 }

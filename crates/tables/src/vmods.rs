@@ -4,6 +4,8 @@
 //!
 //! As in 7.1 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works.
 
+mod accept;
+mod accept_language;
 mod blob;
 mod bodyaccess;
 mod cookie;
@@ -193,6 +195,8 @@ impl Module {
 
 /// All modules, in order of name.
 pub const MODULES: &[Module] = &[
+    accept::MODULE,
+    accept_language::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,

@@ -2,6 +2,8 @@
 //! The VCL modules: those of Varnish 7.1's distribution and of its users, one file each. Signatures are data in `tables::vmods`; a test checks that
 //! each of them is implemented here. No function blocks a runtime's thread: what would wait returns a future.
 
+mod accept;
+mod accept_language;
 mod args;
 mod blob;
 mod bodyaccess;
@@ -32,6 +34,8 @@ use vrt::vmod::Vmod;
 
 /// All modules, for `vrt::Env::vmods`.
 pub static ALL: &[&Vmod] = &[
+    &accept::VMOD,
+    &accept_language::VMOD,
     &blob::VMOD,
     &bodyaccess::VMOD,
     &cookie::VMOD,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Answers of tests that hold until what was tested changes: the machine's side of the optimiser. A test of a field or
-//! URL that was run once is remembered, and the first test of a value finds out what it can about all others at once.
+//! URL that was run once is remembered, and the first test of a value finds out what it can about all others at once; what
+//! was found out about a value holds for all requests that bring it (see [`memo`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +15,15 @@ use crate::exec::{is_match, with_text};
 use crate::fields;
 use crate::loaded::LoadedVcl;
 use crate::machine::{Machine, Next};
-use crate::regex::Regex;
+use crate::memo::{self, Answers, Place};
+use crate::regex::{AnyOf, Regex};
 
-/// What is known of a subject: a bit for each of its tests.
+/// What is known of a subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Known {
-    asked: u64,
-    holds: u64,
+    answers: Answers,
+    /// Where all that have the same value keep it.
+    place: Place,
 }
 
 /// Texts for which a search for all of them at once is cheaper than running each pattern.
@@ -33,17 +36,26 @@ const MOST_GUARDS: usize = 1024;
 pub(crate) struct Sieve {
     /// The tests that ask whether it is set or equals something, and the text that each wants.
     equal: u64,
-    texts: HashMap<Box<[u8]>, u64>,
+    /// Sorted by length, then by bytes.
+    texts: Vec<(Box<[u8]>, u64)>,
     set: u64,
     /// Finds what patterns can't do without, and for each text the tests that want it.
     finder: Option<AhoCorasick>,
     wanted_by: Vec<u64>,
     sifted: u64,
+    /// Long lists, which most values have nothing of; whether any of them matches.
+    lists: u64,
+    any: Option<AnyOf>,
+    /// What is known when there is no value.
+    unset: Answers,
+    /// Its number in [`memo`]; 0: its tests are cheaper than looking there.
+    number: u64,
 }
 
 impl Sieve {
     pub(crate) fn new(subject: &Subject, program: &Program, regexes: &[Arc<Regex>]) -> Sieve {
         let mut sieve = Sieve::default();
+        let mut texts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut needs: HashMap<Vec<u8>, u64> = HashMap::new();
         for (n, test) in subject.tests.iter().enumerate() {
             let bit = 1 << n;
@@ -51,7 +63,7 @@ impl Sieve {
                 TestOf::Set => sieve.set |= bit,
                 TestOf::Equal(str) => {
                     sieve.equal |= bit;
-                    *sieve.texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
+                    *texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
                 }
                 TestOf::Match(index) => {
                     let texts = regexes[*index as usize].needs();
@@ -64,6 +76,8 @@ impl Sieve {
                 }
             }
         }
+        sieve.texts = texts.into_iter().collect();
+        sieve.texts.sort_unstable_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
         let built = AhoCorasick::builder().ascii_case_insensitive(true).build(needs.keys());
         match built {
             Ok(finder) if sieve.sifted.count_ones() as usize >= FEWEST_NEEDS => {
@@ -72,18 +86,56 @@ impl Sieve {
             }
             _ => sieve.sifted = 0,
         }
+        let is_list = |test: &TestOf| matches!(test, TestOf::Match(index) if regexes[*index as usize].is_long_list());
+        let lists: Vec<usize> = (0..subject.tests.len()).filter(|n| is_list(&subject.tests[*n])).collect();
+        if lists.len() > 1 {
+            let regex = |n: &usize| match subject.tests[*n] {
+                TestOf::Match(index) => &*regexes[index as usize],
+                TestOf::Set | TestOf::Equal(_) => unreachable!("only patterns are lists"),
+            };
+            sieve.any = AnyOf::new(&lists.iter().map(regex).collect::<Vec<_>>());
+            sieve.lists = lists.iter().fold(0, |bits, n| bits | 1 << n);
+        }
+        sieve.unset.asked = sieve.set | sieve.equal;
+        for (n, test) in subject.tests.iter().enumerate() {
+            let TestOf::Match(index) = test else { continue };
+            sieve.number = if sieve.number == 0 { memo::number() } else { sieve.number };
+            // What reaches the step limit does so again when it is asked.
+            if let Ok(holds) = regexes[*index as usize].is_match(b"") {
+                sieve.unset.asked |= 1 << n;
+                sieve.unset.holds |= u64::from(holds) << n;
+            }
+        }
         sieve
     }
 
+    /// The tests that want just this text.
+    fn wanting(&self, value: &[u8]) -> u64 {
+        let at = self.texts.binary_search_by(|(text, _)| (text.len(), &**text).cmp(&(value.len(), value)));
+        at.map_or(0, |at| self.texts[at].1)
+    }
+
+    /// What can be told before any pattern is run.
+    fn first(&self, value: Option<&[u8]>) -> Known {
+        let Some(value) = value else { return Known { answers: self.unset, place: Place::default() } };
+        let (place, answers) = if self.number == 0 { Default::default() } else { memo::recall(self.number, value) };
+        if answers.asked != 0 {
+            return Known { answers, place };
+        }
+        let answers = self.sift(value);
+        memo::keep(place, answers);
+        Known { answers, place }
+    }
+
     /// Everything that can be told at once about a value.
-    fn sift(&self, value: Option<&[u8]>) -> Known {
-        let mut known = Known { asked: self.set | self.equal, holds: 0 };
-        if let Some(value) = value {
-            known.holds = self.set | if self.equal == 0 { 0 } else { self.texts.get(value).copied().unwrap_or(0) };
+    fn sift(&self, value: &[u8]) -> Answers {
+        let mut known = Answers { asked: self.set | self.equal, holds: self.set };
+        if self.equal != 0 {
+            known.holds |= self.wanting(value);
         }
         let Some(finder) = &self.finder else { return known };
         let mut possible = 0;
-        for found in finder.find_overlapping_iter(value.unwrap_or_default()) {
+        for found in finder.find_overlapping_iter(value) {
             possible |= self.wanted_by[found.pattern().as_usize()];
             if possible == self.sifted {
                 break;
@@ -107,6 +159,13 @@ fn alias(head: HeadId) -> HeadId {
 }
 
 impl Machine {
+    /// The answer of a test that was found out before.
+    #[inline]
+    pub(crate) fn known(&self, subject: u16, test: u16) -> Option<bool> {
+        let (known, bit) = (self.known[usize::from(subject)].answers, 1 << test);
+        (known.asked & bit != 0).then_some(known.holds & bit != 0)
+    }
+
     /// The answer of a test.
     #[inline]
     pub(crate) fn answer(
@@ -116,12 +175,10 @@ impl Machine {
         vcl: &Arc<LoadedVcl>,
         ctx: &mut dyn Ctx,
     ) -> Result<bool, Failure> {
-        let known = self.known[usize::from(subject)];
-        let bit = 1 << test;
-        if known.asked & bit != 0 {
-            return Ok(known.holds & bit != 0);
+        match self.known(subject, test) {
+            Some(holds) => Ok(holds),
+            None => self.find_out(subject, test, vcl, ctx),
         }
-        self.find_out(subject, test, vcl, ctx)
     }
 
     fn find_out(&mut self, number: u16, test: u16, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<bool, Failure> {
@@ -129,17 +186,26 @@ impl Machine {
         let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
         let bit = 1u64 << test;
         let ask = |value: Option<&[u8]>| -> Result<Known, Failure> {
-            if known.asked == 0 {
-                known = sieve.sift(value);
+            if known.answers.asked == 0 {
+                known = sieve.first(value);
             }
-            if known.asked & bit == 0 {
+            if sieve.lists & bit & !known.answers.asked != 0
+                && known.answers.asked & sieve.lists == 0
+                && let (Some(any), Some(value)) = (&sieve.any, value)
+                && !any.is_match(value)
+            {
+                known.answers.asked |= sieve.lists;
+                memo::keep(known.place, known.answers);
+            }
+            if known.answers.asked & bit == 0 {
                 let TestOf::Match(index) = subject.tests[usize::from(test)] else {
                     unreachable!("the sieve answers all tests but patterns")
                 };
                 if is_match(&vcl.regexes[index as usize], value.unwrap_or_default())? {
-                    known.holds |= bit;
+                    known.answers.holds |= bit;
                 }
-                known.asked |= bit;
+                known.answers.asked |= bit;
+                memo::keep(known.place, known.answers);
             }
             Ok(known)
         };
@@ -151,15 +217,15 @@ impl Machine {
             SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
         };
         self.known[usize::from(number)] = known;
-        Ok(known.holds & bit != 0)
+        Ok(known.answers.holds & bit != 0)
     }
 
     /// Walks a chain of tests up to the first that holds.
     pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
         let guards = &vcl.program.guards;
         let mut guard = &guards[at as usize];
-        if self.traces {
-            // Each step between the tests is a record.
+        if self.stepwise {
+            // Each step between the tests is a record, or counted.
             self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
             return Ok(Next::Op);
         }

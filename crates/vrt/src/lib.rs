@@ -11,6 +11,8 @@ mod init;
 mod known;
 pub mod loaded;
 pub mod machine;
+mod memo;
+pub mod profile;
 pub mod regex;
 mod spec;
 pub mod value;
@@ -18,7 +20,7 @@ pub mod vmod;
 
 pub use ctx::{Ctx, Failure, Privates};
 pub use loaded::{Env, LoadError, LoadedVcl, check_regex, finish, load, load_waiting};
-pub use machine::{Action, Machine, Outcome};
+pub use machine::{Action, Machine, Outcome, Spot};
 pub use spec::backend_spec;
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};

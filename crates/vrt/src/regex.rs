@@ -33,6 +33,32 @@ pub struct RegexError {
     pub text: &'static str,
 }
 
+/// Alternatives that make a list a long one.
+const LONG_LIST: usize = 16;
+
+/// Says in one go whether any of several patterns is found.
+#[derive(Debug)]
+pub struct AnyOf(Linear);
+
+impl AnyOf {
+    /// `None`: they can't be run as one.
+    pub fn new(regexes: &[&Regex]) -> Option<AnyOf> {
+        let text = |regex: &&Regex| match regex.test {
+            Test::Linear(_) if !regex.heeds_last_newline => {
+                Some(format!("(?:{})", emit(&literal::for_test(&regex.node), Dialect::Linear, false)))
+            }
+            _ => None,
+        };
+        let texts: Vec<String> = regexes.iter().map(text).collect::<Option<_>>()?;
+        Linear::new(&texts.join("|")).ok().map(AnyOf)
+    }
+
+    /// Whether one of them is found in `subject`.
+    pub fn is_match(&self, subject: &[u8]) -> bool {
+        self.0.is_match(subject)
+    }
+}
+
 /// A match that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchError {
@@ -132,11 +158,23 @@ impl Regex {
         literal::needed(&self.node).unwrap_or_default()
     }
 
+    /// Whether it is a list of many alternatives, of which most subjects have none.
+    pub fn is_long_list(&self) -> bool {
+        let mut node = &literal::for_test(&self.node);
+        while let Node::Group(inner) = node {
+            node = inner;
+        }
+        matches!(node, Node::Alt(nodes) if nodes.len() >= LONG_LIST) && !self.heeds_last_newline
+    }
+
     /// `subject ~ pattern`.
     ///
     /// # Errors
     /// The step limit.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchError> {
+        if subject.is_empty() && !self.may_be_empty {
+            return Ok(false);
+        }
         match &self.test {
             Test::Literal(literal) => Ok(literal.find(subject).is_some()),
             Test::Linear(_) if self.newline_matters(subject) => self.exact()?.is_match(subject),

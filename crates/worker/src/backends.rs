@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use backend::{BackendSpec, Backends, Director};
+use backend::{Backends, Director};
 use base::Clock;
 use engine::Engine;
 use parking_lot::Mutex;
@@ -80,8 +80,9 @@ impl backend::Services for Services {
             local_error_holddown: params.backend_local_error_holddown,
             remote_error_holddown: params.backend_remote_error_holddown,
             prefer_ipv6: params.prefer_ipv6,
-            queue_limit: params.backend_queue_limit,
-            queue_timeout: params.backend_queue_timeout,
+            wait_limit: params.backend_wait_limit,
+            wait_timeout: params.backend_wait_timeout,
+            dns_ttl: params.backend_dns_ttl,
         }
     }
 
@@ -91,6 +92,10 @@ impl backend::Services for Services {
 
     fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
         self.counters(vcl, backend)
+    }
+
+    fn log_error(&self, text: &str) {
+        self.engine.log.write_one(Tag::Error, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
 
     fn log_health(&self, text: &str) {
@@ -107,11 +112,7 @@ pub struct LoadEnv<'a> {
 impl vrt::Env for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         let spec = vrt::backend_spec(decl, probe).expect("vrt makes no backend of `none`");
-        let params = self.engine.params.load();
-        self.backends.create(
-            vcl,
-            BackendSpec { wait_limit: params.backend_queue_limit, wait_timeout: params.backend_queue_timeout, ..spec },
-        )
+        self.backends.create(vcl, spec)
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

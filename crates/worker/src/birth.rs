@@ -16,7 +16,7 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Main, Sma, Smf};
+use tables::counters::{Main, NoHitCounts, Set, Sma, Smf};
 
 use crate::backends::Services;
 use crate::conf;
@@ -84,6 +84,8 @@ impl Worker {
         let main_set = stats.add::<Main>("MAIN").map_err(text)?;
         // Counters live as long as the process; whoever counts holds a plain reference.
         let main: &'static Main = Box::leak(Box::new(main_set.clone()));
+        let no_hit: &'static NoHitCounts =
+            Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
         let log = LogRing::create(&set, &start.params, main_set).map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(log);
         let stores = Arc::new(open_stores(&start, &stats)?);
@@ -97,12 +99,14 @@ impl Worker {
         });
         vrt::regex::set_match_limit(start.params.pcre2_match_limit);
         let vcls = Arc::new(Vcls::default());
+        crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();
         let engine = Arc::new(Engine {
             clock: clock.clone(),
             vxids: VxidSource::new(),
             params: ArcSwap::from_pointee(start.params.clone()),
             main,
+            no_hit,
             log,
             cache,
             stores,

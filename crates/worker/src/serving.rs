@@ -109,6 +109,9 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
                 if let Err(error) = listener.set_keepalive(&keepalive) {
                     eprintln!("keepalive on {}: {error}", socket.info.name);
                 }
+                if let Err(error) = listener.set_defer_accept(params.tcp_defer_accept) {
+                    eprintln!("deferred accept on {}: {error}", socket.info.name);
+                }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }
             Err(error) => eprintln!("listener {}: {error}", socket.info.name),

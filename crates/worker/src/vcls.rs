@@ -111,6 +111,22 @@ impl Vcls {
         vcls.collect()
     }
 
+    /// Each VCL and the files it was made of, a line each; nothing when somebody changes the list just now.
+    pub fn files(&self) -> String {
+        let (Some(entries), active) = (self.entries.try_lock(), self.active.try_lock().and_then(|name| name.clone()))
+        else {
+            return String::new();
+        };
+        let mut text = String::new();
+        for entry in entries.iter() {
+            let What::Vcl(vcl) = &entry.what else { continue };
+            let mark = if active.as_ref() == Some(&entry.name) { " (active)" } else { "" };
+            let files: Vec<&str> = vcl.program.sources.iter().map(|source| source.name.as_str()).collect();
+            text.push_str(&format!("  {}{mark}: {}\n", entry.name, files.join(", ")));
+        }
+        text
+    }
+
     /// How many VCLs there are.
     pub fn count(&self) -> usize {
         self.all().len()
@@ -175,9 +191,12 @@ impl Vcls {
         };
         let row = |entry: &Entry| {
             let (target, users, busy) = match &entry.what {
-                // One reference is the list's; the active one is also held by the engine.
+                // One reference is the list's; the active one, or what an active label stands for, the engine holds too.
                 What::Vcl(vcl) => {
-                    let held = 1 + usize::from(entry.name == active);
+                    let is_target = entries
+                        .iter()
+                        .any(|e| e.name == active && matches!(&e.what, What::Label(target) if *target == entry.name));
+                    let held = 1 + usize::from(entry.name == active || is_target);
                     (None, labels_of(&entry.name), Arc::strong_count(vcl).saturating_sub(held))
                 }
                 What::Label(target) => (Some(target.clone()), returns_to(&entry.name), 0),

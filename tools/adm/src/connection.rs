@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use base::say;
 use cli::client::ReplyError;
 use cli::{Reply, ReplyDecoder, Status};
 use logq::source::strerror;
@@ -46,7 +47,7 @@ pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> O
     match Connection::open(address, secret, timeout) {
         Ok(connection) => Some(connection),
         Err(text) => {
-            eprintln!("{text}");
+            say::err(format_args!("{text}\n"));
             None
         }
     }
@@ -85,7 +86,9 @@ impl Connection {
 
     /// Writes bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes).inspect_err(|e| eprintln!("Write error CLI socket: {}", strerror(e)))
+        self.stream
+            .write_all(bytes)
+            .inspect_err(|e| say::err(format_args!("Write error CLI socket: {}\n", strerror(e))))
     }
 
     /// Sends a command and waits for its reply.
@@ -126,7 +129,7 @@ impl Connection {
         self.decoder.next_reply().map_err(|error| match error {
             ReplyError::Status(number) => i32::from(number),
             ReplyError::Head | ReplyError::TooLong | ReplyError::End => {
-                eprintln!("{error}");
+                say::err(format_args!("{error}\n"));
                 1
             }
         })
@@ -141,7 +144,7 @@ impl Connection {
                 Ok(())
             }
             Err(error) => {
-                eprintln!("CLI communication error: {}", strerror(&error));
+                say::err(format_args!("CLI communication error: {}\n", strerror(&error)));
                 Err(1)
             }
         }

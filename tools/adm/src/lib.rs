@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! varnishadm: commands to the manager, one from the command line or many from standard input.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod connection;
+pub mod explain;
 mod interactive;
+pub mod profile;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use base::say;
 use cli::{Decoder, Reply, Status};
 use connection::Connection;
 use logq::getopt::OptError;
@@ -37,13 +42,13 @@ struct Config {
 }
 
 fn usage(program: &str, status: i32) -> i32 {
-    eprint!(
+    say::err(format_args!(
         "Usage: {program} [-h] [-n ident] [-p] [-S secretfile] [-T [address]:port] [-t timeout] [command [...]]
 \t-n is mutually exclusive with -S and -T
 "
-    );
+    ));
     if status == 0 {
-        eprint!("{}", HELP.replace("{program}", program));
+        say::err(HELP.replace("{program}", program));
     }
     status
 }
@@ -64,7 +69,7 @@ Examples:
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     if args == ["--optstring"] {
-        println!("{OPTSTRING}");
+        say::out(format_args!("{OPTSTRING}\n"));
         return 0;
     }
     let mut config = Config::default();
@@ -79,7 +84,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
             Parsed::Rest(rest) => rest,
             Parsed::Help => return usage(program, 0),
             Parsed::Bad(error) => {
-                eprintln!("{program}: {error}");
+                say::err(format_args!("{program}: {error}\n"));
                 return usage(program, 1);
             }
         };
@@ -90,7 +95,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     let timeout = match config.timeout() {
         Ok(timeout) => timeout,
         Err(text) => {
-            eprintln!("{text}");
+            say::err(format_args!("{text}\n"));
             return 2;
         }
     };
@@ -161,12 +166,12 @@ impl Config {
         let workdir = match attach.wait(sleep) {
             Ok(workdir) => workdir,
             Err(text) => {
-                eprintln!("{text}");
+                say::err(format_args!("{text}\n"));
                 return None;
             }
         };
         let Some(addresses) = shm::reader::manager_arg(&workdir, "-T") else {
-            eprintln!("No -T in shared memory");
+            say::err("No -T in shared memory\n");
             return None;
         };
         let secret = shm::reader::manager_arg(&workdir, "-S");
@@ -209,7 +214,7 @@ fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
         return 0;
     }
     if show != Show::Protocol {
-        eprintln!("Command failed with error code {}", reply.status.number());
+        say::err(format_args!("Command failed with error code {}\n", reply.status.number()));
     }
     1
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! varnishhist: how times or sizes of requests are distributed, hits (`|`) and others (`#`), on a logarithmic axis.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod histogram;
 mod profile;
 
@@ -8,11 +10,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use histogram::Histogram;
-use logq::getopt::{self, Found, Opt};
+use logq::getopt::{Found, Opt};
+use logq::live::Live;
+use logq::program::{self, Cli, Program};
 use logq::tool::Failure;
 use logq::{Flow, Grouping, Reason, Select, Sink, Tool, Txn, records};
 use profile::Profile;
-use screen::{Key, Line, Screen};
+use screen::{Key, Line};
 use tables::Tag;
 use tables::tags::TagKind;
 
@@ -53,78 +57,54 @@ pub fn profiles() -> Vec<(&'static str, &'static str)> {
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    match run(program, args) {
-        Ok(status) => status,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.status
-        }
-    }
+    let more = format!("\nProfiles:\n{}{MORE}", profile::list());
+    program::main(program, args, &Cli { options: OPTIONS, long: &[], valued: &[], more: &more }, Config::default())
 }
 
-fn run(program: &str, args: &[String]) -> Result<i32, Failure> {
-    let usage = || getopt::usage(program, OPTIONS, &format!("\nProfiles:\n{}{MORE}", profile::list()));
-    let (found, rest) = match getopt::parse(args, OPTIONS, &["help", "optstring"]) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            eprint!("{program}: {error}\n{}", usage());
-            return Ok(1);
-        }
-    };
-    let mut tool = Tool::default();
-    let mut delay = Duration::from_secs(1);
-    let mut bend = 0.0;
-    let mut profile = Profile::by_name("responsetime").map_err(Failure::new)?;
-    for option in found {
+#[derive(Default)]
+struct Config {
+    tool: Tool,
+    delay: Option<Duration>,
+    bend: f64,
+    profile: Option<Profile>,
+}
+
+impl Program for Config {
+    fn option(&mut self, option: Found) -> Result<(), Failure> {
         match option {
             Found::Short('p', value) => {
                 let seconds = value.parse::<f64>().ok().filter(|s| *s >= 0.0005 && *s < 1e6);
                 let seconds = seconds.ok_or_else(|| Failure::new(format!("-p: invalid '{value}'")))?;
-                delay = Duration::from_secs_f64(seconds);
+                self.delay = Some(Duration::from_secs_f64(seconds));
             }
-            Found::Short('P', value) => profile = Profile::parse(&value).map_err(Failure::new)?,
-            Found::Short('B', value) => bend = bending(&value).map_err(Failure::new)?,
-            Found::Short('V', _) => {
-                eprint!("{}", logq::version::text(program));
-                return Ok(0);
-            }
-            Found::Long(name, _) if name == "optstring" => {
-                println!("{}", getopt::optstring(OPTIONS));
-                return Ok(0);
-            }
-            Found::Short('h', _) | Found::Long(..) => {
-                eprint!("{}", usage());
-                return Ok(0);
-            }
+            Found::Short('P', value) => self.profile = Some(Profile::parse(&value).map_err(Failure::new)?),
+            Found::Short('B', value) => self.bend = bending(&value).map_err(Failure::new)?,
             Found::Short(letter, value) => {
-                tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(Failure::new)?;
             }
+            Found::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
         }
+        Ok(())
     }
-    if !rest.is_empty() {
-        eprint!("{}", usage());
-        return Ok(1);
+
+    fn run(mut self) -> Result<i32, Failure> {
+        let profile = match self.profile {
+            Some(profile) => profile,
+            None => Profile::by_name("responsetime").map_err(Failure::new)?,
+        };
+        if !matches!(self.tool.grouping, Grouping::Vxid | Grouping::Request) {
+            let name = self.tool.grouping.name();
+            return Err(Failure::new(format!("Invalid grouping mode: {name} (only vxid and request are supported)")));
+        }
+        self.tool.option(profile.side, "").map_err(Failure::new)?;
+        let live = Live::new(&self.tool, self.delay.unwrap_or(Duration::from_secs(1)))?;
+        let histogram = Histogram::new(profile.low, profile.high);
+        let mut hist = Hist { profile, histogram, live, time: Bend { factor: self.bend, begun: None, now: 0.0 } };
+        self.tool.run(&mut hist)?;
+        let is_watched = hist.live.end();
+        while is_watched && hist.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))? == Flow::On {}
+        Ok(0)
     }
-    if !matches!(tool.grouping, Grouping::Vxid | Grouping::Request) {
-        let name = tool.grouping.name();
-        return Err(Failure::new(format!("Invalid grouping mode: {name} (only vxid and request are supported)")));
-    }
-    tool.option(profile.side, "").map_err(Failure::new)?;
-    let ident = if tool.file.is_none() {
-        shm::reader::manager_arg(&tool.attach.workdir(), "-i").unwrap_or_default()
-    } else {
-        String::new()
-    };
-    let screen = Screen::new().map_err(|e| Failure::new(format!("No screen: {}", logq::source::strerror(&e))))?;
-    let histogram = Histogram::new(profile.low, profile.high);
-    let time = Bend { factor: bend, begun: None, now: 0.0 };
-    let mut hist = Hist { profile, histogram, screen, ident, delay, drawn: None, time, quit: false, is_over: false };
-    tool.run(&mut hist)?;
-    hist.is_over = true;
-    while !hist.quit {
-        hist.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))?;
-    }
-    Ok(0)
 }
 
 fn bending(value: &str) -> Result<f64, String> {
@@ -153,62 +133,47 @@ struct Bend {
 struct Hist {
     profile: Profile,
     histogram: Histogram,
-    screen: Screen,
-    ident: String,
-    delay: Duration,
-    drawn: Option<Instant>,
+    live: Live,
     time: Bend,
-    quit: bool,
-    /// The log has ended.
-    is_over: bool,
 }
 
 impl Hist {
     /// Draws when it is time, and waits for a key.
     fn turn(&mut self, wait: Duration) -> io::Result<Flow> {
-        if self.drawn.is_none_or(|at| at.elapsed() >= self.delay) {
-            self.drawn = Some(Instant::now());
-            let (columns, lines) = self.screen.size();
-            let mut page = self.histogram.picture(columns, lines);
+        let Hist { histogram, time, .. } = self;
+        self.live.draw(|live, (columns, lines)| {
+            let mut page = histogram.picture(columns, lines);
             let mut head = format!(
                 "1:{}, n = {}, d = {}",
-                self.histogram.scale(columns, lines),
-                self.histogram.len(),
-                self.delay.as_secs_f64()
+                histogram.scale(columns, lines),
+                histogram.len(),
+                live.delay.as_secs_f64()
             );
-            if self.time.begun.is_some() {
-                let at = sys::localtime::format("%a, %d %b %Y %H:%M:%S", self.time.now as i64).unwrap_or_default();
-                head.push_str(&format!(" @ {at} x {}", self.time.factor));
+            if time.begun.is_some() {
+                let at = sys::localtime::format("%a, %d %b %Y %H:%M:%S", time.now as i64).unwrap_or_default();
+                head.push_str(&format!(" @ {at} x {}", time.factor));
             }
             if let Some(line) = page.first_mut() {
                 *line = Line::new(head);
-                let right = if self.is_over { "EOF" } else { &self.ident };
+                let right = if live.is_over { "EOF" } else { &live.ident };
                 line.put(columns.saturating_sub(right.chars().count() + 1), right);
             }
-            self.screen.draw(&page)?;
-        }
-        match self.screen.key(wait)? {
-            Some(Key::Char('q' | 'Q') | Key::Ctrl('c' | 'q')) => {
-                self.quit = true;
-                return Ok(Flow::Stop);
-            }
-            Some(Key::Char(digit @ '0'..='9')) => {
-                self.delay = Duration::from_secs(1 << digit.to_digit(10).unwrap_or(0));
-            }
-            Some(Key::Char('+')) => self.delay = (self.delay / 2).max(Duration::from_millis(1)),
-            Some(Key::Char('-')) => self.delay = (self.delay * 2).min(Duration::from_secs(86_400)),
-            Some(Key::Char(sign @ ('<' | '>'))) => {
-                self.time.factor = match (self.time.factor, sign) {
+            page
+        })?;
+        self.live.key(wait, |live, key| match key {
+            Key::Char(digit @ '0'..='9') => live.delay = Duration::from_secs(1 << digit.to_digit(10).unwrap_or(0)),
+            Key::Char('+') => live.delay = (live.delay / 2).max(Duration::from_millis(1)),
+            Key::Char('-') => live.delay = (live.delay * 2).min(Duration::from_secs(86_400)),
+            Key::Char(sign @ ('<' | '>')) => {
+                time.factor = match (time.factor, sign) {
                     (0.0, _) => 1.0,
                     (factor, '<') => factor / 2.0,
                     (factor, _) => factor * 2.0,
                 };
-                self.time.begun = None;
+                time.begun = None;
             }
-            Some(Key::Ctrl('l' | 't') | Key::Resize) => self.drawn = None,
             _ => {}
-        }
-        Ok(Flow::On)
+        })
     }
 
     /// Waits until the log's time has come.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! varnishlog: shows the log, or writes it to a file.
 
-use std::fs::{File, OpenOptions};
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 use std::io::{self, IsTerminal, Write};
 
-use logq::getopt::{self, Found, Opt};
+use logq::getopt::{Found, Opt};
+use logq::output::Output;
 use logq::print::{self, Style};
+use logq::program::{self, Cli, Program};
 use logq::source::{FILE_HEAD, strerror};
 use logq::tool::Failure;
 use logq::{Flow, Select, Sink, Tool, Txn, records};
@@ -42,8 +45,6 @@ pub const OPTIONS: &[Opt] = &[
     Opt('X', "[taglist:]regex", "Not the records that match"),
 ];
 
-const LONG: &[&str] = &["json", "legacy", "color", "help", "optstring"];
-
 const MORE: &str = "
  --json                    One JSON object per transaction
  --legacy                  Four columns and tag names as Varnish 3 had them
@@ -58,137 +59,74 @@ Examples:
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    match run(program, args) {
-        Ok(status) => status,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.status
-        }
-    }
+    let cli = Cli { options: OPTIONS, long: &["json", "legacy", "color"], valued: &[], more: MORE };
+    program::main(program, args, &cli, Config::default())
 }
 
 #[derive(Default)]
 struct Config {
+    tool: Tool,
     append: bool,
     text: bool,
     unbuffered: bool,
     file: Option<String>,
     style: Option<Style>,
+    colour: Option<bool>,
 }
 
-fn run(program: &str, args: &[String]) -> Result<i32, Failure> {
-    let usage = || getopt::usage(program, OPTIONS, MORE);
-    let (found, rest) = match getopt::parse(args, OPTIONS, LONG) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            eprint!("{program}: {error}\n{}", usage());
-            return Ok(1);
-        }
-    };
-    if !rest.is_empty() {
-        eprint!("{}", usage());
-        return Ok(1);
-    }
-    let mut tool = Tool::default();
-    let mut config = Config::default();
-    let mut colour = None;
-    for option in found {
+impl Program for Config {
+    fn option(&mut self, option: Found) -> Result<(), Failure> {
         match option {
-            Found::Short('a', _) => config.append = true,
-            Found::Short('A', _) => config.text = true,
-            Found::Short('u', _) => config.unbuffered = true,
-            Found::Short('w', file) => config.file = Some(file),
-            Found::Short('h', _) => {
-                eprint!("{}", usage());
-                return Ok(0);
-            }
-            Found::Short('V', _) => {
-                eprint!("{}", logq::version::text(program));
-                return Ok(0);
-            }
+            Found::Short('a', _) => self.append = true,
+            Found::Short('A', _) => self.text = true,
+            Found::Short('u', _) => self.unbuffered = true,
+            Found::Short('w', file) => self.file = Some(file),
             Found::Short(letter, value) => {
-                tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(Failure::new)?;
             }
             Found::Long(name, value) => match (name.as_str(), value.as_str()) {
-                ("json", "") => config.style = Some(Style::Json),
+                ("json", "") => self.style = Some(Style::Json),
                 ("legacy", "") => {
-                    config.style = Some(Style::FourColumns);
-                    tool.grouping = logq::Grouping::Raw;
+                    self.style = Some(Style::FourColumns);
+                    self.tool.grouping = logq::Grouping::Raw;
                 }
-                ("color", "" | "always") => colour = Some(true),
-                ("color", "never") => colour = Some(false),
-                ("optstring", _) => {
-                    println!("{}", getopt::optstring(OPTIONS));
-                    return Ok(0);
-                }
-                ("help", _) => {
-                    print!("{}", usage());
-                    return Ok(0);
-                }
+                ("color", "" | "always") => self.colour = Some(true),
+                ("color", "never") => self.colour = Some(false),
                 _ => return Err(Failure::new(format!("--{name}: Invalid value '{value}'"))),
             },
         }
+        Ok(())
     }
-    if tool.daemon && config.file.is_none() {
-        return Err(Failure::new("Missing -w option"));
-    }
-    if tool.daemon && config.file.as_deref() == Some("-") {
-        return Err(Failure::new("Daemon cannot write to stdout"));
-    }
-    let is_binary = config.file.is_some() && !config.text && config.style.is_none();
-    if is_binary {
-        // Files need these to be grouped again. The first keeps -i from hiding all others.
-        for (letter, tag) in [('x', "Link"), ('i', "Link"), ('i', "Begin"), ('i', "End")] {
-            tool.select.option(letter, tag).map_err(Failure::new)?;
+
+    fn run(mut self) -> Result<i32, Failure> {
+        self.tool.check_daemon(self.file.as_deref())?;
+        let is_binary = self.file.is_some() && !self.text && self.style.is_none();
+        if is_binary {
+            // Files need these to be grouped again. The first keeps -i from hiding all others.
+            for (letter, tag) in [('x', "Link"), ('i', "Link"), ('i', "Begin"), ('i', "End")] {
+                self.tool.select.option(letter, tag).map_err(Failure::new)?;
+            }
         }
+        let is_shown = self.file.is_none() && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let style = match (self.style, self.colour) {
+            (Some(style), _) => style,
+            (None, Some(true)) => Style::Coloured,
+            (None, None) if is_shown => Style::Coloured,
+            (None, _) => Style::Text,
+        };
+        let head: &[u8] = if is_binary { FILE_HEAD } else { b"" };
+        let out = Output::open(self.file, self.append, !self.unbuffered, head).map_err(|e| cannot_open(&e))?;
+        let reopens = self.tool.daemon;
+        self.tool.run(&mut Log { style, is_binary, reopens, out })?;
+        Ok(0)
     }
-    let style = config.style.unwrap_or_else(|| match colour {
-        Some(true) => Style::Coloured,
-        None if config.file.is_none() && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() => {
-            Style::Coloured
-        }
-        _ => Style::Text,
-    });
-    let reopens = tool.daemon;
-    let out = open(&config, config.append, is_binary)?;
-    tool.run(&mut Log { config, style, is_binary, reopens, out })?;
-    Ok(0)
 }
 
 struct Log {
-    config: Config,
     style: Style,
     is_binary: bool,
     reopens: bool,
-    out: Box<dyn Write>,
-}
-
-fn open(config: &Config, append: bool, is_binary: bool) -> Result<Box<dyn Write>, Failure> {
-    let (target, is_empty): (Box<dyn Write>, bool) = match config.file.as_deref() {
-        None | Some("-") => (Box::new(io::stdout()), true),
-        Some(name) => {
-            let mut options = OpenOptions::new();
-            options.create(true);
-            if append {
-                options.append(true)
-            } else {
-                options.write(true).truncate(true)
-            };
-            let file = options.open(name).map_err(|e| cannot_open(&e))?;
-            let is_empty = file.metadata().is_ok_and(|meta| meta.len() == 0);
-            (boxed(file), is_empty)
-        }
-    };
-    let mut out: Box<dyn Write> =
-        if config.unbuffered { target } else { Box::new(io::BufWriter::with_capacity(64 << 10, target)) };
-    if is_binary && is_empty {
-        out.write_all(FILE_HEAD).map_err(|e| cannot_open(&e))?;
-    }
-    Ok(out)
-}
-
-fn boxed(file: File) -> Box<dyn Write> {
-    Box::new(file)
+    out: Output,
 }
 
 fn cannot_open(error: &io::Error) -> Failure {
@@ -218,8 +156,7 @@ impl Sink for Log {
         if !self.reopens {
             return Ok(Flow::Stop);
         }
-        let _ = self.out.flush();
-        self.out = open(&self.config, true, self.is_binary)?;
+        self.out.reopen().map_err(|e| cannot_open(&e))?;
         Ok(Flow::On)
     }
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! varnishncsa: a line per request in the format of web servers' logs.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod fields;
 mod format;
 mod quote;
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use fields::Fields;
 use format::Format;
-use logq::getopt::{self, Found, Opt};
+use logq::getopt::{Found, Opt};
+use logq::output::Output;
+use logq::program::{self, Cli, Program};
 use logq::source::strerror;
 use logq::tool::Failure;
 use logq::{Flow, Grouping, Select, Sink, Tool, Txn};
@@ -53,73 +56,52 @@ Examples:
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    match run(program, args) {
-        Ok(status) => status,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.status
-        }
-    }
+    let cli = Cli { options: OPTIONS, long: &[], valued: &[], more: MORE };
+    program::main(program, args, &cli, Config::default())
 }
 
-fn run(program: &str, args: &[String]) -> Result<i32, Failure> {
-    let usage = || getopt::usage(program, OPTIONS, MORE);
-    let (found, rest) = match getopt::parse(args, OPTIONS, &["help", "optstring"]) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            eprint!("{program}: {error}\n{}", usage());
-            return Ok(1);
-        }
-    };
-    let mut tool = Tool::default();
-    let (mut append, mut file, mut text, mut json, mut has_side) = (false, None, None, false, false);
-    for option in found {
+#[derive(Default)]
+struct Config {
+    tool: Tool,
+    append: bool,
+    file: Option<String>,
+    text: Option<String>,
+    json: bool,
+    has_side: bool,
+}
+
+impl Program for Config {
+    fn option(&mut self, option: Found) -> Result<(), Failure> {
         match option {
-            Found::Short('a', _) => append = true,
-            Found::Short('F' | 'f', _) if text.is_some() => return Err(Failure::new("Format already set")),
-            Found::Short('F', format) => text = Some(format),
-            Found::Short('f', name) => text = Some(read_format(&name)?),
-            Found::Short('h', _) | Found::Long(_, _) => {
-                if option == Found::Long("optstring".into(), String::new()) {
-                    println!("{}", getopt::optstring(OPTIONS));
-                } else {
-                    eprint!("{}", usage());
-                }
-                return Ok(0);
-            }
-            Found::Short('j', _) => json = true,
-            Found::Short('w', name) => file = Some(name),
-            Found::Short('V', _) => {
-                eprint!("{}", logq::version::text(program));
-                return Ok(0);
-            }
+            Found::Short('a', _) => self.append = true,
+            Found::Short('F' | 'f', _) if self.text.is_some() => return Err(Failure::new("Format already set")),
+            Found::Short('F', format) => self.text = Some(format),
+            Found::Short('f', name) => self.text = Some(read_format(&name)?),
+            Found::Short('j', _) => self.json = true,
+            Found::Short('w', name) => self.file = Some(name),
             Found::Short(letter, value) => {
-                has_side |= matches!(letter, 'b' | 'c' | 'E');
-                tool.option(letter, &value).map_err(Failure::new)?;
+                self.has_side |= matches!(letter, 'b' | 'c' | 'E');
+                self.tool.option(letter, &value).map_err(Failure::new)?;
             }
+            Found::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
         }
+        Ok(())
     }
-    if !rest.is_empty() {
-        eprint!("{}", usage());
-        return Ok(1);
+
+    fn run(mut self) -> Result<i32, Failure> {
+        if !self.has_side {
+            self.tool.option('c', "").map_err(Failure::new)?;
+        }
+        self.tool.check_daemon(self.file.as_deref())?;
+        if !matches!(self.tool.grouping, Grouping::Vxid | Grouping::Request) {
+            return Err(Failure::new(format!("Invalid grouping mode: {}", self.tool.grouping.name())));
+        }
+        let format = Format::parse(self.text.as_deref().unwrap_or(format::DEFAULT), self.json).map_err(Failure::new)?;
+        let out = Output::open(self.file, self.append, true, b"").map_err(|e| cannot_open(&e))?;
+        let reopens = self.tool.daemon;
+        self.tool.run(&mut Ncsa { fields: Fields::new(&format), format, out, reopens, line: Vec::new() })?;
+        Ok(0)
     }
-    if !has_side {
-        tool.option('c', "").map_err(Failure::new)?;
-    }
-    if tool.daemon && file.is_none() {
-        return Err(Failure::new("Missing -w option"));
-    }
-    if tool.daemon && file.as_deref() == Some("-") {
-        return Err(Failure::new("Daemon cannot write to stdout"));
-    }
-    if !matches!(tool.grouping, Grouping::Vxid | Grouping::Request) {
-        return Err(Failure::new(format!("Invalid grouping mode: {}", tool.grouping.name())));
-    }
-    let format = Format::parse(text.as_deref().unwrap_or(format::DEFAULT), json).map_err(Failure::new)?;
-    let out = open(file.as_deref(), append)?;
-    let reopens = tool.daemon;
-    tool.run(&mut Ncsa { fields: Fields::new(&format), format, file, out, reopens, line: Vec::new() })?;
-    Ok(0)
 }
 
 fn read_format(name: &str) -> Result<String, Failure> {
@@ -131,30 +113,14 @@ fn read_format(name: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(line).into_owned())
 }
 
-fn open(file: Option<&str>, append: bool) -> Result<Box<dyn Write>, Failure> {
-    let target: Box<dyn Write> = match file {
-        None | Some("-") => Box::new(io::stdout()),
-        Some(name) => {
-            let mut options = OpenOptions::new();
-            options.create(true);
-            if append {
-                options.append(true)
-            } else {
-                options.write(true).truncate(true)
-            };
-            let file =
-                options.open(name).map_err(|e| Failure::new(format!("Can't open output file ({})", strerror(&e))))?;
-            Box::new(file)
-        }
-    };
-    Ok(Box::new(io::BufWriter::with_capacity(64 << 10, target)))
+fn cannot_open(error: &io::Error) -> Failure {
+    Failure::new(format!("Can't open output file ({})", strerror(error)))
 }
 
 struct Ncsa {
     format: Format,
     fields: Fields,
-    file: Option<String>,
-    out: Box<dyn Write>,
+    out: Output,
     reopens: bool,
     line: Vec<u8>,
 }
@@ -182,8 +148,7 @@ impl Sink for Ncsa {
         if !self.reopens {
             return Ok(Flow::Stop);
         }
-        let _ = self.out.flush();
-        self.out = open(self.file.as_deref(), true)?;
+        self.out.reopen().map_err(|e| cannot_open(&e))?;
         Ok(Flow::On)
     }
 }

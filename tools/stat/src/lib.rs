@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! varnishstat: the counters, once in several forms or on a screen that follows them.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod filter;
 mod once;
 mod view;
@@ -9,7 +11,8 @@ mod window;
 use std::time::Duration;
 
 use filter::Filter;
-use logq::getopt::{self, Found, Opt};
+use logq::getopt::{Found, Opt};
+use logq::program::{self, Cli, Program};
 use logq::source::strerror;
 use logq::tool::{Attach, Failure};
 use shm::reader::Reader;
@@ -43,7 +46,6 @@ Examples:
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
-    Screen,
     Once,
     Xml,
     Xml3,
@@ -53,87 +55,67 @@ enum Mode {
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    match run(program, args) {
-        Ok(status) => status,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.status
-        }
-    }
+    let cli = Cli { options: OPTIONS, long: &["xml3"], valued: &[], more: MORE };
+    program::main(program, args, &cli, Config::default())
 }
 
-fn run(program: &str, args: &[String]) -> Result<i32, Failure> {
-    let usage = || getopt::usage(program, OPTIONS, MORE);
-    let (found, rest) = match getopt::parse(args, OPTIONS, &["help", "optstring", "xml3"]) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            eprint!("{program}: {error}\n{}", usage());
-            return Ok(1);
-        }
-    };
-    let mut attach = Attach::default();
-    let mut filter = Filter::default();
-    let mut modes = Vec::new();
-    for option in found {
+#[derive(Default)]
+struct Config {
+    attach: Attach,
+    filter: Filter,
+    modes: Vec<Mode>,
+}
+
+impl Program for Config {
+    fn option(&mut self, option: Found) -> Result<(), Failure> {
         match option {
-            Found::Short('1', _) => modes.push(Mode::Once),
-            Found::Short('x', _) => modes.push(Mode::Xml),
-            Found::Short('j', _) => modes.push(Mode::Json),
-            Found::Short('l', _) => modes.push(Mode::List),
-            Found::Short('r', _) => filter.raw = !filter.raw,
-            Found::Short('n', name) => attach.name = Some(name),
-            Found::Short('t', value) => attach.timeout(&value).map_err(Failure::new)?,
-            Found::Short('V', _) => {
-                eprint!("{}", logq::version::text(program));
-                return Ok(0);
-            }
-            Found::Short('I', glob) => filter.include(&glob),
-            Found::Short('X', glob) => filter.exclude(&glob),
+            Found::Short('1', _) => self.modes.push(Mode::Once),
+            Found::Short('x', _) => self.modes.push(Mode::Xml),
+            Found::Short('j', _) => self.modes.push(Mode::Json),
+            Found::Short('l', _) => self.modes.push(Mode::List),
+            Found::Short('r', _) => self.filter.raw = !self.filter.raw,
+            Found::Short('n', name) => self.attach.name = Some(name),
+            Found::Short('t', value) => self.attach.timeout(&value).map_err(Failure::new)?,
+            Found::Short('I', glob) => self.filter.include(&glob),
+            Found::Short('X', glob) => self.filter.exclude(&glob),
             Found::Short('f', glob) => match glob.strip_prefix('^') {
-                Some(glob) => filter.exclude(glob),
-                None => filter.include(&glob),
+                Some(glob) => self.filter.exclude(glob),
+                None => self.filter.include(&glob),
             },
-            Found::Long(name, _) if name == "xml3" => modes.push(Mode::Xml3),
-            Found::Long(name, _) if name == "optstring" => {
-                println!("{}", getopt::optstring(OPTIONS));
-                return Ok(0);
-            }
-            Found::Short(..) | Found::Long(..) => {
-                eprint!("{}", usage());
-                return Ok(0);
-            }
+            Found::Long(name, _) if name == "xml3" => self.modes.push(Mode::Xml3),
+            Found::Short(..) | Found::Long(..) => return Err(Failure::new("unknown option")),
         }
+        Ok(())
     }
-    if !rest.is_empty() {
-        eprint!("{}", usage());
-        return Ok(1);
+
+    fn run(self) -> Result<i32, Failure> {
+        let Config { attach, filter, modes } = self;
+        let _ = signal::default(signal::SIGPIPE);
+        let sleep = |time: Duration| {
+            std::thread::sleep(time);
+            false
+        };
+        let workdir = attach.wait(sleep).map_err(Failure::new)?;
+        // Of several forms one is given, in this order.
+        let order = [Mode::Xml, Mode::Xml3, Mode::Json, Mode::Once, Mode::List];
+        let mut reader = Reader::new(&workdir);
+        let Some(mode) = order.into_iter().find(|m| modes.contains(m)) else {
+            return view::follow(&mut reader, &workdir, filter)
+                .map(|()| 0)
+                .map_err(|e| Failure::new(format!("No screen: {}", strerror(&e))));
+        };
+        let readings = reader.read().map_err(|e| Failure::new(e.to_string()))?;
+        let shown: Vec<_> = readings.iter().filter(|r| filter.shows(&r.full_name())).collect();
+        let out = std::io::stdout();
+        let mut out = std::io::BufWriter::new(out.lock());
+        let written = match mode {
+            Mode::Xml => once::xml(&mut out, &shown, filter.raw),
+            Mode::Xml3 => once::xml3(&mut out, &shown, filter.raw),
+            Mode::Json => once::json(&mut out, &shown, filter.raw),
+            Mode::List => once::list(&mut out, &shown),
+            Mode::Once => once::text(&mut out, &shown, once::uptime(&readings), filter.raw),
+        };
+        written.map_err(|e| Failure::new(format!("Cannot write: {}", strerror(&e))))?;
+        Ok(0)
     }
-    let _ = signal::default(signal::SIGPIPE);
-    let sleep = |time: Duration| {
-        std::thread::sleep(time);
-        false
-    };
-    let workdir = attach.wait(sleep).map_err(Failure::new)?;
-    // Of several forms one is given, in this order.
-    let mode = [Mode::Xml, Mode::Xml3, Mode::Json, Mode::Once, Mode::List].into_iter().find(|m| modes.contains(m));
-    let mut reader = Reader::new(&workdir);
-    if mode.is_none() {
-        return view::follow(&mut reader, &workdir, filter)
-            .map(|()| 0)
-            .map_err(|e| Failure::new(format!("No screen: {}", strerror(&e))));
-    }
-    let readings = reader.read().map_err(|e| Failure::new(e.to_string()))?;
-    let mode = mode.unwrap_or(Mode::Screen);
-    let shown: Vec<_> = readings.iter().filter(|r| filter.shows(&r.full_name())).collect();
-    let out = std::io::stdout();
-    let mut out = std::io::BufWriter::new(out.lock());
-    let written = match mode {
-        Mode::Xml => once::xml(&mut out, &shown, filter.raw),
-        Mode::Xml3 => once::xml3(&mut out, &shown, filter.raw),
-        Mode::Json => once::json(&mut out, &shown, filter.raw),
-        Mode::List => once::list(&mut out, &shown),
-        Mode::Once | Mode::Screen => once::text(&mut out, &shown, once::uptime(&readings), filter.raw),
-    };
-    written.map_err(|e| Failure::new(format!("Cannot write: {}", strerror(&e))))?;
-    Ok(0)
 }

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! varnishtop: the log's commonest entries, and (our own) who asks most.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod entries;
+mod networks;
 mod talkers;
 
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use entries::Entries;
-use logq::getopt::{self, Found, Opt};
+use logq::getopt::{Found, Opt};
+use logq::live::Live;
+use logq::program::{self, Cli, Program};
 use logq::tool::Failure;
 use logq::{Flow, Select, Sink, Tool, Txn};
-use screen::{Key, Line, Screen};
+use networks::Networks;
+use screen::Line;
 use talkers::{By, Talkers};
 
 /// The options, with their help.
@@ -41,7 +47,10 @@ pub const OPTIONS: &[Opt] = &[
 ];
 
 const MORE: &str = "
- --by client|url|host|ua   Who asks most: requests, bytes and hits by this
+ --by client|url|host|ua|asn
+                           Who asks most: requests, bytes and hits by this
+ --asn-table <file>        Networks and their systems, for --by asn: lines of a network and a
+                           number, or of two addresses, a number, a country and a name
  --optstring               The options in getopt's notation
 
 Examples:
@@ -49,88 +58,81 @@ Examples:
  varnishtop -b -i BereqURL              the URLs that cost most fetches
  varnishtop -C -I ReqHeader:User-Agent  who asks
  varnishtop --by client                 requests, bytes, hits per client
+ varnishtop -1 --by asn --asn-table ip2asn-combined.tsv
 ";
 
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    match run(program, args) {
-        Ok(status) => status,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.status
-        }
-    }
+    let long = &["by", "asn-table"];
+    program::main(program, args, &Cli { options: OPTIONS, long, valued: long, more: MORE }, Config::default())
 }
 
-fn run(program: &str, args: &[String]) -> Result<i32, Failure> {
-    let usage = || getopt::usage(program, OPTIONS, MORE);
-    let (found, rest) = match getopt::parse_with_values(args, OPTIONS, &["help", "optstring", "by"], &["by"]) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            eprint!("{program}: {error}\n{}", usage());
-            return Ok(1);
-        }
-    };
-    let mut tool = Tool::default();
-    let (mut once, mut first_word, mut period, mut by) = (false, false, 60, None);
-    for option in found {
+#[derive(Default)]
+struct Config {
+    tool: Tool,
+    once: bool,
+    first_word: bool,
+    period: Option<u32>,
+    by: Option<By>,
+    table: Option<String>,
+}
+
+impl Program for Config {
+    fn option(&mut self, option: Found) -> Result<(), Failure> {
         match option {
-            Found::Short('1', _) => (once, tool.past) = (true, true),
-            Found::Short('f', _) => first_word = true,
+            Found::Short('1', _) => (self.once, self.tool.past) = (true, true),
+            Found::Short('f', _) => self.first_word = true,
             Found::Short('p', value) => {
                 let number = || Failure::new(format!("Syntax error, {value} is not a number"));
                 let (n, rest) = logq::number::integer(&value).ok_or_else(number)?;
-                period = u32::try_from(n).ok().filter(|_| rest.is_empty()).ok_or_else(number)?;
-            }
-            Found::Short('V', _) => {
-                eprint!("{}", logq::version::text(program));
-                return Ok(0);
-            }
-            Found::Long(name, value) if name == "by" => by = Some(By::from_name(&value).map_err(Failure::new)?),
-            Found::Long(name, _) if name == "optstring" => {
-                println!("{}", getopt::optstring(OPTIONS));
-                return Ok(0);
-            }
-            Found::Short('h', _) | Found::Long(..) => {
-                eprint!("{}", usage());
-                return Ok(0);
+                self.period = Some(u32::try_from(n).ok().filter(|_| rest.is_empty()).ok_or_else(number)?);
             }
             Found::Short(letter, value) => {
-                tool.option(letter, &value).map_err(Failure::new)?;
+                self.tool.option(letter, &value).map_err(Failure::new)?;
             }
+            Found::Long(name, value) if name == "by" => {
+                self.by = Some(By::from_name(&value).map_err(Failure::new)?);
+            }
+            Found::Long(_, value) => self.table = Some(value),
+        }
+        Ok(())
+    }
+
+    fn run(mut self) -> Result<i32, Failure> {
+        let counts = match self.by {
+            Some(by) => Counts::Talkers(Talkers::new(by, self.networks(by)?)),
+            None if self.table.is_some() => return Err(Failure::new("--asn-table needs --by asn")),
+            None => Counts::Entries(Entries::new(self.first_word, self.period.unwrap_or(60))),
+        };
+        if self.by.is_some() {
+            self.tool.option('c', "").map_err(Failure::new)?;
+        }
+        if self.once {
+            let mut top = Top { counts, live: None };
+            self.tool.run(&mut top)?;
+            let out = io::stdout();
+            top.counts.print(&mut out.lock()).map_err(|e| Failure::new(e.to_string()))?;
+            return Ok(0);
+        }
+        let live = Live::new(&self.tool, Duration::from_secs(1))?;
+        let mut top = Top { counts, live: Some(live) };
+        self.tool.run(&mut top)?;
+        // What was read stays on the screen until a key ends it.
+        let is_watched = top.live.as_mut().is_some_and(Live::end);
+        while is_watched && top.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))? == Flow::On {}
+        Ok(0)
+    }
+}
+
+impl Config {
+    fn networks(&self, by: By) -> Result<Option<Networks>, Failure> {
+        match (by, &self.table) {
+            (By::System, Some(name)) => Networks::open(name).map(Some).map_err(Failure::new),
+            (By::System, None) => Err(Failure::new("--by asn needs --asn-table")),
+            (_, Some(_)) => Err(Failure::new("--asn-table needs --by asn")),
+            (_, None) => Ok(None),
         }
     }
-    if !rest.is_empty() {
-        eprint!("{}", usage());
-        return Ok(1);
-    }
-    if by.is_some() {
-        tool.option('c', "").map_err(Failure::new)?;
-    }
-    let counts = match by {
-        Some(by) => Counts::Talkers(Talkers::new(by)),
-        None => Counts::Entries(Entries::new(first_word, period)),
-    };
-    let ident = if tool.file.is_none() {
-        shm::reader::manager_arg(&tool.attach.workdir(), "-i").unwrap_or_default()
-    } else {
-        String::new()
-    };
-    if once {
-        let mut top = Top { counts, ident, screen: None, drawn: None, is_over: false };
-        tool.run(&mut top)?;
-        let out = io::stdout();
-        top.counts.print(&mut out.lock()).map_err(|e| Failure::new(e.to_string()))?;
-        return Ok(0);
-    }
-    let screen = Screen::new().map_err(|e| Failure::new(format!("No screen: {}", logq::source::strerror(&e))))?;
-    let mut top = Top { counts, ident, screen: Some(screen), drawn: None, is_over: false };
-    tool.run(&mut top)?;
-    // What was read stays on the screen until a key ends it.
-    let ended = top.is_over;
-    top.is_over = true;
-    while !ended && top.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))? == Flow::On {}
-    Ok(0)
 }
 
 enum Counts {
@@ -156,44 +158,28 @@ impl Counts {
 
 struct Top {
     counts: Counts,
-    ident: String,
-    screen: Option<Screen>,
-    drawn: Option<Instant>,
-    /// A key said so, or the log has ended.
-    is_over: bool,
+    live: Option<Live>,
 }
 
 impl Top {
     /// Draws once a second and waits for a key.
     fn turn(&mut self, wait: Duration) -> io::Result<Flow> {
-        let Some(screen) = &mut self.screen else { return Ok(Flow::On) };
-        if self.drawn.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
-            self.drawn = Some(Instant::now());
-            let (columns, lines) = screen.size();
+        let Some(live) = &mut self.live else { return Ok(Flow::On) };
+        live.draw(|live, (columns, lines)| {
             let (length, body) = match &mut self.counts {
                 Counts::Entries(entries) => {
-                    (entries.len(), entries.lines(lines.saturating_sub(2), columns, self.is_over))
+                    (entries.len(), entries.lines(lines.saturating_sub(2), columns, live.is_over))
                 }
                 Counts::Talkers(talkers) => (talkers.len(), talkers.lines(lines.saturating_sub(2))),
             };
             let mut head = Line::new(format!("list length {length}"));
-            let ident = if self.is_over { format!("{} (EOF)", self.ident) } else { self.ident.clone() };
+            let ident = if live.is_over { format!("{} (EOF)", live.ident) } else { live.ident.clone() };
             head.put(columns.saturating_sub(ident.chars().count() + 1), &ident);
             let mut page = vec![head, Line::default()];
             page.extend(body.into_iter().map(Line::new));
-            screen.draw(&page)?;
-        }
-        match screen.key(wait)? {
-            Some(Key::Char('q' | 'Q') | Key::Ctrl('c' | 'q')) => {
-                self.is_over = true;
-                Ok(Flow::Stop)
-            }
-            Some(Key::Ctrl('l' | 't') | Key::Resize) => {
-                self.drawn = None;
-                Ok(Flow::On)
-            }
-            _ => Ok(Flow::On),
-        }
+            page
+        })?;
+        live.key(wait, |_, _| {})
     }
 }
 

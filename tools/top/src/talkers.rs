@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who asks most: requests, bytes sent and hits by client, URL, host or user agent.
+//! Who asks most: requests, bytes sent and hits by client, URL, host, user agent or autonomous system.
 
 use std::collections::HashMap;
 
 use logq::{Txn, TxnType, records};
 use tables::Tag;
+
+use crate::networks::Networks;
 
 /// Different ones that are kept.
 const MOST: usize = 1_000_000;
@@ -20,6 +22,8 @@ pub enum By {
     Host,
     /// The User-Agent header.
     Agent,
+    /// The autonomous system of the client's address.
+    System,
 }
 
 impl By {
@@ -33,7 +37,7 @@ impl By {
             "url" => Ok(By::Url),
             "host" => Ok(By::Host),
             "ua" => Ok(By::Agent),
-            "asn" => Err("--by asn isn't built yet: it needs a table of networks".into()),
+            "asn" => Ok(By::System),
             _ => Err(format!("--by: Invalid value '{name}'")),
         }
     }
@@ -50,6 +54,7 @@ struct Count {
 #[derive(Debug)]
 pub struct Talkers {
     by: By,
+    networks: Option<Networks>,
     counts: HashMap<Vec<u8>, Count>,
 }
 
@@ -60,8 +65,8 @@ fn header<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
 
 impl Talkers {
     /// No counts.
-    pub fn new(by: By) -> Talkers {
-        Talkers { by, counts: HashMap::new() }
+    pub fn new(by: By, networks: Option<Networks>) -> Talkers {
+        Talkers { by, networks, counts: HashMap::new() }
     }
 
     /// How many there are.
@@ -78,7 +83,7 @@ impl Talkers {
                 let text = rec.text();
                 let mut words = text.split(|b| *b == b' ');
                 let found = match (rec.tag, self.by) {
-                    (Tag::ReqStart, By::Client) => words.next(),
+                    (Tag::ReqStart, By::Client | By::System) => words.next(),
                     (Tag::ReqUrl, By::Url) => text.split(|b| *b == b'?').next(),
                     (Tag::ReqHeader, By::Host) => header(text, "Host:"),
                     (Tag::ReqHeader, By::Agent) => header(text, "User-Agent:"),
@@ -95,7 +100,8 @@ impl Talkers {
                     _ => {}
                 }
             }
-            let key = key.unwrap_or(b"-");
+            let system = self.networks.as_ref().map(|table| key.and_then(|key| table.find(key)).unwrap_or_default());
+            let key = system.as_ref().map(String::as_bytes).or(key).filter(|key| !key.is_empty()).unwrap_or(b"-");
             if self.counts.len() >= MOST && !self.counts.contains_key(key) {
                 continue;
             }

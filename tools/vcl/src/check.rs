@@ -5,6 +5,7 @@ use serde_json::json;
 use vcl::Sources;
 
 use crate::args::Args;
+use crate::messages::{self, Message};
 use crate::{Format, compile};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
@@ -34,42 +35,33 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
 
 /// One line for one file.
 fn as_json(file: &str, result: &Result<vcl::Compiled, String>) -> String {
-    let (ok, errors, warnings) = match result {
-        Ok(good) => (true, Vec::new(), messages(&good.warnings)),
-        Err(text) => (false, messages(text), Vec::new()),
+    let (text, failed) = match result {
+        Ok(good) => (&good.warnings, false),
+        Err(text) => (text, true),
     };
-    json!({ "file": file, "ok": ok, "errors": errors, "warnings": warnings }).to_string()
+    let (errors, warnings) = (objects(text, failed, false), objects(text, failed, true));
+    json!({ "file": file, "ok": !failed, "errors": errors, "warnings": warnings }).to_string()
 }
 
-/// The compiler's text as messages: what is wrong, the first place it names, and the whole.
-fn messages(text: &str) -> Vec<serde_json::Value> {
-    if text.trim().is_empty() {
-        return Vec::new();
-    }
-    let message = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('(')).unwrap_or_default();
-    let place = text.lines().find_map(place);
-    let (source, line, column) = place.map_or((None, None, None), |(s, l, c)| (Some(s), Some(l), Some(c)));
-    vec![json!({ "message": message, "source": source, "line": line, "column": column, "text": text })]
+/// The errors, or the warnings, in what the compiler said.
+pub(crate) fn objects(text: &str, failed: bool, warnings: bool) -> Vec<serde_json::Value> {
+    messages::parse(text, failed).iter().filter(|message| message.warning == warnings).map(object).collect()
 }
 
-/// `('file' Line 3 Pos 7)`, as the compiler writes places.
-fn place(line: &str) -> Option<(String, u32, u32)> {
-    let (name, rest) = line.split_once("('")?.1.split_once("' Line ")?;
-    let (number, rest) = rest.split_once(" Pos ")?;
-    let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    Some((name.to_owned(), number.parse().ok()?, column.parse().ok()?))
+fn object(message: &Message) -> serde_json::Value {
+    let place = message.place.as_ref();
+    json!({
+        "message": message.what,
+        "source": place.map(|p| &p.source),
+        "line": place.map(|p| p.line),
+        "column": place.map(|p| p.column),
+        "text": message.text,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn places_are_found() {
-        assert_eq!(place("('a b.vcl' Line 12 Pos 34) -- (Pos 36)"), Some(("a b.vcl".to_owned(), 12, 34)));
-        assert_eq!(place("At: ('x' Line 1 Pos 2)"), Some(("x".to_owned(), 1, 2)));
-        assert_eq!(place("nothing"), None);
-    }
 
     #[test]
     fn an_error_is_one_object() {

@@ -226,28 +226,36 @@ impl Bans {
         oc.ban_seq.load(Relaxed) < self.newest.load(Acquire).min(arrival)
     }
 
-    /// Tests an object against the bans up to number `arrival`, newest first. Answers the number of one that hits it;
+    /// Tests an object against the bans up to number `arrival`, newest first. Answers the first that hits it;
     /// else notes how far it has been tested.
-    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Option<u64> {
+    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Option<Arc<Ban>> {
         let from = oc.ban_seq.load(Relaxed);
         let to = self.newest.load(Acquire).min(arrival);
         if from >= to {
             return None;
         }
-        let (mut below, mut tests, mut hit) = (to, 0, None);
-        while hit.is_none() {
-            let chunk = self.chunk(from, below);
-            let Some(last) = chunk.last() else { break };
-            below = last.seq - 1;
-            let hits = |ban: &&Arc<Ban>| ban.spec.matches(shared, ban.mono, oc, Some(req), &mut tests);
-            hit = chunk.iter().filter(|ban| !ban.is_completed()).find(hits).map(|ban| ban.seq);
-        }
+        let (tests, hit) = self.find(shared, oc, req, arrival);
         self.main.bans_tested.inc();
         self.main.bans_tests_tested.add(tests);
         if hit.is_none() {
             self.advance(oc, from, to);
         }
         hit
+    }
+
+    /// The newest ban up to number `arrival` that hits the object, and how many tests that took. Notes nothing.
+    pub fn find(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> (u64, Option<Arc<Ban>>) {
+        let from = oc.ban_seq.load(Relaxed);
+        let to = self.newest.load(Acquire).min(arrival);
+        let (mut below, mut tests, mut hit) = (to, 0, None);
+        while hit.is_none() {
+            let chunk = self.chunk(from, below);
+            let Some(last) = chunk.last() else { break };
+            below = last.seq - 1;
+            let hits = |ban: &&Arc<Ban>| ban.spec.matches(shared, ban.mono, oc, Some(req), &mut tests);
+            hit = chunk.iter().filter(|ban| !ban.is_completed()).find(hits).cloned();
+        }
+        (tests, hit)
     }
 
     /// The newest bans in (`from`, `to`], newest first.

@@ -258,7 +258,8 @@ impl Bereq {
         let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
-        self.log.putf(Tag::Ttl, format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"));
+        let record = self.log.record(Tag::Ttl).text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep);
+        drop(record.sp_whole(origin).text(" ").text(word));
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use vrt::Privates;
 
 use super::{Acct, Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
+use crate::interim::Interims;
 use crate::req::Req;
 use crate::spare;
 
@@ -56,23 +57,27 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let why = mode.reason();
-    log.putf(Tag::Begin, format_args!("bereq {} {why}", req.vxid));
+    drop(log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why));
     log.put(Tag::VclUse, vcl.name.as_bytes());
-    req.log.putf(Tag::Link, format_args!("bereq {vxid} {why}"));
+    drop(req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why));
     log.timestamp("Start", engine.clock.real());
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
+    // A page's fragments have nothing to say to its client before the page has.
+    let hears = mode != Mode::Background && params.http_interim && req.esi_level == 0;
+    req.interims = hears.then(Interims::default);
     let mut bereq = Bereq {
         sess: req.sess.clone(),
         params,
         vcl,
-        machine: spare::machine(),
+        machine: None,
         log,
         vxid,
         head: spare::head(limits),
         original: spare::head(limits),
         beresp: spare::head(limits),
         busy: Some(busy),
+        interims: req.interims.clone(),
         stale,
         digest: req.digest,
         client_identity: req.client_identity.clone(),
@@ -80,6 +85,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         no_retry: None,
         uncacheable: mode == Mode::Pass,
         hit_for_pass: false,
+        why_uncacheable: None,
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,
         is_hitpass: req.is_hitpass,

@@ -15,7 +15,7 @@ use rt::Instant;
 use storage::Buf;
 use tables::tags::Tag;
 
-use super::fetch::why;
+use super::fetch::{GONE, why};
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
@@ -191,7 +191,7 @@ impl Bereq {
         Ok(Sent::All)
     }
 
-    /// Reads what the backend says while the request still goes out. Interim responses are passed over; whether something
+    /// Reads what the backend says while the request still goes out. Interim responses don't count; whether something
     /// final came: an answer, its end, or junk, which [`Bereq::receive_head`] will find again.
     fn is_answered(&mut self, link: &mut Link) -> bool {
         link.input.reserve(HEAD_READ_BYTES);
@@ -206,6 +206,7 @@ impl Bereq {
                     link.interim += 1;
                     link.used += parsed.consumed;
                     self.acct.beresp_head += parsed.consumed as u64;
+                    self.pass_interim_on();
                 }
                 Ok(Progress::Idle | Progress::Incomplete) => break ended,
                 Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => break true,
@@ -232,6 +233,7 @@ impl Bereq {
                             link.close = Some(why::RX_JUNK);
                             return Err(LATE);
                         }
+                        self.pass_interim_on();
                         continue;
                     }
                     return self.settle(link);
@@ -251,7 +253,13 @@ impl Bereq {
             }
             let nothing_yet = link.input.is_empty();
             link.input.reserve(HEAD_READ_BYTES);
-            match link.conn.stream_mut().read_more(&mut link.input, deadline(patience)).await {
+            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(patience));
+            let Some(read) = self.unless_unwanted(read).await else {
+                self.fetch_error(GONE);
+                link.close = Some(why::RX_BODY);
+                return Err(LATE);
+            };
+            match read {
                 Ok(0) | Err(IoError::Closed) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;
                     self.fetch_error("HTC eof (-1)");
@@ -271,6 +279,13 @@ impl Bereq {
                 }
             }
         }
+    }
+
+    /// The head just read is an interim one.
+    fn pass_interim_on(&mut self) {
+        let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
+        let what = if goes_on { "passed on" } else { "dropped" };
+        self.log.putf(Tag::Debug, format_args!("Interim response {} {what}", self.beresp.status()));
     }
 
     fn junk(&mut self, link: &mut Link, text: &str, close: &'static str) -> Result<(), Failure> {

@@ -142,11 +142,18 @@ impl Ctx for ReqCtx<'_> {
     fn hash_data(&mut self, data: Option<&[u8]>) {
         if let Some(data) = data {
             self.req.log.put(Tag::Hash, data);
+            if let Some(trial) = &mut self.req.trial {
+                trial.hashed.push(format!("\"{}\"", String::from_utf8_lossy(data)));
+            }
         }
         self.req.hasher.add(data);
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        if let Some(trial) = &mut self.req.trial {
+            trial.bans.push(String::from_utf8_lossy(spec).into_owned());
+            return Ok(());
+        }
         self.req.engine().ban(spec)
     }
 

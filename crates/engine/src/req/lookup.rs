@@ -6,6 +6,7 @@ use message::Head;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::why::Why;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
@@ -14,6 +15,12 @@ use crate::transport::Transport;
 pub(crate) struct Asked<'a> {
     head: &'a Head,
     gzip_support: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub fn new(head: &'a Head, gzip_support: bool) -> Self {
+        Asked { head, gzip_support }
+    }
 }
 
 impl cache::Request for Asked<'_> {
@@ -37,20 +44,25 @@ impl cache::Request for Asked<'_> {
 
 impl Req {
     fn asked(&self) -> Asked<'_> {
-        Asked { head: &self.head, gzip_support: self.params.http_gzip_support }
+        Asked::new(&self.head, self.params.http_gzip_support)
+    }
+
+    /// What VCL asks of the lookup.
+    pub(super) fn lookup_options(&self) -> LookupOptions {
+        LookupOptions {
+            always_miss: self.hash_always_miss,
+            ignore_busy: self.hash_ignore_busy,
+            ignore_vary: self.hash_ignore_vary,
+            max_ttl: self.max_ttl,
+            max_grace: self.max_grace,
+        }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
         let sess = self.sess.clone();
         let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
-        let options = LookupOptions {
-            always_miss: self.hash_always_miss,
-            ignore_busy: self.hash_ignore_busy,
-            ignore_vary: self.hash_ignore_vary,
-            max_ttl: self.max_ttl,
-            max_grace: self.max_grace,
-        };
+        let options = self.lookup_options();
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
         let mut waited = false;
         while let Lookup::Wait(ticket) = looked.lookup {
@@ -71,19 +83,20 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
+        self.why = Why::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
             Lookup::Hit(obj) => self.found(obj, None),
             Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
             Lookup::Miss(busy) => Step::Miss(busy, None),
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
-                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.inc();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
-                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.inc();
                 self.is_hitpass = true;
                 Step::Pass
@@ -105,7 +118,7 @@ impl Req {
         });
         let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
         for life in [left, times.grace, times.keep] {
-            record = record.text(" ").fixed6(life);
+            record = record.sp_fixed6(life);
         }
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
@@ -139,6 +152,7 @@ impl Req {
                     main.cache_hit_grace.inc();
                 }
                 self.is_hit = true;
+                self.gives_up = false;
                 self.discard_body(transport).await;
                 Step::Deliver(obj)
             }
@@ -155,6 +169,7 @@ impl Req {
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
                 self.engine().main.cache_miss.inc();
+                self.gives_up = false;
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
             other => Self::common_step(other),
@@ -165,6 +180,7 @@ impl Req {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.engine().main.s_pass.inc();
+                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
             }

@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
-use filters::{Chain, DeliverFacts, DeliverInput, Edit, Note, RangeVerdict, State, default_deliver, open_deliver};
-use message::range::{self, RangeError};
-use message::{conditional, encoding, names};
+use filters::{
+    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, default_deliver, open_deliver,
+};
+use message::{encoding, names};
 use storage::Buf;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -27,8 +28,16 @@ struct Plan {
     chain: Chain,
     do_esi: bool,
     len: Option<u64>,
-    /// Bytes of the stored body to leave out and to send, when nothing else happens to them.
-    window: Option<(u64, u64)>,
+    window: Window,
+}
+
+/// What of the stored body is sent, when nothing else happens to it: then the rest needn't be read.
+enum Window {
+    All,
+    /// From the first byte up to and with the second.
+    Part(u64, u64),
+    /// Several, with what goes between them.
+    Parts(Box<Multipart>),
 }
 
 /// Why a delivery broke off.
@@ -40,6 +49,11 @@ pub(crate) enum Cut {
     Client(SessClose),
     /// A fragment failed that the whole page can't do without.
     Page,
+}
+
+impl Cut {
+    /// The client closed its end while nothing was sent.
+    pub(super) const GONE: Cut = Cut::Client(SessClose::RemClose);
 }
 
 impl Req {
@@ -142,7 +156,7 @@ impl Req {
             RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
         }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
-        let mut window = None;
+        let mut window = Window::All;
         let opened = open_deliver(
             &names,
             DeliverInput {
@@ -151,8 +165,10 @@ impl Req {
                 has_esi,
                 range: &mut |len| {
                     let verdict = self.judge_range(len);
-                    if let RangeVerdict::Part(low, high) = verdict {
-                        window = Some((low, high));
+                    match &verdict {
+                        RangeVerdict::Part(low, high) => window = Window::Part(*low, *high),
+                        RangeVerdict::Parts(parts) => window = Window::Parts(Box::new(parts.clone())),
+                        RangeVerdict::Whole | RangeVerdict::Unsatisfiable => {}
                     }
                     verdict
                 },
@@ -166,43 +182,9 @@ impl Req {
                 Edit::SetGzip | Edit::VaryAcceptEncoding => {}
             }
         }
-        let only_range = window.is_some() && opened.chain.len() == 1 && !opened.do_esi;
-        let chain = if only_range { Chain::new() } else { opened.chain };
-        Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window: window.filter(|_| only_range) })
-    }
-
-    /// What becomes of the client's Range for a body of that length; changes the head.
-    fn judge_range(&mut self, len: Option<u64>) -> RangeVerdict {
-        if !conditional::if_range_holds(&self.head, &self.resp) {
-            return RangeVerdict::Whole;
-        }
-        let slice = match range::requested(&self.head) {
-            Ok(None) => return RangeVerdict::Whole,
-            // As varnishd: a part of something whose length isn't known yet is not given.
-            Ok(Some(_)) if len.is_none() => return RangeVerdict::Whole,
-            Ok(Some(asked)) => asked.resolve(len),
-            Err(error) => Err(error),
-        };
-        match slice {
-            Ok(None) => RangeVerdict::Whole,
-            Ok(Some(slice)) => {
-                self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
-                self.put_status(206);
-                RangeVerdict::Part(slice.low, slice.high)
-            }
-            Err(error) => {
-                self.refuse_range(error, len);
-                RangeVerdict::Unsatisfiable
-            }
-        }
-    }
-
-    fn refuse_range(&mut self, error: RangeError, len: Option<u64>) {
-        self.log.put2(Tag::Debug, b"RANGE_FAIL ", error.text().as_bytes());
-        if let Some(len) = len {
-            self.set_resp(names::CONTENT_RANGE, &[format!("bytes */{len}").as_bytes()]);
-        }
-        self.put_status(416);
+        let only_range = !matches!(window, Window::All) && opened.chain.len() == 1 && !opened.do_esi;
+        let (chain, window) = if only_range { (Chain::new(), window) } else { (opened.chain, Window::All) };
+        Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window })
     }
 
     /// What the stored body unpacks to, when that is known.
@@ -212,7 +194,7 @@ impl Req {
         Extra::of(obj.extra()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
     }
 
-    fn put_status(&mut self, status: u16) {
+    pub(super) fn put_status(&mut self, status: u16) {
         if self.resp.set_status(status).is_err() {
             self.engine().main.losthdr.inc();
         }
@@ -222,7 +204,7 @@ impl Req {
     async fn send_body(
         &mut self,
         source: Source,
-        window: Option<(u64, u64)>,
+        window: Window,
         do_esi: bool,
         down: &mut Downstream,
         transport: &mut dyn Transport,
@@ -230,15 +212,33 @@ impl Req {
         self.engine().count_gzip(&down.chain);
         match source {
             Source::Made(body) => {
-                let mut body = Buf::unaccounted(body);
-                if let Some((low, high)) = window {
-                    body = body.slice(low as usize..high as usize + 1);
+                let body = Buf::unaccounted(body);
+                let cut = |low: u64, high: u64| body.slice(low as usize..high as usize + 1);
+                match window {
+                    Window::All => self.push(down, body, false, transport).await?,
+                    Window::Part(low, high) => self.push(down, cut(low, high), false, transport).await?,
+                    Window::Parts(multipart) => {
+                        for part in multipart.parts {
+                            self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+                            self.push(down, cut(part.low, part.high), false, transport).await?;
+                        }
+                        self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
+                    }
                 }
-                self.push(down, body, false, transport).await?;
             }
             // Boxed: the few pages with ESI shan't make every request's future larger.
             Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
-            Source::Object(obj) => self.send_object(&obj, window, down, transport).await?,
+            Source::Object(obj) => match window {
+                Window::All => self.send_object(&obj, None, down, transport).await?,
+                Window::Part(low, high) => self.send_object(&obj, Some((low, high)), down, transport).await?,
+                Window::Parts(multipart) => {
+                    for part in multipart.parts {
+                        self.push(down, Buf::unaccounted(part.head), false, transport).await?;
+                        self.send_object(&obj, Some((part.low, part.high)), down, transport).await?;
+                    }
+                    self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
+                }
+            },
         }
         if down.chain.is_empty() {
             return Ok(());
@@ -323,10 +323,18 @@ impl Req {
             let _ = body.poll_pump(cx, transport);
             match transport.poll_flush(cx, 0) {
                 Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
+                Poll::Ready(Ok(())) | Poll::Pending if self.gives_up => {
+                    self.poll_gone(cx, transport).map(|()| Err(Cut::GONE))
+                }
                 Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             }
         })
         .await
+    }
+
+    /// Ready when the client is gone, if that is to be noticed before the next write.
+    pub(super) fn poll_gone(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
+        if self.params.pass_abort { transport.poll_gone(cx) } else { Poll::Pending }
     }
 
     /// Queues a piece, through the filters; waits when much is queued.

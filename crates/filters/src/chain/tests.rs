@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::stitch::{self, Blocks, Sum};
 use crate::{
-    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Range, RangeVerdict, TestGunzip, open_deliver, open_fetch,
+    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Multipart, Part, Range, RangeVerdict, TestGunzip, open_deliver,
+    open_fetch,
 };
 
 /// Sends `body` through, `cut` bytes at a time into space for `room`.
@@ -113,6 +114,29 @@ proptest! {
     }
 
     /// What a client gets of a page in pieces, with fragments of every kind, is gzip of the joined text.
+    #[test]
+    fn several_ranges_are_cut_out(body in body(), cut in 1usize..5000, room in 1usize..5000, from in proptest::collection::vec(any::<usize>(), 2..9)) {
+        let body = [body, vec![b'x'; 10]].concat();
+        let mut edges: Vec<usize> = from.iter().map(|n| n % body.len()).collect();
+        edges.sort();
+        edges.dedup();
+        let (mut parts, mut want) = (Vec::new(), Vec::new());
+        for (n, pair) in edges.chunks_exact(2).enumerate() {
+            let head = format!("--{n}--").into_bytes();
+            want.extend_from_slice(&head);
+            want.extend_from_slice(&body[pair[0]..=pair[1]]);
+            parts.insert(0, Part { head, low: pair[0] as u64, high: pair[1] as u64 });
+        }
+        prop_assume!(!parts.is_empty());
+        want.extend_from_slice(b"--end--");
+        let multipart = Multipart { parts, tail: b"--end--".to_vec() };
+        prop_assert_eq!(multipart.bytes(), want.len() as u64);
+        let mut short = one(Range::parts(multipart.clone()));
+        let highest = multipart.parts[0].high as usize;
+        prop_assert_eq!(run(&mut short, &body[..highest], cut, room), Err(FilterError::RangeShort));
+        prop_assert!(run(&mut one(Range::parts(multipart)), &body, cut, room) == Ok(want));
+    }
+
     #[test]
     fn stitched_pages_unpack(parts in proptest::collection::vec((body(), 0u8..3), 0..5), cut in 1usize..9000, room in 1usize..3000) {
         let mut page = b"<page>".to_vec();

@@ -83,6 +83,7 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         allow_inline_c: has("allow_inline_c"),
         err_unref: has("err_unref"),
         unsafe_path: has("unsafe_path"),
+        lazy_hosts: has("lazy_hosts"),
         stores: request.stores.clone(),
         labels: request.labels.clone(),
         check_regex: Some(vrt::check_regex),

@@ -183,15 +183,41 @@ impl LogRing {
         let more = u64::from(before.is_some());
         let at = self.reserve(size, Amount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) });
         let words = &self.words()[at + before_words..][..HEAD_WORDS + records.len()];
-        for (word, record) in words[HEAD_WORDS..].iter().zip(records) {
-            word.store(*record, Ordering::Relaxed);
-        }
+        self.copy(at + before_words + HEAD_WORDS, records);
         words[1].store((records.len() * 4) as u32, Ordering::Relaxed);
         words[0].store(layout::BATCH, Ordering::Release);
         if let Some((before, text, _)) = before {
             // Last: until its first word is there no reader comes to the batch behind it.
             self.put_record(at, before.tag, before.vxid, before.marker, text);
         }
+        // The ring is larger than any cache: what comes next, likely as long as this, is fetched while others work.
+        self.segment.map().prefetch(self.byte(at + size), size * 4);
+    }
+
+    /// Copies `records` to the word `at` and those after it; they are reserved. Two words at a time where that is aligned.
+    fn copy(&self, at: usize, records: &[u32]) {
+        if records.is_empty() {
+            return;
+        }
+        let first = usize::from(!self.byte(at).is_multiple_of(8));
+        let (single, rest) = records.split_at(first);
+        let (pairs, last) = rest.as_chunks::<2>();
+        for (word, record) in self.words()[at..].iter().zip(single) {
+            word.store(*record, Ordering::Relaxed);
+        }
+        let longs = self.segment.map().longs(self.byte(at + first), pairs.len());
+        for (long, [low, high]) in longs.iter().zip(pairs) {
+            let bytes = u64::from(low.to_le()) | u64::from(high.to_le()) << 32;
+            long.store(bytes.to_le(), Ordering::Relaxed);
+        }
+        for (word, record) in self.words()[at + first + pairs.len() * 2..].iter().zip(last) {
+            word.store(*record, Ordering::Relaxed);
+        }
+    }
+
+    /// Where in the map a word is.
+    fn byte(&self, word: usize) -> usize {
+        self.segment.offset() + LOG_AT + word * 4
     }
 
     /// So many words; the first one holds the end marker until the caller replaces it.
@@ -215,10 +241,10 @@ impl LogRing {
 
     /// Tells readers of each segment of the ring that now has its first record.
     fn cross_segments(&self, position: &mut Position) {
-        let now = position.word / self.segsize;
-        if now <= position.segment_n as usize % SEGMENTS {
+        if position.word < self.segsize * (position.segment_n as usize % SEGMENTS + 1) {
             return;
         }
+        let now = position.word / self.segsize;
         while now > position.segment_n as usize % SEGMENTS {
             position.segment_n = position.segment_n.wrapping_add(1);
             self.offset(position.segment_n as usize % SEGMENTS).store(position.word as u64, Ordering::Relaxed);

@@ -38,6 +38,42 @@ macro_rules! set {
     };
 }
 
+/// The set of counters of [`crate::no_hit::NoHit`], declared there.
+macro_rules! no_hit_set {
+    ($($field:ident $text:literal;)*) => {
+        use crate::counters::{Counter, Elem, Format, Kind, Level, Set};
+
+        /// Requests that weren't hits, by reason.
+        #[derive(Debug, Default)]
+        #[repr(C)]
+        pub struct NoHitCounts {
+            $(#[doc = $text] pub $field: Counter,)*
+        }
+
+        impl crate::counters::sealed::Sealed for NoHitCounts {}
+
+        impl Set for NoHitCounts {
+            const NAME: &'static str = "NOHIT";
+            const ORDER: u32 = 15;
+            const ONELINER: &'static str = "Requests that weren't hits, by reason";
+            const ELEMS: &'static [Elem] = &[$(Elem {
+                name: stringify!($field),
+                kind: Kind::Counter,
+                level: Level::Info,
+                format: Format::Integer,
+                group: "",
+                oneliner: $text,
+                docs: "",
+            }),*];
+
+            fn counter(&self, index: usize) -> Option<&Counter> {
+                [$(&self.$field),*].get(index).copied()
+            }
+        }
+    };
+}
+pub(crate) use no_hit_set;
+
 set! {
     /// The worker as a whole.
     Main "MAIN" 10 "Main counters";
@@ -197,9 +233,13 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
-    backend_queued: Counter Info Integer "" "Fetches that waited for a backend connection";
-    backend_queue_full: Counter Info Integer "" "Fetches refused: backend_queue_limit";
-    backend_queue_timeout: Counter Info Integer "" "Fetches refused: backend_queue_timeout";
+    pass_abort: Counter Info Integer "" "Passes given up as their client was gone";
+    backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection";
+    backend_wait_fail: Counter Info Integer "" "... of which got none in time";
+    backend_wait_full: Counter Info Integer "" "Fetches refused: backend_wait_limit";
+    backend_dns_lookup: Counter Info Integer "" "Names of backends looked up";
+    backend_dns_fail: Counter Info Integer "" "... of which had no answer";
+    backend_dns_change: Counter Info Integer "" "... of which had other addresses than before";
     mem_used: Gauge Info Bytes "" "Memory counted against memory_limit";
     mem_trim: Counter Info Integer "" "Memory steps: pools trimmed";
     mem_evict: Counter Info Integer "" "Memory steps: objects evicted";

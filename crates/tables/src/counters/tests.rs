@@ -16,7 +16,7 @@ fn check<T: Set>(elems: usize) {
 
 #[test]
 fn sets_are_nothing_but_their_counters() {
-    check::<Main>(144 + 20);
+    check::<Main>(144 + 24);
     check::<Mgt>(7);
     check::<Sma>(7);
     check::<Smf>(10);

@@ -41,9 +41,6 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         ("thread_pool_min", Value::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
             Err("thread_pool_reserve would exceed 95% of it\n".to_owned())
         }
-        ("esi_parallel", Value::Count(2..)) => {
-            Err("includes side by side aren't built yet: one after the other, 1\n".to_owned())
-        }
         _ => Ok(()),
     }
 }

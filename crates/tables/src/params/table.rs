@@ -100,16 +100,20 @@ params! {
         "The longest pause between attempts to accept.";
     auto_restart: Switch = "on" ["bool"] {}
         "Start a new worker when one dies.";
+    backend_dns_lazy: Switch = "off" ["bool"] { Own }
+        "Whether a VCL may be loaded though the name of one of its backends has no address now, or several of a family. The name is looked up until it has one; fetches fail meanwhile. Off refuses such a VCL, as Varnish does.";
+    backend_dns_ttl: Seconds = "30.000" ["seconds" min "0.000"] { Own }
+        "How long the addresses of a backend's name are believed before it is looked up again, with the system's resolver and so with its hosts file; a lookup that fails changes nothing. All addresses of the name are used. 0 looks it up once, when the VCL is loaded, as Varnish does.";
     backend_idle_timeout: Seconds = "60.000" ["seconds" min "1.000"] {}
         "How long an unused backend connection is kept.";
     backend_local_error_holddown: Seconds = "10.000" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a local reason: no local address or port left, not permitted.";
-    backend_queue_limit: Count = "0" ["fetches" min "0"] { Own }
-        "How many fetches may wait for a connection to a backend that is at its .max_connections. 0 answers at once that it is busy.";
-    backend_queue_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a fetch waits for a connection to a backend that is at its .max_connections.";
     backend_remote_error_holddown: Seconds = "0.250" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a remote reason: refused, unreachable.";
+    backend_wait_limit: Count = "0" ["fetches" min "0"] { Own }
+        "How many fetches may wait for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_limit. 0 answers at once that it is busy.";
+    backend_wait_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a fetch waits for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_timeout.";
     ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
         "The lurker treats objects that reach this many bans down the list as banned, which bounds the list. 0 is off.\nRarely used objects go first, as objects in use are tested at each lookup and stand near the top.";
     ban_dups: Switch = "on" ["bool"] {}
@@ -124,9 +128,11 @@ params! {
         "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
-    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
+    cache_status: Switch = "off" ["bool"] { Own }
+        "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
+    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
-    cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
+    cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer one is cut and has status 201 instead of 200.";
@@ -148,8 +154,8 @@ params! {
         "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "Lifetime of an object when neither the backend nor VCL gives one.";
-    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own NotBuilt }
-        "How many includes of one page are fetched at the same time.";
+    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
+        "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
     experimental: Experimental = "none" [""] {}
         "Switches of features not yet settled.";
     feature: Feature = "+validate_headers" [""] {}
@@ -186,10 +192,14 @@ params! {
         "No effect here: gathered writes size themselves.";
     http_gzip_support: Switch = "on" ["bool"] {}
         "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
+    http_interim: Switch = "on" ["bool"] { Own }
+        "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
         "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a fragment in the URL.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}
         "How many header lines a head may have; the first line counts as five of them.";
+    http_range_parts: Count = "16" ["ranges" min "1" max "1000"] { Own }
+        "How many ranges of one request are answered, as multipart/byteranges; a request for more gets the whole. With 1 a second range is refused with 416, as in Varnish.";
     http_range_support: Switch = "on" ["bool"] {}
         "Answer Range requests with 206.";
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
@@ -204,6 +214,8 @@ params! {
         "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections not yet accepted.";
+    log_no_hit: Switch = "off" ["bool"] { Own }
+        "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
@@ -232,6 +244,8 @@ params! {
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
+    pass_abort: Switch = "on" ["bool"] { Own }
+        "Give up a passed GET or HEAD when its client closes the connection before the answer is there, so that the backend isn't kept busy for nobody. A client that only closes its sending half is taken for gone, too. Off lets such a fetch go on to its first byte of body, as Varnish does.";
     pcre2_depth_limit: Count = "20" ["" min "1"] { NoEffect }
         "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
     pcre2_jit_compilation: Switch = "on" ["bool"] { NoEffect }
@@ -264,6 +278,8 @@ params! {
         "Report where the worker crashed before it dies.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
+    tcp_defer_accept: Switch = "on" ["bool"] { Own MustRestart }
+        "Take a client's connection only when its first bytes have come, or nothing for a second. A connection per request costs a third less of the system's time; connections that say nothing are seen a second late.";
     tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
         "Accept TCP Fast Open.";
     tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
@@ -300,7 +316,7 @@ params! {
         "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
     timeout_idle: Seconds = "5.000" ["seconds" min "0.000"] {}
         "How long a client connection may be silent between requests.";
-    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental }
+    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
@@ -316,7 +332,7 @@ params! {
         "How long an unused VCL in state auto stays warm.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
         "Directories, separated by colons, where VCL files are looked for.";
-    vmod_path: Text = "" [""] {}
+    vmod_path: Text = "" [""] { BuildOptions NoEffect }
         "No effect here: vmods are part of the program.";
     vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
         "Size of the buffer in which a transaction gathers its log records; vsl_reclen and 12 bytes at least.";

@@ -25,7 +25,6 @@ const fn known(name: &'static str, what: &'static str, instead: &'static str) ->
 
 /// In order of name.
 pub const MISSING: &[Missing] = &[
-    known("accept", "picks from Accept, Accept-Charset and Accept-Encoding", "compare req.http.Accept with `~`"),
     known("aclplus", "access lists as texts (Varnish Enterprise)", "`acl` and `~`"),
     known(
         "activedns",

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Words for the user on standard output and standard error. That nobody reads them any more (a closed pipe, a terminal that
+//! is gone) is no reason to panic, as std's macros do.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// To standard output, as it is.
+pub fn out(text: impl Display) {
+    let mut to = io::stdout().lock();
+    let _ = write!(to, "{text}").and_then(|()| to.flush());
+}
+
+/// To standard error, as it is.
+pub fn err(text: impl Display) {
+    let _ = write!(io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What becomes of a client's Range: the whole, one part, several as multipart/byteranges, or 416 (RFC 9110 14).
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+use cache::{Flags, ObjRef};
+use filters::{Multipart, Part, RangeVerdict};
+use message::range::{self, RangeError, Selection, Slice};
+use message::{conditional, names};
+use tables::tags::Tag;
+
+use super::Req;
+use crate::httplog::RESP;
+
+impl Req {
+    /// What becomes of the client's Range for a body of that length; changes the head.
+    pub(super) fn judge_range(&mut self, len: Option<u64>) -> RangeVerdict {
+        if !conditional::if_range_holds(&self.head, &self.resp) {
+            return RangeVerdict::Whole;
+        }
+        let Some(asked) = self.head.get(names::RANGE) else { return RangeVerdict::Whole };
+        let selected = match len {
+            Some(len) => range::select(asked, len, self.params.http_range_parts as usize),
+            // As varnishd: a part of something whose length isn't known yet is not given.
+            None => range::parse_many(asked, usize::MAX).map(|_| Selection::Whole),
+        };
+        match (selected, len) {
+            (Ok(Selection::One(slice)), _) => {
+                self.set_resp(names::CONTENT_RANGE, &[slice.content_range(len).as_bytes()]);
+                self.put_status(206);
+                RangeVerdict::Part(slice.low, slice.high)
+            }
+            // Of which bytes the parts are cut would be a guess: those of the coding, or of what it was made from.
+            (Ok(Selection::Many(slices)), Some(len)) if !self.resp.has(names::CONTENT_ENCODING) => {
+                self.many_parts(&slices, len)
+            }
+            (Ok(Selection::Whole | Selection::Many(_)), _) => RangeVerdict::Whole,
+            (Err(error), _) => {
+                self.refuse_range(error, len);
+                RangeVerdict::Unsatisfiable
+            }
+        }
+    }
+
+    fn many_parts(&mut self, slices: &[Slice], len: u64) -> RangeVerdict {
+        let kind = self.resp.get(names::CONTENT_TYPE).map(<[u8]>::to_vec);
+        let boundary = boundary(u64::from(self.vxid.log_id()));
+        let part = |slice: &Slice| {
+            let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
+            if let Some(kind) = &kind {
+                head.extend_from_slice(b"Content-Type: ");
+                head.extend_from_slice(kind);
+                head.extend_from_slice(b"\r\n");
+            }
+            head.extend_from_slice(format!("Content-Range: {}\r\n\r\n", slice.content_range(Some(len))).as_bytes());
+            Part { head, low: slice.low, high: slice.high }
+        };
+        let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
+        let mut multipart = Multipart { parts: slices.iter().map(part).collect(), tail };
+        let is_passed = |obj: &ObjRef| obj.flags().has(Flags::PRIVATE) || obj.flags().is_uncacheable();
+        if self.obj.as_ref().is_some_and(is_passed) {
+            // Its bytes come by once.
+            multipart.sort();
+        }
+        let kind = format!("multipart/byteranges; boundary={boundary}");
+        if RESP.force(&mut self.resp, &mut self.log, names::CONTENT_TYPE, kind.as_bytes()).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        self.put_status(206);
+        RangeVerdict::Parts(multipart)
+    }
+
+    fn refuse_range(&mut self, error: RangeError, len: Option<u64>) {
+        self.log.put2(Tag::Debug, b"RANGE_FAIL ", error.text().as_bytes());
+        if let Some(len) = len {
+            self.set_resp(names::CONTENT_RANGE, &[format!("bytes */{len}").as_bytes()]);
+        }
+        self.put_status(416);
+    }
+}
+
+/// What no body holds: nobody can foresee it.
+fn boundary(transaction: u64) -> String {
+    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+    let [a, b] = [0, 1].map(|n: usize| KEYS[n].hash_one(transaction));
+    format!("{a:016x}{b:016x}")
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A page on a terminal that is drawn again and again while the log is followed.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use screen::{Key, Line, Screen};
+
+use crate::source::strerror;
+use crate::tool::{Failure, Flow, Tool};
+
+/// The page and its clock.
+#[derive(Debug)]
+pub struct Live {
+    screen: Screen,
+    /// Between two pages.
+    pub delay: Duration,
+    /// The name of the server, or of what is read.
+    pub ident: String,
+    /// The log has ended: what was read stays until a key ends the tool.
+    pub is_over: bool,
+    drawn: Option<Instant>,
+    quit: bool,
+}
+
+impl Live {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn new(tool: &Tool, delay: Duration) -> Result<Live, Failure> {
+        let ident = match &tool.file {
+            None => shm::reader::manager_arg(&tool.attach.workdir(), "-i").unwrap_or_default(),
+            Some(_) => String::new(),
+        };
+        let screen = Screen::new().map_err(|e| Failure::new(format!("No screen: {}", strerror(&e))))?;
+        Ok(Live { screen, delay, ident, is_over: false, drawn: None, quit: false })
+    }
+
+    /// Draws when it is time.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn draw(&mut self, page: impl FnOnce(&Live, (usize, usize)) -> Vec<Line>) -> io::Result<()> {
+        if self.drawn.is_some_and(|at| at.elapsed() < self.delay) {
+            return Ok(());
+        }
+        self.drawn = Some(Instant::now());
+        let page = page(self, self.screen.size());
+        self.screen.draw(&page)
+    }
+
+    /// Waits for a key; those that end and draw again are obeyed here, any other is for `other`.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn key(&mut self, wait: Duration, other: impl FnOnce(&mut Live, Key)) -> io::Result<Flow> {
+        match self.screen.key(wait)? {
+            Some(Key::Char('q' | 'Q') | Key::Ctrl('c' | 'q')) => {
+                self.quit = true;
+                return Ok(Flow::Stop);
+            }
+            Some(Key::Ctrl('l' | 't') | Key::Resize) => self.drawn = None,
+            Some(key) => other(self, key),
+            None => {}
+        }
+        Ok(Flow::On)
+    }
+
+    /// Says that the log has ended; whether there is still somebody to look.
+    pub fn end(&mut self) -> bool {
+        (self.is_over, self.drawn) = (true, None);
+        !self.quit
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the tools' command lines have in common: reading options, usage, version, how failures are told.
+
+use base::say;
+
+use crate::getopt::{self, Found, Opt};
+use crate::tool::Failure;
+
+/// A tool's options and the words around them.
+#[derive(Clone, Copy, Debug)]
+pub struct Cli<'a> {
+    /// Options of one letter.
+    pub options: &'a [Opt],
+    /// Long options, which are ours alone, beside `--help` and `--optstring`.
+    pub long: &'a [&'a str],
+    /// Those of them that take the next word as their value.
+    pub valued: &'a [&'a str],
+    /// What the usage says after the options.
+    pub more: &'a str,
+}
+
+/// A tool: it takes its options, then runs.
+pub trait Program: Sized {
+    /// Takes an option.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn option(&mut self, option: Found) -> Result<(), Failure>;
+
+    /// Runs with what was set: the exit status.
+    ///
+    /// # Errors
+    /// Why it can't.
+    fn run(self) -> Result<i32, Failure>;
+}
+
+/// Reads the command line, runs the tool: its exit status.
+pub fn main(program: &str, args: &[String], cli: &Cli<'_>, mut tool: impl Program) -> i32 {
+    let mut start = || {
+        let usage = || getopt::usage(program, cli.options, cli.more);
+        let long: Vec<&str> = cli.long.iter().copied().chain(["help", "optstring"]).collect();
+        let (found, rest) = match getopt::parse_with_values(args, cli.options, &long, cli.valued) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                say::err(format_args!("{program}: {error}\n{}", usage()));
+                return Ok(Some(1));
+            }
+        };
+        for option in found {
+            match &option {
+                // On standard error, where Varnish's tools have it.
+                Found::Short('h', _) => say::err(usage()),
+                Found::Short('V', _) => say::err(crate::version::text(program)),
+                Found::Long(name, _) if name == "help" => say::out(usage()),
+                Found::Long(name, _) if name == "optstring" => {
+                    say::out(format_args!("{}\n", getopt::optstring(cli.options)));
+                }
+                _ => {
+                    tool.option(option)?;
+                    continue;
+                }
+            }
+            return Ok(Some(0));
+        }
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        say::err(usage());
+        Ok(Some(1))
+    };
+    let ended = match start() {
+        Ok(Some(status)) => Ok(status),
+        Ok(None) => tool.run(),
+        Err(failure) => Err(failure),
+    };
+    ended.unwrap_or_else(|failure: Failure| {
+        say::err(format_args!("{failure}\n"));
+        failure.status
+    })
+}

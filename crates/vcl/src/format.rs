@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VCL laid out in one way: indentation, spaces, braces and blank lines. Never a token changed, added or dropped, and a line
+//! break that somebody put inside a statement stays.
+
+use crate::Diagnostics;
+use crate::diag;
+use crate::token::{LexError, Source, Tok, Token, lex};
+
+/// How to lay out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Style {
+    /// What stands before a line, once a level.
+    pub indent: String,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Style { indent: "    ".to_owned() }
+    }
+}
+
+/// Lays `text` out; `name` is for messages. What it gives, given again, comes back unchanged.
+///
+/// # Errors
+/// Where `text` can't be split into tokens, or has more closing brackets than opening ones.
+pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnostics> {
+    let tokens = tokens(name, text)?;
+    let mut printer = Printer::new(text, style);
+    for token in &tokens {
+        printer.gap(token);
+        if token.tok != Tok::End && !printer.token(token) {
+            return Err(failed(
+                name,
+                text,
+                &[("A closing bracket without an opening one\n".to_owned(), token.start, token.end)],
+            ));
+        }
+    }
+    let out = printer.finish();
+    // What would be written must mean the same.
+    let after = self::tokens(name, &out)?;
+    let same = after.len() == tokens.len()
+        && tokens
+            .iter()
+            .zip(&after)
+            .all(|(a, b)| a.tok == b.tok && (a.tok == Tok::End || word(text, a) == word(&out, b)));
+    if same {
+        Ok(out)
+    } else {
+        Err(Diagnostics { text: format!("{name}: can't be laid out without a change of meaning\n") })
+    }
+}
+
+fn tokens(name: &str, text: &[u8]) -> Result<Vec<Token>, Diagnostics> {
+    let mut out = Vec::new();
+    lex(text, 0, &mut Vec::new(), &mut out).map_err(|LexError(parts)| failed(name, text, &parts))?;
+    Ok(out)
+}
+
+fn failed(name: &str, text: &[u8], parts: &[(String, u32, u32)]) -> Diagnostics {
+    let sources = [Source { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None, map: None }];
+    let mut out = String::new();
+    for (message, start, end) in parts {
+        out.push_str(message);
+        diag::show(&mut out, &sources, &Token { tok: Tok::End, quote: 0, src: 0, start: *start, end: *end, num: 0.0 });
+    }
+    Diagnostics { text: out }
+}
+
+fn word<'a>(text: &'a [u8], token: &Token) -> &'a [u8] {
+    &text[token.start as usize..token.end as usize]
+}
+
+/// What stands between two tokens.
+enum Between<'a> {
+    Newline,
+    /// To the line's end.
+    LineComment(&'a [u8]),
+    BlockComment(&'a [u8]),
+}
+
+/// Splits the text between two tokens; all that isn't a comment or a line's end is space.
+fn between(mut gap: &[u8]) -> Vec<Between<'_>> {
+    let mut out = Vec::new();
+    while let Some(first) = gap.first() {
+        let n = match gap {
+            [b'#', ..] | [b'/', b'/', ..] => {
+                let n = gap.iter().position(|c| *c == b'\n').unwrap_or(gap.len());
+                out.push(Between::LineComment(gap[..n].trim_ascii_end()));
+                n
+            }
+            [b'/', b'*', ..] => {
+                let n = gap.windows(2).skip(2).position(|w| w == b"*/").map_or(gap.len(), |n| n + 4);
+                out.push(Between::BlockComment(&gap[..n]));
+                n
+            }
+            _ => {
+                if *first == b'\n' {
+                    out.push(Between::Newline);
+                }
+                1
+            }
+        };
+        gap = &gap[n..];
+    }
+    out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Block {
+    Acl,
+    Other,
+}
+
+/// Where in a statement the printer is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Nothing of the statement is there yet.
+    Start,
+    /// After a `}` that an `else` or a `;` may follow.
+    Closed,
+    Inside,
+}
+
+struct Printer<'a> {
+    text: &'a [u8],
+    style: &'a Style,
+    out: Vec<u8>,
+    /// End of the last token in `text`.
+    end: usize,
+    last: Option<Token>,
+    /// `last` is an operator before its one operand.
+    unary: bool,
+    blocks: Vec<Block>,
+    parens: usize,
+    at: At,
+    /// The statement's first word is `acl`.
+    acl: bool,
+    /// Nothing is on the line yet.
+    fresh: bool,
+    /// The line ends here, whatever comes.
+    ends: bool,
+    /// Line ends in `text` since the last token or comment.
+    newlines: usize,
+}
+
+impl<'a> Printer<'a> {
+    fn new(text: &'a [u8], style: &'a Style) -> Printer<'a> {
+        Printer {
+            text,
+            style,
+            out: Vec::with_capacity(text.len() + text.len() / 8),
+            end: 0,
+            last: None,
+            unary: false,
+            blocks: Vec::new(),
+            parens: 0,
+            at: At::Start,
+            acl: false,
+            fresh: true,
+            ends: false,
+            newlines: 0,
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let kept = self.out.trim_ascii_end().len();
+        self.out.truncate(kept);
+        if kept > 0 {
+            self.out.push(b'\n');
+        }
+        self.out
+    }
+
+    fn end_line(&mut self) {
+        if !self.fresh {
+            self.out.push(b'\n');
+        }
+        self.fresh = true;
+        self.ends = false;
+    }
+
+    /// An empty line, unless there is one, or a block has just begun.
+    fn blank(&mut self) {
+        self.end_line();
+        if !self.out.is_empty() && !self.out.ends_with(b"\n\n") && !self.out.ends_with(b"{\n") {
+            self.out.push(b'\n');
+        }
+    }
+
+    fn indent(&mut self, levels: usize) {
+        for _ in 0..levels {
+            self.out.extend_from_slice(self.style.indent.as_bytes());
+        }
+        self.fresh = false;
+    }
+
+    /// What stands before `next`: its comments go out now, its line ends are counted.
+    fn gap(&mut self, next: &Token) {
+        let gap = &self.text[self.end..next.start as usize];
+        self.end = next.end as usize;
+        self.newlines = 0;
+        for part in between(gap) {
+            let (comment, to_line_end) = match part {
+                Between::Newline => {
+                    self.newlines += 1;
+                    continue;
+                }
+                Between::LineComment(text) => (text, true),
+                Between::BlockComment(text) => (text, false),
+            };
+            if self.newlines == 0 && !self.fresh {
+                self.out.push(b' ');
+            } else {
+                if self.at != At::Inside && (self.newlines > 1 || self.ends_declaration()) {
+                    self.blank();
+                }
+                self.end_line();
+                self.indent(self.blocks.len() + usize::from(self.at == At::Inside));
+            }
+            self.out.extend_from_slice(comment);
+            self.fresh = false;
+            self.ends = to_line_end;
+            self.newlines = 0;
+            if self.at == At::Closed {
+                self.at = At::Start;
+            }
+        }
+    }
+
+    /// The last token closed a block of the outermost level.
+    fn ends_declaration(&self) -> bool {
+        self.at == At::Closed && self.blocks.is_empty()
+    }
+
+    /// Prints a token; false: a closing bracket too many.
+    fn token(&mut self, token: &Token) -> bool {
+        let word = word(self.text, token);
+        let closes = token.tok == Tok::C(b'}');
+        if closes && self.blocks.pop().is_none() {
+            return false;
+        }
+        match self.at {
+            At::Closed if token.tok == Tok::C(b';') => {}
+            At::Closed if is_else(word) => self.out.push(b' '),
+            At::Start | At::Closed => {
+                if !closes && (self.newlines > 1 || self.ends_declaration()) {
+                    self.blank();
+                }
+                self.end_line();
+                self.indent(self.blocks.len());
+                self.acl = word == b"acl";
+            }
+            At::Inside => self.inside(token),
+        }
+        self.out.extend_from_slice(word);
+        self.unary = self.is_unary(token);
+        match token.tok {
+            Tok::C(b'(') => self.parens += 1,
+            Tok::C(b')') => self.parens = self.parens.saturating_sub(1),
+            _ => {}
+        }
+        self.at = At::Inside;
+        match token.tok {
+            Tok::C(b'{') => {
+                self.blocks.push(if self.acl { Block::Acl } else { Block::Other });
+                self.at = At::Start;
+            }
+            Tok::C(b'}') => self.at = At::Closed,
+            Tok::C(b';') if self.parens == 0 => self.at = At::Start,
+            Tok::InlineC => self.at = At::Closed,
+            _ => {}
+        }
+        if matches!(token.tok, Tok::C(b'{' | b'}')) {
+            self.parens = 0;
+        }
+        self.fresh = false;
+        self.last = Some(*token);
+        true
+    }
+
+    /// What comes before a token that isn't its statement's first.
+    fn inside(&mut self, token: &Token) {
+        let joins = matches!(token.tok, Tok::C(b'{' | b';' | b',')) || token.tok == Tok::C(b'}');
+        if self.ends || self.newlines > 0 && !joins {
+            self.end_line();
+            let deeper = !matches!(token.tok, Tok::C(b')' | b'{' | b'}'));
+            self.indent(self.blocks.len() + usize::from(deeper));
+        } else if self.space_before(token) {
+            self.out.push(b' ');
+        }
+    }
+
+    fn space_before(&self, token: &Token) -> bool {
+        let Some(last) = &self.last else { return false };
+        let adjacent = last.end == token.start;
+        let in_acl = self.acl || self.blocks.last() == Some(&Block::Acl);
+        if self.out.ends_with(b"*/") && !adjacent {
+            return true;
+        }
+        match (last.tok, token.tok) {
+            (_, Tok::C(b';' | b',' | b')' | b'.') | Tok::Inc | Tok::Dec) => false,
+            (Tok::C(b'(' | b'!' | b'.'), _) => false,
+            (Tok::Id, Tok::C(b'(')) => wants_space(word(self.text, last)),
+            (Tok::Int | Tok::Real, Tok::Id) => !adjacent,
+            (Tok::C(b'/'), _) | (_, Tok::C(b'/')) if in_acl => false,
+            _ if self.unary => false,
+            _ => true,
+        }
+    }
+
+    /// Whether `token`, which was just printed, has its operand only behind it.
+    fn is_unary(&self, token: &Token) -> bool {
+        if !matches!(token.tok, Tok::C(b'-' | b'+')) {
+            return false;
+        }
+        match &self.last {
+            // A flag: acl name -fold +log { ... }
+            _ if self.acl && self.at == At::Inside && self.blocks.is_empty() => true,
+            Some(last) => {
+                let operand = matches!(last.tok, Tok::Int | Tok::Real | Tok::Str | Tok::Blob | Tok::C(b')'))
+                    || last.tok == Tok::Id && word(self.text, last) != b"return";
+                !operand
+            }
+            None => true,
+        }
+    }
+}
+
+fn is_else(word: &[u8]) -> bool {
+    matches!(word, b"else" | b"elsif" | b"elseif" | b"elif")
+}
+
+/// Words with a space before their bracket; other names are functions.
+fn wants_space(word: &[u8]) -> bool {
+    matches!(word, b"if" | b"elsif" | b"elseif" | b"elif" | b"return" | b"set" | b"call")
+}
+
+#[cfg(test)]
+#[path = "tests/format.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Layout: what comes out, and that it stays.
+
+use proptest::prelude::*;
+
+use super::{Style, format};
+
+fn of(text: &str) -> String {
+    match format("x.vcl", text.as_bytes(), &Style::default()) {
+        Ok(out) => String::from_utf8(out).unwrap(),
+        Err(why) => panic!("{}", why.text),
+    }
+}
+
+#[test]
+fn a_file_is_laid_out() {
+    let untidy = "vcl 4.1;import std;\n\n\n\nbackend  b{.host=\"127.0.0.1\";.probe={.url = \"/\" ;.interval=5 s;}}\nsub vcl_recv\n{\n\n
+# why\n\tif(req.http.host=='') {}\n}";
+    assert!(format("x", untidy.as_bytes(), &Style::default()).is_err(), "quotes that VCL hasn't");
+    let untidy = untidy
+        .replace("''", "\"\"")
+        .replace("{}", "{ return(pass) ; }else if(-1 s<req.ttl&&!req.http.a||req.url~\"^/a\"){call  c;}");
+    assert_eq!(
+        of(&untidy),
+        "vcl 4.1;
+import std;
+
+backend b {
+    .host = \"127.0.0.1\";
+    .probe = {
+        .url = \"/\";
+        .interval = 5 s;
+    }
+}
+
+sub vcl_recv {
+    # why
+    if (req.http.host == \"\") {
+        return (pass);
+    } else if (-1 s < req.ttl && !req.http.a || req.url ~ \"^/a\") {
+        call c;
+    }
+}
+"
+    );
+}
+
+#[test]
+fn acls_keep_their_masks_and_flags() {
+    assert_eq!(
+        of("acl a   -fold +log { \"10.0.0.0\" / 8;! \"10.1.1.1\";(\"localhost\"/32);}"),
+        "acl a -fold +log {\n    \"10.0.0.0\"/8;\n    !\"10.1.1.1\";\n    (\"localhost\"/32);\n}\n"
+    );
+}
+
+#[test]
+fn comments_stay_where_they_are() {
+    let tidy = "# top\nvcl 4.1; # the version\n\n/* two\n   lines */\nsub a { # begins\n    set req.http.a = \"b\" + // more\n        \"c\";\n    # last\n}\n\n# end\n";
+    assert_eq!(of(tidy), tidy);
+    assert_eq!(of("sub a {set /* x */ req.http.a = \"\";}# y"), "sub a {\n    set /* x */ req.http.a = \"\";\n} # y\n");
+}
+
+#[test]
+fn a_break_inside_a_statement_stays() {
+    let tidy = "sub a {\n    if (req.url == \"/a\" ||\n        req.url == \"/b\"\n    ) {\n        hash_data(\n            req.url);\n    }\n}\n";
+    assert_eq!(of(tidy), tidy);
+    assert_eq!(
+        of("sub a\n{\n  set req.url =\n  {\"x\n y\"}\n  ; }"),
+        "sub a {\n    set req.url =\n        {\"x\n y\"};\n}\n"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_shown_with_its_place() {
+    let why = format("x.vcl", b"sub a {\n}\n}\n", &Style::default()).unwrap_err().text;
+    assert!(why.contains("('x.vcl' Line 3 Pos 1)"), "{why}");
+    let why = format("x.vcl", b"sub a {\n set \"x\n", &Style::default()).unwrap_err().text;
+    assert!(why.starts_with("Unterminated string") && why.contains("Line 2 Pos 6"), "{why}");
+}
+
+#[test]
+fn tabs_when_wanted() {
+    let style = Style { indent: "\t".to_owned() };
+    assert_eq!(format("x", b"sub a{b();}", &style).unwrap(), b"sub a {\n\tb();\n}\n");
+}
+
+#[test]
+fn the_builtin_vcl_means_the_same() {
+    let text = of(crate::builtin());
+    assert_eq!(of(&text), text);
+}
+
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "if",
+        "else",
+        "elsif",
+        "return",
+        "sub",
+        "acl",
+        "a",
+        "b.c",
+        "set",
+        "-",
+        "+",
+        "!",
+        "(",
+        ")",
+        "{",
+        "}",
+        ";",
+        ",",
+        "=",
+        "==",
+        "&&",
+        "~",
+        "!~",
+        "/",
+        "*",
+        "1",
+        "2.5",
+        "3s",
+        "4 m",
+        "\"x y\"",
+        "{\"l\no\"}",
+        "\"\"\"q\"\"\"",
+        ":Zm9v:",
+        "# c\n",
+        "// d\n",
+        "/* e */",
+        "/* f\n g */",
+        "C{ x(); }C",
+        "\n",
+        "\n\n\n",
+        "\t",
+        ".",
+        "++",
+        "<",
+        "%",
+        "req.http.x-y",
+        ".host",
+    ])
+}
+
+proptest! {
+    #[test]
+    fn again_changes_nothing(pieces in prop::collection::vec((piece(), prop::bool::weighted(0.8)), 0..60)) {
+        let text: String = pieces.iter().flat_map(|(p, space)| [*p, if *space { " " } else { "" }]).collect();
+        if let Ok(once) = format("x", text.as_bytes(), &Style::default()) {
+            let twice = format("x", &once, &Style::default()).expect("what was laid out can be laid out");
+            prop_assert_eq!(String::from_utf8_lossy(&once), String::from_utf8_lossy(&twice));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_survived(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = format("x", &text, &Style::default());
+    }
+}

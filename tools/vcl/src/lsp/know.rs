@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is known of a name: the language's own from the tables, the rest from the texts that belong together.
+
+use tables::vcltext;
+use tables::vclvars::{Method, Methods, Place, Return, Type, VARS, VarDef};
+use tables::vmods::{self, Func};
+use vcl::outline::{BACKEND_FIELDS, Declaration, Kind, Outline, PROBE_FIELDS, Spot};
+
+/// A text that belongs to the VCL, and what it declares.
+pub(super) struct Part {
+    pub path: String,
+    pub text: Vec<u8>,
+    pub outline: Outline,
+}
+
+/// What completion offers: its label, what it is, what it's for, and the protocol's number of its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Item {
+    pub label: String,
+    pub detail: String,
+    pub text: String,
+    pub kind: u8,
+}
+
+const METHOD: u8 = 2;
+const FUNCTION: u8 = 3;
+const VARIABLE: u8 = 6;
+const CLASS: u8 = 7;
+const MODULE: u8 = 9;
+const PROPERTY: u8 = 10;
+const KEYWORD: u8 = 14;
+const CONSTANT: u8 = 21;
+
+/// The declaration of `name`, and the text it stands in.
+pub(super) fn declaration<'a>(parts: &'a [Part], name: &str) -> Option<(&'a Part, &'a Declaration)> {
+    parts.iter().find_map(|part| part.outline.declarations.iter().find(|d| d.name == name).map(|d| (part, d)))
+}
+
+/// What to show of the name at `spot`, as Markdown.
+pub(super) fn hover(parts: &[Part], name: &str, spot: &Spot) -> Option<String> {
+    let code = |code: &str, text: &str| format!("```vcl\n{code}\n```\n{text}");
+    if spot.before.ends_with(&["return".to_owned(), "(".to_owned()])
+        && let Some(action) = Return::ALL.into_iter().find(|a| a.name() == name)
+    {
+        let places: Vec<_> = action.methods().iter().map(Method::sub_name).collect();
+        return Some(code(
+            &format!("return ({name})"),
+            &format!("{}\n\nIn {}.", vcltext::action(action), places.join(", ")),
+        ));
+    }
+    if let Some(var) = variable(name) {
+        let shown = format!("{name}: {}", var.ty.name());
+        return Some(code(&shown, &format!("{}\n\n{}", vcltext::variable(var.name), places(var))));
+    }
+    if let Some((function, shown)) = function(parts, name) {
+        let scope = if function.scope == Methods::ALL {
+            String::new()
+        } else {
+            format!("\n\nWorks in {}.", subs(function.scope))
+        };
+        return Some(code(&shown, &format!("{}{scope}", function.text)));
+    }
+    if let Some((module, object)) = class(parts, name) {
+        let args = arguments(object.args);
+        return Some(code(&format!("new NAME = {}.{}({args})", module.name, object.name), object.text));
+    }
+    if let Some(method) = Method::ALL.into_iter().find(|m| m.sub_name() == name) {
+        let returns: Vec<_> = method.returns().iter().map(|r| r.name()).collect();
+        return Some(code(
+            &format!("sub {name}"),
+            &format!("{}\n\nReturns {}.", vcltext::method(method), returns.join(", ")),
+        ));
+    }
+    if let Some((part, declaration)) = declaration(parts, name) {
+        let whole = String::from_utf8_lossy(&part.text[declaration.whole.clone()]);
+        let mut lines: Vec<&str> = whole.lines().take(12).collect();
+        if whole.lines().count() > lines.len() {
+            lines.push("...");
+        }
+        let module = (declaration.kind == Kind::Import).then(|| vmods::find(&declaration.of)).flatten();
+        return Some(code(&lines.join("\n"), module.map_or("", |module| module.text)));
+    }
+    let (_, form, text) = vcltext::STATEMENTS.iter().find(|(word, ..)| *word == name)?;
+    Some(code(form, text))
+}
+
+/// What may stand at `spot`, where `typed` is there already.
+pub(super) fn complete(parts: &[Part], typed: &str, spot: &Spot) -> Vec<Item> {
+    if spot.in_string {
+        return Vec::new();
+    }
+    let before: Vec<&str> = spot.before.iter().map(String::as_str).collect();
+    let method = spot.sub.as_deref().and_then(|name| Method::ALL.into_iter().find(|m| m.sub_name() == name));
+    let here = method.map_or(Methods::ALL, Method::set);
+    let mut items = match before.as_slice() {
+        [.., "return", "("] => actions(here),
+        ["call"] => declared(parts, &[Kind::Sub]),
+        ["import"] => modules(),
+        ["new", _, "="] => classes(parts),
+        ["set"] => variables(|var| var.write, here),
+        ["unset"] => variables(|var| var.unset, here),
+        [] if spot.block == Some(Kind::Backend) => fields(&BACKEND_FIELDS),
+        [] if spot.block == Some(Kind::Probe) => fields(&PROBE_FIELDS),
+        [] if spot.sub.is_some() => [statements(true), functions(parts)].concat(),
+        [] => statements(false),
+        _ if spot.sub.is_some() => [
+            variables(|var| var.read, here),
+            functions(parts),
+            declared(parts, &[Kind::Acl, Kind::Backend]),
+            ["true", "false", "regsub(", "regsuball("].map(keyword).to_vec(),
+        ]
+        .concat(),
+        [".", ..] if spot.block == Some(Kind::Backend) => declared(parts, &[Kind::Probe]),
+        _ => Vec::new(),
+    };
+    items.retain(|item| item.label.starts_with(typed));
+    items.sort_by(|a, b| a.label.cmp(&b.label));
+    items.dedup_by(|a, b| a.label == b.label);
+    items
+}
+
+fn keyword(word: &str) -> Item {
+    Item { label: word.to_owned(), detail: String::new(), text: String::new(), kind: KEYWORD }
+}
+
+fn variable(name: &str) -> Option<&'static VarDef> {
+    // The newest version's, where there are several.
+    VARS.iter().rev().find(|var| match var.place {
+        Place::Scalar(_) => var.name == name,
+        Place::Headers(_) => name.strip_prefix(var.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+    })
+}
+
+fn subs(methods: Methods) -> String {
+    if methods == Methods::ALL {
+        return "every subroutine".to_owned();
+    }
+    methods.iter().map(Method::sub_name).collect::<Vec<_>>().join(", ")
+}
+
+fn places(var: &VarDef) -> String {
+    let all = [("Read", var.read), ("Set", var.write), ("Unset", var.unset)];
+    let said = all
+        .iter()
+        .filter(|(_, methods)| !methods.is_empty())
+        .map(|(what, methods)| format!("{what} in {}.", subs(*methods)));
+    said.collect::<Vec<_>>().join("  \n")
+}
+
+fn arguments(args: &[vmods::Arg]) -> String {
+    let one = |arg: &vmods::Arg| {
+        let mut text = arg.ty.name().to_owned();
+        if arg.ty == Type::Enum {
+            text = format!("{{{}}}", arg.values.join(", "));
+        }
+        if !arg.name.is_empty() {
+            text = format!("{text} {}", arg.name);
+        }
+        if arg.may_be_left_out() { format!("[{text}]") } else { text }
+    };
+    args.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The modules that are imported: the name here, and which it is.
+fn imports(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Module)> {
+    let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Import);
+    all.filter_map(|d| Some((d.name.as_str(), vmods::find(&d.of)?)))
+}
+
+/// The objects that are made: the name, and their type.
+fn objects(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Object)> {
+    let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Object);
+    all.filter_map(|d| Some((d.name.as_str(), class(parts, &d.of)?.1)))
+}
+
+fn class(parts: &[Part], name: &str) -> Option<(&'static vmods::Module, &'static vmods::Object)> {
+    let (alias, object) = name.split_once('.')?;
+    let (_, module) = imports(parts).find(|(name, _)| *name == alias)?;
+    Some((module, module.object(object)?))
+}
+
+/// A module's function or an object's method, and how it is called.
+fn function(parts: &[Part], name: &str) -> Option<(&'static Func, String)> {
+    let (owner, last) = name.rsplit_once('.')?;
+    let found = imports(parts).find(|(alias, _)| *alias == owner).and_then(|(_, module)| module.function(last));
+    let found = found
+        .or_else(|| objects(parts).find(|(object, _)| *object == owner).and_then(|(_, object)| object.method(last)));
+    found.map(|function| (function, shown(name, function)))
+}
+
+fn shown(name: &str, function: &Func) -> String {
+    format!("{} {name}({})", function.ret.name(), arguments(function.args))
+}
+
+fn functions(parts: &[Part]) -> Vec<Item> {
+    let item = |owner: &str, function: &Func, kind| {
+        let label = format!("{owner}.{}", function.name);
+        Item { detail: shown(&label, function), label, text: function.text.to_owned(), kind }
+    };
+    let of_modules =
+        imports(parts).flat_map(|(alias, module)| module.functions.iter().map(move |f| item(alias, f, FUNCTION)));
+    let of_objects =
+        objects(parts).flat_map(|(name, object)| object.methods.iter().map(move |f| item(name, f, METHOD)));
+    of_modules.chain(of_objects).collect()
+}
+
+fn classes(parts: &[Part]) -> Vec<Item> {
+    let item = |alias: &str, object: &vmods::Object| {
+        let label = format!("{alias}.{}", object.name);
+        Item {
+            detail: format!("{label}({})", arguments(object.args)),
+            label,
+            text: object.text.to_owned(),
+            kind: CLASS,
+        }
+    };
+    imports(parts).flat_map(|(alias, module)| module.objects.iter().map(move |object| item(alias, object))).collect()
+}
+
+fn modules() -> Vec<Item> {
+    let item = |module: &vmods::Module| Item {
+        label: module.name.to_owned(),
+        detail: format!("vmod_{}", module.name),
+        text: module.text.to_owned(),
+        kind: MODULE,
+    };
+    vmods::MODULES.iter().map(item).collect()
+}
+
+fn actions(here: Methods) -> Vec<Item> {
+    let allowed = |action: &Return| !action.methods().and(here).is_empty();
+    let item = |action: Return| Item {
+        label: action.name().to_owned(),
+        detail: format!("return ({})", action.name()),
+        text: vcltext::action(action).to_owned(),
+        kind: CONSTANT,
+    };
+    Return::ALL.into_iter().filter(allowed).map(item).collect()
+}
+
+fn variables(access: impl Fn(&VarDef) -> Methods, here: Methods) -> Vec<Item> {
+    let item = |var: &VarDef| Item {
+        label: if matches!(var.place, Place::Headers(_)) { format!("{}.", var.name) } else { var.name.to_owned() },
+        detail: var.ty.name().to_owned(),
+        text: format!("{}\n\n{}", vcltext::variable(var.name), places(var)),
+        kind: VARIABLE,
+    };
+    VARS.iter().filter(|var| !access(var).and(here).is_empty()).map(item).collect()
+}
+
+fn declared(parts: &[Part], kinds: &[Kind]) -> Vec<Item> {
+    let all = parts.iter().flat_map(|part| part.outline.declarations.iter().map(move |d| (part, d)));
+    let item = |(part, d): (&Part, &Declaration)| Item {
+        label: d.name.clone(),
+        detail: format!("{} {}", d.kind.word(), d.name),
+        text: format!("In {}.", part.path),
+        kind: if d.kind == Kind::Sub { FUNCTION } else { CONSTANT },
+    };
+    all.filter(|(_, d)| kinds.contains(&d.kind)).map(item).collect()
+}
+
+fn statements(in_sub: bool) -> Vec<Item> {
+    const TOP: [&str; 7] = ["acl", "backend", "import", "include", "probe", "sub", "vcl"];
+    let wanted =
+        vcltext::STATEMENTS.iter().filter(|(word, ..)| TOP.contains(word) != in_sub && !word.starts_with("regsub"));
+    let item = |(word, form, text): &(&str, &str, &str)| Item {
+        label: (*word).to_owned(),
+        detail: (*form).to_owned(),
+        text: (*text).to_owned(),
+        kind: KEYWORD,
+    };
+    wanted.map(item).collect()
+}
+
+fn fields(names: &[&str]) -> Vec<Item> {
+    names.iter().map(|name| Item { kind: PROPERTY, ..keyword(&format!(".{name}")) }).collect()
+}
