@@ -10,8 +10,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
+use base::lock::Mutex;
 use net::{Address, Parked, Pending, Stream};
-use parking_lot::Mutex;
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;

@@ -16,7 +16,7 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Main, NoHitCounts, Set, Sma, Smf};
+use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
 
 use crate::backends::Services;
 use crate::conf;
@@ -69,6 +69,8 @@ pub struct Worker {
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// In builds that count what requests cost.
+    pub costs: Option<&'static Costs>,
     /// `debug.shutdown.delay`
     pub shutdown_delay_ms: AtomicU64,
 }
@@ -114,6 +116,7 @@ impl Worker {
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             identity: start.identity.clone(),
             hostname,
+            turns: engine::turns::Turns::new(&start.params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             bgfetches: AtomicI64::new(0),
@@ -124,7 +127,7 @@ impl Worker {
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         let listeners = crate::serving::adopt(&start)?;
-        main.pools.set(1);
+        let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
             engine,
             backends,
@@ -134,6 +137,7 @@ impl Worker {
             crowd: Arc::default(),
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
+            costs: costs.map(|set| &**Box::leak(Box::new(set))),
             shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))

@@ -11,6 +11,7 @@ use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use tables::tags::Tag;
+use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
 use super::ctx::limit;
@@ -146,6 +147,7 @@ impl Bereq {
                 grace: params.default_grace.as_secs_f64(),
                 keep: params.default_keep.as_secs_f64(),
                 clock_skew: f64::from(params.clock_skew),
+                rules: TtlRules::of(self.vcl.program.dialect),
             };
             let fresh = freshness::freshness(&self.beresp, now, &defaults);
             self.log_freshness(&fresh);

@@ -117,17 +117,17 @@ set! {
     fetch_failed: Counter Info Integer "wrk" "Fetches that failed";
     fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction";
     pools: Gauge Info Integer "" "Thread pools";
-    threads: Gauge Info Integer "" "Transactions in progress" => "Each request or fetch in progress counts as one thread, as it would occupy one in Varnish.";
-    threads_limited: Counter Info Integer "" "Times thread_pool_max was reached";
-    threads_created: Counter Info Integer "" "Threads started";
+    threads: Gauge Info Integer "" "Transactions in progress" => "Each request or fetch in progress counts as one thread, as it would occupy one in Varnish. Idle connections and requests parked on a busy object don't.";
+    threads_limited: Counter Info Integer "" "Requests that found thread_pools times thread_pool_max in progress" => "Each of them waited (sess_queued) or was refused (sess_dropped).";
+    threads_created: Counter Info Integer "" "Threads started" => "One for each CPU that may be used, when the worker starts: threads of the system, not those that MAIN.threads counts.";
     threads_destroyed: Counter Info Integer "" "Threads ended";
     threads_failed: Counter Info Integer "" "Threads that could not be started";
     thread_queue_len: Gauge Info Integer "" "Requests waiting for their turn";
     busy_sleep: Counter Info Integer "wrk" "Requests parked on a busy object";
     busy_wakeup: Counter Info Integer "wrk" "Parked requests that went on";
     busy_killed: Counter Info Integer "" "Parked requests that were given up";
-    sess_queued: Counter Info Integer "" "Sessions that waited for their turn";
-    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full";
+    sess_queued: Counter Info Integer "" "Requests that waited for their turn" => "thread_pools times thread_pool_max were in progress.";
+    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full" => "A request found thread_queue_limit others waiting and was answered 503, or a connection came beyond max_sessions or max_sessions_per_ip.";
     req_dropped: Counter Info Integer "" "Requests refused, the queue being full";
     n_object: Gauge Info Integer "wrk" "Objects in the cache";
     n_vampireobject: Gauge Diag Integer "wrk" "Objects known but not yet raised";
@@ -358,4 +358,12 @@ set! {
     locks: Counter Debug Integer "" "Times the lock was taken";
     dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)";
     dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)";
+}
+
+set! {
+    /// What requests cost; only in builds that count.
+    Costs "COSTS" 90 "What requests cost (build feature costs)";
+    allocations: Counter Debug Integer "" "Allocations of memory";
+    locks: Counter Debug Integer "" "Locks taken";
+    turns: Counter Debug Integer "" "Times these were brought up to date";
 }
