@@ -128,6 +128,9 @@ class ObjectBytes(Case):
     """Memory that an object takes beside its body and its stored head, as the origin sent it."""
     key, columns, once, servers = "bytes", ("whole",), True, ("varnish", "ours")
 
+    def options(self, bed, variant):
+        return {"more": ["-l", "2m"]}  # a log that is full from the beginning
+
     def measure(self, bed, server, seconds):
         bed.load(server, "/c/100/p", ["-N", "5000", "-n", "5000"])
         before = server.pss()
