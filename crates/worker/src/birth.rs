@@ -116,6 +116,7 @@ impl Worker {
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             identity: start.identity.clone(),
             hostname,
+            turns: engine::turns::Turns::new(&start.params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             bgfetches: AtomicI64::new(0),
@@ -126,7 +127,6 @@ impl Worker {
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         let listeners = crate::serving::adopt(&start)?;
-        main.pools.set(1);
         let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
             engine,

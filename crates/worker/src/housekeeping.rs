@@ -49,6 +49,9 @@ async fn tend(worker: Arc<Worker>) {
         engine.main.uptime.set(engine.clock.mono().since(began) as u64);
         let vcls = worker.vcls.count() as u64;
         engine.main.n_vcl.set(vcls);
+        engine.main.pools.set(u64::from(engine.params.load().thread_pools));
+        engine.main.threads.set(engine.turns.busy());
+        engine.main.thread_queue_len.set(engine.turns.waiting());
         if let Some(counters) = worker.costs {
             let costs = base::costs::so_far();
             counters.allocations.set(costs.allocations);

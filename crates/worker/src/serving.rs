@@ -81,7 +81,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
         });
         spawned.map_err(|error| format!("thread {number}: {error}"))?;
     }
-    worker.engine.main.threads.set(threads as u64);
+    worker.engine.main.threads_created.add(threads as u64);
     crate::watchdog::start(worker)
 }
 

@@ -10,6 +10,7 @@ use super::why::Why;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
+use crate::turns;
 
 /// A request as the cache asks about it.
 pub(crate) struct Asked<'a> {
@@ -69,7 +70,10 @@ impl Req {
             waited = true;
             let mut ticket = ticket;
             self.log.flush();
+            // Who is parked takes nobody's place.
+            let had_turn = self.turn.take().is_some();
             self.drive(transport, &mut ticket).await;
+            self.turn = had_turn.then(|| turns::enter_anyway(&sess));
             let now = engine.clock.mono();
             looked = engine.cache.resume(ticket, &self.asked(), now, &options);
         }
