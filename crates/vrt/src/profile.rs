@@ -159,7 +159,7 @@ pub(crate) struct Counting<'a> {
 impl<'a> Counting<'a> {
     pub fn new(profile: &'a Profile, ops: usize) -> Self {
         let run = profile.runs.fetch_add(1, Relaxed);
-        let timed = run < ALL_TIMED || run % TIMED == 0;
+        let timed = run < ALL_TIMED || run.is_multiple_of(TIMED);
         Counting { counts: profile.shard(ops), since: timed.then(Instant::now) }
     }
 }
