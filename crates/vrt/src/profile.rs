@@ -119,7 +119,7 @@ fn thread_number() -> u64 {
 /// the next [`Op::Step`].
 fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<u64> {
     let jumps = |pc: &usize| matches!(program.code[*pc], Op::JumpIf { .. } | Op::JumpUnless { .. });
-    let last = *ops.iter().filter(|pc| jumps(pc)).next_back()?;
+    let last = *ops.iter().rfind(|pc| jumps(pc))?;
     let block = (last + 1..program.code.len()).find(|pc| matches!(program.code[*pc], Op::Step { .. }))?;
     let went_on = |pc: usize| sum(pc).runs - sum(pc).jumps.min(sum(pc).runs);
     let mut ways = Vec::new();

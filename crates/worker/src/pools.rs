@@ -30,7 +30,9 @@ impl Pools {
         };
         Ok(Pools {
             req: (0..shares).map(|n| sized(&format!("MEMPOOL.req{n}"), Req::BYTES)).collect::<Result<_, _>>()?,
-            sess: (0..shares).map(|n| sized(&format!("MEMPOOL.sess{n}"), size_of::<Sess>())).collect::<Result<_, _>>()?,
+            sess: (0..shares)
+                .map(|n| sized(&format!("MEMPOOL.sess{n}"), size_of::<Sess>()))
+                .collect::<Result<_, _>>()?,
             busyobj: sized("MEMPOOL.busyobj", Bereq::BYTES)?,
         })
     }
