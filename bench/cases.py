@@ -11,6 +11,7 @@ from servers import IDLE
 HIT, HIT100K = "/c/1024/1", "/c/102400/1"
 OBJECTS = 300_000
 MOST_LOG_OFF = 0.05
+LEAST_GOODPUT, MOST_CLI_MS = 0.9, 1000
 MOST_ADDED, MOST_LOGGING = 0.10, 0.15  # of what a heavy VCL adds to varnishd; of the CPU of a hit
 
 
@@ -127,6 +128,9 @@ class ObjectBytes(Case):
     """Memory that an object takes beside its body and its stored head, as the origin sent it."""
     key, columns, once, servers = "bytes", ("whole",), True, ("varnish", "ours")
 
+    def options(self, bed, variant):
+        return {"more": ["-l", "2m"]}  # a log that is full from the beginning
+
     def measure(self, bed, server, seconds):
         bed.load(server, "/c/100/p", ["-N", "5000", "-n", "5000"])
         before = server.pss()
@@ -237,6 +241,39 @@ class LogOff(Case):
         return lines, wrong
 
 
+class Overload(Case):
+    """Twice the load that the server can serve, on connections that don't wait for each other: what is still served well."""
+    key, columns, servers = "goodput", ("peak", "refused", "p99_us", "cli_ms", "pss_mb"), ("varnish", "ours", "ours+bounded")
+    # As an operator bounds what is in progress: 200 transactions, 1000 that wait.
+    more = {"bounded": ["-p", "thread_pool_min=100", "-p", "thread_pool_max=100", "-p", "thread_queue_limit=500"]}
+    once = True
+    crowd = 4000
+    # Each request costs about a millisecond.
+    policy = """sub vcl_recv { return (pass); }
+sub vcl_backend_response { set beresp.do_gzip = true; }
+"""
+
+    def options(self, bed, variant):
+        return {"vcl": vclgen.plain(bed.origin_port) + self.policy, "more": self.more.get(variant, [])}
+
+    def measure(self, bed, server, seconds):
+        seconds = max(seconds, 3.0)
+        bed.load(server, "/n/40000/1", ["-d", "0.5"])
+        peak = bed.load(server, "/n/40000/1", ["-d", str(seconds)])["rps"]
+        with server.pinged() as pings:
+            got = bed.load(server, "/n/40000/1", ["-r", str(2 * peak), "-c", str(self.crowd), "-w", "1", "-d", str(seconds)])
+        # Requests that were not even sent, or not answered when the time was up, are no errors here.
+        good = got["rps"] * (1 - got["non200"] / max(1, got["ok"]))
+        return {"goodput": good / peak, "peak": peak, "refused": got["non200"], "p99_us": got["p99_us"],
+                "cli_ms": max(pings) * 1e3 if pings else float("nan"), "pss_mb": server.pss() / 1e6}
+
+    def remarks(self, median):
+        wrong = [f"goodput is {median['ours']['goodput']:.2f} of the peak"] if median["ours"]["goodput"] < LEAST_GOODPUT else []
+        if median["ours"]["cli_ms"] > MOST_CLI_MS:
+            wrong.append(f"the CLI took {median['ours']['cli_ms']:.0f} ms to answer")
+        return [], wrong
+
+
 CASES = {case.name: case for case in (
     Load("hit-keepalive-B", HIT, ["-B"]),
     Load("hit-10perconn", HIT, ["-k", "10"]),
@@ -252,4 +289,5 @@ CASES = {case.name: case for case in (
     LogOff("log-off"),
     ObjectBytes("object-bytes"),
     Zipf("zipf"),
+    Overload("overload"),
 )}

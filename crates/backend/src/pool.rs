@@ -11,8 +11,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
+use base::lock::{Mutex, MutexGuard};
 use net::{Address, Parked, Pending, Stream};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;

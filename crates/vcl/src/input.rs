@@ -50,7 +50,8 @@ impl Vcc<'_> {
         let name = format!("{} (as VCL 4.1)", sources[0].name);
         self.sources = sources;
         let src = self.sources.len() as u32;
-        let Translation { text, map, .. } = translation;
+        let Translation { text, map, dialect, .. } = translation;
+        self.program.dialect = Some(dialect);
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
         let (mut tokens, mut blobs) = (Vec::new(), std::mem::take(&mut self.program.blobs));
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);

@@ -16,7 +16,7 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Main, NoHitCounts, Set, Sma, Smf};
+use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
 
 use crate::backends::Services;
 use crate::conf;
@@ -71,6 +71,8 @@ pub struct Worker {
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// In builds that count what requests cost.
+    pub costs: Option<&'static Costs>,
     /// `debug.shutdown.delay`
     pub shutdown_delay_ms: AtomicU64,
 }
@@ -128,6 +130,7 @@ impl Worker {
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         let listeners = crate::serving::adopt(&start)?;
+        let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
             engine,
             backends,
@@ -138,6 +141,7 @@ impl Worker {
             pools,
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
+            costs: costs.map(|set| &**Box::leak(Box::new(set))),
             shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))

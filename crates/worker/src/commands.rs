@@ -180,6 +180,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         err_unref: false,
         unsafe_path: true,
         lazy_hosts: true,
+        dialect: bundle.dialect,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()

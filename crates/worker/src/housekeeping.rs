@@ -57,6 +57,12 @@ async fn tend(worker: Arc<Worker>) {
         engine.main.threads.set(engine.turns.busy().max(least));
         worker.pools.show(&worker.seats.lock());
         engine.main.thread_queue_len.set(engine.turns.waiting());
+        if let Some(counters) = worker.costs {
+            let costs = base::costs::so_far();
+            counters.allocations.set(costs.allocations);
+            counters.locks.set(costs.locks);
+            counters.turns.inc();
+        }
         if went >= EXPIRE_BATCH { rt::yield_now().await } else { rt::sleep(TICK).await }
     }
 }

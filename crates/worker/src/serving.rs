@@ -74,7 +74,8 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
             let progress = Arc::<rt::Progress>::default();
             let (desk, name) = (engine::current::desk(), name);
             worker.seats.lock().push(Seat { name: name.clone(), progress: progress.clone(), desk });
-            if let Err(error) = rt::run_watched(progress, serve(worker, share)) {
+            shm::vsl::gather_here();
+            if let Err(error) = rt::run_watched(progress, shm::vsl::flush_gathered, serve(worker, share)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });

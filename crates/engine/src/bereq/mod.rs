@@ -292,6 +292,7 @@ impl Bereq {
         vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
         vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
         vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
+        spare::leave_buffer(link.input);
         let closed = link.conn.finish(link.close.or(otherwise));
         self.log.put(Tag::BackendClose, &closed.text());
     }

@@ -233,6 +233,11 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
+    busy_hit: Counter Info Integer "" "Parked requests then answered from the cache";
+    busy_fetch: Counter Info Integer "" "Parked requests that then went on to fetch";
+    busy_again: Counter Info Integer "" "Parked requests parked once more";
+    busy_refused: Counter Info Integer "" "Requests not parked: waitinglist_limit";
+    busy_timeout: Counter Info Integer "" "Parked requests given up: waitinglist_timeout";
     pass_abort: Counter Info Integer "" "Passes given up as their client was gone";
     backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection";
     backend_wait_fail: Counter Info Integer "" "... of which got none in time";
@@ -359,4 +364,12 @@ set! {
     locks: Counter Debug Integer "" "Times the lock was taken";
     dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)";
     dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)";
+}
+
+set! {
+    /// What requests cost; only in builds that count.
+    Costs "COSTS" 90 "What requests cost (build feature costs)";
+    allocations: Counter Debug Integer "" "Allocations of memory";
+    locks: Counter Debug Integer "" "Locks taken";
+    turns: Counter Debug Integer "" "Times these were brought up to date";
 }

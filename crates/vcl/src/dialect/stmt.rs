@@ -135,13 +135,14 @@ impl Walker<'_> {
             }
             "panic" => {
                 let first = self.at;
-                self.put("return (fail(");
-                self.tight = true;
+                self.policy.std = true;
+                self.put("std.log(\"Panic: \" +");
                 self.string()?;
                 self.expect(Tok::C(b';'))?;
-                self.insert("))");
+                self.insert(")");
                 self.keep();
-                self.warn(first, first, "return (fail(...))", "one request fails; the process goes on");
+                self.insert(" return (fail);");
+                self.warn(first, first, "std.log(...); return (fail);", "one request fails; the process goes on");
                 Ok(Kept::Yes)
             }
             _ if BARE.contains(&word.as_str()) && next == Tok::C(b';') => self.bare(&word),

@@ -113,6 +113,12 @@ fn names_of_the_client_side() {
         "set req.hash += req.http.X; return (hash);",
         "sub vcl_hash { hash_data(req.http.X); return (lookup); }",
     );
+    becomes(
+        "2.1",
+        "vcl_recv",
+        "panic \"a\" req.url;",
+        "sub vcl_recv { std.log(\"Panic: \" + \"a\" + req.url); return (fail); }",
+    );
     becomes("2.1", "vcl_pass", "return (pass);", "sub vcl_pass { return (fetch); }");
     becomes(
         "2.1",
