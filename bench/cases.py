@@ -12,6 +12,7 @@ HIT, HIT100K = "/c/1024/1", "/c/102400/1"
 OBJECTS = 300_000
 MOST_LOG_OFF = 0.05
 LEAST_GOODPUT, MOST_CLI_MS = 0.9, 1000
+MOST_OBJECT_BYTES, LEAST_HITS = 500, 0.66
 MOST_ADDED, MOST_LOGGING = 0.10, 0.15  # of what a heavy VCL adds to varnishd; of the CPU of a hit
 
 
@@ -144,6 +145,10 @@ class ObjectBytes(Case):
             raise SystemExit(f"bench: {server.name} fetched {again} of {OBJECTS} objects again")
         return {"bytes": whole - 100 - bed.head_bytes(server), "whole": whole, "errors": got["errors"], "non200": got["non200"]}
 
+    def remarks(self, median):
+        ours = median.get("ours", {}).get("bytes", 0)
+        return [], [f"{ours:.0f} bytes an object"] if ours > MOST_OBJECT_BYTES else []
+
 
 class Zipf(Case):
     """Hit ratio with a store of a tenth of the bytes, after as many requests to warm up."""
@@ -162,6 +167,10 @@ class Zipf(Case):
             got = bed.load(server, "/", ["-f", trace.name, "-o", half, "-n", half, "-c", "32"])
         return {"hit_ratio": 1 - (bed.asked() - asked) / (self.count // 2), "pss_mb": server.pss() / 1e6,
                 **{k: got[k] for k in ("rps", "errors", "non200")}}
+
+    def remarks(self, median):
+        ours = median.get("ours", {}).get("hit_ratio", 1)
+        return [], [f"{ours:.3f} of the requests hit"] if ours < LEAST_HITS else []
 
 
 class HeavyVcl(Case):
@@ -268,6 +277,8 @@ sub vcl_backend_response { set beresp.do_gzip = true; }
                 "cli_ms": max(pings) * 1e3 if pings else float("nan"), "pss_mb": server.pss() / 1e6}
 
     def remarks(self, median):
+        if "ours" not in median:
+            return [], []
         wrong = [f"goodput is {median['ours']['goodput']:.2f} of the peak"] if median["ours"]["goodput"] < LEAST_GOODPUT else []
         if median["ours"]["cli_ms"] > MOST_CLI_MS:
             wrong.append(f"the CLI took {median['ours']['cli_ms']:.0f} ms to answer")
