@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use base::lock::Mutex;
 use tables::params::Params;
 
 use crate::sess::Sess;

@@ -66,6 +66,8 @@ pub struct Worker {
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
+    /// `MEMPOOL.*`
+    pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::Seat>>,
@@ -90,6 +92,7 @@ impl Worker {
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
         let log = LogRing::create(&set, &start.params, main_set).map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(log);
+        let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
         let stores = Arc::new(open_stores(&start, &stats)?);
         let cache = Cache::new(cache::Config {
             clock: clock.clone(),
@@ -135,6 +138,7 @@ impl Worker {
             vcls,
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
+            pools,
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),

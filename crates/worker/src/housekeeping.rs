@@ -50,7 +50,12 @@ async fn tend(worker: Arc<Worker>) {
         let vcls = worker.vcls.count() as u64;
         engine.main.n_vcl.set(vcls);
         engine.main.pools.set(u64::from(engine.params.load().thread_pools));
-        engine.main.threads.set(engine.turns.busy());
+        let params = engine.params.load();
+        // As many threads as Varnish would have.
+        let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
+        engine.main.txn_busy.set(engine.turns.busy());
+        engine.main.threads.set(engine.turns.busy().max(least));
+        worker.pools.show(&worker.seats.lock());
         engine.main.thread_queue_len.set(engine.turns.waiting());
         if let Some(counters) = worker.costs {
             let costs = base::costs::so_far();

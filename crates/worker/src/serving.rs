@@ -194,8 +194,9 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
     let place = Place { engine: engine.clone(), network, crowd: worker.crowd.clone() };
     let (info, fd) = (info.clone(), accepted.stream.as_fd().as_raw_fd());
     let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local, fd };
+    let open = engine::current::open(engine::current::What::Session);
     rt::spawn(async move {
-        let _place = place;
+        let (_place, _open) = (place, open);
         fronts::serve(engine, info, accepted).await;
     });
 }

@@ -116,6 +116,7 @@ pub struct Bereq {
     pub(crate) hit_for_pass: bool,
     /// Its place among those in progress.
     pub(crate) _turn: Turn,
+    pub(crate) _open: crate::current::Open,
     /// What made the answer uncacheable, in words.
     pub(crate) why_uncacheable: Option<Box<[u8]>>,
     pub(crate) is_bgfetch: bool,
@@ -151,6 +152,9 @@ pub struct Bereq {
 }
 
 impl Bereq {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
+
     /// Runs the fetch to its end.
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;

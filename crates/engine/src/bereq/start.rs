@@ -87,6 +87,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         uncacheable: mode == Mode::Pass,
         hit_for_pass: false,
         why_uncacheable: None,
+        _open: crate::current::open(crate::current::What::Fetch),
         _turn: turns::enter_anyway(&req.sess),
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,

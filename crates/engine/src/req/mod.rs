@@ -162,6 +162,11 @@ pub struct Req {
 }
 
 impl Req {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
+}
+
+impl Req {
     /// A request whose head has just come whole, with its first records: Begin and two timestamps. `t_first` is when its
     /// first byte came, `t_req` when its last.
     pub fn begin(sess: &Rc<Sess>, t_first: Real, t_req: Real) -> Self {
@@ -229,7 +234,7 @@ impl Req {
             turn: None,
             trial: None,
             why: Some(why::Why::undecided()),
-            _open: crate::current::open(),
+            _open: crate::current::open(crate::current::What::Request),
             top_req: None,
             nest: None,
             vcl_first: None,

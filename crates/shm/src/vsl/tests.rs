@@ -207,7 +207,7 @@ fn what_is_gathered_waits_and_keeps_its_order() {
     let (mut one, mut two) = (f.log(1), f.log(2));
     one.put(Tag::VclLog, b"first");
     one.flush();
-    two.announce(Tag::Link, Vxid(1), format_args!("req 2 esi"));
+    two.announce(Tag::Link, Vxid(1), &[b"req 2 esi"]);
     two.put(Tag::VclLog, b"second");
     two.flush();
     assert_eq!((f.texts().len(), f.main.shm_records.get()), (0, 0));

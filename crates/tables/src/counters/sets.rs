@@ -117,7 +117,7 @@ set! {
     fetch_failed: Counter Info Integer "wrk" "Fetches that failed";
     fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction";
     pools: Gauge Info Integer "" "Thread pools";
-    threads: Gauge Info Integer "" "Transactions in progress" => "Each request or fetch in progress counts as one thread, as it would occupy one in Varnish. Idle connections and requests parked on a busy object don't.";
+    threads: Gauge Info Integer "" "Threads that Varnish would have" => "One for each transaction in progress (txn_busy), and never fewer than thread_pools times thread_pool_min.";
     threads_limited: Counter Info Integer "" "Requests that found thread_pools times thread_pool_max in progress" => "Each of them waited (sess_queued) or was refused (sess_dropped).";
     threads_created: Counter Info Integer "" "Threads started" => "One for each CPU that may be used, when the worker starts: threads of the system, not those that MAIN.threads counts.";
     threads_destroyed: Counter Info Integer "" "Threads ended";
@@ -233,6 +233,11 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
+    busy_hit: Counter Info Integer "" "Parked requests then answered from the cache";
+    busy_fetch: Counter Info Integer "" "Parked requests that then went on to fetch";
+    busy_again: Counter Info Integer "" "Parked requests parked once more";
+    busy_refused: Counter Info Integer "" "Requests not parked: waitinglist_limit";
+    busy_timeout: Counter Info Integer "" "Parked requests given up: waitinglist_timeout";
     pass_abort: Counter Info Integer "" "Passes given up as their client was gone";
     backend_wait: Counter Info Integer "" "Fetches that waited for a backend connection";
     backend_wait_fail: Counter Info Integer "" "... of which got none in time";
@@ -245,6 +250,7 @@ set! {
     mem_evict: Counter Info Integer "" "Memory steps: objects evicted";
     mem_bgfetch: Counter Info Integer "" "Memory steps: background fetches refused";
     mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
+    txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
 }
 
@@ -337,9 +343,9 @@ set! {
 set! {
     /// A pool of reusable structures.
     Mempool "MEMPOOL" 30 "Memory pool";
-    live: Gauge Debug Integer "" "In use";
+    live: Gauge Debug Integer "" "In use" => "Requests (reqN), connections (sessN) or fetches (busyobj) in progress; N is one of thread_pools shares of the threads.";
     pool: Gauge Debug Integer "" "In reserve";
-    sz_wanted: Gauge Debug Bytes "" "Bytes asked for";
+    sz_wanted: Gauge Debug Bytes "" "Bytes asked for" => "Bytes of one, without heads and buffers, which are pooled by themselves.";
     sz_actual: Gauge Debug Bytes "" "Bytes given";
     allocs: Counter Debug Integer "" "Taken";
     frees: Counter Debug Integer "" "Given back";

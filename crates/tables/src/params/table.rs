@@ -267,7 +267,7 @@ params! {
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Connect by IPv6 first to backends that have both kinds of address.";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
-        "How many parked requests each request that is done wakes up.";
+        "How many parked requests are woken when a fetch fails or isn't made after all. One that brings an object wakes all.";
     send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long sending a response may take in all before the session is closed.";
     shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}
@@ -346,6 +346,10 @@ params! {
         "Size of the log in shared memory.";
     vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] { NoEffect }
         "How long shared memory stays after its last use, so that readers notice.";
+    waitinglist_limit: Count = "0" ["requests" min "0"] { Own }
+        "How many requests may be parked on one busy object; more are answered 503. 0 is no limit.";
+    waitinglist_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a request may be parked on busy objects; then it is answered 503. 0 is no limit.";
     workspace_backend: Bytes = "96k" ["bytes" min "1k"] { DelayedEffect }
         "Bytes of working memory for a fetch. Only its limit is kept here; memory is taken as needed.";
     workspace_client: Bytes = "96k" ["bytes" min "9k"] { DelayedEffect }
