@@ -694,6 +694,9 @@ impl Walker<'_> {
             self.drop_until(end);
             return Ok(Kept::No);
         };
+        if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
+            self.wrong_place(first, name_at, end);
+        }
         self.keep();
         self.put_name(last, &name, &new);
         match self.tok() {
@@ -703,6 +706,24 @@ impl Walker<'_> {
         self.expr()?;
         self.keep_c(b';')?;
         Ok(Kept::Yes)
+    }
+
+    /// Warns of a field that is stored with the object though it says what became of one request.
+    fn wrong_place(&mut self, first: usize, name_at: usize, end: usize) {
+        let mut at = name_at;
+        while at < end {
+            let (name, last) = self.dotted(at);
+            if self.tok_at(at) == Tok::Id && self.hit_fields.contains(&name.to_ascii_lowercase()) {
+                let why = format!(
+                    "{name} is set in vcl_hit, and vcl_fetch doesn't run on a hit: what is set here is stored, and every hit has it \
+                     as the first response had; set the field of resp in vcl_deliver"
+                );
+                let line = format!("set {} ...", self.dotted(name_at).0);
+                self.warn(first, end, &line, &why);
+                return;
+            }
+            at = self.after(last);
+        }
     }
 
     /// What isn't just called otherwise now.

@@ -141,6 +141,8 @@ pub(crate) struct Walker<'a> {
     /// Directors: their kind.
     pub directors: BTreeMap<String, String>,
     pub variants: Variants,
+    /// Fields of the request that vcl_hit sets.
+    pub hit_fields: BTreeSet<String>,
     /// No blanks before the next token: it follows a bracket of ours.
     pub tight: bool,
     /// No notes: what is looked at isn't written.
@@ -171,12 +173,14 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         policy,
         directors: BTreeMap::new(),
         variants: Variants::new(),
+        hit_fields: BTreeSet::new(),
         tight: false,
         quiet: false,
         notes: Vec::new(),
         depth: 0,
     };
     w.find_directors();
+    w.find_hit_fields();
     w.translate_user_subs()?;
     w.at = 0;
     let mut parts: Vec<Out> = Vec::new();
@@ -752,6 +756,17 @@ impl Walker<'_> {
     /// What was written since, as text.
     pub fn written(&self, mark: Mark) -> String {
         String::from_utf8_lossy(self.out.since(mark)).into_owned()
+    }
+
+    fn find_hit_fields(&mut self) {
+        for (name, body) in self.subs() {
+            if name != OldSub::Hit.name() {
+                continue;
+            }
+            let sets = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "set");
+            let names = sets.map(|n| self.dotted(self.after(n)).0.to_ascii_lowercase());
+            self.hit_fields.extend(names.filter(|name| name.starts_with("req.http.")).collect::<Vec<_>>());
+        }
     }
 
     fn find_directors(&mut self) {
