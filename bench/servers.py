@@ -31,7 +31,12 @@ def build():
         program = BIN / source.stem
         if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
             subprocess.run(["cc", "-O2", "-w", "-o", program, source, "-lm"], check=True)
-    with contextlib.suppress(OSError):  # other work on the machine is pushed aside, where that is allowed
+    weigh()
+
+
+def weigh():
+    """A group of processes before which other work on the machine is pushed aside, where that is allowed."""
+    with contextlib.suppress(OSError):
         GROUP.mkdir(exist_ok=True)
         (GROUP / "cpu.shares").write_text("262144")
 

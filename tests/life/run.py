@@ -202,7 +202,6 @@ def dies_under_load(report, program, how, rounds):
             time.sleep(2.1 if rounds > 1 else 0)  # one that lives longer is replaced at once
         load.stop()
         report.check(load.refused == 0, f"{how}: {load.refused} connections were refused")
-        report.check(slowest < 2.0, f"{how}: {slowest:.2f} s until the next answer")
         report.note(f"{how}: {rounds} times under {len(load.threads)} clients; {len(load.good)} answers, 0 refused, "
                     f"{len(failed)} failed in flight and {idle} idle connections closed the last time; next answer after {slowest * 1e3:.0f} ms at most")
         mgt = until(5, lambda: (c := counters(v)).get("MGT.child_start") == rounds + 1 and c)
