@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The counters `MEMPOOL.*`: what Varnish takes from its pools of memory, and how many of them are in use. Here they are
 //! counted by the thread that has them; threads are dealt out to `thread_pools` shares, as Varnish's are to its pools.
+//! `LCK.conn_pool` counts the locks of the pools of backend connections.
 
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 
 use engine::bereq::Bereq;
 use engine::current::What;
 use engine::{Req, Sess};
 use shm::vsc::{CounterSet, Stats};
-use tables::counters::Mempool;
+use tables::counters::{Lck, Mempool};
 
 use crate::watchdog::Seat;
 
@@ -17,6 +19,7 @@ pub struct Pools {
     req: Vec<CounterSet<Mempool>>,
     sess: Vec<CounterSet<Mempool>>,
     busyobj: CounterSet<Mempool>,
+    conn_pool: CounterSet<Lck>,
 }
 
 impl Pools {
@@ -30,7 +33,10 @@ impl Pools {
         };
         Ok(Pools {
             req: (0..shares).map(|n| sized(&format!("MEMPOOL.req{n}"), Req::BYTES)).collect::<Result<_, _>>()?,
-            sess: (0..shares).map(|n| sized(&format!("MEMPOOL.sess{n}"), size_of::<Sess>())).collect::<Result<_, _>>()?,
+            sess: (0..shares)
+                .map(|n| sized(&format!("MEMPOOL.sess{n}"), size_of::<Sess>()))
+                .collect::<Result<_, _>>()?,
+            conn_pool: stats.add::<Lck>("LCK.conn_pool")?,
             busyobj: sized("MEMPOOL.busyobj", Bereq::BYTES)?,
         })
     }
@@ -43,6 +49,14 @@ impl Pools {
             }
         }
         show(&self.busyobj, seats.iter(), What::Fetch);
+        let locks = &backend::LOCKS;
+        for (counter, count) in [
+            (&self.conn_pool.creat, &locks.made),
+            (&self.conn_pool.destroy, &locks.gone),
+            (&self.conn_pool.locks, &locks.taken),
+        ] {
+            counter.set(count.load(Relaxed));
+        }
     }
 }
 

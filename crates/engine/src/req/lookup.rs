@@ -201,6 +201,15 @@ impl Req {
                 self.is_hit = true;
                 Step::Pass
             }
+            // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
+            // right to fetch into the cache passes, as there.
+            Action::Fetch => match busy {
+                Some(busy) => Step::Miss(busy, Some(obj)),
+                None => {
+                    self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
+                    Step::Pass
+                }
+            },
             other => Self::common_step(other),
         }
     }

@@ -307,6 +307,24 @@ fn notes_have_line_old_and_new() {
 }
 
 #[test]
+fn a_field_set_in_the_wrong_place_is_warned_of() {
+    let vcl = |sub: &str, head: &str| {
+        format!(
+            "{BACKEND}sub vcl_hit {{ set req.http.tempheader = \"1\"; }}\nsub {sub} {{\n  set {head}.http.X-Hit = \"0\";\n  \
+             if (req.http.tempheader) {{\n    set {head}.http.X-Hit = req.http.tempheader;\n  }}\n}}\n"
+        )
+    };
+    let wrong = made(&vcl("vcl_fetch", "beresp"), None).unwrap().notes;
+    let warnings: Vec<_> = wrong.iter().filter(|n| n.warning && n.line > 0).collect();
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].line == 6 && warnings[0].why.contains("set the field of resp in vcl_deliver"), "{warnings:?}");
+    assert!(made(&vcl("vcl_deliver", "resp"), None).unwrap().notes.iter().all(|n| !n.warning || n.line == 0));
+    let said =
+        crate::compile("old.vcl", vcl("vcl_fetch", "beresp").as_bytes(), &Files(&[]), &Options::default()).unwrap();
+    assert!(said.warnings.starts_with("('old.vcl' Line 6) set beresp.http.X-Hit"), "{}", said.warnings);
+}
+
+#[test]
 fn all_kinds_of_rubbish_come_to_an_end() {
     let whole = "backend b { .host = \"1\"; }\ndirector d random { { .backend = b; .weight = 1; } }\nacl a { \"x\"; }\n\
                  sub f { if (req.request ~ \"x\") { error 404 \"a\" req.url; } }\nsub vcl_miss { call f; set bereq.http.a = \"b\" \"c\"; }\n\
