@@ -10,17 +10,23 @@ mod blob;
 mod bodyaccess;
 mod cookie;
 mod debug;
+mod digest;
 mod directors;
+mod geoip2;
 mod header;
+mod math;
 mod missing;
 mod proxy;
 mod purge;
+mod querystring;
+mod re2;
 mod saintmode;
 mod statsd;
 mod std;
 mod str;
 mod tcp;
 mod unix;
+mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
@@ -195,16 +201,22 @@ pub const MODULES: &[Module] = &[
     bodyaccess::MODULE,
     cookie::MODULE,
     debug::MODULE,
+    digest::MODULE,
     directors::MODULE,
+    geoip2::MODULE,
     header::MODULE,
+    math::MODULE,
     proxy::MODULE,
     purge::MODULE,
+    querystring::MODULE,
+    re2::MODULE,
     saintmode::MODULE,
     statsd::MODULE,
     std::MODULE,
     str::MODULE,
     tcp::MODULE,
     unix::MODULE,
+    uuid::MODULE,
     var::MODULE,
     vsthrottle::MODULE,
     vtc::MODULE,

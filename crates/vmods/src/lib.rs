@@ -9,16 +9,22 @@ mod blob;
 mod bodyaccess;
 mod cookie;
 mod debug;
+mod digest;
 mod directors;
+mod geoip2;
 mod header;
+mod math;
 mod proxy;
 mod purge;
+mod querystring;
+mod re2;
 mod saintmode;
 mod standard;
 mod statsd;
 mod str;
 mod tcp;
 mod unix;
+mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
@@ -34,16 +40,22 @@ pub static ALL: &[&Vmod] = &[
     &bodyaccess::VMOD,
     &cookie::VMOD,
     &debug::VMOD,
+    &digest::VMOD,
     &directors::VMOD,
+    &geoip2::VMOD,
     &header::VMOD,
+    &math::VMOD,
     &proxy::VMOD,
     &purge::VMOD,
+    &querystring::VMOD,
+    &re2::VMOD,
     &saintmode::VMOD,
     &statsd::VMOD,
     &standard::VMOD,
     &str::VMOD,
     &tcp::VMOD,
     &unix::VMOD,
+    &uuid::VMOD,
     &var::VMOD,
     &vsthrottle::VMOD,
     &vtc::VMOD,

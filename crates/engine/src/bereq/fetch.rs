@@ -18,6 +18,7 @@ use super::ctx::limit;
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
 use crate::req::decimal;
+use crate::spare;
 
 /// varnishd's words for why a connection ends, in BackendClose records.
 pub(super) mod why {
@@ -111,7 +112,7 @@ impl Bereq {
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
-                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+                Some(Link { conn, input: spare::buffer(), used: 0, framing: Framing::None, interim: 0, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
