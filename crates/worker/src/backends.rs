@@ -98,6 +98,10 @@ impl backend::Services for Services {
         self.engine.log.write_one(Tag::Error, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
 
+    fn log_notice(&self, text: &str) {
+        self.engine.log.write_one(Tag::Notice, base::Vxid::NONE, Marker::None, text.as_bytes());
+    }
+
     fn log_health(&self, text: &str) {
         self.engine.log.write_one(Tag::BackendHealth, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
