@@ -12,10 +12,10 @@ from .report import until
 
 
 class Origin:
-    """Accepts on a free loopback port; each connection runs `serve(sock)` in a thread of its own until that returns."""
+    """Accepts on a free loopback port (or at `at`); each connection runs `serve(sock)` in a thread of its own until that returns."""
 
-    def __init__(self, serve, backlog=512):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
+    def __init__(self, serve, backlog=512, at=("127.0.0.1", 0)):
+        self.listener = socket.create_server(at, backlog=backlog)
         self.address = self.listener.getsockname()
         self.serve, self.open, self.lock = serve, set(), threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()

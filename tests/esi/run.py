@@ -13,7 +13,7 @@ import time
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd
+from bed.daemon import Varnishd, pss
 from bed.http import Client
 from bed.origin import Origin, head
 from bed.report import Report, options, until
@@ -45,6 +45,7 @@ class Site:
     def __init__(self, seed):
         self.random, self.pages, self.texts, self.count = random.Random(seed), {}, {}, 0
         self.asked, self.go, self.gone = [], threading.Event(), threading.Event()
+        self.at_once, self.most, self.lock = 0, 0, threading.Condition()
 
     def words(self):
         r = self.random
@@ -109,8 +110,30 @@ class Site:
         else:
             s.sendall(b"HTTP/1.1 200 OK\r\n" + extra + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
+    def gate(self, want):
+        """Holds a fetch until `want` are under way; gives up on that after a moment. Remembers the most there were."""
+        with self.lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            self.lock.notify_all()
+            self.lock.wait_for(lambda: self.most >= want, 1)
+        # The others of this round must have seen it.
+        time.sleep(0.02)
+        with self.lock:
+            self.at_once -= 1
+
     def special(self, s, path):
         word = path.split("?")[0]
+        if word == "/silent":
+            self.go.set()
+            s.settimeout(LIMIT)
+            # The cache has nothing more to say: this ends when it closes.
+            if not s.recv(1):
+                self.gone.set()
+            raise OSError("client gone")
+        if word.startswith("/gate/"):
+            self.gate(int(word.split("/")[2]))
+            return False
         if word == "/endless":
             coding = b"Content-Encoding: gzip\r\n" if "origin=gzip" in path else b""
             s.sendall(b"HTTP/1.1 200 OK\r\n" + coding + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -146,8 +169,8 @@ def text_of(response):
 
 
 class Cases:
-    def __init__(self, report, v, site, rounds):
-        self.r, self.v, self.site, self.rounds = report, v, site, rounds
+    def __init__(self, report, v, site, full):
+        self.r, self.v, self.site, self.full, self.rounds = report, v, site, full, 2000 if full else 120
 
     def get(self, path, fields=(), **more):
         with Client(self.v.address, LIMIT, **more) as c:
@@ -257,6 +280,98 @@ class Cases:
                 self.r.check(seen >= 3_000_000, f"{page} {fields}: a fragment streams into its page: {seen} octets")
                 self.r.check(self.site.gone.wait(LIMIT), f"{page} {fields}: the fetch ends when its client is gone")
 
+    def parallel(self):
+        """As many fetches at once as the parameter says, and not one more; in the page's order; nested ones counted."""
+        # All fetches of a round wait for each other: in the short form few rounds.
+        for n, nested in ((1, False), (4, False), (12, False), (4, True), (12, True)) if self.full else ((1, False), (4, True), (12, True)):
+            self.v.cli.ask(f"param.set esi_parallel {n}")
+            for coding in ("", "&gz=1"):
+                key = f"{n}{nested}{coding}"
+                parts = []
+                for i in range(24):
+                    inner = f"/gate/{n}/{key}/{i}?pass=1{coding}"
+                    self.add(inner, f"<b>{i}</b>".encode())
+                    if nested and i % 4 == 0:
+                        wrap = f"/wrap/{key}/{i}?x=1{coding}"
+                        leaves = [f"/gate/{n}/{key}/{i}/{j}?pass=1{coding}" for j in range(3)]
+                        for j, leaf in enumerate(leaves):
+                            self.add(leaf, f"<c>{j}</c>".encode())
+                        self.add(wrap, ("<w>" + "".join(self.include(leaf) for leaf in leaves) + "</w>").encode())
+                        inner = wrap
+                    parts.append(inner)
+                page = f"/parallel/{key}?x=1{coding}"
+                self.add(page, ("<p>" + "".join("text " + self.include(part) for part in parts) + "</p>").encode())
+                leaf = "<w><c>0</c><c>1</c><c>2</c></w>"
+                text = "<p>" + "".join("text " + (leaf if nested and i % 4 == 0 else f"<b>{i}</b>") for i in range(24)) + "</p>"
+                for fields in (PLAIN, GZIP):
+                    self.site.most = 0
+                    r = self.get(page, fields)
+                    self.r.check(r.whole() and text_of(r) == text.encode(), f"{page} {fields}: {r} {text_of(r)}")
+                    self.r.check(self.site.most == n, f"{page} {fields}: {self.site.most} fetches at once, want {n}")
+        self.v.cli.ask("param.set esi_parallel 8")
+
+    @staticmethod
+    def include(path):
+        return f'<esi:include src="{path.replace("&", "&amp;")}"/>'
+
+    def parallel_again(self):
+        """Everything above, with fragments that run ahead."""
+        self.v.cli.ask("param.set esi_parallel 5")
+        self.rounds = self.rounds if self.full else self.rounds // 4
+        for case in (self.random_pages, self.at_once, self.loops, self.depth, self.many, self.broken, self.onerror, self.endless,
+                     self.gone_clients, self.alive):
+            case()
+        self.v.cli.ask("param.set esi_parallel 1")
+
+    def bounded(self):
+        """Endless fragments whose turn doesn't come: each is held up at the origin."""
+        self.v.cli.ask("param.set esi_parallel 12")
+        self.site.go.clear()
+        page = "/held-up?pass=1"
+        endless = "".join(self.include(f"/endless?pass=1&esi=0&n={n}") for n in range(20))
+        self.add(page, f'<a>{self.include("/silent?pass=1")}{endless}'.encode())
+        before = pss([self.v.worker()])
+        with Client(self.v.address, LIMIT) as c:
+            c.send(f"GET {page} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            self.site.go.wait(LIMIT)
+            grown = [0]
+
+            def settled():
+                grown.append(pss([self.v.worker()]) - before)
+                time.sleep(0.1)
+                return len(grown) > 10 and max(grown[-5:]) - min(grown[-5:]) < 100_000
+            self.r.check(until(LIMIT, settled), f"the fragments stop: {grown[-10:]}")
+            self.r.check(grown[-1] < 30_000_000, f"11 fragments held up take {grown[-1]} octets")
+        self.v.cli.ask("param.set esi_parallel 1")
+
+    def silent(self):
+        """An origin that says nothing, a client that goes: the fetch of a pass is given up at once, that of a miss is not."""
+        for n in (1, 4):
+            self.v.cli.ask(f"param.set esi_parallel {n}")
+            for page in ("/silent?pass=1", f"/with-silent/{n}"):
+                self.add(page, b'<a><esi:include src="/silent?pass=1"/></a>')
+                self.site.go.clear()
+                self.site.gone.clear()
+                with Client(self.v.address, LIMIT) as c:
+                    c.send(f"GET {page} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+                    self.r.check(self.site.go.wait(LIMIT), f"{page}: it was asked for")
+                self.r.check(self.site.gone.wait(LIMIT), f"{page}, esi_parallel {n}: given up when the client goes")
+        self.v.cli.ask("param.set esi_parallel 1")
+        for what, path, method in (("a miss", "/silent?once=1", "GET"), ("a POST", "/silent?pass=1", "POST")):
+            self.site.go.clear()
+            self.site.gone.clear()
+            with Client(self.v.address, LIMIT) as c:
+                c.send(f"{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+                self.site.go.wait(LIMIT)
+            self.r.check(not self.site.gone.wait(0.5), f"{what} goes on without its client")
+        self.v.cli.ask("param.set pass_abort off")
+        self.site.go.clear()
+        with Client(self.v.address, LIMIT) as c:
+            c.send(b"GET /silent?pass=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+            self.site.go.wait(LIMIT)
+        self.r.check(not self.site.gone.wait(0.5), "and so does a pass with pass_abort off")
+        self.v.cli.ask("param.set pass_abort on")
+
     def gone_clients(self):
         """A client that goes while the page is being put together: no more fragments are asked for."""
         self.add("/long", b"<a>" + b"".join(b'%s<esi:include src="/r%d?pass=1"/>' % (b"x" * 30000, n) for n in range(2000)))
@@ -286,9 +401,10 @@ def main():
         host, port = origin.address
         with Varnishd(o.varnishd, vcl=VCL.format(host=host, port=port)) as v:
             worker = v.worker()
-            cases = Cases(report, v, site, 2000 if o.full else 120)
+            cases = Cases(report, v, site, o.full)
             for case in (cases.random_pages, cases.at_once, cases.loops, cases.depth, cases.many, cases.broken, cases.onerror,
-                         cases.endless, cases.gone_clients, cases.alive):
+                         cases.endless, cases.gone_clients, cases.parallel, cases.parallel_again, cases.bounded,
+                         cases.silent, cases.alive):
                 if o.only and o.only not in case.__name__:
                     continue
                 begin = time.monotonic()

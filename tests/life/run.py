@@ -4,18 +4,20 @@
 import os
 import pathlib
 import signal
-import socket
+import shutil
+import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bed.daemon import Varnishd
-from bed.http import Client, get
+from bed.daemon import Varnishd, die_with_parent
+from bed.http import Client, Garbled, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
 LIMIT = 20
+VARNISHSTAT = shutil.which("varnishstat", path="/usr/bin:/usr/sbin")
 
 
 class Gate:
@@ -122,6 +124,126 @@ def control_c(report, program):
         report.check(until(LIMIT, lambda: all(gone(p) for p in pids)), "^C ends all")
 
 
+class Load:
+    """Clients that ask without end, half of them on one connection each, half on a new one each time."""
+
+    def __init__(self, address, clients=8):
+        self.address, self.over = address, threading.Event()
+        self.refused, self.failed, self.good, self.lock = 0, [], [], threading.Lock()
+        self.threads = [threading.Thread(target=self.ask, args=(n % 2 == 0,), daemon=True) for n in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def ask(self, keeps):
+        client = None
+        while not self.over.is_set():
+            begin, fresh = time.monotonic(), client is None
+            try:
+                client = client or Client(self.address, timeout=LIMIT)
+                r = client.request("/page")
+                ok, what = r.whole(), str(r)
+                closed = not ok or not keeps or r.get("Connection") == "close"
+            except ConnectionRefusedError:
+                ok, closed = None, True
+            except (OSError, EOFError, Garbled, ValueError) as error:
+                ok, closed, what = False, True, repr(error)
+            end = time.monotonic()
+            with self.lock:
+                if ok:
+                    self.good.append((begin, end))
+                elif ok is None:
+                    self.refused += 1
+                else:
+                    self.failed.append((begin, fresh, what))
+            if closed and client:
+                client.close()
+                client = None
+            time.sleep(0.002)
+
+    def answered_since(self, when):
+        with self.lock:
+            return next((end for begin, end in self.good if begin >= when), None)
+
+    def stop(self):
+        self.over.set()
+        for t in self.threads:
+            t.join(LIMIT)
+
+
+def counters(v):
+    shown = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MGT.*"], capture_output=True, text=True).stdout
+    return {line.split()[0]: int(line.split()[1]) for line in shown.splitlines() if line}
+
+
+def dies_under_load(report, program, how, rounds):
+    """Nobody is refused, only what was under way fails, and everything tells of it."""
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        load, slowest = Load(v.address), 0.0
+        for _ in range(rounds):
+            report.check(until(LIMIT, lambda: load.answered_since(time.monotonic() - 0.5)), f"{how}: steady load")
+            old, before = v.worker(), len(load.failed)
+            when = time.monotonic()
+            if how == "kill -9":
+                os.kill(old, signal.SIGKILL)
+            else:
+                threading.Thread(target=lambda: v.cli.ask_raw("debug.panic.worker"), daemon=True).start()
+            until(LIMIT, lambda: gone(old))
+            died = time.monotonic()
+            back = until(LIMIT, lambda: load.answered_since(died), step=0.001)
+            report.check(back, f"{how}: nobody answers any more")
+            slowest = max(slowest, (back or died + LIMIT) - when)
+            until(LIMIT, lambda: load.answered_since(back))
+            # What a client sends on a connection that died while idle it sends again, on another one.
+            failed = [(begin, what) for begin, fresh, what in load.failed[before:] if fresh or begin <= when]
+            idle = len(load.failed[before:]) - len(failed)
+            report.check(len(failed) <= len(load.threads), f"{how}: {len(load.threads)} clients, failed: {failed}")
+            late = [what for begin, what in failed if begin > died]
+            report.check(not late, f"{how}: failed though they came after the death: {late}")
+            time.sleep(2.1 if rounds > 1 else 0)  # one that lives longer is replaced at once
+        load.stop()
+        report.check(load.refused == 0, f"{how}: {load.refused} connections were refused")
+        report.note(f"{how}: {rounds} times under {len(load.threads)} clients; {len(load.good)} answers, 0 refused, "
+                    f"{len(failed)} failed in flight and {idle} idle connections closed the last time; next answer after {slowest * 1e3:.0f} ms at most")
+        mgt = until(5, lambda: (c := counters(v)).get("MGT.child_start") == rounds + 1 and c)
+        panics = rounds if how == "panic" else 0
+        report.check(mgt and mgt["MGT.child_died"] == rounds and mgt["MGT.child_panic"] == panics, f"{how}: counters {mgt}")
+        cause = {"kill -9": "died signal=9: killed from outside, or by the kernel for lack of memory",
+                 "panic": "died signal=6: Panic: debug.panic.worker: You asked for it (transaction = "}[how]
+        lines = [line for line in "".join(v.output).splitlines() if cause in line]
+        report.check(lines and lines[0].startswith("Error: Child ("), f"{how}: no line with the cause: {v.log()}")
+        told = v.cli.ask("restarts")
+        report.check(f"died {'once' if rounds == 1 else f'{rounds} times'} in the last hour" in told and cause in told,
+                     f"{how}: restarts says {told}")
+        status, text = v.cli.ask_raw("panic.show")
+        if how == "panic":
+            wanted = [b"Panic at: ", b"You asked for it", b"transaction = ", b"client = ", b"boot (active): ", b"argv = ",
+                      b"Backtrace:"]
+            report.check(status == 200 and all(w in text for w in wanted), f"panic.show: {status} {text[:400]}")
+            v.cli.ask("panic.clear -z")
+            report.check(until(5, lambda: counters(v)["MGT.child_panic"] == 0), "panic.clear -z clears the counter")
+        else:
+            report.check(status == 300, f"{how} is no panic: {status} {text[:80]}")
+
+
+def busy_is_not_dead(report, program, seconds):
+    """With every CPU taken and more asked of it than it can do, the worker isn't taken for dead."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    with Origin(simple(Gate().answer)) as origin, \
+            Varnishd(program, ["-p", "cli_timeout=2", "-p", "ping_interval=1"], backend=origin.address) as v:
+        burners = [subprocess.Popen(burn, preexec_fn=die_with_parent) for _ in range(2 * (os.cpu_count() or 1))]
+        try:
+            worker, load = v.worker(), Load(v.address, clients=16)
+            time.sleep(seconds)
+            load.stop()
+        finally:
+            for p in burners:
+                p.kill()
+                p.wait()
+        report.check(v.worker() == worker and not load.failed and not load.refused,
+                     f"busy: worker {worker} -> {v.worker()}, failed {load.failed[:3]}, refused {load.refused}")
+        report.check(load.good, "busy: requests were answered")
+
+
 def planted_panic(report, program):
     with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
         old = v.worker()
@@ -137,6 +259,9 @@ def main():
     report = Report("life")
     for how in ("stop", "SIGTERM to the worker", "SIGTERM to the manager"):
         drained(report, o.varnishd, how)
+    for how in ("kill -9", "panic"):
+        dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
+    busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
     for test in (no_grace, manager_gone, worker_gone, control_c, planted_panic):
         test(report, o.varnishd)
     return report.close()

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use base::Real;
 use net::proxy::{self, Ends};
-use net::{IoError, Stream};
+use net::{IoError, Stream, Target};
 use rt::Instant;
 use shm::vsc::CounterSet;
 use tables::counters::Vbe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::{ETIMEDOUT, holddown_of};
+use crate::error::{ETIMEDOUT, OpenError, holddown_of};
 use crate::pool::{Ends as PoolEnds, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
@@ -155,11 +155,17 @@ impl Backend {
             main.backend_unhealthy.inc();
             return Err(ConnectError::Unhealthy { backend: backend() });
         }
-        let Ok(slot) = self.slot().await else {
+        let Ok((slot, has_waited)) = self.slot().await else {
             self.vbe().busy.inc();
             main.backend_busy.inc();
             return Err(ConnectError::Busy { backend: backend() });
         };
+        if has_waited && !self.healthy(self.env.clock.real()).ok {
+            // It went sick meanwhile: those that wait aren't to find that out one by one.
+            self.vbe().unhealthy.inc();
+            main.backend_unhealthy.inc();
+            return Err(ConnectError::Unhealthy { backend: backend() });
+        }
         let (stream, ends, reused) = match self.pooled(opts.fresh) {
             Some((stream, ends)) => {
                 main.backend_reuse.inc();
@@ -169,10 +175,13 @@ impl Backend {
                 let params = self.env.services.params();
                 let limit = first_set([opts.connect_timeout, self.spec.connect_timeout, params.connect_timeout]);
                 let opened = self.open(limit, &params).await;
-                let stream = opened.map_err(|errno| {
-                    self.count_failure(errno);
+                let stream = opened.map_err(|error| {
+                    self.count_failure(&error);
                     main.backend_fail.inc();
-                    ConnectError::Failed { backend: backend(), errno }
+                    match error {
+                        OpenError::Errno(errno) => ConnectError::Failed { backend: backend(), errno },
+                        OpenError::NoAddress => ConnectError::NoAddress { backend: backend(), host: self.host() },
+                    }
                 })?;
                 main.backend_conn.inc();
                 let ends = (stream.peer(), stream.local());
@@ -193,20 +202,46 @@ impl Backend {
         self.me.upgrade().expect("whoever calls holds an Arc: there is no other way to have a backend")
     }
 
-    /// A place among `.max_connections`; waits for one if the backend has a queue. `Err`: busy.
-    async fn slot(&self) -> Result<Option<OwnedSemaphorePermit>, ()> {
-        let Some(slots) = &self.slots else { return Ok(None) };
+    /// A place among `.max_connections`, and whether it was waited for: who comes first is served first. `Err`: busy.
+    async fn slot(&self) -> Result<(Option<OwnedSemaphorePermit>, bool), ()> {
+        let Some(slots) = &self.slots else { return Ok((None, false)) };
         if let Ok(slot) = slots.clone().try_acquire_owned() {
-            return Ok(Some(slot));
+            return Ok((Some(slot), false));
         }
-        let params = self.env.services.params();
-        let (limit, wait) = match self.spec.wait_limit {
-            0 => (params.queue_limit, params.queue_timeout),
-            limit => (limit, self.spec.wait_timeout),
+        let (params, main) = (self.env.services.params(), self.env.services.main());
+        let limit = self.spec.wait_limit.unwrap_or(params.wait_limit);
+        let wait = self.spec.wait_timeout.unwrap_or(params.wait_timeout);
+        if limit == 0 || wait.is_zero() {
+            return Err(());
+        }
+        let Some(_waiter) = Waiter::enter(&self.waiting, limit) else {
+            main.backend_wait_full.inc();
+            return Err(());
         };
-        let _waiter = Waiter::enter(&self.waiting, if wait.is_zero() { 0 } else { limit }).ok_or(())?;
-        let slot = rt::timeout(wait, slots.clone().acquire_owned()).await;
-        slot.map_err(|_| ())?.map(Some).map_err(|_| ())
+        main.backend_wait.inc();
+        match rt::timeout(wait, slots.clone().acquire_owned()).await {
+            Ok(Ok(slot)) => Ok((Some(slot), true)),
+            Ok(Err(_)) | Err(rt::Elapsed) => {
+                main.backend_wait_fail.inc();
+                Err(())
+            }
+        }
+    }
+
+    /// The name that is looked up, for messages.
+    fn host(&self) -> String {
+        self.pool.name.as_ref().map_or_else(String::new, |name| name.host().to_owned())
+    }
+
+    /// Where to connect to, in this order.
+    fn targets(&self, params: &Params) -> Vec<Target> {
+        match &self.pool.name {
+            Some(name) => {
+                let addrs = name.targets(params.prefer_ipv6, self.env.clock.mono());
+                addrs.into_iter().map(Target::Inet).collect()
+            }
+            None => self.spec.endpoint.targets(params.prefer_ipv6),
+        }
     }
 
     /// A connection from the pool, registered with this thread's runtime.
@@ -214,23 +249,30 @@ impl Backend {
         if fresh { None } else { self.pool.take() }
     }
 
-    /// A new connection; `limit` is for each address. The error is an errno, 0 when held down.
-    pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, i32> {
+    /// A new connection; `limit` is for each address.
+    pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, OpenError> {
         if self.pool.held_down(self.env.clock.mono()).is_some() {
-            return Err(0);
+            return Err(OpenError::Errno(0));
+        }
+        let targets = self.targets(params);
+        if targets.is_empty() {
+            return Err(OpenError::NoAddress);
         }
         let mut last = ETIMEDOUT;
-        for target in self.spec.endpoint.targets(params.prefer_ipv6) {
+        for target in targets {
             match net::connect(&target, limit).await {
-                Ok(stream) => return self.preamble(stream).await,
+                Ok(stream) => return self.preamble(stream).await.map_err(OpenError::Errno),
                 Err(net::ConnectError::Timeout) => last = ETIMEDOUT,
                 Err(net::ConnectError::Os(error)) => last = error.raw_os_error().unwrap_or(ETIMEDOUT),
+            }
+            if let (Some(name), Target::Inet(addr)) = (&self.pool.name, target) {
+                name.avoid(addr, self.env.clock.mono());
             }
         }
         if let Some(hold) = holddown_of(last, params) {
             self.pool.hold_down(self.env.clock.mono(), hold, last);
         }
-        Err(last)
+        Err(OpenError::Errno(last))
     }
 
     async fn preamble(&self, stream: Stream) -> Result<Stream, i32> {
@@ -241,12 +283,16 @@ impl Backend {
         Ok(stream)
     }
 
-    pub(crate) fn count_failure(&self, errno: i32) {
+    pub(crate) fn count_failure(&self, error: &OpenError) {
         let vbe = self.vbe();
-        if errno == 0 {
-            vbe.helddown.inc();
-            return;
-        }
+        let errno = match error {
+            OpenError::Errno(0) => return vbe.helddown.inc(),
+            OpenError::Errno(errno) => *errno,
+            OpenError::NoAddress => {
+                vbe.fail.inc();
+                return vbe.fail_other.inc();
+            }
+        };
         vbe.fail.inc();
         match io::Error::from_raw_os_error(errno).kind() {
             io::ErrorKind::PermissionDenied => vbe.fail_eacces.inc(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where a backend listens: at most one IPv4 and one IPv6 address, or a unix socket; and the bytes that every
-//! connection begins with. Two backends with equal endpoints share a pool.
+//! Where a backend listens: at most one IPv4 and one IPv6 address, a name that is looked up at run time, or a unix socket;
+//! and the bytes that every connection begins with. Two backends with equal endpoints share a pool.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use net::Target;
 
 /// An endpoint; the key of a connection pool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// IPv4 address.
     pub ipv4: Option<SocketAddr>,
@@ -17,6 +17,8 @@ pub struct Endpoint {
     pub ipv6: Option<SocketAddr>,
     /// Unix socket; excludes addresses.
     pub path: Option<PathBuf>,
+    /// A name and its port; excludes addresses: it has those that a lookup finds, now these, then those.
+    pub name: Option<(String, u16)>,
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
 }
@@ -48,12 +50,17 @@ impl Endpoint {
     /// One address.
     pub fn addr(addr: SocketAddr) -> Self {
         let (ipv4, ipv6) = if addr.is_ipv4() { (Some(addr), None) } else { (None, Some(addr)) };
-        Self { ipv4, ipv6, path: None, preamble: Vec::new() }
+        Self { ipv4, ipv6, ..Self::default() }
     }
 
     /// A unix socket.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
-        Self { ipv4: None, ipv6: None, path: Some(path.into()), preamble: Vec::new() }
+        Self { path: Some(path.into()), ..Self::default() }
+    }
+
+    /// A name that is looked up at run time.
+    pub fn named(host: &str, port: u16) -> Self {
+        Self { name: Some((host.to_owned(), port)), ..Self::default() }
     }
 
     /// Looks a name up, as `.host` and `.port` are: at most one address per family. Blocks.
@@ -62,7 +69,7 @@ impl Endpoint {
     /// Unknown, without an address, or with several of a family.
     pub fn resolve(host: &str, port: u16) -> Result<Self, ResolveError> {
         let found = (host, port).to_socket_addrs().map_err(ResolveError::Lookup)?;
-        let mut endpoint = Self { ipv4: None, ipv6: None, path: None, preamble: Vec::new() };
+        let mut endpoint = Self::default();
         for addr in found {
             let slot = if addr.is_ipv4() { &mut endpoint.ipv4 } else { &mut endpoint.ipv6 };
             match *slot {
@@ -76,7 +83,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The addresses in the order they are tried.
+    /// The addresses in the order they are tried; none of a name, which has its own list.
     pub(crate) fn targets(&self, prefer_ipv6: bool) -> Vec<Target> {
         if let Some(path) = &self.path {
             return vec![Target::Unix(path.clone())];

@@ -2,6 +2,9 @@
 //! What backends need from the worker: clock, parameters, counters, the log. Implemented once over shared memory by
 //! the worker; tests use [`HeapServices`].
 
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +30,12 @@ pub struct Params {
     pub remote_error_holddown: Duration,
     /// `prefer_ipv6`.
     pub prefer_ipv6: bool,
-    /// `backend_queue_limit`.
-    pub queue_limit: u32,
-    /// `backend_queue_timeout`.
-    pub queue_timeout: Duration,
+    /// `backend_wait_limit`.
+    pub wait_limit: u32,
+    /// `backend_wait_timeout`.
+    pub wait_timeout: Duration,
+    /// `backend_dns_ttl`.
+    pub dns_ttl: Duration,
 }
 
 impl From<&tables::params::Params> for Params {
@@ -43,8 +48,9 @@ impl From<&tables::params::Params> for Params {
             local_error_holddown: params.backend_local_error_holddown,
             remote_error_holddown: params.backend_remote_error_holddown,
             prefer_ipv6: params.prefer_ipv6,
-            queue_limit: params.backend_queue_limit,
-            queue_timeout: params.backend_queue_timeout,
+            wait_limit: params.backend_wait_limit,
+            wait_timeout: params.backend_wait_timeout,
+            dns_ttl: params.backend_dns_ttl,
         }
     }
 }
@@ -66,6 +72,15 @@ pub trait Services: Send + Sync {
     fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe>;
     /// Writes a `Backend_health` record outside of any transaction.
     fn log_health(&self, text: &str);
+    /// Writes an `Error` record outside of any transaction.
+    fn log_error(&self, text: &str);
+    /// Looks a name up with the system's resolver. Blocks, perhaps for long.
+    ///
+    /// # Errors
+    /// Unknown, or nobody answered.
+    fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        (host, port).to_socket_addrs().map(Iterator::collect)
+    }
 }
 
 /// Clock and services; cheap to clone.
@@ -86,6 +101,10 @@ pub struct HeapServices {
     pub main: Main,
     /// The records written.
     pub health_log: Mutex<Vec<String>>,
+    /// The `Error` records written.
+    pub error_log: Mutex<Vec<String>>,
+    /// What the resolver knows: the addresses of each name.
+    pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
 
 impl Services for HeapServices {
@@ -103,5 +122,13 @@ impl Services for HeapServices {
 
     fn log_health(&self, text: &str) {
         self.health_log.lock().push(text.to_string());
+    }
+
+    fn log_error(&self, text: &str) {
+        self.error_log.lock().push(text.to_string());
+    }
+
+    fn lookup(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {
+        self.hosts.lock().get(host).cloned().ok_or_else(|| io::Error::other("Name or service not known"))
     }
 }

@@ -27,6 +27,13 @@ pub enum ConnectError {
         /// The operating system's error number.
         errno: i32,
     },
+    /// No lookup has found an address of its name yet.
+    NoAddress {
+        /// The backend's name without the VCL's.
+        backend: String,
+        /// The name that was looked up.
+        host: String,
+    },
     /// The PROXY header or the preamble could not be written.
     ProxyWrite {
         /// The backend's name without the VCL's.
@@ -44,6 +51,7 @@ impl fmt::Display for ConnectError {
             Self::Failed { backend, errno } => {
                 write!(f, "backend {backend}: fail errno {errno} ({})", errno_text(*errno))
             }
+            Self::NoAddress { backend, host } => write!(f, "backend {backend}: no address for {host}"),
             Self::ProxyWrite { backend, errno } => {
                 write!(f, "backend {backend}: proxy write errno {errno} ({})", errno_text(*errno))
             }
@@ -55,6 +63,15 @@ impl std::error::Error for ConnectError {}
 
 /// What a connection attempt that took too long fails with.
 pub(crate) const ETIMEDOUT: i32 = 110;
+
+/// Why no connection could be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OpenError {
+    /// The operating system's error number; 0 when held down.
+    Errno(i32),
+    /// The name has no address.
+    NoAddress,
+}
 
 /// How long nothing is tried after such a failure.
 pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {

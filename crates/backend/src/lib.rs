@@ -12,6 +12,7 @@ mod env;
 mod error;
 mod health;
 mod list;
+mod names;
 mod pool;
 mod probe;
 mod registry;
@@ -26,6 +27,7 @@ pub use error::ConnectError;
 pub use list::{
     AdminHealth, ListFlags, columns, fnmatch, list_json, list_text, matching, parse_list_flags, set_health,
 };
+pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
 pub use spec::{BackendSpec, ProbeSpec};
 

@@ -6,14 +6,16 @@
 //! are too old.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
+use base::lock::{Mutex, MutexGuard};
 use net::{Address, Parked, Pending, Stream};
-use parking_lot::Mutex;
 
 use crate::endpoint::Endpoint;
+use crate::names::Name;
 
 /// Connections of a pool that one sweep looks at: a system call each, under the lock.
 const SWEEP_MOST: usize = 64;
@@ -26,13 +28,14 @@ pub(crate) struct Pools {
 
 impl Pools {
     /// The pool of an endpoint; backends of several VCLs share it. It goes with its last backend.
-    pub(crate) fn of(&self, endpoint: &Endpoint) -> Arc<Pool> {
+    pub(crate) fn of(&self, endpoint: &Endpoint, name: Option<Arc<Name>>) -> Arc<Pool> {
         let mut pools = self.by_endpoint.lock();
         if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
             return pool;
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
-        let pool = Arc::new(Pool { endpoint: endpoint.clone(), inner: Mutex::default() });
+        LOCKS.made.fetch_add(1, Relaxed);
+        let pool = Arc::new(Pool { endpoint: endpoint.clone(), name, inner: Mutex::default() });
         pools.insert(endpoint.clone(), Arc::downgrade(&pool));
         pool
     }
@@ -47,13 +50,15 @@ impl Pools {
     }
 
     pub(crate) fn idle(&self) -> usize {
-        self.all().iter().map(|pool| pool.inner.lock().idle.len()).sum()
+        self.all().iter().map(|pool| pool.lock().idle.len()).sum()
     }
 }
 
 /// A pool of one endpoint.
 pub(crate) struct Pool {
     pub(crate) endpoint: Endpoint,
+    /// Of an endpoint that is a name: the addresses it has.
+    pub(crate) name: Option<Arc<Name>>,
     inner: Mutex<Inner>,
 }
 
@@ -75,13 +80,39 @@ struct Idle {
 /// Both ends of a connection: remote, local. Asked for once in its life.
 pub(crate) type Ends = (Address, Address);
 
+/// The locks of pools, for the counters `LCK.conn_pool`.
+#[derive(Debug)]
+pub struct Locks {
+    /// Made.
+    pub made: AtomicU64,
+    /// Gone with their pool.
+    pub gone: AtomicU64,
+    /// Times taken.
+    pub taken: AtomicU64,
+}
+
+/// See [`Locks`].
+pub static LOCKS: Locks = Locks { made: AtomicU64::new(0), gone: AtomicU64::new(0), taken: AtomicU64::new(0) };
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        LOCKS.gone.fetch_add(1, Relaxed);
+    }
+}
+
 impl Pool {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        LOCKS.taken.fetch_add(1, Relaxed);
+        self.inner.lock()
+    }
+
     /// The newest idle connection whose peer neither closed it nor sent anything.
     pub(crate) fn take(&self) -> Option<(Stream, Ends)> {
         loop {
-            let idle = self.inner.lock().idle.pop()?;
+            let idle = self.lock().idle.pop()?;
             // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
-            if idle.stream.pending() == Pending::Nothing
+            if self.is_current(&idle.ends)
+                && idle.stream.pending() == Pending::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some((stream, idle.ends));
@@ -89,21 +120,29 @@ impl Pool {
         }
     }
 
+    /// Whether the connection leads to where the endpoint is now.
+    fn is_current(&self, ends: &Ends) -> bool {
+        match (&self.name, ends.0) {
+            (Some(name), Address::Inet(addr)) => name.has(addr),
+            (Some(_), Address::Unix) | (None, _) => true,
+        }
+    }
+
     pub(crate) fn put(&self, stream: Stream, ends: Ends, now: Mono) {
-        self.inner.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
+        self.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
     }
 
     fn sweep(&self, now: Mono, limit: Duration) -> usize {
         let mut gone: Vec<Idle> = Vec::new();
         {
-            let mut inner = self.inner.lock();
+            let mut inner = self.lock();
             let is_old = |idle: &Idle| !limit.is_zero() && now.since(idle.since) >= limit.as_secs_f64();
             let old = inner.idle.iter().take_while(|idle| is_old(idle)).count();
             gone.extend(inner.idle.drain(..old));
             let mut at = if inner.swept < inner.idle.len() { inner.swept } else { 0 };
             for _ in 0..SWEEP_MOST.min(inner.idle.len()) {
                 match inner.idle.get(at) {
-                    Some(idle) if idle.stream.pending() == Pending::Nothing => at += 1,
+                    Some(idle) if self.is_current(&idle.ends) && idle.stream.pending() == Pending::Nothing => at += 1,
                     Some(_) => gone.push(inner.idle.remove(at)),
                     None => break,
                 }
@@ -116,7 +155,7 @@ impl Pool {
 
     /// The error of a connection attempt so recent that another isn't made.
     pub(crate) fn held_down(&self, now: Mono) -> Option<i32> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let (until, errno) = inner.holddown?;
         if now.since(until) >= 0.0 {
             inner.holddown = None;
@@ -128,7 +167,7 @@ impl Pool {
     /// No attempt for `hold` from now on; an earlier end stands.
     pub(crate) fn hold_down(&self, now: Mono, hold: Duration, errno: i32) {
         let until = now.plus(hold.as_secs_f64());
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         match inner.holddown {
             Some((old, _)) if old.since(until) <= 0.0 => {}
             _ => inner.holddown = Some((until, errno)),

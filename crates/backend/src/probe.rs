@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::Real;
+use base::lock::Mutex;
 use net::proxy::Ends;
 use net::{Address, IoError, Stream};
-use parking_lot::Mutex;
 use rt::Instant;
 
 use crate::backend::{deadline, proxy_header};
-use crate::error::{ETIMEDOUT, errno_text};
+use crate::error::{ETIMEDOUT, OpenError, errno_text};
 use crate::health::{Poke, PokeResult, ProbeState};
 use crate::{Backend, Director, Event, Health, ProbeSpec, Summary};
 
@@ -129,9 +129,12 @@ impl Probe {
         let params = backend.env().services.params();
         let stream = match backend.open(self.spec.timeout, &params).await {
             Ok(stream) => stream,
-            Err(errno) => {
-                backend.count_failure(errno);
-                result.message = format!("Open error {errno} ({})", errno_text(errno));
+            Err(error) => {
+                backend.count_failure(&error);
+                result.message = match error {
+                    OpenError::Errno(errno) => format!("Open error {errno} ({})", errno_text(errno)),
+                    OpenError::NoAddress => "Open error: the host's name has no address".into(),
+                };
                 return result;
             }
         };

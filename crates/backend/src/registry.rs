@@ -5,10 +5,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
-use parking_lot::Mutex;
+use base::lock::Mutex;
 use tokio::sync::Notify;
 
 use crate::health::ProbeState;
+use crate::names::Names;
 use crate::pool::Pools;
 use crate::{Backend, BackendSpec, Env};
 
@@ -19,19 +20,26 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 pub struct Backends {
     env: Env,
     pools: Pools,
+    names: Names,
     prober: Arc<Prober>,
 }
 
 impl Backends {
     /// None yet.
     pub fn new(env: Env) -> Arc<Self> {
-        Arc::new(Self { pools: Pools::default(), prober: Arc::new(Prober::new(env.clone())), env })
+        let (names, prober) = (Names::new(env.clone()), Arc::new(Prober::new(env.clone())));
+        Arc::new(Self { pools: Pools::default(), names, prober, env })
     }
 
     /// A backend of the VCL loaded as `vcl`. It is cold (counters hidden, not probed) until it gets
     /// [`crate::Event::Warm`].
     pub fn create(&self, vcl: &str, spec: BackendSpec) -> Arc<Backend> {
-        let pool = self.pools.of(&spec.endpoint);
+        let name = spec.endpoint.name.as_ref().map(|(host, port)| self.names.of(host, *port, &spec.found));
+        if name.is_some() {
+            // Looked up by the thread that keeps house.
+            self.prober.changed.notify_one();
+        }
+        let pool = self.pools.of(&spec.endpoint, name);
         let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone());
         if let Some(probe) = &backend.probe {
             probe.update(&backend);
@@ -39,10 +47,11 @@ impl Backends {
         backend
     }
 
-    /// Probes and closes idle connections, for ever. Runs on the housekeeping thread's runtime.
+    /// Probes, looks names up and closes idle connections, for ever. Runs on the housekeeping thread's runtime.
     pub async fn housekeep(self: Arc<Self>) {
         let mut swept = self.env.clock.mono();
         loop {
+            self.names.start_due();
             let wait = self.prober.start_due();
             // Whichever comes first is fine; both lead to another look.
             let _ = rt::timeout(wait.min(SWEEP_EVERY), self.prober.changed.notified()).await;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What VCL says about a backend and its probe (vcl-backend(7), vcl-probe(7)), after names were resolved.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::Endpoint;
@@ -25,11 +26,12 @@ pub struct BackendSpec {
     pub max_connections: u32,
     /// `.proxy_header`: 0 none, 1 or 2 = version of the PROXY header each connection begins with.
     pub proxy_header: u8,
-    /// How many fetches may wait for a connection when `max_connections` are in use, and how long; 0 = as the parameters
-    /// `backend_queue_limit` and `backend_queue_timeout` say.
-    pub wait_limit: u32,
-    /// How long such a fetch waits; zero = not at all.
-    pub wait_timeout: Duration,
+    /// `.wait_limit`: how many fetches may wait for a connection when `max_connections` are in use; `None` = the parameter.
+    pub wait_limit: Option<u32>,
+    /// `.wait_timeout`: how long such a fetch waits, zero = not at all; `None` = the parameter.
+    pub wait_timeout: Option<Duration>,
+    /// The addresses that the endpoint's name had when the VCL was checked.
+    pub found: Vec<SocketAddr>,
     /// `.probe`, or the VCL's default probe.
     pub probe: Option<ProbeSpec>,
 }
@@ -46,8 +48,9 @@ impl BackendSpec {
             between_bytes_timeout: Duration::ZERO,
             max_connections: 0,
             proxy_header: 0,
-            wait_limit: 0,
-            wait_timeout: Duration::ZERO,
+            wait_limit: None,
+            wait_timeout: None,
+            found: Vec::new(),
             probe: None,
         }
     }

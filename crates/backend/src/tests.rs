@@ -57,6 +57,11 @@ async fn nobody() -> BackendSpec {
     server().await.1
 }
 
+/// A log record's text.
+fn shown(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
 /// Waits until a sweep finds an idle connection that the peer has closed or talked on.
 async fn swept(bed: &Bed) {
     while bed.backends.sweep() == 0 {
@@ -76,19 +81,19 @@ fn the_newest_idle_connection_is_taken() {
         assert!(!first.is_reused() && backend.vbe().conn.get() == 2);
         let local = second.stream().local();
         let port = listener.local_addr().unwrap().port();
-        let text = first.opened().to_string();
+        let text = shown(first.opened().text());
         assert!(text.contains(&format!(" s1 127.0.0.1 {port} 127.0.0.1 ")) && text.ends_with(" connect"), "{text}");
         let closed = first.finish(None);
-        assert!(closed.is_recycled() && closed.to_string().ends_with(" s1 recycle"));
+        assert!(closed.is_recycled() && shown(closed.text()).ends_with(" s1 recycle"));
         second.finish(None);
         assert_eq!((bed.backends.idle(), backend.vbe().conn.get(), backend.vbe().req.get()), (2, 0, 2));
 
         let again = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(again.is_reused() && again.opened().to_string().ends_with(" reuse"));
+        assert!(again.is_reused() && shown(again.opened().text()).ends_with(" reuse"));
         assert_eq!(again.stream().local(), local);
         let fresh = backend.connect(&ConnectOpts { fresh: true, ..ConnectOpts::default() }).await.unwrap();
         assert!(!fresh.is_reused());
-        let text = fresh.finish(Some("Receive timeout")).to_string();
+        let text = shown(fresh.finish(Some("Receive timeout")).text());
         assert!(text.ends_with(" s1 close Receive timeout"), "{text}");
         drop(again);
         assert_eq!(bed.backends.idle(), 1);
@@ -218,8 +223,8 @@ fn busy_and_unhealthy() {
 fn a_busy_backend_has_a_queue_with_a_bound() {
     run(async {
         let (bed, (_listener, spec)) = (Bed::new(), server().await);
-        let wait_timeout = Duration::from_secs(10);
-        let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit: 1, wait_timeout, ..spec });
+        let wait_timeout = Some(Duration::from_secs(10));
+        let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit: Some(1), wait_timeout, ..spec });
         let held = backend.connect(&ConnectOpts::default()).await.unwrap();
         let waiter = {
             let backend = backend.clone();
@@ -232,10 +237,209 @@ fn a_busy_backend_has_a_queue_with_a_bound() {
         assert_eq!(error, ConnectError::Busy { backend: "s1".into() }, "the queue is full");
         held.finish(None);
         waiter.await.unwrap();
-        let short = BackendSpec { wait_timeout: Duration::from_millis(5), ..backend.spec().clone() };
+        let main = &bed.services.main;
+        assert_eq!((main.backend_wait.get(), main.backend_wait_full.get(), main.backend_wait_fail.get()), (1, 1, 0));
+        let short = BackendSpec { wait_timeout: Some(Duration::from_millis(5)), ..backend.spec().clone() };
         let backend = bed.backend(short);
         let _held = backend.connect(&ConnectOpts::default()).await.unwrap();
         assert!(backend.connect(&ConnectOpts::default()).await.is_err(), "the wait ends");
+        assert_eq!((main.backend_wait.get(), main.backend_wait_full.get(), main.backend_wait_fail.get()), (2, 1, 1));
+    });
+}
+
+#[test]
+fn parameters_make_a_queue_unless_the_backend_has_its_own() {
+    run(async {
+        let params = Params { wait_limit: 1, wait_timeout: Duration::from_secs(10), ..Params::default() };
+        let (bed, (_listener, spec)) = (Bed::with(params), server().await);
+        for (wait_limit, waits) in [(None, true), (Some(0), false)] {
+            let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit, ..spec.clone() });
+            let held = backend.connect(&ConnectOpts::default()).await.unwrap();
+            let waiting = {
+                let backend = backend.clone();
+                rt::spawn(async move {
+                    let got = backend.connect(&ConnectOpts::default()).await;
+                    assert_eq!(got.is_ok(), waits);
+                })
+            };
+            rt::yield_now().await;
+            held.finish(None);
+            waiting.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_waited_for_a_backend_that_went_sick_is_told() {
+    run(async {
+        let (bed, (_listener, spec)) = (Bed::new(), server().await);
+        let wait_timeout = Some(Duration::from_secs(10));
+        let backend = bed.backend(BackendSpec { max_connections: 1, wait_limit: Some(9), wait_timeout, ..spec });
+        let held = backend.connect(&ConnectOpts::default()).await.unwrap();
+        let waiting = {
+            let backend = backend.clone();
+            rt::spawn(async move {
+                let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
+                assert_eq!(error.to_string(), "backend s1: unhealthy");
+            })
+        };
+        rt::yield_now().await;
+        backend.base().set_admin(AdminHealth::Sick, bed.clock.real());
+        // What runs, runs to its end, and the connection is kept for when the backend is well again.
+        assert!(held.finish(None).is_recycled());
+        waiting.await.unwrap();
+        backend.base().set_admin(AdminHealth::Auto, bed.clock.real());
+        assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+    });
+}
+
+#[test]
+fn a_discarded_backend_ends_its_connections_in_order() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        let (idle, busy) = (
+            backend.connect(&ConnectOpts::default()).await.unwrap(),
+            backend.connect(&ConnectOpts::default()).await.unwrap(),
+        );
+        let (mut first, mut second) = (accept(&listener).await, accept(&listener).await);
+        idle.finish(None);
+        backend.event(Event::Cold);
+        backend.event(Event::Discard);
+        drop(backend);
+        // A fetch under way keeps what it needs; with it the last connection ends.
+        busy.stream().write_all(b"x", None).await.unwrap();
+        let mut got = [0];
+        second.read_exact(&mut got).await.unwrap();
+        assert_eq!(bed.backends.idle(), 1);
+        busy.finish(None);
+        assert_eq!(bed.backends.idle(), 0);
+        assert_eq!(first.read(&mut got).await.unwrap() + second.read(&mut got).await.unwrap(), 0, "both are closed");
+    });
+}
+
+/// A backend that has a name, its addresses, and a thread that keeps house.
+struct Named {
+    bed: Bed,
+    backend: Arc<Backend>,
+    keeper: rt::JoinHandle<()>,
+}
+
+impl Named {
+    fn new(params: Params, found: &[&TcpListener]) -> Named {
+        let bed = Bed::with(params);
+        let found = found.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        let spec = BackendSpec { found, ..BackendSpec::new("s1", Endpoint::named("www.test", 80)) };
+        let (backend, keeper) = (bed.backend(spec), rt::spawn(bed.backends.clone().housekeep()));
+        Named { bed, backend, keeper }
+    }
+
+    fn answers(&self, listeners: &[&TcpListener]) {
+        let addrs = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        self.bed.services.hosts.lock().insert("www.test".into(), addrs);
+    }
+
+    /// The time for another lookup has come; waits for `lookups` in all.
+    async fn looked_up(&self, lookups: u64) {
+        self.bed.clock.advance(Duration::from_secs(31));
+        while self.bed.services.main.backend_dns_lookup.get() < lookups {
+            self.backend.prober().poke_now();
+            rt::yield_now().await;
+        }
+    }
+
+    async fn connect(&self) -> Result<Conn, ConnectError> {
+        self.backend.connect(&ConnectOpts::default()).await
+    }
+}
+
+#[test]
+fn a_name_moves_and_its_connections_with_it() {
+    run(async {
+        let ((one, _), (two, _)) = (server().await, server().await);
+        let named = Named::new(Params::default(), &[&one]);
+        named.answers(&[&one]);
+        named.looked_up(1).await;
+        named.connect().await.unwrap().finish(None);
+        let old = named.connect().await.unwrap();
+        assert!(old.is_reused() && old.peer() == net::Address::Inet(one.local_addr().unwrap()));
+        named.answers(&[&two]);
+        named.looked_up(2).await;
+        let new = named.connect().await.unwrap();
+        assert_eq!(new.peer(), net::Address::Inet(two.local_addr().unwrap()));
+        old.finish(None);
+        let newer = named.connect().await.unwrap();
+        assert_eq!(newer.peer(), net::Address::Inet(two.local_addr().unwrap()), "an old connection isn't used again");
+        let main = &named.bed.services.main;
+        assert_eq!((main.backend_dns_change.get(), main.backend_dns_fail.get()), (1, 0));
+        named.keeper.abort();
+    });
+}
+
+#[test]
+fn all_addresses_of_a_name_are_used_and_a_dead_one_is_passed_over() {
+    run(async {
+        let ((one, _), (two, _), (three, _)) = (server().await, server().await, server().await);
+        let named = Named::new(Params::default(), &[]);
+        named.answers(&[&one, &two, &three]);
+        named.looked_up(1).await;
+        let mut seen = std::collections::HashMap::new();
+        let mut held = Vec::new();
+        for _ in 0..9 {
+            let conn = named.connect().await.unwrap();
+            *seen.entry(conn.peer().port()).or_insert(0) += 1;
+            held.push(conn);
+        }
+        assert!(seen.len() == 3 && seen.values().all(|&n| n == 3), "{seen:?}");
+        drop(two);
+        for _ in 0..9 {
+            held.push(named.connect().await.unwrap());
+        }
+        assert_eq!(named.bed.services.main.backend_fail.get(), 0);
+        named.keeper.abort();
+    });
+}
+
+#[test]
+fn a_name_without_an_address_fails_fetches_until_it_has_one() {
+    run(async {
+        let (one, _) = server().await;
+        for ttl in [0, 30] {
+            let params = Params { dns_ttl: Duration::from_secs(ttl), ..Params::default() };
+            let named = Named::new(params, &[]);
+            named.looked_up(1).await;
+            let error = named.connect().await.err().unwrap();
+            assert_eq!(error.to_string(), "backend s1: no address for www.test");
+            let text = "Backend host www.test: Name or service not known; 0 addresses kept";
+            assert_eq!(*named.bed.services.error_log.lock(), [text]);
+            named.answers(&[&one]);
+            named.looked_up(2).await;
+            named.connect().await.unwrap();
+            named.bed.services.hosts.lock().clear();
+            if ttl > 0 {
+                named.looked_up(3).await;
+                assert_eq!(named.bed.services.main.backend_dns_fail.get(), 2);
+            }
+            named.connect().await.unwrap();
+            named.keeper.abort();
+        }
+    });
+}
+
+#[test]
+fn with_a_ttl_of_zero_a_name_that_has_addresses_keeps_them() {
+    run(async {
+        let ((one, _), (two, _)) = (server().await, server().await);
+        let named = Named::new(Params { dns_ttl: Duration::ZERO, ..Params::default() }, &[&one]);
+        named.answers(&[&two]);
+        for _ in 0..20 {
+            named.bed.clock.advance(Duration::from_secs(100));
+            named.backend.prober().poke_now();
+            rt::yield_now().await;
+        }
+        assert_eq!(named.connect().await.unwrap().peer(), net::Address::Inet(one.local_addr().unwrap()));
+        assert_eq!(named.bed.services.main.backend_dns_lookup.get(), 0);
+        named.keeper.abort();
     });
 }
 
@@ -250,7 +454,7 @@ fn preamble_and_proxy_header_come_first() {
         let want = b"PREPROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n";
         assert_eq!(conn.proxy_bytes(), want.len() - 3);
         let closed = conn.finish(None);
-        assert!(closed.to_string().ends_with(" close Not Closing"));
+        assert!(shown(closed.text()).ends_with(" close Not Closing"));
         assert_eq!(bed.backends.idle(), 0);
         let mut got = Vec::new();
         accept(&listener).await.read_to_end(&mut got).await.unwrap();
@@ -267,7 +471,7 @@ fn unix_sockets() {
         let bed = Bed::new();
         let backend = bed.backend(BackendSpec::new("u", Endpoint::unix(&path)));
         let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(conn.opened().to_string().ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
+        assert!(shown(conn.opened().text()).ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
         assert_eq!(backend.hosthdr(), "0.0.0.0");
         conn.finish(None);
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());

@@ -2,17 +2,19 @@
 //! The right, and the duty, to fill an objcore. Dropping it unfinished is a failed fetch.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
+use base::Mono;
 use storage::{NoSpace, Store};
 
 use crate::attrs::{Attrs, Flags, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
+use crate::gone::Cause;
 use crate::objcore::{Content, Front, Objcore, State};
 use crate::objref::ObjRef;
+use crate::waiting::Rush;
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -27,6 +29,16 @@ pub struct ShortBody {
     pub declared: u64,
     /// Bytes that came.
     pub fetched: u64,
+}
+
+/// See [`Busy::watch`]. For the fetch's own task: there is one place for a waker.
+pub struct Watch(Arc<Boc>);
+
+impl Watch {
+    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored.
+    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_unwanted(cx)
+    }
 }
 
 /// Nobody needs the rest of this fetch: its only client is gone.
@@ -44,6 +56,10 @@ pub struct Busy {
     nukes_left: u32,
     crumbs: usize,
     events: Vec<Event>,
+    /// Keys of the object, if keys are kept.
+    tags: Vec<Box<[u8]>>,
+    /// What [`crate::tags::Tags::begin`] gave.
+    tags_began: Option<u64>,
 }
 
 /// The head is stored.
@@ -57,7 +73,21 @@ struct Filling {
 impl Busy {
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
         let nukes_left = cache.shared().params.load().nuke_limit;
-        Self { cache, oc, boc, is_private, is_over: false, filling: None, nukes_left, crumbs: 0, events: Vec::new() }
+        let shared = cache.shared();
+        let tags_began = if is_private { None } else { shared.tags.begin(&shared.bans) };
+        Self {
+            cache,
+            oc,
+            boc,
+            is_private,
+            is_over: false,
+            filling: None,
+            nukes_left,
+            crumbs: 0,
+            events: Vec::new(),
+            tags: Vec::new(),
+            tags_began,
+        }
     }
 
     /// A handle for the client that waits for this fetch: await its `headers()`, then read. Take it before the fetch
@@ -76,6 +106,12 @@ impl Busy {
         assert!(!self.is_published(), "what others may read stays");
         self.boc.clear_body();
         self.crumbs = 0;
+    }
+
+    /// The keys by which [`Cache::purge_tags`] shall find the object. Before it is published.
+    pub fn set_tags(&mut self, tags: Vec<Box<[u8]>>) {
+        assert!(!self.is_published(), "an object's keys are known when it is published");
+        self.tags = tags;
     }
 
     /// Whether it is a pass.
@@ -166,6 +202,11 @@ impl Busy {
         self.boc.poll_room(cx).map_err(|()| Unwanted)
     }
 
+    /// Tells when nobody needs this fetch any more.
+    pub fn watch(&self) -> Watch {
+        Watch(self.boc.clone())
+    }
+
     /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
     pub fn set_transit_buffer(&mut self, bytes: Option<u64>) {
         self.boc.set_room(bytes);
@@ -233,33 +274,55 @@ impl Busy {
         }
     }
 
-    fn unbusy(&self) {
+    fn unbusy(&mut self) {
         let filling = self.filling.as_ref().expect("only what has a head is published");
         let shared = self.cache.shared();
         let params = shared.params.load();
         let (oc, digest) = (&self.oc, &self.oc.digest);
         let mut surplus = None;
-        let waiters = {
+        let (waiters, why) = {
             let mut shard = shared.shard(digest).lock();
-            if let Some((at, purge)) = self.boc.take_soft_purge() {
-                oc.set_times(purge.apply(oc.times(), at));
+            // What is dead at birth is never found.
+            let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
+            let mut when = oc.times().dead_at();
+            if let Some(soft) = self.boc.take_soft_purge() {
+                oc.set_times(soft.purge.shorten(oc.times(), soft.at));
+                when = oc.times().dead_at();
+                if is_found {
+                    oc.overtake_softly(soft.seq);
+                    when = Mono(when.0.max(shared.overtaken_until().0));
+                }
             }
-            let is_overtaken = oc.overtaken.load(Relaxed) != 0;
-            let when = if is_overtaken { shared.overtaken_until() } else { oc.times().dead_at() };
+            let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take());
+            by_key.apply(oc);
+            if let Some((seq, _)) = by_key.soft {
+                when = oc.times().dead_at();
+                if is_found {
+                    oc.overtake_softly(seq);
+                    when = Mono(when.0.max(shared.overtaken_until().0));
+                }
+            }
+            if oc.is_overtaken() {
+                when = shared.overtaken_until();
+            }
             shard.heads.unbusy(oc, filling.front.vary());
             oc.set_state(State::Stored);
-            let was_overtaken = shared.bans.attach(oc) || is_overtaken;
+            shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
             if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
                 shared.main.vary_limit.inc();
-                surplus = Some(shared.unlink(&mut shard, &old));
+                surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
-            // Uncacheable answers serve nobody else, and an overtaken one only those who wait now.
-            let all = filling.attrs.flags.is_uncacheable() || was_overtaken;
-            shard.heads.take_waiters(digest, if all { usize::MAX } else { params.rush_exponent })
+            // Those who waited for what isn't found would otherwise fetch one after the other.
+            let why = if is_found { Rush::LookAgain } else { Rush::EachAlone };
+            let waiters = shard.heads.take_waiters(digest, usize::MAX);
+            if !waiters.is_empty() {
+                shard.awaited.add(oc, shared.now(), shared.overtaken_until());
+            }
+            (waiters, why)
         };
         drop(surplus);
-        self.cache.wake(digest, waiters);
+        self.cache.wake(digest, waiters, why);
     }
 
     /// Merges the crumbs at the end of the body into one block, if there is room.
@@ -297,19 +360,22 @@ impl Busy {
         }
         let shared = self.cache.shared();
         if was_published {
-            shared.kill(&self.oc);
+            shared.kill(&self.oc, Cause::FetchFailed);
             return;
         }
         let (removed, waiters) = {
             let mut shard = shared.shard(&self.oc.digest).lock();
             self.oc.set_state(State::Dying);
+            shared.gone.note(&self.oc.digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
+            shared.tags.end(self.tags_began.take());
+            // One of them will fetch, and the others wait for that one.
             let max = shared.params.load().rush_exponent;
             (removed, shard.heads.take_waiters(&self.oc.digest, max))
         };
         drop(removed);
-        self.cache.wake(&self.oc.digest, waiters);
+        self.cache.wake(&self.oc.digest, waiters, Rush::LookAgain);
     }
 }
 

@@ -16,11 +16,13 @@ use crate::busy::Busy;
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
+use crate::gone::{Cause, Gone};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
 use crate::request::{Regexes, StoredHead};
-use crate::waiting::Waiter;
+use crate::tags::Tags;
+use crate::waiting::{Awaited, Rush, Waiter};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -59,10 +61,12 @@ pub struct Params {
     pub ban_lurker_sleep: f64,
     /// Objects evicted for one object at most.
     pub nuke_limit: u32,
-    /// Parked requests woken at a time.
+    /// Parked requests woken at a time when a fetch came to nothing.
     pub rush_exponent: usize,
     /// Variants an objhead has at most (0: any number).
     pub vary_limit: usize,
+    /// Requests parked on one objhead at most (0: any number).
+    pub waitinglist_limit: usize,
     /// Bytes a passed body may be ahead of its reader (`None`: any number).
     pub transit_buffer: Option<u64>,
 }
@@ -78,6 +82,7 @@ impl Default for Params {
             nuke_limit: 50,
             rush_exponent: 3,
             vary_limit: 0,
+            waitinglist_limit: 0,
             transit_buffer: Some(1 << 20),
         }
     }
@@ -90,6 +95,7 @@ pub struct Cache(Arc<Shared>);
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
     pub bans: Bans,
+    pub tags: Tags,
     pub main: &'static Main,
     pub clock: Clock,
     pub heads: Box<dyn StoredHead>,
@@ -97,6 +103,7 @@ pub(crate) struct Shared {
     pub params: ArcSwap<Params>,
     stores: Arc<Stores>,
     evictors: Box<[Evictor]>,
+    pub gone: Gone,
 }
 
 /// One part of the index.
@@ -109,6 +116,7 @@ pub(crate) struct Shard {
 pub(crate) struct ShardInner {
     pub heads: Heads,
     pub heap: Heap,
+    pub awaited: Awaited,
 }
 
 impl Shard {
@@ -149,13 +157,18 @@ impl Cache {
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
         let shard = |_| Shard {
-            inner: Lock::new(ShardInner { heads: Heads::new(main), heap: Heap::default() }),
+            inner: Lock::new(ShardInner {
+                heads: Heads::new(main),
+                heap: Heap::default(),
+                awaited: Awaited::default(),
+            }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
         };
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
             bans: Bans::new(main, &clock),
+            tags: Tags::default(),
             main,
             clock,
             heads,
@@ -163,6 +176,7 @@ impl Cache {
             params: ArcSwap::from_pointee(params),
             stores,
             evictors,
+            gone: Gone::new(),
         }))
     }
 
@@ -191,13 +205,13 @@ impl Cache {
     pub(crate) fn rush(&self, digest: &Digest) {
         let max = self.0.params.load().rush_exponent;
         let waiters = self.0.shard(digest).lock().heads.take_waiters(digest, max);
-        self.wake(digest, waiters);
+        self.wake(digest, waiters, Rush::LookAgain);
     }
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
-    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>) {
+    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, why: Rush) {
         while !waiters.is_empty() {
-            let woken = waiters.iter().filter(|waiter| waiter.wake()).count();
+            let woken = waiters.iter().filter(|waiter| waiter.wake(why)).count();
             self.0.main.busy_wakeup.add(woken as u64);
             let lost = waiters.len() - woken;
             waiters = match lost {
@@ -230,7 +244,8 @@ impl Shared {
     }
 
     /// Takes a stored objcore out of index, heap and lists. The caller drops the handle after the unlock.
-    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>) -> Arc<Objcore> {
+    pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, cause: Cause) -> Arc<Objcore> {
+        self.gone.note(&oc.digest, cause, self.now());
         assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
         oc.set_state(State::Dying);
         let removed = shard.heads.remove(oc);
@@ -238,6 +253,7 @@ impl Shared {
         shard.publish_next_expiry();
         self.evictors[oc.store() as usize].remove(oc);
         self.bans.detach(oc);
+        self.tags.detach(oc);
         removed
     }
 
@@ -248,11 +264,11 @@ impl Shared {
     }
 
     /// Takes an object out for good, if it is still there; whether it was.
-    pub fn kill(&self, oc: &Arc<Objcore>) -> bool {
+    pub fn kill(&self, oc: &Arc<Objcore>, cause: Cause) -> bool {
         let dead = {
             let mut shard = self.shard(&oc.digest).lock();
             (oc.state() == State::Stored && shard.heads.objcs(&oc.digest).iter().any(|other| Arc::ptr_eq(other, oc)))
-                .then(|| self.unlink(&mut shard, oc))
+                .then(|| self.unlink(&mut shard, oc, cause))
         };
         dead.is_some()
     }
@@ -265,12 +281,12 @@ impl Shared {
             if oc.state() != State::Stored {
                 return false;
             }
-            if shard.heads.has_waiters(&oc.digest) {
+            if shard.heads.has_waiters(&oc.digest) || shard.awaited.has(oc, self.now()) {
                 let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
                 return oc.overtake(seq);
             }
-            self.unlink(&mut shard, oc)
+            self.unlink(&mut shard, oc, Cause::Banned)
         };
         drop(dead);
         true
@@ -343,7 +359,7 @@ impl Shared {
         loop {
             let oc = self.evictors[store as usize].victim()?;
             let xid = oc.xid();
-            if self.kill(&oc) {
+            if self.kill(&oc, Cause::Evicted) {
                 self.main.n_lru_nuked.inc();
                 return Some(Event::Evicted(xid));
             }

@@ -7,6 +7,7 @@ use base::Mono;
 
 use crate::cache::Cache;
 use crate::events::Event;
+use crate::gone::Cause;
 
 /// At most so many objects go under one hold of a shard's lock.
 const BATCH: usize = 64;
@@ -38,7 +39,8 @@ impl Cache {
             while dead.len() < max
                 && let Some(oc) = guard.heap.due(now).cloned()
             {
-                dead.push(shared.unlink(&mut guard, &oc));
+                let cause = if oc.times().ttl > 0.0 { Cause::Expired } else { Cause::ZeroTtl };
+                dead.push(shared.unlink(&mut guard, &oc, cause));
             }
         }
         for oc in &dead {

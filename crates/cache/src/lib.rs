@@ -15,7 +15,7 @@
 //! Busy: set_head -> start_stream -> append* -> [set_extra] -> finish | fail          (dropped = failed)
 //! ```
 //!
-//! Lock order: shard -> { store's eviction list, ban list }; boc and waiter locks are leaves. No lock is held while a
+//! Lock order: shard -> { store's eviction list, ban list, tags }; boc and waiter locks are leaves. No lock is held while a
 //! regular expression runs, an object's memory is freed or a waker is called.
 
 mod attrs;
@@ -27,26 +27,32 @@ mod digest;
 mod events;
 mod evict;
 mod expire;
+mod gone;
 mod heap;
 mod lookup;
+mod missed;
 mod objcore;
 mod objhead;
 mod objref;
 mod purge;
 mod request;
+mod tags;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Times, Vary};
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
-pub use busy::{Busy, ShortBody, Unwanted};
+pub use busy::{Busy, ShortBody, Unwanted, Watch};
 pub use cache::{Cache, Config, Params};
 pub use digest::{Digest, DigestBuilder};
 pub use events::{Event, EventTag};
+pub use gone::Cause;
 pub use lookup::{Looked, Lookup, LookupOptions};
+pub use missed::{Missed, Peek, Peeked};
 pub use objref::{Finished, Headers, ObjRef, Reader};
 pub use purge::Purge;
 pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
+pub use tags::TagPurge;
 pub use waiting::Ticket;
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use crate::busy::Busy;
 use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::Event;
-use crate::objcore::{Objcore, State};
+use crate::missed::Missed;
+use crate::objcore::{Objcore, Overtaken, State};
 use crate::objhead::{ANY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
-use crate::waiting::{Ticket, Waiter};
+use crate::waiting::{Redeemed, Rush, Ticket, Waiter};
 
 /// The request's own wishes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +74,8 @@ pub enum Lookup {
     },
     /// It is being fetched: await the ticket, then [`Cache::resume`].
     Wait(Ticket),
+    /// It is being fetched, and as many wait already as may.
+    Refused,
 }
 
 /// A verdict and what came to light beside it.
@@ -84,6 +87,8 @@ pub struct Looked {
     pub events: Vec<Event>,
     /// Variants of other requests passed on the way (`vary_notice`).
     pub variants_passed: usize,
+    /// Why it is no hit.
+    pub missed: Missed,
 }
 
 /// One look at an objhead.
@@ -94,6 +99,12 @@ struct Scan {
     /// The newest of the stale ones.
     stale: Option<Arc<Objcore>>,
     is_busy: bool,
+    /// One is being fetched, but this request doesn't wait.
+    ignored_busy: bool,
+    /// One is fresh, but older than the request allows.
+    is_limited: bool,
+    /// One was invalidated and stays for older requests only.
+    is_overtaken: bool,
     has_waiters: bool,
     /// Bans have to be tested on this one first, without a lock.
     unchecked: Option<Arc<Objcore>>,
@@ -110,48 +121,65 @@ struct Ask<'a> {
     options: &'a LookupOptions,
     /// Invalidations after this one don't concern the request.
     arrival: u64,
+    /// It doesn't wait: it did, for something that helped nobody.
+    is_alone: bool,
 }
 
 impl Cache {
     /// Looks `digest` up for `req`; `now` is when the request came in.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
         let arrival = self.shared().bans.seq();
-        self.look(&Ask { digest, req, now, options, arrival })
+        self.look(&Ask { digest, req, now, options, arrival, is_alone: false })
     }
 
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
-        let (digest, arrival) = ticket.redeem();
-        self.look(&Ask { digest: &digest, req, now, options, arrival })
+        let Redeemed { digest, arrival, is_alone } = ticket.redeem();
+        let looked = self.look(&Ask { digest: &digest, req, now, options, arrival, is_alone });
+        let main = self.shared().main;
+        match &looked.lookup {
+            Lookup::Hit(_) | Lookup::Grace { .. } => main.busy_hit.inc(),
+            Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::HitForMiss { .. } | Lookup::HitForPass { .. } => {
+                main.busy_fetch.inc();
+            }
+            Lookup::Wait(_) => main.busy_again.inc(),
+            Lookup::Refused => {}
+        }
+        looked
     }
 
     fn look(&self, ask: &Ask<'_>) -> Looked {
         let shared = self.shared();
         let mut events = Vec::new();
+        let mut banned = None;
         loop {
             let mut shard = shared.shard(ask.digest).lock();
             base::planted::index_error("objhead");
             if ask.options.always_miss {
                 let busy = self.insert_busy(&mut shard, ask, None);
-                return Looked { lookup: Lookup::Miss(busy), events, variants_passed: 0 };
+                let missed = Missed { banned, ..Missed::default() };
+                return Looked { lookup: Lookup::Miss(busy), events, variants_passed: 0, missed };
             }
             let scan = self.scan(&shard, ask);
             if let Some(oc) = scan.unchecked {
                 drop(shard);
-                if let Some(seq) = shared.bans.check(shared, &oc, ask.req, ask.arrival)
-                    && shared.invalidate(&oc, seq)
-                {
-                    shared.main.bans_obj_killed.inc();
-                    events.push(Event::BannedByLookup(oc.xid()));
+                if let Some(ban) = shared.bans.check(shared, &oc, ask.req, ask.arrival) {
+                    if shared.invalidate(&oc, ban.seq) {
+                        shared.main.bans_obj_killed.inc();
+                        events.push(Event::BannedByLookup(oc.xid()));
+                    }
+                    banned = Some(ban.spec.to_string());
                 }
                 continue;
             }
             let variants_passed = scan.passed;
-            let (lookup, waiters) = self.decide(&mut shard, ask, scan);
+            let mut missed = Missed::default();
+            let (lookup, waiters) = self.decide(&mut shard, ask, scan, &mut missed);
             drop(shard);
-            self.wake(ask.digest, waiters);
-            return Looked { lookup, events, variants_passed };
+            self.wake(ask.digest, waiters, Rush::LookAgain);
+            missed.banned = banned;
+            return Looked { lookup, events, variants_passed, missed };
         }
     }
 
@@ -191,13 +219,15 @@ impl Cache {
             let guess = oc.boc().filter(|_| !options.ignore_vary);
             let is_ours = guess
                 .is_none_or(|boc| boc.vary_guess.as_ref().is_none_or(|(spec, values)| matches(Vary { spec, values })));
-            scan.is_busy |= is_ours && !options.ignore_busy;
+            scan.is_busy |= is_ours && !options.ignore_busy && !ask.is_alone;
+            scan.ignored_busy |= is_ours && options.ignore_busy;
             scan.passed += usize::from(!is_ours);
             return ControlFlow::Continue(());
         }
         let times = oc.times();
-        let overtaken = oc.overtaken.load(Relaxed);
-        if times.ttl <= 0.0 || (overtaken != 0 && ask.arrival >= overtaken) {
+        let overtaken = oc.overtaken_for(ask.arrival);
+        if overtaken == Overtaken::Before || (times.ttl <= 0.0 && overtaken != Overtaken::Later) {
+            scan.is_overtaken |= overtaken == Overtaken::Before;
             return ControlFlow::Continue(());
         }
         if !options.ignore_vary && !oc.vary_matches(matches) {
@@ -209,11 +239,12 @@ impl Cache {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        if times.fresh_until(options.max_ttl).0 > ask.now.0 {
+        if overtaken == Overtaken::Later || times.fresh_until(options.max_ttl).0 > ask.now.0 {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
         let is_stale = times.fresh_until(None).0 <= ask.now.0;
+        scan.is_limited |= !is_stale;
         if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
             scan.stale = Some(oc.clone());
         }
@@ -221,12 +252,20 @@ impl Cache {
     }
 
     /// Turns what was seen into a verdict; also answers whom to wake after the unlock.
-    fn decide(&self, shard: &mut ShardGuard<'_>, ask: &Ask<'_>, scan: Scan) -> (Lookup, Vec<Arc<Waiter>>) {
+    fn decide(
+        &self,
+        shard: &mut ShardGuard<'_>,
+        ask: &Ask<'_>,
+        scan: Scan,
+        missed: &mut Missed,
+    ) -> (Lookup, Vec<Arc<Waiter>>) {
         let (shared, options) = (self.shared(), ask.options);
+        let marker = |oc: &Objcore| oc.with_front(|front| front.extra().to_vec()).unwrap_or_default();
         let ttl_left = |oc: &Objcore| oc.times().fresh_until(options.max_ttl).since(ask.now);
         if let Some(oc) = scan.hit {
             if oc.flags().has(Flags::HIT_FOR_MISS) && !oc.flags().has(Flags::HIT_FOR_PASS) {
                 let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));
+                missed.marker = marker(&oc);
                 let busy = self.insert_busy(shard, ask, scan.other);
                 return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
             }
@@ -235,14 +274,27 @@ impl Cache {
                 false => Vec::new(),
             };
             if oc.flags().has(Flags::HIT_FOR_PASS) {
+                missed.marker = marker(&oc);
                 return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
             }
             return (Lookup::Hit(used(oc)), waiters);
         }
         if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
             let (xid, ttl_left) = (oc.xid(), ttl_left(oc));
+            missed.marker = marker(oc);
             let busy = self.insert_busy(shard, ask, scan.other);
             return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
+        }
+        missed.stale = scan.stale.as_ref().map(|oc| oc.times());
+        missed.is_limited = scan.is_limited;
+        missed.is_overtaken = scan.is_overtaken;
+        missed.ignored_busy = scan.ignored_busy;
+        if scan.stale.is_none() && !scan.is_busy {
+            missed.other = scan
+                .other
+                .as_ref()
+                .and_then(|oc| oc.with_front(|front| front.vary().map(|vary| Box::from(vary.values)))?);
+            missed.gone = shared.gone.cause(ask.digest, ask.now);
         }
         let in_grace = |oc: &Objcore| oc.times().grace_until(options.max_ttl, options.max_grace).0 >= ask.now.0;
         let lookup = match (scan.stale, scan.is_busy) {
@@ -256,6 +308,10 @@ impl Cache {
                 Lookup::MissStale { busy, stale: ObjRef::new(oc) }
             }
             (None, false) => Lookup::Miss(self.insert_busy(shard, ask, scan.other)),
+            (_, true) if !shard.heads.may_park(ask.digest, shared.params.load().waitinglist_limit) => {
+                shared.main.busy_refused.inc();
+                Lookup::Refused
+            }
             (_, true) => {
                 let waiter = Waiter::parked();
                 shard.heads.park(ask.digest, waiter.clone());

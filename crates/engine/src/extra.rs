@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is stored beside an object's head: where the gzip blocks of its body are, and its ESI program.
+//! What is stored beside an object's head: where the gzip blocks of its body are, its ESI program, why it can't be
+//! cached.
 //!
 //! ```text
-//! extra = ""  |  flags [start last stop plain_bytes] [program]      flags: 1 gzip positions (LEB128), 2 program
+//! extra = ""  |  flags [start last stop plain_bytes] [length why] [program]
+//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached
 //! ```
 
 use filters::GzipBits;
 
 const GZIP: u8 = 1;
 const ESI: u8 = 2;
+const WHY: u8 = 4;
 
 /// An object's extra, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub(crate) struct Extra<'a> {
     pub gzip_bits: Option<GzipBits>,
     /// What [`esi::Program::parse`] reads.
     pub program: Option<&'a [u8]>,
+    /// Why it can't be cached, in words.
+    pub why: Option<&'a [u8]>,
 }
 
 impl<'a> Extra<'a> {
@@ -33,6 +38,11 @@ impl<'a> Extra<'a> {
             let (start, last, stop, plain_bytes) = (number()?, number()?, number()?, number()?);
             extra.gzip_bits = Some(GzipBits { start, last, stop, plain_bytes });
         }
+        if flags & WHY != 0 {
+            let len = usize::try_from(number(&mut rest)?).ok()?;
+            let (why, after) = rest.split_at_checked(len)?;
+            (extra.why, rest) = (Some(why), after);
+        }
         if flags & ESI != 0 {
             extra.program = Some(rest);
         }
@@ -43,13 +53,18 @@ impl<'a> Extra<'a> {
     pub fn store(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 + self.program.map_or(0, <[u8]>::len));
         let flag = |is: bool, bit| if is { bit } else { 0 };
-        let flags = flag(self.gzip_bits.is_some(), GZIP) | flag(self.program.is_some(), ESI);
+        let flags =
+            flag(self.gzip_bits.is_some(), GZIP) | flag(self.program.is_some(), ESI) | flag(self.why.is_some(), WHY);
         if flags == 0 {
             return out;
         }
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
             [bits.start, bits.last, bits.stop, bits.plain_bytes].into_iter().for_each(|n| put(&mut out, n));
+        }
+        if let Some(why) = self.why {
+            put(&mut out, why.len() as u64);
+            out.extend_from_slice(why);
         }
         out.extend_from_slice(self.program.unwrap_or_default());
         out
@@ -82,8 +97,10 @@ mod tests {
     use super::*;
 
     fn check(gzip_bits: Option<GzipBits>, program: Option<&[u8]>) {
-        let extra = Extra { gzip_bits, program };
-        assert_eq!(Extra::of(&extra.store()), extra);
+        for why in [None, Some(&b"set-cookie"[..]), Some(b"")] {
+            let extra = Extra { gzip_bits, program, why };
+            assert_eq!(Extra::of(&extra.store()), extra);
+        }
     }
 
     #[test]
@@ -98,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_torn_extra_is_none() {
-        let whole = Extra { gzip_bits: Some(GzipBits { start: 80, last: 300, ..GzipBits::default() }), program: None };
+        let bits = GzipBits { start: 80, last: 300, ..GzipBits::default() };
+        let whole = Extra { gzip_bits: Some(bits), program: None, why: Some(b"vcl") };
         let stored = whole.store();
         (0..stored.len()).for_each(|n| assert_eq!(Extra::of(&stored[..n]), Extra::default(), "{n}"));
         assert_eq!(Extra::of(&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]), Extra::default());

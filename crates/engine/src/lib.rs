@@ -16,10 +16,12 @@ pub mod sess;
 pub mod shared;
 mod spare;
 pub mod transport;
+pub mod turns;
 pub mod vars;
 
 pub use random::Random;
 pub use req::Req;
+pub use req::explain::{Question, explain};
 pub use sess::{ListenerInfo, Sess, SessTimeouts};
 pub use shared::{Engine, Labels};
 pub use transport::Transport;

@@ -10,8 +10,18 @@ use std::path::Path;
 
 use base::say;
 
+/// In builds that count.
+struct Counted;
+
+impl sys::alloc::Listener for Counted {
+    #[inline(always)]
+    fn allocation() {
+        base::costs::allocation();
+    }
+}
+
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: sys::alloc::Heard<mimalloc::MiMalloc, Counted> = sys::alloc::Heard::new(mimalloc::MiMalloc);
 
 /// What runs a tool: its name as started, its arguments; the result is the exit status.
 type ToolMain = fn(&str, &[String]) -> i32;
@@ -40,6 +50,7 @@ Usage: lacquer <command> [options]
   top        the log's commonest entries, as varnishtop does; with --by, who asks most
   hist       how times and sizes are distributed, as varnishhist does
   adm        commands to a running server, as varnishadm does
+  explain    would this URL be a hit, and if not, why (explain --help)
   statsd     a metrics server in the place of node's statsd (statsd --help)
   munin      a Munin plugin for the counters of either (munin --help)
   vcl        checks VCL files, shows what they compile to
@@ -75,8 +86,11 @@ fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
+        // The one of vcl's commands that asks a running server.
+        Some("vcl") if args.get(1).is_some_and(|word| word == "profile") => lacquer_adm::profile::main(&args[2..]),
         Some("vcl") => vcltool::main(&args[1..], &|path| Box::new(manager::checker::DiskSources::new(path))),
         Some("statsd") => statsd::main(&args[1..]),
+        Some("explain") => lacquer_adm::explain::main(&args[1..]),
         Some("munin") => statsd::munin("lacquer", &args[1..]),
         Some("man") => man::main(&args[1..]),
         Some("--version" | "-V" | "version") => {

@@ -24,6 +24,7 @@ const PAGES: &[Page] = &[
     ("varnishhist", 1, "how times and sizes are distributed", include_str!("man/varnishhist.txt")),
     ("varnishadm", 1, "commands to a running varnishd", include_str!("man/varnishadm.txt")),
     ("varnishreload", 1, "load a VCL again", include_str!("man/varnishreload.txt")),
+    ("lacquer-explain", 1, "would this URL be a hit, and if not, why", include_str!("man/lacquer-explain.txt")),
     ("vcl", 7, "the configuration language", include_str!("man/vcl.txt")),
     ("varnish-cli", 7, "the commands of the manager", include_str!("man/varnish-cli.txt")),
     ("vsl", 7, "what the log says", include_str!("man/vsl.txt")),
@@ -126,6 +127,7 @@ fn from_table(table: &str) -> String {
         "commands" => commands(),
         "variables" => variables(),
         "subs" => subs(),
+        "reasons" => reasons(),
         "actions" => actions(),
         "statements" => statements(),
         // A test asks for every page.
@@ -155,7 +157,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
+    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -163,7 +165,18 @@ fn counters() -> String {
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
-    [set::<Main>(), set::<Mgt>(), set::<Mempool>(), set::<Sma>(), set::<Smf>(), set::<Vbe>(), set::<Lck>()].concat()
+    [
+        set::<Main>(),
+        set::<NoHitCounts>(),
+        set::<Mgt>(),
+        set::<Mempool>(),
+        set::<Sma>(),
+        set::<Smf>(),
+        set::<Vbe>(),
+        set::<Lck>(),
+        set::<Xkey>(),
+    ]
+    .concat()
 }
 
 fn params() -> String {
@@ -215,6 +228,14 @@ fn subs() -> String {
         entry(method.sub_name(), &format!("{text}\nReturns: {}.", returns.join(", ")))
     };
     Method::ALL.into_iter().map(one).collect()
+}
+
+fn reasons() -> String {
+    use tables::no_hit::{NoHit, Uncacheable};
+    let no_hit = NoHit::ALL.iter().map(|reason| entry(reason.word(), reason.text()));
+    let uncacheable = Uncacheable::ALL.iter().map(|reason| entry(reason.word(), reason.text()));
+    let heading = ".PP\nAn answer became hit\\-for\\-miss or hit\\-for\\-pass for one of these:\n".to_owned();
+    no_hit.chain([heading]).chain(uncacheable).collect()
 }
 
 #[cfg(test)]

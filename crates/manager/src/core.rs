@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The manager at work: one thread, one loop over everything that can happen.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use tables::params::DebugBit;
 
 use crate::checker::{Checker, Outcome, Request, Source};
 use crate::clitcp::{self, Masters};
+use crate::deaths::Deaths;
 use crate::jail::Jail;
 use crate::listen::Listener;
 use crate::memory::Memory;
@@ -43,6 +45,8 @@ pub struct Manager {
     pub(crate) exe: Executable,
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
+    /// Names of which something was said already.
+    pub(crate) params_told: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
     pub(crate) listeners: Vec<Listener>,
@@ -55,6 +59,8 @@ pub struct Manager {
     pub(crate) memory: Option<Memory>,
     /// The last worker's panic, until it's cleared.
     pub(crate) panic: Option<String>,
+    /// How earlier workers ended.
+    pub(crate) deaths: Deaths,
     pub(crate) exit_status: i32,
     pub(crate) secret: Option<PathBuf>,
     pub(crate) secret_is_ours: bool,
@@ -136,10 +142,14 @@ impl Manager {
             (self.params.vcc_allow_inline_c, "allow_inline_c"),
             (self.params.vcc_err_unref, "err_unref"),
             (self.params.vcc_unsafe_path, "unsafe_path"),
+            (self.params.backend_dns_lazy, "lazy_hosts"),
         ] {
             if on {
                 features.push(word.to_string());
             }
+        }
+        if self.params.vcl_dialect != "auto" {
+            features.push(format!("dialect={}", self.params.vcl_dialect));
         }
         let request = Request {
             source,

@@ -8,6 +8,7 @@ pub mod checker;
 mod clitcp;
 mod commands;
 mod core;
+mod deaths;
 mod docs;
 mod fatal;
 pub mod handover;

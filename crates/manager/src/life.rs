@@ -4,9 +4,11 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use sys::process::{Exit, Spawn};
+use sys::signal;
 use tables::params::{DebugBit, FeatureBit};
 
 use crate::core::Manager;
+use crate::deaths::Death;
 use crate::fatal::errno_text;
 use crate::handover;
 use crate::jail::Role;
@@ -163,8 +165,8 @@ impl Manager {
     pub(crate) fn reap_worker(&mut self) {
         self.timers.ping = None;
         if let Some((pid, exit)) = self.worker.reap() {
-            self.obituary(pid, exit);
             let panic = self.memory.as_ref().map(Memory::panic_text).unwrap_or_default();
+            self.obituary(pid, exit, &panic);
             if !panic.is_empty() {
                 self.record_panic(pid, &panic);
             }
@@ -224,8 +226,9 @@ impl Manager {
         }
     }
 
-    fn obituary(&mut self, pid: i32, exit: Exit) {
+    fn obituary(&mut self, pid: i32, exit: Exit, panic: &[u8]) {
         let mut text = format!("Child ({pid}) ");
+        let cause = cause_of(exit, panic);
         let keeps_cores = !self.params.feature.has(FeatureBit::NoCoredump);
         match exit {
             Exit::Status(0) => text.push_str("ended"),
@@ -245,7 +248,19 @@ impl Manager {
                 }
             }
         }
+        if let Some(cause) = &cause {
+            text.push_str(&format!(": {cause}"));
+        }
         say(if exit == Exit::Status(0) { Loud::Info } else { Loud::Error }, &text);
+        let how = text.split_once(") ").map_or(text.as_str(), |(_, how)| how).to_owned();
+        let lived = self.now() - self.timers.worker_started;
+        self.deaths.note(Death {
+            at: self.clock.real(),
+            lived,
+            pid,
+            how,
+            was_asked: self.worker.state == State::Stopping,
+        });
     }
 
     fn record_panic(&mut self, pid: i32, panic: &[u8]) {
@@ -254,6 +269,21 @@ impl Manager {
         say(Loud::Error, &format!("Child ({pid}) {text}"));
         self.count(|m| m.counters.child_panic.inc());
         self.panic = Some(text);
+    }
+}
+
+/// Why a worker ended, in one line, as far as that is known.
+fn cause_of(exit: Exit, panic: &[u8]) -> Option<String> {
+    let panic = printable(panic);
+    let mut lines = panic.lines();
+    if let Some(first) = lines.next() {
+        let transaction = lines.find(|line| line.starts_with("transaction = ")).map(|line| format!(" ({line})"));
+        return Some(format!("{first}{}", transaction.unwrap_or_default()));
+    }
+    match exit {
+        Exit::Signal(signal::SIGKILL, _) => Some("killed from outside, or by the kernel for lack of memory".to_owned()),
+        Exit::Signal(signal::SIGQUIT, _) => Some("stopped by the manager, for it didn't answer".to_owned()),
+        Exit::Signal(..) | Exit::Status(_) => None,
     }
 }
 

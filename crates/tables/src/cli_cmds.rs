@@ -76,6 +76,7 @@ commands! {
     "debug.srandom" "debug.srandom" "Seed the random numbers." "" 0 Some(1), Worker [debug];
     "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
     "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
+    "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Say what would become of a request, and why." "vcl_recv and vcl_hash run as for a request of that client (127.0.0.1 unless given); the cache is only looked at, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
     "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
     "panic.clear" "panic.clear [-z]" "Forget the last panic; -z also clears the counters of it." "" 0 Some(1), Manager [];
     "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
@@ -85,6 +86,7 @@ commands! {
     "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
     "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
     "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
+    "restarts" "restarts [-j]" "Show how often the worker ended, when and why." "The last twenty ends, newest first: when, after how many seconds, which process, how; and how many were in the last hour." 0 Some(0), Manager [json];
     "start" "start" "Start the worker." "" 0 Some(0), Manager [];
     "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
     "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
@@ -95,6 +97,7 @@ commands! {
     "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Manager [];
     "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Manager [json];
     "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Manager [];
+    "vcl.profile" "vcl.profile on|off|show [<configname>]" "Count what each line of a VCL costs." "on begins anew; show tells for each line how often it ran, how often its condition held and what it took, and which order would be faster." 1 Some(2), Worker [];
     "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also what it includes." "" 0 Some(2), Worker [];
     "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Manager [];
     "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];

@@ -8,7 +8,9 @@ mod sets;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use crate::no_hit::NoHitCounts;
 pub use doc::json_doc;
+pub(crate) use sets::no_hit_set;
 pub use sets::*;
 
 /// One number that other processes may read at any time. Relaxed: a counter orders nothing.
@@ -108,7 +110,7 @@ pub struct Elem {
     pub docs: &'static str,
 }
 
-mod sealed {
+pub(crate) mod sealed {
     /// Only structs of nothing but `Counter`s, declared in `sets`, are sets: `shm` relies on it.
     pub trait Sealed {}
 }

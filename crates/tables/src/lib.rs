@@ -4,9 +4,12 @@
 pub mod cli_cmds;
 pub mod close;
 pub mod counters;
+pub mod dialects;
 pub mod json;
+pub mod no_hit;
 pub mod params;
 pub mod tags;
+pub mod ttl_rules;
 pub mod vcltext;
 pub mod vclvars;
 pub mod vmods;

@@ -3,7 +3,7 @@
 
 use tables::vclvars::Type;
 
-use crate::program::{BackendAddress, BackendDecl, ProbeDecl};
+use crate::program::{BackendAddress, BackendDecl, HostName, ProbeDecl};
 use crate::symbols::{Kind, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Look, R, Vcc};
@@ -12,7 +12,7 @@ use crate::vcc::{Look, R, Vcc};
 struct Fields(Vec<(String, Token)>);
 
 /// Attributes of a backend.
-pub const BACKEND_FIELDS: [&str; 11] = [
+pub const BACKEND_FIELDS: [&str; 13] = [
     "host",
     "port",
     "path",
@@ -24,10 +24,13 @@ pub const BACKEND_FIELDS: [&str; 11] = [
     "max_connections",
     "proxy_header",
     "preamble",
+    // Of later releases:
+    "wait_limit",
+    "wait_timeout",
 ];
 /// Attributes of a probe.
-pub const PROBE_FIELDS: [&str; 8] =
-    ["url", "request", "expected_response", "timeout", "interval", "window", "threshold", "initial"];
+pub const PROBE_FIELDS: [&str; 9] =
+    ["url", "request", "expected_response", "timeout", "interval", "window", "threshold", "initial", "expect_close"];
 
 impl Vcc<'_> {
     /// `.name =`: which field.
@@ -131,6 +134,7 @@ impl Vcc<'_> {
                     threshold = Some(value);
                     probe.threshold = Some(self.unsigned()?);
                 }
+                "expect_close" => probe.expect_close = Some(self.yes_or_no()?),
                 _ => probe.expected_response = Some(self.expected_response()?),
             }
             self.skip_c(b';')?;
@@ -138,6 +142,16 @@ impl Vcc<'_> {
         self.check_window(&mut probe, window, threshold)?;
         self.skip_c(b'}')?;
         Ok(probe)
+    }
+
+    fn yes_or_no(&mut self) -> R<bool> {
+        let yes = self.here_is("true");
+        if !yes && !self.here_is("false") {
+            let found = self.token_name(&self.token());
+            return self.fail(&format!("Expected true or false, got {found} at\n"));
+        }
+        self.next();
+        Ok(yes)
     }
 
     fn request_lines(&mut self) -> Box<[u8]> {
@@ -236,6 +250,8 @@ impl Vcc<'_> {
             first_byte_timeout: None,
             between_bytes_timeout: None,
             max_connections: 0,
+            wait_limit: None,
+            wait_timeout: None,
             proxy_header: 0,
             preamble: None,
             probe: None,
@@ -277,6 +293,11 @@ impl Vcc<'_> {
                     decl.max_connections = self.unsigned()?;
                     self.skip_c(b';')?;
                 }
+                "wait_limit" => {
+                    decl.wait_limit = Some(self.unsigned()?);
+                    self.skip_c(b';')?;
+                }
+                "wait_timeout" => decl.wait_timeout = self.duration_field()?,
                 "proxy_header" => decl.proxy_header = self.proxy_header()?,
                 "probe" => decl.probe = self.probe_field()?,
                 _ => decl.preamble = Some(self.preamble()?),
@@ -355,9 +376,35 @@ impl Vcc<'_> {
             text.push(b' ');
             text.extend_from_slice(port.as_bytes());
         }
+        let name = self.host_name(&String::from_utf8_lossy(&text));
+        if self.options.lazy_hosts
+            && let Some(name) = name
+        {
+            return Ok(self.lazy_address(name, host, port));
+        }
         let resolved = self.resolve(&text, host, "Backend host", 2)?;
         let host = self.content_text(host);
-        Ok(BackendAddress::Inet { host, port, v4: resolved.v4, v6: resolved.v6 })
+        Ok(BackendAddress::Inet { host, port, v4: resolved.v4, v6: resolved.v6, name })
+    }
+
+    /// A name that may have any number of addresses: the run time looks for them.
+    fn lazy_address(&mut self, name: HostName, token: &Token, port: Option<String>) -> BackendAddress {
+        if name.found.is_empty() {
+            let shown = self.text_of(token);
+            self.say(&format!(
+                "Backend host {shown} has no address now; fetches from it fail until a lookup finds one.\n"
+            ));
+            self.show(token);
+            self.warn();
+        }
+        let first = |v4: bool| name.found.iter().find(|addr| addr.is_ipv4() == v4).copied();
+        BackendAddress::Inet {
+            host: self.content_text(token),
+            port,
+            v4: first(true),
+            v6: first(false),
+            name: Some(name),
+        }
     }
 
     fn unix_address(&mut self, token: &Token) -> R<BackendAddress> {

@@ -55,8 +55,18 @@ fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
     let _ = writeln!(out, "{}\n{marks}", String::from_utf8_lossy(&quoted));
 }
 
+/// The token that one of translated text stands for; itself when it is of a source as written.
+pub(crate) fn origin(sources: &[Source], token: &Token) -> Token {
+    let map = sources[token.src as usize].map.as_ref();
+    match map.and_then(|map| map.origin(token.start, token.end)) {
+        Some((src, start, end)) => Token { src, start, end, ..*token },
+        None => *token,
+    }
+}
+
 /// Shows one token.
 pub(crate) fn show(out: &mut String, sources: &[Source], token: &Token) {
+    let token = &origin(sources, token);
     let source = &sources[token.src as usize];
     coordinate(out, source, token.start, false);
     out.push('\n');
@@ -67,6 +77,9 @@ pub(crate) fn show(out: &mut String, sources: &[Source], token: &Token) {
 
 /// Shows the stretch from `first` to `last`, both included.
 pub(crate) fn show_range(out: &mut String, sources: &[Source], first: &Token, last: &Token) {
+    let (first, last) = (&origin(sources, first), &origin(sources, last));
+    // What was put together from several places is shown at the first.
+    let last = if first.src == last.src && first.start > last.start { first } else { last };
     let (s1, s2) = (&sources[first.src as usize], &sources[last.src as usize]);
     let l1 = line_start(&s1.text, clamp(&s1.text, first.start));
     let l2 = line_start(&s2.text, clamp(&s2.text, last_byte(last)));

@@ -58,7 +58,7 @@ fn tokens(name: &str, text: &[u8]) -> Result<Vec<Token>, Diagnostics> {
 }
 
 fn failed(name: &str, text: &[u8], parts: &[(String, u32, u32)]) -> Diagnostics {
-    let sources = [Source { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None }];
+    let sources = [Source { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None, map: None }];
     let mut out = String::new();
     for (message, start, end) in parts {
         out.push_str(message);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Reading sources and their includes into one list of tokens.
 
+use crate::dialect::Translation;
 use crate::token::{LexError, Source, Tok, Token, lex};
 use crate::vcc::{MAX_SOURCE, R, Stop, Vcc};
 
@@ -29,7 +30,7 @@ impl Vcc<'_> {
             return Err(Stop);
         }
         let src = self.sources.len() as u32;
-        self.sources.push(Source { name: name.to_owned(), kind, text, parent });
+        self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
         let mut tokens = Vec::new();
         let mut blobs = std::mem::take(&mut self.program.blobs);
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
@@ -42,6 +43,34 @@ impl Vcc<'_> {
             return Err(Stop);
         }
         self.append(&tokens, end)
+    }
+
+    /// Takes a program that was translated, and the sources that it comes from: messages and places name those.
+    pub fn read_translated(&mut self, sources: Vec<Source>, translation: Translation) -> R {
+        let name = format!("{} (as VCL 4.1)", sources[0].name);
+        self.sources = sources;
+        let src = self.sources.len() as u32;
+        let Translation { text, map, notes, dialect, .. } = translation;
+        self.program.dialect = Some(dialect);
+        for note in notes.iter().filter(|note| note.warning && note.line > 0) {
+            let new = if note.new.is_empty() { "left out" } else { &note.new };
+            self.say(&format!("('{}' Line {}) {} -> {new}: {}\n", note.source, note.line, note.old, note.why));
+            self.warn();
+        }
+        self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
+        let (mut tokens, mut blobs) = (Vec::new(), std::mem::take(&mut self.program.blobs));
+        let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
+        self.program.blobs = blobs;
+        if let Err(LexError(places)) = lexed {
+            for (text, start, end) in places {
+                self.say(&text);
+                self.show(&Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
+            }
+            return Err(Stop);
+        }
+        tokens.pop();
+        self.tokens.append(&mut tokens);
+        Ok(())
     }
 
     fn append(&mut self, tokens: &[Token], end: bool) -> R {

@@ -7,6 +7,7 @@ mod backends;
 mod call;
 mod check;
 mod diag;
+mod dialect;
 mod emit;
 mod expr;
 pub mod format;
@@ -25,8 +26,10 @@ mod top;
 mod units;
 mod vcc;
 
+pub use dialect::{Migrated, Note, migrate};
 pub use program::Program;
 pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
+pub use tables::dialects::Dialect;
 
 /// Says what is wrong with a pattern.
 pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
@@ -40,8 +43,12 @@ pub struct Options {
     pub err_unref: bool,
     /// `vcc_feature=+unsafe_path`: `include` and `import ... from` may name absolute paths.
     pub unsafe_path: bool,
+    /// A backend's name may have no address now, or many: it is looked up again at run time (`backend_dns_lazy`).
+    pub lazy_hosts: bool,
     /// The version of the language for which files are, when they don't say (`-b` uses it): 40 or 41.
     pub syntax: u8,
+    /// The dialect of a file without `vcl 4.x;`; `None` = as its words say.
+    pub dialect: Option<Dialect>,
     /// Names of the stores (`-s`).
     pub stores: Vec<String>,
     /// Names of the labels that `return (vcl(label))` may name.
@@ -62,7 +69,9 @@ impl Default for Options {
             allow_inline_c: false,
             err_unref: true,
             unsafe_path: true,
+            lazy_hosts: false,
             syntax: 41,
+            dialect: None,
             stores: Vec::new(),
             labels: Vec::new(),
             check_regex: None,
@@ -104,8 +113,18 @@ pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
     let builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin().to_owned());
     vcc.note_builtin_subs(builtin.as_bytes());
-    let kind = if name.starts_with('<') { "vcl.inline" } else { "file" };
-    vcc.read(name, kind, text.to_vec(), None, false)?;
+    let mut sources = Vec::new();
+    match dialect::translate(name, text, vcc.outside, vcc.options, &mut sources) {
+        Ok(Some(translation)) => vcc.read_translated(sources, translation)?,
+        Ok(None) => {
+            let kind = if name.starts_with('<') { "vcl.inline" } else { "file" };
+            vcc.read(name, kind, text.to_vec(), None, false)?;
+        }
+        Err(fail) => {
+            vcc.say(&fail.text(&sources));
+            return Err(vcc::Stop);
+        }
+    }
     vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
     vcc.program()?;
     vcc.check()?;

@@ -27,6 +27,8 @@ pub type ObjectId = u32;
 pub struct Program {
     /// 40 or 41: the version that the first file declares.
     pub syntax: u8,
+    /// The dialect of a file from before 4.0, which was translated.
+    pub dialect: Option<crate::Dialect>,
     /// All subroutines' code, one after the other.
     pub code: Vec<Op>,
     /// For each op, an index into `places`.
@@ -365,11 +367,24 @@ pub enum BackendAddress {
         v4: Option<SocketAddr>,
         /// IPv6.
         v6: Option<SocketAddr>,
+        /// The name to look up again at run time; `None` for literal addresses.
+        name: Option<HostName>,
     },
     /// A unix socket.
     Unix(PathBuf),
     /// `backend name none;`
     None,
+}
+
+/// A name, and what it stood for when the VCL was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostName {
+    /// The name.
+    pub host: String,
+    /// The port, as a number.
+    pub port: u16,
+    /// All addresses it had; none if `Options::lazy_hosts`.
+    pub found: Vec<SocketAddr>,
 }
 
 /// A `backend` declaration.
@@ -389,6 +404,10 @@ pub struct BackendDecl {
     pub between_bytes_timeout: Option<f64>,
     /// 0 = no limit.
     pub max_connections: u32,
+    /// `.wait_limit`: fetches that wait for a connection; `None` = the parameter.
+    pub wait_limit: Option<u32>,
+    /// `.wait_timeout`, in seconds; `None` = the parameter.
+    pub wait_timeout: Option<f64>,
     /// 0 = none, 1 or 2.
     pub proxy_header: u8,
     /// What every new connection begins with.

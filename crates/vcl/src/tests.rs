@@ -94,6 +94,39 @@ fn declarations_become_data() {
 }
 
 #[test]
+fn words_of_later_releases_about_backends() {
+    let vcl = check(
+        "probe p { .expect_close = false; } backend a { .host = \"both\"; .wait_limit = 3; .wait_timeout = 1500ms; .probe = p; }
+         sub vcl_recv { set req.backend_hint = a; }",
+    );
+    let a = &vcl.program.backends[1];
+    assert_eq!((a.wait_limit, a.wait_timeout, vcl.program.probes[0].expect_close), (Some(3), Some(1.5), Some(false)));
+    let why = try_compile("vcl 4.1; probe default { .expect_close = 1; } backend a none;").unwrap_err();
+    assert!(why.contains("Expected true or false, got '1'"), "{why}");
+}
+
+#[test]
+fn names_without_addresses_or_with_many() {
+    let compile = |host: &str, lazy_hosts: bool| {
+        let text = format!("vcl 4.1; backend a {{ .host = \"{host}\"; }}");
+        let options = Options { lazy_hosts, ..Options::default() };
+        compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.text)
+    };
+    for host in ["many", "nobody"] {
+        assert!(compile(host, false).is_err(), "{host}");
+    }
+    for (host, found) in [("many:81", 2), ("nobody:81", 0)] {
+        let vcl = compile(host, true).unwrap();
+        let BackendAddress::Inet { name: Some(name), .. } = &vcl.program.backends[0].address else { panic!("{host}") };
+        assert_eq!((name.port, name.found.len()), (81, found));
+        assert_eq!(vcl.warnings.contains("has no address now"), found == 0, "{}", vcl.warnings);
+    }
+    let vcl = compile("192.0.2.1", true).unwrap();
+    assert!(matches!(&vcl.program.backends[0].address, BackendAddress::Inet { name: None, v4: Some(_), .. }));
+    assert!(compile("many:none", true).is_err(), "no port");
+}
+
+#[test]
 fn the_backend_called_default_is_the_default() {
     let vcl = try_compile("vcl 4.1; backend a none; backend default none; sub vcl_recv { set req.backend_hint = a; }");
     assert_eq!(vcl.unwrap().program.default_backend, Some(1));

@@ -94,7 +94,12 @@ pub(crate) struct Source {
     pub text: Vec<u8>,
     /// Who includes it: the including source.
     pub parent: Option<u32>,
+    /// Of translated text: what of which source each stretch stands for.
+    pub map: Option<crate::dialect::SourceMap>,
 }
+
+/// Quotes that come from word processors and blogs.
+const QUOTES: [&str; 7] = ["\u{201c}", "\u{201d}", "\u{201e}", "\u{2018}", "\u{2019}", "\u{ab}", "\u{bb}"];
 
 /// What is wrong while reading tokens: the message, and the stretches to show (each after its message).
 pub(crate) struct LexError(pub Vec<(String, u32, u32)>);
@@ -232,6 +237,9 @@ impl Lexer<'_> {
             self.push(Tok::Id, self.at + n, 0.0);
         } else if rest[0].is_ascii_digit() {
             self.number()?;
+        } else if let Some(quote) = QUOTES.iter().find(|q| rest.starts_with(q.as_bytes())) {
+            let text = "Syntax error at\nThis quote is a typographic one; VCL's is the plain \".\n";
+            return fail(text, self.at, self.at + quote.len());
         } else {
             return fail("Syntax error at\n", self.at, self.at + 1);
         }

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::program::HostName;
 use crate::token::{Tok, Token};
 use crate::vcc::{R, Vcc};
 
@@ -92,7 +93,7 @@ impl Vcc<'_> {
         }
     }
 
-    fn lookup(&mut self, text: &str) -> Result<Vec<SocketAddr>, String> {
+    fn host_and_port(text: &str) -> Result<(&str, u16), String> {
         let (host, port) = Self::split_port(text)?;
         let port = match port {
             None => 80,
@@ -104,6 +105,24 @@ impl Vcc<'_> {
                 Err(_) => return Err("Servname not supported for ai_socktype".to_owned()),
             },
         };
+        Ok((host, port))
+    }
+
+    /// What a backend's address names, with the addresses it has now; `None` when it is no name but an address, or nothing
+    /// that could be looked up.
+    pub fn host_name(&mut self, text: &str) -> Option<HostName> {
+        let (host, port) = Self::host_and_port(text).ok()?;
+        let is_literal = host.parse::<IpAddr>().is_ok() || short_ipv4(host).is_some();
+        if is_literal || host.is_empty() || host.len() > 255 {
+            return None;
+        }
+        let found = self.outside.resolve(host).unwrap_or_default();
+        let found = found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+        Some(HostName { host: host.to_owned(), port, found })
+    }
+
+    fn lookup(&mut self, text: &str) -> Result<Vec<SocketAddr>, String> {
+        let (host, port) = Self::host_and_port(text)?;
         Ok(self.addresses(host)?.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
     }
 

@@ -552,6 +552,7 @@ impl<'a> Vcc<'a> {
 
     /// The place of a token, as `VCL_trace` shows it. Cheap when tokens are asked in order.
     pub fn place(&mut self, token: &Token) -> u32 {
+        let token = &diag::origin(&self.sources, token);
         let (src, offset, last) = self.last_place;
         let text = &self.sources[token.src as usize].text;
         let start = token.start as usize;

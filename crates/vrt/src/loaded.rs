@@ -15,6 +15,7 @@ use crate::ctx::Failure;
 use crate::init::InitCtx;
 use crate::known::{self, Sieve};
 use crate::machine::{Action, Machine, Outcome};
+use crate::profile::Profile;
 use crate::regex::Regex;
 use crate::value::Text;
 use crate::vmod::{Class, Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
@@ -61,6 +62,8 @@ pub struct LoadedVcl {
     pub(crate) modules: Vec<PrivCell>,
     pub(crate) objects: Vec<OnceLock<Object>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
+    /// What its lines cost, when asked.
+    pub profile: Profile,
 }
 
 /// A call, bound to code.
@@ -197,6 +200,7 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
         modules: program.imports.iter().map(|_| PrivCell::default()).collect(),
         objects: program.objects.iter().map(|_| OnceLock::new()).collect(),
         directors: Mutex::default(),
+        profile: Profile::default(),
         program,
     })
 }

@@ -11,6 +11,7 @@ use vcl::program::Op;
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::known::Known;
 use crate::loaded::LoadedVcl;
+use crate::profile::{Blind, Counting, Watch};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -106,11 +107,39 @@ pub struct Machine {
     pub(crate) pc: u32,
     /// Whether `vsl_mask` lets `VCL_trace` through.
     pub(crate) traces: bool,
+    /// Whether each op is to be run by itself: for `VCL_trace`, or for a profile.
+    pub(crate) stepwise: bool,
     /// What is known of each subject of the program.
     pub(crate) known: Vec<Known>,
     calls: Vec<u32>,
+    /// Where `beresp.uncacheable` was set last, and where that subroutine was called from.
+    pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
     state: State,
     ops: u64,
+}
+
+/// A place in VCL, as people are told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot<'a> {
+    /// The subroutine.
+    pub sub: &'a str,
+    /// The file; `<builtin>` for the built-in VCL.
+    pub file: &'a str,
+    /// The line.
+    pub line: u32,
+}
+
+impl Spot<'_> {
+    /// Whether it is in the built-in VCL.
+    pub fn is_builtin(&self) -> bool {
+        self.file == "<builtin>"
+    }
+}
+
+impl std::fmt::Display for Spot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}:{}", self.sub, self.file, self.line)
+    }
 }
 
 #[derive(Default)]
@@ -155,6 +184,7 @@ impl Machine {
         self.pc = vcl.program.subs[sub as usize].entry;
         self.known.resize(vcl.program.subjects.len(), Known::default());
         self.method = Some(method);
+        self.uncacheable_at = None;
         self.state = State::Started;
     }
 
@@ -185,6 +215,33 @@ impl Machine {
         Some((&program.sources.get(place.source as usize)?.name, place.line, place.pos))
     }
 
+    /// Where the last subroutine ended: its `return`, or what failed.
+    pub fn ended_at(&self) -> Option<Spot<'_>> {
+        self.spot(self.pc)
+    }
+
+    /// Where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` it is who called that.
+    pub fn uncacheable_at(&self) -> Option<Spot<'_>> {
+        let (pc, caller) = self.uncacheable_at?;
+        let spot = self.spot(pc)?;
+        match caller {
+            Some(caller) if spot.is_builtin() => self.spot(caller),
+            _ => Some(spot),
+        }
+    }
+
+    fn spot(&self, pc: u32) -> Option<Spot<'_>> {
+        let program = &self.vcl.as_ref()?.program;
+        let place = program.places.get(*program.op_places.get(pc as usize)? as usize)?;
+        let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
+        Some(Spot { sub: &sub.name, file: &program.sources.get(place.source as usize)?.name, line: place.line })
+    }
+
+    /// Notes that `beresp.uncacheable` is set here.
+    pub(crate) fn note_uncacheable(&mut self) {
+        self.uncacheable_at = Some((self.pc, self.calls.last().map(|back| back - 1)));
+    }
+
     /// Runs until the subroutine ends, waits or has used its budget. Logs `VCL_call` first and `VCL_return` last.
     /// Panics when nothing was started, or when it waits and was not resumed.
     pub fn run(&mut self, ctx: &mut dyn Ctx) -> Outcome {
@@ -198,6 +255,8 @@ impl Machine {
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
+        let profiled = vcl.profile.is_on();
+        self.stepwise = self.traces || profiled;
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
             State::Running => {}
@@ -209,33 +268,66 @@ impl Machine {
                 }
             }
         }
+        if profiled {
+            self.run_ops(&mut Counting::new(&vcl.profile, vcl.program.code.len()), vcl, ctx)
+        } else {
+            self.run_ops(&mut Blind, vcl, ctx)
+        }
+    }
+
+    fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
+        let program = &vcl.program;
         for _ in 0..BUDGET {
-            let op = vcl.program.code[self.pc as usize];
-            match self.step(op, vcl, ctx) {
-                Ok(Next::Op) => self.pc += 1,
-                Ok(Next::Goto(to)) => self.pc = to,
-                Ok(Next::Call(entry)) => {
-                    self.calls.push(self.pc + 1);
-                    self.pc = entry;
-                }
-                Ok(Next::Leave) => match self.calls.pop() {
-                    Some(back) => self.pc = back,
-                    None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
-                },
-                Ok(Next::End(action)) => return self.end(action, ctx),
-                Ok(Next::Wait { void, future }) => {
+            let pc = self.pc;
+            let op = program.code[pc as usize];
+            // Most of what runs only says where to go on: that needs no detour by way of a `Next`.
+            match op {
+                Op::Step { .. } if !self.traces => self.pc += 1,
+                Op::Jump { to } => self.pc = to,
+                Op::JumpIf { to } => self.pc = if self.flag { to } else { self.pc + 1 },
+                Op::JumpUnless { to } => self.pc = if self.flag { self.pc + 1 } else { to },
+                Op::Not => (self.flag, self.pc) = (!self.flag, self.pc + 1),
+                Op::CallSub { sub } => self.enter(program.subs[sub as usize].entry),
+                Op::Leave if !self.calls.is_empty() => self.pc = self.calls.pop().unwrap_or_default(),
+                Op::TestField { head, field } => {
+                    self.flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
                     self.pc += 1;
-                    self.state = State::Waiting { void };
-                    return Outcome::Wait(future);
                 }
-                Err(failure) => return self.fail(failure, ctx),
+                op => match self.step(op, vcl, ctx) {
+                    Ok(Next::Op) => self.pc += 1,
+                    Ok(Next::Goto(to)) => self.pc = to,
+                    Ok(Next::Call(entry)) => self.enter(entry),
+                    Ok(Next::Leave) => match self.calls.pop() {
+                        Some(back) => self.pc = back,
+                        None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
+                    },
+                    Ok(Next::End(action)) => {
+                        watch.ran(pc, pc);
+                        return self.end(action, ctx);
+                    }
+                    Ok(Next::Wait { void, future }) => {
+                        self.pc += 1;
+                        watch.ran(pc, self.pc);
+                        self.state = State::Waiting { void };
+                        return Outcome::Wait(future);
+                    }
+                    Err(failure) => return self.fail(failure, ctx),
+                },
             }
+            watch.ran(pc, self.pc);
         }
         self.ops += u64::from(BUDGET);
         if self.ops > MOST_OPS {
             return self.fail(Failure::new("VCL ran too many steps"), ctx);
         }
         Outcome::OutOfBudget
+    }
+
+    /// Goes into a subroutine.
+    #[inline]
+    fn enter(&mut self, entry: u32) {
+        self.calls.push(self.pc + 1);
+        self.pc = entry;
     }
 
     /// What the future of [`Outcome::Wait`] gave; the next [`Machine::run`] goes on with it.

@@ -9,10 +9,16 @@ use vcl::program::{BackendAddress, BackendDecl, ProbeDecl};
 /// The backend that a declaration and its probe describe. `None` for `backend x none;`.
 pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<BackendSpec> {
     let preamble = decl.preamble.as_deref().unwrap_or_default().to_vec();
+    let mut found = Vec::new();
     let (endpoint, hosthdr) = match &decl.address {
         BackendAddress::None => return None,
-        BackendAddress::Inet { host, v4, v6, .. } => {
-            (Endpoint { ipv4: *v4, ipv6: *v6, path: None, preamble }, host.clone())
+        BackendAddress::Inet { host, name: Some(name), .. } => {
+            let endpoint = Endpoint::named(&name.host, name.port);
+            found = name.found.clone();
+            (Endpoint { preamble, ..endpoint }, host.clone())
+        }
+        BackendAddress::Inet { host, v4, v6, name: None, .. } => {
+            (Endpoint { ipv4: *v4, ipv6: *v6, preamble, ..Endpoint::default() }, host.clone())
         }
         BackendAddress::Unix(path) => (Endpoint { preamble, ..Endpoint::unix(path) }, "0.0.0.0".to_owned()),
     };
@@ -22,6 +28,9 @@ pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<Bac
         first_byte_timeout: seconds(decl.first_byte_timeout),
         between_bytes_timeout: seconds(decl.between_bytes_timeout),
         max_connections: decl.max_connections,
+        wait_limit: decl.wait_limit,
+        wait_timeout: decl.wait_timeout.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO)),
+        found,
         proxy_header: decl.proxy_header,
         probe: probe.map(probe_spec),
         ..BackendSpec::new(decl.name.clone(), endpoint)

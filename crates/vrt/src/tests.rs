@@ -2,6 +2,7 @@
 //! Compiled VCL over a transaction of its own: what it returns, does and logs.
 
 mod optimised;
+mod profile;
 mod programs;
 mod speed;
 mod world;

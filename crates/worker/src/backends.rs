@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use backend::{BackendSpec, Backends, Director};
+use backend::{Backends, Director};
 use base::Clock;
 use engine::Engine;
 use parking_lot::Mutex;
 use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{Marker, TxnLog};
-use tables::counters::{Main, Vbe};
+use tables::counters::{Main, Vbe, Xkey};
 use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::vmod::Vmod;
@@ -50,6 +50,19 @@ impl Services {
         })
     }
 
+    /// A VCL imports xkey: from now on objects are kept by their keys, and counted.
+    pub fn heed_tags(&self) {
+        if self.engine.cache.heeds_tags() {
+            return;
+        }
+        let set = self.stats.add::<Xkey>("XKEY").unwrap_or_else(|error| {
+            eprintln!("counters XKEY: {error}");
+            CounterSet::private()
+        });
+        // As MAIN, it lives as long as the process.
+        self.engine.cache.heed_tags(Box::leak(Box::new(set)));
+    }
+
     /// A VCL is gone: its file goes with the last backend.
     pub fn forget(&self, vcl: &str) {
         self.clusters.lock().remove(vcl);
@@ -67,8 +80,9 @@ impl backend::Services for Services {
             local_error_holddown: params.backend_local_error_holddown,
             remote_error_holddown: params.backend_remote_error_holddown,
             prefer_ipv6: params.prefer_ipv6,
-            queue_limit: params.backend_queue_limit,
-            queue_timeout: params.backend_queue_timeout,
+            wait_limit: params.backend_wait_limit,
+            wait_timeout: params.backend_wait_timeout,
+            dns_ttl: params.backend_dns_ttl,
         }
     }
 
@@ -78,6 +92,10 @@ impl backend::Services for Services {
 
     fn publish(&self, vcl: &str, backend: &str) -> CounterSet<Vbe> {
         self.counters(vcl, backend)
+    }
+
+    fn log_error(&self, text: &str) {
+        self.engine.log.write_one(Tag::Error, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
 
     fn log_health(&self, text: &str) {
@@ -94,11 +112,7 @@ pub struct LoadEnv<'a> {
 impl vrt::Env for LoadEnv<'_> {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         let spec = vrt::backend_spec(decl, probe).expect("vrt makes no backend of `none`");
-        let params = self.engine.params.load();
-        self.backends.create(
-            vcl,
-            BackendSpec { wait_limit: params.backend_queue_limit, wait_timeout: params.backend_queue_timeout, ..spec },
-        )
+        self.backends.create(vcl, spec)
     }
 
     fn vmods(&self) -> &[&'static Vmod] {

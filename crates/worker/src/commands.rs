@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The CLI commands that the worker answers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use backend::{AdminHealth, Director, Event};
 use base::Real;
@@ -14,6 +16,10 @@ use vrt::LoadedVcl;
 use crate::backends::LoadEnv;
 use crate::birth::Worker;
 use crate::conf;
+use crate::profile::{self, Source};
+
+/// How long VCL may take over a question.
+const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
@@ -48,7 +54,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             Reply::ok("")
         }
         "debug.fragfetch" => fragfetch(worker, &arg(0)),
-        "debug.panic.worker" => crate::panic::die("Panic: debug.panic.worker: you asked for it\n"),
+        "debug.panic.worker" => crate::panic::on_request("debug.panic.worker: You asked for it"),
         "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
         "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
@@ -58,13 +64,70 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             None => Reply::new(Status::Param, "that is no number of seconds"),
         },
         "debug.vmod" => Reply::ok(vmods_in_use(worker)),
+        "vcl.profile" => vcl_profile(worker, &arg(0), request.arg(1)),
         "vcl.show" => vcl_show(worker, request),
+        "explain" => explain(worker, request),
         other => match request.command(true) {
             Ok(_) => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
             // The manager passes on what it doesn't know.
             Err(unknown) => unknown,
         },
     }
+}
+
+/// `explain [-m METHOD] [-c ADDRESS] URL [FIELD...]`
+fn explain(worker: &Arc<Worker>, request: &Request) -> Reply {
+    let question = match question(request) {
+        Ok(question) => question,
+        Err(why) => return Reply::new(Status::Param, why),
+    };
+    let engine = worker.engine.clone();
+    let told = rt::run(async move { rt::timeout(EXPLAIN_TIME, engine::explain(&engine, &question)).await });
+    match told {
+        Ok(Ok(Ok(text))) => Reply::ok(text),
+        Ok(Ok(Err(why))) => Reply::new(Status::Cant, why),
+        Ok(Err(rt::Elapsed)) => Reply::new(Status::Cant, "VCL waits for something for too long."),
+        Err(error) => Reply::new(Status::Cant, error.to_string()),
+    }
+}
+
+fn question(request: &Request) -> Result<engine::Question, String> {
+    let words = request.args().iter().map(|word| String::from_utf8(word.clone()));
+    let words: Vec<String> = words.collect::<Result<_, _>>().map_err(|_| "Only text can be asked about".to_owned())?;
+    let mut question = engine::Question {
+        method: "GET".to_owned(),
+        url: String::new(),
+        fields: Vec::new(),
+        client: SocketAddr::from(([127, 0, 0, 1], 0)),
+    };
+    let mut words = words.into_iter();
+    let url = loop {
+        let word = words.next().ok_or("Which URL?")?;
+        match word.as_str() {
+            "-m" => question.method = words.next().ok_or("Which method?")?,
+            "-c" => {
+                let address = words.next().ok_or("Which address?")?;
+                let ip = address.parse().map_err(|_| format!("{address} is no address"))?;
+                question.client = SocketAddr::new(ip, 0);
+            }
+            _ => break word,
+        }
+    };
+    let is_token = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
+    if !is_token(&question.method) || !is_token(&url) {
+        return Err("That is no method and URL as a request has them".to_owned());
+    }
+    question.fields = words.collect();
+    let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    question.url = match rest {
+        None => url,
+        Some(rest) => {
+            let at = rest.find(['/', '?']).unwrap_or(rest.len());
+            question.fields.insert(0, format!("Host: {}", &rest[..at]));
+            if rest[at..].starts_with('/') { rest[at..].to_owned() } else { format!("/{}", &rest[at..]) }
+        }
+    };
+    Ok(question)
 }
 
 fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
@@ -116,11 +179,16 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         // The checker has said what there was to say.
         err_unref: false,
         unsafe_path: true,
+        lazy_hosts: true,
+        dialect: bundle.dialect,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    if compiled.program.imports.iter().any(|import| import.module == "xkey") {
+        worker.services.heed_tags();
+    }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
@@ -175,6 +243,24 @@ fn vcl_show(worker: &Worker, request: &Request) -> Reply {
     Reply::ok(out)
 }
 
+fn vcl_profile(worker: &Worker, what: &str, name: Option<&str>) -> Reply {
+    let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
+    let Some(vcl) = worker.vcls.find(&name) else {
+        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+    };
+    match what {
+        "on" | "off" => {
+            vcl.profile.switch(what == "on");
+            Reply::ok("")
+        }
+        "show" => {
+            let sources = vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text });
+            Reply::ok(profile::report(&vcl.name, &sources.collect::<Vec<_>>(), &vcl.profile.lines(&vcl.program)))
+        }
+        other => Reply::new(Status::Param, format!("on, off or show, not {other:?}\n")),
+    }
+}
+
 /// Modules that VCLs import, and how many do.
 fn vmods_in_use(worker: &Worker) -> String {
     let mut uses = std::collections::BTreeMap::<String, usize>::new();
@@ -227,6 +313,7 @@ fn change_params(
         return Reply::new(Status::Param, error.to_string());
     }
     engine.log.apply(&params);
+    engine.turns.apply(&params);
     engine.cache.set_params(conf::cache_params(&params));
     vrt::regex::set_match_limit(params.pcre2_match_limit);
     engine.params.store(Arc::new(params));

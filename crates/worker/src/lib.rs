@@ -8,6 +8,8 @@ mod commands;
 mod conf;
 mod housekeeping;
 mod panic;
+mod pools;
+mod profile;
 mod serving;
 mod vcls;
 mod watchdog;

@@ -111,6 +111,22 @@ impl Vcls {
         vcls.collect()
     }
 
+    /// Each VCL and the files it was made of, a line each; nothing when somebody changes the list just now.
+    pub fn files(&self) -> String {
+        let (Some(entries), active) = (self.entries.try_lock(), self.active.try_lock().and_then(|name| name.clone()))
+        else {
+            return String::new();
+        };
+        let mut text = String::new();
+        for entry in entries.iter() {
+            let What::Vcl(vcl) = &entry.what else { continue };
+            let mark = if active.as_ref() == Some(&entry.name) { " (active)" } else { "" };
+            let files: Vec<&str> = vcl.program.sources.iter().map(|source| source.name.as_str()).collect();
+            text.push_str(&format!("  {}{mark}: {}\n", entry.name, files.join(", ")));
+        }
+        text
+    }
+
     /// How many VCLs there are.
     pub fn count(&self) -> usize {
         self.all().len()

@@ -4,7 +4,9 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod connection;
+pub mod explain;
 mod interactive;
+pub mod profile;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -8,6 +8,7 @@ pub(crate) enum Command {
     Explain,
     Fmt,
     Lsp,
+    Migrate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,7 @@ pub(crate) struct Args {
     pub files: Vec<String>,
     pub format: Format,
     pub syntax: u8,
+    pub dialect: Option<vcl::Dialect>,
     pub plain: bool,
     pub builtin: bool,
     pub sub: Option<String>,
@@ -46,6 +48,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         files: Vec::new(),
         format: Format::Text,
         syntax: 41,
+        dialect: None,
         plain: false,
         builtin: false,
         sub: None,
@@ -60,6 +63,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         Some("explain") => Command::Explain,
         Some("fmt") => Command::Fmt,
         Some("lsp") => Command::Lsp,
+        Some("migrate") => Command::Migrate,
         Some("help" | "--help" | "-h" | "-?") => return Ok(args),
         Some(other) => return Err(format!("no command {other:?}")),
         None => return Err("a command is missing".to_owned()),
@@ -89,8 +93,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
                 args.syntax = match value()?.as_str() {
                     "4.0" => 40,
                     "4.1" => 41,
-                    other => return Err(format!("VCL {other} isn't built yet; 4.0 and 4.1 are")),
+                    other => return Err(format!("no syntax {other:?}: 4.0 or 4.1 (older ones by --dialect)")),
                 }
+            }
+            "--dialect" | "--vcl-dialect" => {
+                let word = value()?;
+                let dialect = vcl::Dialect::from_name(&word);
+                args.dialect = Some(dialect.ok_or_else(|| format!("no dialect {word:?}: 2.0, 2.1 or 3.0"))?);
             }
             "--label" => args.labels.push(value()?),
             "--check" => args.check = true,
@@ -111,6 +120,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         (Command::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
+        (Command::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
     }
 }
@@ -143,13 +153,18 @@ mod tests {
     fn what_it_cant_do_is_said() {
         assert_eq!(of("check"), Err("a file is missing".to_owned()));
         assert_eq!(of("frob x"), Err("no command \"frob\"".to_owned()));
-        assert_eq!(of("check --syntax 3.0 x"), Err("VCL 3.0 isn't built yet; 4.0 and 4.1 are".to_owned()));
+        assert_eq!(
+            of("check --syntax 3.0 x"),
+            Err("no syntax \"3.0\": 4.0 or 4.1 (older ones by --dialect)".to_owned())
+        );
         assert_eq!(of("check -I"), Err("-I wants a value".to_owned()));
         assert_eq!(
             of("fmt --indent 9 a"),
             Err("--indent is `tab` or a number of spaces from 1 to 8, not \"9\"".to_owned())
         );
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
+        assert_eq!(of("migrate --dialect 2.1 x").unwrap().dialect, Some(vcl::Dialect::V21));
+        assert_eq!(of("migrate --dialect 4.0 x"), Err("no dialect \"4.0\": 2.0, 2.1 or 3.0".to_owned()));
         assert_eq!(of("explain --sub vcl_recv a").unwrap().sub.as_deref(), Some("vcl_recv"));
     }
 }

@@ -35,17 +35,20 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
 
 /// One line for one file.
 fn as_json(file: &str, result: &Result<vcl::Compiled, String>) -> String {
-    let found = match result {
-        Ok(good) => messages::parse(&good.warnings, false),
-        Err(text) => messages::parse(text, true),
+    let (text, failed) = match result {
+        Ok(good) => (&good.warnings, false),
+        Err(text) => (text, true),
     };
-    let list = |warnings: bool| -> Vec<serde_json::Value> {
-        found.iter().filter(|message| message.warning == warnings).map(message).collect()
-    };
-    json!({ "file": file, "ok": result.is_ok(), "errors": list(false), "warnings": list(true) }).to_string()
+    let (errors, warnings) = (objects(text, failed, false), objects(text, failed, true));
+    json!({ "file": file, "ok": !failed, "errors": errors, "warnings": warnings }).to_string()
 }
 
-fn message(message: &Message) -> serde_json::Value {
+/// The errors, or the warnings, in what the compiler said.
+pub(crate) fn objects(text: &str, failed: bool, warnings: bool) -> Vec<serde_json::Value> {
+    messages::parse(text, failed).iter().filter(|message| message.warning == warnings).map(object).collect()
+}
+
+fn object(message: &Message) -> serde_json::Value {
     let place = message.place.as_ref();
     json!({
         "message": message.what,

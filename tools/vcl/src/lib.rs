@@ -8,6 +8,7 @@ mod explain;
 mod fmt;
 mod lsp;
 mod messages;
+mod migrate;
 
 use vcl::{Options, Sources};
 
@@ -18,18 +19,24 @@ pub const USAGE: &str = "\
 Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
        lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
        lacquer vcl fmt [options] FILE...      lays files out in one way, in place; - is from stdin to stdout
+       lacquer vcl profile [options] [VCL]    what each line of a running VCL costs (profile --help)
        lacquer vcl lsp [options]              serves an editor on stdin and stdout (Language Server Protocol)
+       lacquer vcl migrate [options] FILE     prints a file of VCL 2.0, 2.1 or 3.0 as VCL 4.1 (its includes in their places)
+                                              on stdout, and what was changed and why on stderr
 
   -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
-  --syntax 4.0|4.1 for files that don't begin with `vcl 4.x;` (default 4.1)
+  --syntax 4.0|4.1 for files of VCL 4 that don't begin with `vcl 4.x;` (default 4.1)
+  --dialect 2.0|2.1|3.0
+                   for files without `vcl 4.x;` (default: told by their words)
   --format json    check: one JSON object per file and line: file, ok, errors, warnings
   --check          fmt: change nothing; name the files that would be changed
   --indent N|tab   fmt: what a level is indented by (default 4 spaces)
+                   migrate: one object: file, ok, dialect, vcl, notes (source, line, old, new, why, warning) or errors
   --plain          explain: without the optimiser
   --sub NAME       explain: only this subroutine
   --builtin        explain: the built-in VCL's subroutines too
 
-check and fmt end with 0 when all files are good, 2 when one isn't, 1 when it can't be used so.
+check, fmt and migrate end with 0 when all files are good, 2 when one isn't, 1 when they can't be used so.
 ";
 
 /// Runs `args`, the words after `lacquer vcl`; `sources` makes what files are read through, from a vcl_path. Gives the
@@ -52,24 +59,34 @@ pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 
         Command::Explain => explain::run(&args, &*sources),
         Command::Fmt => fmt::run(&args),
         Command::Lsp => lsp::run(&args, &*sources),
+        Command::Migrate => migrate::run(&args, &*sources),
     }
 }
 
 /// A file compiled, or what is wrong with it.
 fn compile(file: &str, args: &Args, sources: &dyn Sources) -> Result<vcl::Compiled, String> {
+    let (name, text) = read(file, sources)?;
+    vcl::compile(&name, &text, sources, &options(args)).map_err(|diagnostics| diagnostics.text)
+}
+
+/// A file's name in messages, and its text.
+fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> {
     // A name given on the command line is a path like any other program's; the vcl_path is tried after that.
     let here = if file.starts_with('/') {
         file.to_owned()
     } else {
         std::env::current_dir().unwrap_or_default().join(file).display().to_string()
     };
-    let (name, text) = sources.read(&here).or_else(|why| sources.read(file).map_err(|_| format!("{why}\n")))?;
-    let options = Options {
+    sources.read(&here).or_else(|why| sources.read(file).map_err(|_| format!("{why}\n")))
+}
+
+fn options(args: &Args) -> Options {
+    Options {
         syntax: args.syntax,
+        dialect: args.dialect,
         check_regex: Some(vrt::check_regex),
         optimise: !args.plain,
         labels: args.labels.clone(),
         ..Options::default()
-    };
-    vcl::compile(&name, &text, sources, &options).map_err(|diagnostics| diagnostics.text)
+    }
 }

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
-use cache::{FetchFailed, Flags};
+use cache::{FetchFailed, Flags, ObjRef};
 use filters::{
     Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
 };
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 64 * 1024;
 const KEEP_BYTES: usize = 256 * 1024;
 
 /// Why a body can't go on.
-enum Broken {
+pub(super) enum Broken {
     /// Already logged.
     Logged,
     /// The only client is gone: end in good order.
@@ -74,7 +74,7 @@ impl Bereq {
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
-        self.log.putf(Tag::FetchBody, format_args!("{number} {word} {how}"));
+        drop(self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how));
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_extra(&mut chain));
@@ -157,12 +157,13 @@ impl Bereq {
     fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
-        let extra = Extra { gzip_bits, program: program.as_deref() };
+        let why = self.why_uncacheable.clone();
+        let extra = Extra { gzip_bits, program: program.as_deref(), why: why.as_deref() };
         let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
         self.put_extra(&extra.store(), flags)
     }
 
-    fn put_extra(&mut self, extra: &[u8], flags: Flags) -> Result<(), Broken> {
+    pub(super) fn put_extra(&mut self, extra: &[u8], flags: Flags) -> Result<(), Broken> {
         if extra.is_empty() {
             return Ok(());
         }
@@ -173,6 +174,13 @@ impl Bereq {
             return Err(Broken::Logged);
         }
         Ok(())
+    }
+
+    /// The extra of the object whose body is taken over.
+    fn take_over_extra(&mut self, stale: &ObjRef, flags: Flags) -> Result<(), Broken> {
+        let why = self.why_uncacheable.clone();
+        let extra = Extra { why: why.as_deref(), ..Extra::of(stale.extra()) };
+        self.put_extra(&extra.store(), flags)
     }
 
     fn apply(&mut self, edit: Edit) {
@@ -260,7 +268,9 @@ impl Bereq {
                 return Err(Broken::Unwanted);
             }
             link.input.reserve(READ_BYTES);
-            match link.conn.stream_mut().read_more(&mut link.input, deadline(between)).await {
+            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(between));
+            let Some(read) = self.unless_unwanted(read).await else { return Err(Broken::Unwanted) };
+            match read {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
                     Err(error) => {
@@ -399,7 +409,7 @@ impl Bereq {
             }
         }
         let esi = if kept.has(Flags::ESI) { Flags::ESI } else { Flags::NONE };
-        if self.store_head(flags).is_err() || self.put_extra(stale.extra(), esi).is_err() {
+        if self.store_head(flags).is_err() || self.take_over_extra(&stale, esi).is_err() {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }

@@ -28,7 +28,9 @@ impl Bereq {
         };
         self.made_body.clear();
         self.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
-        match self.vcl(Method::BackendError).await {
+        let action = self.vcl(Method::BackendError).await;
+        self.note_uncacheable(&action);
+        match action {
             Action::Deliver => {}
             Action::Retry if self.may_retry() => return Step::Retry,
             Action::Retry => {

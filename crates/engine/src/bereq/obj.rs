@@ -7,10 +7,16 @@ use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
 use message::{names, vary};
 use storage::Store;
+use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
+use vrt::Action;
 
 use super::Bereq;
+use crate::extra::Extra;
 use crate::httplog::OBJ;
+
+/// Most bytes that an object keeps of why it can't be cached.
+const WHY_BYTES: usize = 120;
 
 impl Bereq {
     /// Stores the head of the object, its body is to follow. `more` are flags that the body's filters bring.
@@ -62,6 +68,17 @@ impl Bereq {
         let done = self.busy().set_head(store, head, vary, &attrs);
         self.log_events();
         done.map_err(drop)?;
+        if self.uncacheable && !self.busy().is_private() {
+            let why = self.why_uncacheable.clone();
+            let extra = Extra { why: why.as_deref(), ..Extra::default() };
+            // Without room for it nobody will know, and nothing else will be wrong.
+            let _ = self.busy().set_extra(&extra.store(), Flags::NONE);
+            self.log_events();
+        }
+        if self.engine.cache.heeds_tags() {
+            let keys = message::tags::keys(&self.beresp);
+            self.busy().set_tags(keys);
+        }
         let (kind, name) = (store.kind().as_str(), store.name());
         self.log.put_parts(Tag::Storage, &[kind.as_bytes(), b" ", name.as_bytes()]);
         Ok(())
@@ -72,6 +89,37 @@ impl Bereq {
         for event in self.busy().take_events() {
             self.log.putf(Tag::ExpKill, format_args!("{event}"));
         }
+    }
+
+    /// Notes what made the answer uncacheable, with the place in VCL or the field, after a subroutine ended with `action`.
+    pub(super) fn note_uncacheable(&mut self, action: &Action) {
+        let is_passed = matches!(action, Action::Pass | Action::PassFor(_));
+        if !(self.uncacheable || is_passed) || self.busy().is_private() {
+            return;
+        }
+        let Some(machine) = &self.machine else { return };
+        let spot = if is_passed { machine.ended_at() } else { machine.uncacheable_at() };
+        let Some(spot) = spot else { return };
+        let cause = match spot.sub {
+            _ if is_passed => Uncacheable::VclPass,
+            "vcl_beresp_stale" if spot.is_builtin() => Uncacheable::Stale,
+            "vcl_beresp_cookie" if spot.is_builtin() => Uncacheable::SetCookie,
+            "vcl_beresp_control" if spot.is_builtin() => Uncacheable::CacheControl,
+            "vcl_beresp_vary" if spot.is_builtin() => Uncacheable::Vary,
+            _ => Uncacheable::Vcl,
+        };
+        let field = |name: &str| self.beresp.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        let detail = match cause {
+            Uncacheable::CacheControl => field("Surrogate-Control").or_else(|| field(names::CACHE_CONTROL)),
+            Uncacheable::Vcl | Uncacheable::VclPass => Some(spot.to_string()),
+            Uncacheable::Stale | Uncacheable::SetCookie | Uncacheable::Vary | Uncacheable::BadVary => None,
+        };
+        let mut text = cause.word().to_owned();
+        if let Some(detail) = detail {
+            text.extend([" ", &detail]);
+        }
+        text.truncate(text.floor_char_boundary(WHY_BYTES));
+        self.why_uncacheable = Some(text.into_bytes().into_boxed_slice());
     }
 
     fn object_flags(&mut self) -> Flags {
@@ -97,6 +145,7 @@ impl Bereq {
             // No request matches (RFC 9110 12.5.5). The bare star is VCL's to judge: the built-in one doesn't cache it.
             self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
             self.uncacheable = true;
+            self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
             return None;
         }
         match vary::key(&self.beresp, &self.head) {
@@ -111,6 +160,7 @@ impl Bereq {
                 self.log.put(Tag::Error, error.text().as_bytes());
                 self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
                 self.uncacheable = true;
+                self.why_uncacheable = Some(Uncacheable::BadVary.word().as_bytes().into());
                 None
             }
         }

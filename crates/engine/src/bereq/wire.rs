@@ -15,10 +15,11 @@ use rt::Instant;
 use storage::Buf;
 use tables::tags::Tag;
 
-use super::fetch::why;
+use super::fetch::{GONE, why};
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
+use crate::spare;
 use crate::transport::BodyError;
 
 /// Bytes read at once while the head comes in; what follows of the body is taken along.
@@ -47,9 +48,10 @@ impl Bereq {
 
     async fn exchange_on(&mut self, link: &mut Link) -> Result<(), Failure> {
         let chunked = self.frame_request();
-        let mut head = Vec::with_capacity(512);
+        let mut head = spare::buffer();
         self.head.write_to(&mut head);
         let sent = self.send(link, &head, chunked).await;
+        spare::leave_buffer(head);
         self.mark("Bereq");
         self.engine.main.backend_req.inc();
         sent?;
@@ -253,7 +255,13 @@ impl Bereq {
             }
             let nothing_yet = link.input.is_empty();
             link.input.reserve(HEAD_READ_BYTES);
-            match link.conn.stream_mut().read_more(&mut link.input, deadline(patience)).await {
+            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(patience));
+            let Some(read) = self.unless_unwanted(read).await else {
+                self.fetch_error(GONE);
+                link.close = Some(why::RX_BODY);
+                return Err(LATE);
+            };
+            match read {
                 Ok(0) | Err(IoError::Closed) => {
                     self.acct.beresp_head += (link.input.len() - link.used) as u64;
                     self.fetch_error("HTC eof (-1)");

@@ -29,6 +29,35 @@ impl Req {
         .await
     }
 
+    /// As [`Req::drive`]; `None` when the client is gone before, and what it waits for is given up then.
+    pub(crate) async fn drive_for_client<F: Future>(
+        &mut self,
+        transport: &mut dyn Transport,
+        wait: F,
+    ) -> Option<F::Output> {
+        if !self.gives_up || !self.params.pass_abort {
+            return Some(self.drive(transport, wait).await);
+        }
+        self.continue_if_due(transport);
+        let body = self.body.clone();
+        let mut wait = pin!(wait);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = wait.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0) {
+                return Poll::Ready(None);
+            }
+            if body.poll_pump(cx, transport).is_ready()
+                && let Poll::Ready(done) = wait.as_mut().poll(cx)
+            {
+                return Poll::Ready(Some(done));
+            }
+            transport.poll_gone(cx).map(|()| None)
+        })
+        .await
+    }
+
     /// Tells the client to send its body, once somebody wants it.
     fn continue_if_due(&mut self, transport: &mut dyn Transport) {
         if std::mem::take(&mut self.continue_now) {

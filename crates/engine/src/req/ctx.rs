@@ -142,11 +142,18 @@ impl Ctx for ReqCtx<'_> {
     fn hash_data(&mut self, data: Option<&[u8]>) {
         if let Some(data) = data {
             self.req.log.put(Tag::Hash, data);
+            if let Some(trial) = &mut self.req.trial {
+                trial.hashed.push(format!("\"{}\"", String::from_utf8_lossy(data)));
+            }
         }
         self.req.hasher.add(data);
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        if let Some(trial) = &mut self.req.trial {
+            trial.bans.push(String::from_utf8_lossy(spec).into_owned());
+            return Ok(());
+        }
         self.req.engine().ban(spec)
     }
 
@@ -217,6 +224,34 @@ impl Ctx for ReqCtx<'_> {
         let engine = self.req.engine().clone();
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
         Ok(engine.cache.purge(&self.req.digest, engine.mono_of(self.req.t_req), purge) as i64)
+    }
+
+    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+        Ok(self.req.engine().purge_tags(keys, soft))
+    }
+
+    fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
+        let body = &self.req.body;
+        body.cached().iter().for_each(|buf| piece(buf));
+        body.is_cached()
+    }
+
+    fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
+        Some(self.req.sess.socket)
+    }
+
+    fn healthy(&mut self, director: &BackendRef) -> bool {
+        let req = &mut *self.req;
+        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
+        let choice = Choice {
+            engine: &req.sess.engine,
+            head: &req.head,
+            digest: &req.digest.0,
+            identity: &identity,
+            is_bereq: false,
+            log: RefCell::new(&mut req.log),
+        };
+        director.healthy_for(&choice).ok
     }
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {

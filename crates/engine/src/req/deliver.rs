@@ -62,6 +62,9 @@ impl Req {
         let mut text = [0; 24];
         self.set_resp(names::AGE, &[decimal(age as u64, &mut text)]);
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
+        if let Some(status) = self.cache_status(obj) {
+            self.set_resp("Cache-Status", &[status.as_bytes()]);
+        }
         if self.params.http_gzip_support && obj.flags().has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head) {
             self.weaken_resp_etag();
         }

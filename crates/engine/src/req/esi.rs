@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! ESI delivery: walks an object's program; what it includes are requests of their own whose bodies go into this one's.
 //!
-//! Varnish's ESI 1.0 subset: one include after the other, `max_esi_depth` levels, each fragment with its own VCL, TTL
+//! Varnish's ESI 1.0 subset: one include after the other (or `esi_parallel` at once: see `ahead`), `max_esi_depth` levels, each fragment with its own VCL, TTL
 //! and log transaction. A gzip page is joined from gzip pieces without being unpacked.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -18,8 +19,10 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::params::FeatureBit;
 use tables::tags::Tag;
+use vrt::Privates;
 
 use super::Req;
+use super::ahead::{Ahead, End};
 use super::downstream::Downstream;
 use super::nested::Nested;
 use super::transmit::Cut;
@@ -35,6 +38,10 @@ const DEPTH_MAX: u32 = 64;
 pub(crate) struct Top {
     pub head: Head,
     pub t_req: Real,
+    /// What modules keep for the whole of the request; a fragment has it while it runs VCL.
+    pub privates: Cell<Privates>,
+    /// For how many more fragments there is a place among those that run ahead.
+    pub places: Cell<u32>,
 }
 
 /// What a fragment knows of the body that it goes into.
@@ -54,7 +61,7 @@ struct Stored {
 }
 
 /// The page's own gzip: what was joined so far.
-struct Page {
+pub(super) struct Page {
     is_gzip: bool,
     sum: Sum,
 }
@@ -67,6 +74,36 @@ impl Req {
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
+        let top = match &self.top_req {
+            Some(top) => top.clone(),
+            None => self.make_top(),
+        };
+        let sent = self.send_program(obj, &top, down, transport).await;
+        if self.top_req.is_none() {
+            self.top = top.privates.take();
+        }
+        sent
+    }
+
+    /// The client's request, for its fragments.
+    fn make_top(&mut self) -> Rc<Top> {
+        let mut head = Head::with_limits(self.head.limits());
+        head.copy_from(&self.head);
+        let places = match self.params.esi_parallel {
+            1 => 0,
+            many => many,
+        };
+        let privates = Cell::new(std::mem::take(&mut self.top));
+        Rc::new(Top { head, t_req: self.t_req, privates, places: Cell::new(places) })
+    }
+
+    async fn send_program(
+        &mut self,
+        obj: &ObjRef,
+        top: &Rc<Top>,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
         let Ok(mut program) = Program::parse(Extra::of(obj.extra()).program.unwrap_or_default()) else {
             return Err(self.corrupt());
         };
@@ -76,6 +113,10 @@ impl Req {
             self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
         }
         let mut stored = Stored { reader: obj.reader(0), at: 0 };
+        let mut ahead = self.may_include().then(|| Ahead::new(top.clone(), program));
+        if let Some(ahead) = &mut ahead {
+            self.begin_ahead(ahead, page.is_gzip);
+        }
         while let Some(step) = program.next_step().map_err(|_| self.corrupt())? {
             down.steps += 1;
             let done = match step {
@@ -90,8 +131,18 @@ impl Req {
                     }
                     self.send_verbatim(&mut stored, bytes, down, transport).await
                 }
-                Step::Include(include) => self.include(&include, &mut page, down, transport).await,
+                Step::Include(include) => match ahead.as_mut().map(|ahead| ahead.take(program)) {
+                    Some(Some(fragment)) => self.deliver_ahead(fragment, &mut page, down, transport).await,
+                    Some(None) => self.include(&include, top, &mut page, down, transport).await,
+                    None => {
+                        self.refuse_depth();
+                        Ok(())
+                    }
+                },
             };
+            if let Some(ahead) = ahead.as_mut().filter(|_| done.is_ok()) {
+                self.begin_ahead(ahead, page.is_gzip);
+            }
             if done.is_err() {
                 self.joined(&page, has_frame);
                 return done;
@@ -136,19 +187,25 @@ impl Req {
         Ok(())
     }
 
+    /// Whether fragments may be nested one level deeper.
+    fn may_include(&self) -> bool {
+        self.esi_level < self.params.max_esi_depth.min(DEPTH_MAX)
+    }
+
+    fn refuse_depth(&mut self) {
+        let limit = self.params.max_esi_depth.min(DEPTH_MAX);
+        self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
+    }
+
     /// Delivers a fragment here.
     async fn include(
         &mut self,
         include: &Include,
+        top: &Rc<Top>,
         page: &mut Page,
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
-        let limit = self.params.max_esi_depth.min(DEPTH_MAX);
-        if self.esi_level >= limit {
-            self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
-            return Ok(());
-        }
         // Nobody asks for fragments on behalf of a client that is gone.
         poll_fn(|cx| match transport.poll_flush(cx, NOTICE_BYTES) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -156,65 +213,59 @@ impl Req {
         })
         .await
         .map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
-        let mut child = self.child(include, page.is_gzip);
+        let mut child = self.child(include, top, page.is_gzip);
         let mut nested = Nested::new(down, transport);
         let panicked = {
             // Named, for a future that contains itself has no size.
-            let run: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(contained(child.run(&mut nested)));
-            run.await.is_err()
+            let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut nested));
+            contained(run.as_mut()).await.is_err()
         };
         if panicked {
-            child.engine().main.req_panic.inc();
-            child.log.put(Tag::Error, b"Panic in the request: see the panic report");
+            child.note_panic();
         }
         let flushed = poll_fn(|cx| nested.poll_flush(cx, super::transmit::QUEUE_BYTES)).await;
         let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
         child.finish(&nested);
-        std::mem::swap(&mut self.top, &mut child.top);
         crate::current::enter(self.vxid, "esi");
         if let Some(failure) = failure {
             self.log.putf(Tag::Error, format_args!("{failure}"));
             return Err(Cut::Fetch);
         }
         flushed.map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
-        if panicked {
+        self.included(End { nest: child.nest.take(), is_cut, panicked }, include.continue_on_error, page)
+    }
+
+    /// A fragment came to its end: whether its page goes on.
+    pub(super) fn included(&mut self, end: End, continues_on_error: bool, page: &mut Page) -> Result<(), Cut> {
+        if end.panicked {
             return Err(Cut::Client(SessClose::Overload));
         }
-        let nest = child.nest.take().expect("a fragment has a nest");
+        let nest = end.nest.expect("a fragment has a nest");
         page.sum.join(nest.sum);
         match nest.cut {
             Some(Cut::Fetch) => {}
             Some(cut @ (Cut::Client(_) | Cut::Page)) => return Err(cut),
-            None if is_cut => {}
+            None if end.is_cut => {}
             None => return Ok(()),
         }
         let obeys = self.params.feature.has(FeatureBit::EsiIncludeOnerror);
-        if obeys && !include.continue_on_error { Err(Cut::Page) } else { Ok(()) }
+        if obeys && !continues_on_error { Err(Cut::Page) } else { Ok(()) }
     }
 
     /// The request for a fragment: as the client's came, but for what asks for a part, a condition, a body.
-    fn child(&mut self, include: &Include, is_gzip: bool) -> Box<Req> {
+    pub(super) fn child(&mut self, include: &Include, top: &Rc<Top>, is_gzip: bool) -> Box<Req> {
         let engine = self.engine().clone();
         let vxid = engine.vxids.take();
-        let top = match &self.top_req {
-            Some(top) => top.clone(),
-            None => {
-                let mut head = Head::with_limits(self.head.limits());
-                head.copy_from(&self.head);
-                Rc::new(Top { head, t_req: self.t_req })
-            }
-        };
         let mut child = Box::new(Req::new(&self.sess, vxid, self.params.clone(), self.t_req));
         child.log.putf(Tag::Begin, format_args!("req {} esi", self.vxid));
         self.log.putf(Tag::Link, format_args!("req {vxid} esi"));
         child.log.timestamp("Start", engine.clock.real());
         engine.main.esi_req.inc();
         child.esi_level = self.esi_level + 1;
-        child.top_req = Some(top);
+        child.top_req = Some(top.clone());
         child.vcl_first = self.vcl_first.clone();
         child.vcl = self.vcl_first.clone().or_else(|| self.vcl.clone());
         child.nest = Some(Nest { is_gzip, sum: Sum::default(), cut: None });
-        std::mem::swap(&mut self.top, &mut child.top);
         if child.ask_for(include, is_gzip, &self.original).is_err() {
             engine.main.losthdr.inc();
         }

@@ -6,8 +6,10 @@ use std::pin::pin;
 use std::task::Poll;
 
 use cache::{FetchFailed, ObjRef};
+use tables::close::SessClose;
 use tables::tags::Tag;
 
+use super::transmit::Cut;
 use super::{Req, Step};
 use crate::transport::Transport;
 
@@ -24,26 +26,40 @@ impl Req {
             self.mark("ReqBody");
         }
         self.mark("Fetch");
-        if arrived.is_err() {
-            self.error = (503, None);
-            return Step::Synth;
+        match arrived {
+            Some(Ok(())) => Step::Deliver(obj),
+            Some(Err(FetchFailed(_))) => {
+                self.error = (503, None);
+                Step::Synth
+            }
+            None => self.give_up(),
         }
-        Step::Deliver(obj)
     }
 
-    /// Waits for the object's head; what the backend says before goes to the client at once.
-    async fn hear(&mut self, obj: &ObjRef, transport: &mut dyn Transport) -> Result<(), FetchFailed> {
-        let Some(interims) = self.interims.take() else { return self.drive(transport, obj.headers()).await };
+    /// Waits for the object's head; what the backend says before goes to the client at once. `None`: the client is gone.
+    async fn hear(&mut self, obj: &ObjRef, transport: &mut dyn Transport) -> Option<Result<(), FetchFailed>> {
+        let Some(interims) = self.interims.take() else { return self.drive_for_client(transport, obj.headers()).await };
         let mut arrives = pin!(obj.headers());
         loop {
             let next = poll_fn(|cx| match interims.poll_next(cx) {
                 Poll::Ready(interim) => Poll::Ready(Err(interim)),
                 Poll::Pending => arrives.as_mut().poll(cx).map(Ok),
             });
-            match self.drive(transport, next).await {
-                Ok(arrived) => return arrived,
+            match self.drive_for_client(transport, next).await? {
+                Ok(arrived) => return Some(arrived),
                 Err(interim) => transport.send_interim(&interim),
             }
         }
+    }
+
+    /// The client is gone, and nobody else wants its pass: the fetch finds that out from its objcore.
+    fn give_up(&mut self) -> Step {
+        self.engine().main.pass_abort.inc();
+        self.log.put(Tag::Error, b"Client gone before its pass was answered");
+        self.close = Some(SessClose::RemClose);
+        if let Some(nest) = &mut self.nest {
+            nest.cut = Some(Cut::GONE);
+        }
+        Step::Done
     }
 }

@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Lookup and what follows from it: hit, miss, pass, purge, the wait for somebody else's fetch.
 
-use cache::{Busy, Lookup, LookupOptions, ObjRef};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
 use message::Head;
+use tables::no_hit::NoHit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::why::Why;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
+use crate::turns;
 
 /// A request as the cache asks about it.
 pub(crate) struct Asked<'a> {
     head: &'a Head,
     gzip_support: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub fn new(head: &'a Head, gzip_support: bool) -> Self {
+        Asked { head, gzip_support }
+    }
 }
 
 impl cache::Request for Asked<'_> {
@@ -37,27 +50,42 @@ impl cache::Request for Asked<'_> {
 
 impl Req {
     fn asked(&self) -> Asked<'_> {
-        Asked { head: &self.head, gzip_support: self.params.http_gzip_support }
+        Asked::new(&self.head, self.params.http_gzip_support)
+    }
+
+    /// What VCL asks of the lookup.
+    pub(super) fn lookup_options(&self) -> LookupOptions {
+        LookupOptions {
+            always_miss: self.hash_always_miss,
+            ignore_busy: self.hash_ignore_busy,
+            ignore_vary: self.hash_ignore_vary,
+            max_ttl: self.max_ttl,
+            max_grace: self.max_grace,
+        }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
         let sess = self.sess.clone();
         let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
-        let options = LookupOptions {
-            always_miss: self.hash_always_miss,
-            ignore_busy: self.hash_ignore_busy,
-            ignore_vary: self.hash_ignore_vary,
-            max_ttl: self.max_ttl,
-            max_grace: self.max_grace,
-        };
+        let options = self.lookup_options();
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
-        let mut waited = false;
+        let (mut waited, mut patience) = (false, None);
         while let Lookup::Wait(ticket) = looked.lookup {
             waited = true;
             let mut ticket = ticket;
             self.log.flush();
-            self.drive(transport, &mut ticket).await;
+            // Who is parked takes nobody's place.
+            let had_turn = self.turn.take().is_some();
+            let came = self.wait_for(&mut ticket, &mut patience, transport).await;
+            self.turn = had_turn.then(|| turns::enter_anyway(&sess));
+            if !came {
+                engine.main.busy_timeout.inc();
+                self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));
+                self.mark("Waitinglist");
+                self.error = (503, None);
+                return Step::Synth;
+            }
             let now = engine.clock.mono();
             looked = engine.cache.resume(ticket, &self.asked(), now, &options);
         }
@@ -71,25 +99,50 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
+        self.why = Why::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
             Lookup::Hit(obj) => self.found(obj, None),
             Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
             Lookup::Miss(busy) => Step::Miss(busy, None),
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
-                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.inc();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
-                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.inc();
                 self.is_hitpass = true;
                 Step::Pass
             }
+            Lookup::Refused => {
+                self.error = (503, None);
+                Step::Synth
+            }
             Lookup::Wait(_) => unreachable!("waited for above"),
         }
+    }
+
+    /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together.
+    async fn wait_for(
+        &mut self,
+        ticket: &mut Ticket,
+        patience: &mut Option<rt::Patience>,
+        transport: &mut dyn Transport,
+    ) -> bool {
+        let limit = self.params.waitinglist_timeout;
+        if limit.is_zero() {
+            self.drive(transport, ticket).await;
+            return true;
+        }
+        let patience = patience.get_or_insert_with(|| rt::Patience::until(rt::Instant::now() + limit));
+        let called = poll_fn(|cx| match Pin::new(&mut *ticket).poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => patience.poll(cx).map(|()| false),
+        });
+        self.drive(transport, called).await
     }
 
     /// Logs the hit; `grace` is `Some` when the object is stale.
@@ -105,7 +158,7 @@ impl Req {
         });
         let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
         for life in [left, times.grace, times.keep] {
-            record = record.text(" ").fixed6(life);
+            record = record.sp_fixed6(life);
         }
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
@@ -139,6 +192,7 @@ impl Req {
                     main.cache_hit_grace.inc();
                 }
                 self.is_hit = true;
+                self.gives_up = false;
                 self.discard_body(transport).await;
                 Step::Deliver(obj)
             }
@@ -147,6 +201,15 @@ impl Req {
                 self.is_hit = true;
                 Step::Pass
             }
+            // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
+            // right to fetch into the cache passes, as there.
+            Action::Fetch => match busy {
+                Some(busy) => Step::Miss(busy, Some(obj)),
+                None => {
+                    self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
+                    Step::Pass
+                }
+            },
             other => Self::common_step(other),
         }
     }
@@ -155,6 +218,7 @@ impl Req {
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
                 self.engine().main.cache_miss.inc();
+                self.gives_up = false;
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
             other => Self::common_step(other),
@@ -165,6 +229,7 @@ impl Req {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
                 self.engine().main.s_pass.inc();
+                self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))
             }

@@ -7,11 +7,13 @@
 //!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
 //! ```
 
+mod ahead;
 mod body;
 mod ctx;
 mod deliver;
 mod downstream;
 mod esi;
+pub mod explain;
 mod fetch;
 mod lookup;
 mod nested;
@@ -20,6 +22,7 @@ mod range;
 mod recv;
 mod synth;
 mod transmit;
+pub(crate) mod why;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +33,7 @@ use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
+use tables::no_hit::NoHit;
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -43,8 +47,10 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
 use crate::transport::Transport;
+use crate::turns::{self, Entry, Turn};
 
 pub use self::ctx::ReqCtx;
+pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -97,6 +103,8 @@ pub struct Req {
     pub body: ReqBody,
     /// Why the connection ends after it, once that is known.
     pub close: Option<SessClose>,
+    /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
+    pub(crate) gives_up: bool,
     /// The client waits for 100 Continue before it sends the body.
     pub want_continue: bool,
     pub(crate) late_continue: bool,
@@ -106,7 +114,8 @@ pub struct Req {
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    pub(crate) machine: Machine,
+    /// What runs its VCL, from the first subroutine on.
+    pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
@@ -135,7 +144,7 @@ pub struct Req {
     /// Body bytes of the response, as a fragment's accounting has them.
     pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
-    /// Of the client's request; while a fragment runs it has them.
+    /// Of the client's request; a fragment has them while it runs VCL.
     pub(crate) top: Privates,
     /// The client's request, for its fragments.
     pub(crate) top_req: Option<Rc<esi::Top>>,
@@ -143,7 +152,18 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    /// Its place among those in progress; a fragment has none of its own.
+    pub(crate) turn: Option<Turn>,
+    /// Nobody's request: nothing is to be done for it.
+    pub(crate) trial: Option<explain::Trial>,
+    /// Why it is no hit; `None` once it is one.
+    pub(crate) why: Option<why::Why>,
     _open: crate::current::Open,
+}
+
+impl Req {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
 }
 
 impl Req {
@@ -154,7 +174,9 @@ impl Req {
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
         drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
-        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
+        let mut digits = [0; 24];
+        let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
+        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req
@@ -173,6 +195,7 @@ impl Req {
             t_req,
             body: ReqBody::none(),
             close: None,
+            gives_up: false,
             want_continue: false,
             late_continue: false,
             keeps_body: false,
@@ -180,7 +203,7 @@ impl Req {
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: spare::machine(),
+            machine: None,
             interims: None,
             t_resp: t_req,
             obj: None,
@@ -208,7 +231,10 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
-            _open: crate::current::open(),
+            turn: None,
+            trial: None,
+            why: Some(why::Why::undecided()),
+            _open: crate::current::open(crate::current::What::Request),
             top_req: None,
             nest: None,
             vcl_first: None,
@@ -228,7 +254,7 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        if self.esi_level == 0 && self.start_vcl(transport).is_err() {
+        if self.esi_level == 0 && (self.take_turn(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
         let mut step = match self.accept(transport) {
@@ -236,7 +262,7 @@ impl Req {
             Err(()) => Step::Done,
         };
         loop {
-            crate::current::enter(self.vxid, step.name());
+            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
             step = match step {
                 Step::Recv => self.recv(transport).await,
                 Step::Lookup => self.lookup(transport).await,
@@ -257,6 +283,26 @@ impl Req {
         self.obj = None;
     }
 
+    /// Waits until there is room for one more transaction.
+    async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), turns::Full> {
+        let turn = match turns::enter(&self.sess) {
+            Ok(Entry::Now(turn)) => turn,
+            Ok(Entry::Later(wait)) => {
+                self.log.flush();
+                self.drive(transport, wait).await
+            }
+            Err(full) => {
+                self.engine().main.sess_dropped.inc();
+                self.minimal(transport, 503);
+                self.close = Some(SessClose::Overload);
+                self.why = Some(why::Why::new(NoHit::Refused, "thread_queue_limit"));
+                return Err(full);
+            }
+        };
+        self.turn = Some(turn);
+        Ok(())
+    }
+
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
     fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
         self.engine().main.client_req.inc();
@@ -273,6 +319,7 @@ impl Req {
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
         self.body.give_up();
+        self.tell_why();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
             for (counter, bytes) in [
@@ -309,7 +356,7 @@ impl Req {
         let take = std::mem::take::<Head>;
         let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
         spare::leave_heads(heads.map(take));
-        spare::leave_machine(std::mem::take(&mut self.machine));
+        self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
     /// Queues a response that VCL never sees.
@@ -332,11 +379,18 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let mut machine = std::mem::take(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
+            let top = self.top_req.clone();
+            if let Some(top) = &top {
+                self.top = top.privates.take();
+            }
             let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
+            if let Some(top) = top {
+                top.privates.set(std::mem::take(&mut self.top));
+            }
             match outcome {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
@@ -350,18 +404,25 @@ impl Req {
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = machine;
-        self.after_vcl(action)
+        self.machine = Some(machine);
+        self.after_vcl(method, action)
     }
 
     /// What every action means wherever it comes from.
-    fn after_vcl(&mut self, action: Action) -> Action {
+    fn after_vcl(&mut self, method: Method, action: Action) -> Action {
+        // A hit gets here three times: nothing is worked out for it.
+        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
+            let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
+            let why = why::Why::of_vcl(method, &action, spot, self.why.as_ref());
+            self.why = why.or_else(|| self.why.take());
+        }
         match &action {
-            Action::Fail => self.engine().main.vcl_fail.inc(),
+            Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.error = (*status, reason.clone()),
             Action::Abandon
             | Action::Deliver
             | Action::Error { .. }
+            | Action::Fail
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
@@ -423,6 +484,8 @@ impl Req {
         let now = self.engine().clock.real();
         self.log.timestamp("Restart", now);
         let next = self.engine().vxids.take();
+        self.tell_why();
+        self.why = Some(why::Why::undecided());
         self.log.putf(Tag::Link, format_args!("req {next} restart"));
         self.log.put(Tag::End, b"");
         self.log.flush();

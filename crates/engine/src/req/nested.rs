@@ -130,6 +130,10 @@ impl Transport for Nested<'_> {
         self.outer.poll_flush(cx, keep)
     }
 
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outer.poll_gone(cx)
+    }
+
     fn body_state(&self) -> BodyState {
         BodyState::None
     }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
 use filters::{
@@ -49,6 +49,11 @@ pub(crate) enum Cut {
     Client(SessClose),
     /// A fragment failed that the whole page can't do without.
     Page,
+}
+
+impl Cut {
+    /// The client closed its end while nothing was sent.
+    pub(super) const GONE: Cut = Cut::Client(SessClose::RemClose);
 }
 
 impl Req {
@@ -318,10 +323,18 @@ impl Req {
             let _ = body.poll_pump(cx, transport);
             match transport.poll_flush(cx, 0) {
                 Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
+                Poll::Ready(Ok(())) | Poll::Pending if self.gives_up => {
+                    self.poll_gone(cx, transport).map(|()| Err(Cut::GONE))
+                }
                 Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             }
         })
         .await
+    }
+
+    /// Ready when the client is gone, if that is to be noticed before the next write.
+    pub(super) fn poll_gone(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
+        if self.params.pass_abort { transport.poll_gone(cx) } else { Poll::Pending }
     }
 
     /// Queues a piece, through the filters; waits when much is queued.

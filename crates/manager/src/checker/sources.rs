@@ -14,6 +14,12 @@ use crate::fatal::errno_text;
 /// The longest VCL file, in bytes. More is refused rather than read.
 pub const LONGEST_FILE: u64 = 16 << 20;
 
+/// Files that come with the program: read when no folder of the path has one of that name.
+const OWN_FILES: &[(&str, &str)] = &[
+    ("accept-language.vcl", include_str!("../../../../packaging/root/usr/share/varnish/vcl/accept-language.vcl")),
+    ("devicedetect.vcl", include_str!("../../../../packaging/root/usr/share/varnish/vcl/devicedetect.vcl")),
+];
+
 /// Answers from this machine.
 #[derive(Debug, Clone)]
 pub struct DiskSources {
@@ -41,6 +47,9 @@ impl DiskSources {
                 }
                 Err(e) => return Err((file.to_string_lossy().into_owned(), e)),
             }
+        }
+        if let Some((_, text)) = OWN_FILES.iter().find(|(own, _)| *own == name) {
+            return Ok((format!("<lacquer>/{name}"), text.as_bytes().to_vec()));
         }
         Err((name.to_string(), failure.unwrap_or_else(|| io::ErrorKind::NotFound.into())))
     }

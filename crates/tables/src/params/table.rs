@@ -100,16 +100,20 @@ params! {
         "The longest pause between attempts to accept.";
     auto_restart: Switch = "on" ["bool"] {}
         "Start a new worker when one dies.";
+    backend_dns_lazy: Switch = "off" ["bool"] { Own }
+        "Whether a VCL may be loaded though the name of one of its backends has no address now, or several of a family. The name is looked up until it has one; fetches fail meanwhile. Off refuses such a VCL, as Varnish does.";
+    backend_dns_ttl: Seconds = "30.000" ["seconds" min "0.000"] { Own }
+        "How long the addresses of a backend's name are believed before it is looked up again, with the system's resolver and so with its hosts file; a lookup that fails changes nothing. All addresses of the name are used. 0 looks it up once, when the VCL is loaded, as Varnish does.";
     backend_idle_timeout: Seconds = "60.000" ["seconds" min "1.000"] {}
         "How long an unused backend connection is kept.";
     backend_local_error_holddown: Seconds = "10.000" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a local reason: no local address or port left, not permitted.";
-    backend_queue_limit: Count = "0" ["fetches" min "0"] { Own }
-        "How many fetches may wait for a connection to a backend that is at its .max_connections. 0 answers at once that it is busy.";
-    backend_queue_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a fetch waits for a connection to a backend that is at its .max_connections.";
     backend_remote_error_holddown: Seconds = "0.250" ["seconds" min "0.000"] { Experimental }
         "No connection to a backend is tried for this long after one failed for a remote reason: refused, unreachable.";
+    backend_wait_limit: Count = "0" ["fetches" min "0"] { Own }
+        "How many fetches may wait for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_limit. 0 answers at once that it is busy.";
+    backend_wait_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a fetch waits for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_timeout.";
     ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
         "The lurker treats objects that reach this many bans down the list as banned, which bounds the list. 0 is off.\nRarely used objects go first, as objects in use are tested at each lookup and stand near the top.";
     ban_dups: Switch = "on" ["bool"] {}
@@ -124,9 +128,11 @@ params! {
         "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
-    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
+    cache_status: Switch = "off" ["bool"] { Own }
+        "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
+    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
-    cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
+    cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer one is cut and has status 201 instead of 200.";
@@ -148,8 +154,8 @@ params! {
         "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
         "Lifetime of an object when neither the backend nor VCL gives one.";
-    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own NotBuilt }
-        "How many includes of one page are fetched at the same time.";
+    esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
+        "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
     experimental: Experimental = "none" [""] {}
         "Switches of features not yet settled.";
     feature: Feature = "+validate_headers" [""] {}
@@ -208,6 +214,8 @@ params! {
         "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
         "Length of the kernel's queue of connections not yet accepted.";
+    log_no_hit: Switch = "off" ["bool"] { Own }
+        "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
@@ -236,6 +244,8 @@ params! {
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
+    pass_abort: Switch = "on" ["bool"] { Own }
+        "Give up a passed GET or HEAD when its client closes the connection before the answer is there, so that the backend isn't kept busy for nobody. A client that only closes its sending half is taken for gone, too. Off lets such a fetch go on to its first byte of body, as Varnish does.";
     pcre2_depth_limit: Count = "20" ["" min "1"] { NoEffect }
         "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
     pcre2_jit_compilation: Switch = "on" ["bool"] { NoEffect }
@@ -257,7 +267,7 @@ params! {
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Connect by IPv6 first to backends that have both kinds of address.";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
-        "How many parked requests each request that is done wakes up.";
+        "How many parked requests are woken when a fetch fails or isn't made after all. One that brings an object wakes all.";
     send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long sending a response may take in all before the session is closed.";
     shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}
@@ -268,6 +278,8 @@ params! {
         "Report where the worker crashed before it dies.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
+    tcp_defer_accept: Switch = "on" ["bool"] { Own MustRestart }
+        "Take a client's connection only when its first bytes have come, or nothing for a second. A connection per request costs a third less of the system's time; connections that say nothing are seen a second late.";
     tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
         "Accept TCP Fast Open.";
     tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
@@ -282,8 +294,8 @@ params! {
         "No effect here: transactions are tasks, no thread ends with one.";
     thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental NoEffect }
         "No effect here: transactions are tasks, no thread is started for one.";
-    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect NoEffect }
-        "With thread_pools, bounds the transactions in progress: thread_pools times this.";
+    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
+        "thread_pools times this bounds the transactions in progress: requests and fetches, each counted as the thread it would take in Varnish. A request beyond that waits; see thread_queue_limit.\nRequests parked on a busy object don't count. Fetches count and never wait.";
     thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect NoEffect }
         "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
     thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect NoEffect }
@@ -294,17 +306,17 @@ params! {
         "No effect here: transactions are tasks, no idle thread waits to end.";
     thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental NoEffect }
         "The worker is ended with a report when a queue has not moved for this long.";
-    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental NoEffect }
+    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
         "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
-    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental NoEffect }
-        "How many requests may wait for their turn in each pool; more are answered 503.";
+    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
+        "thread_pools times this many requests may wait for their turn when thread_pool_max is reached; more are answered 503 and their connection is closed.";
     thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
         "No effect here: counters are exact at all times.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
         "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
     timeout_idle: Seconds = "5.000" ["seconds" min "0.000"] {}
         "How long a client connection may be silent between requests.";
-    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental }
+    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
@@ -318,9 +330,11 @@ params! {
         "Allow \"/\" and \"..\" in the names that import and include take.";
     vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}
         "How long an unused VCL in state auto stays warm.";
+    vcl_dialect: Text = "auto" [""] { Own }
+        "The language of VCL files that don't say `vcl 4.x;`: 2.0, 2.1 or 3.0; auto tells it by their words.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
         "Directories, separated by colons, where VCL files are looked for.";
-    vmod_path: Text = "" [""] {}
+    vmod_path: Text = "" [""] { BuildOptions NoEffect }
         "No effect here: vmods are part of the program.";
     vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
         "Size of the buffer in which a transaction gathers its log records; vsl_reclen and 12 bytes at least.";
@@ -332,6 +346,10 @@ params! {
         "Size of the log in shared memory.";
     vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] { NoEffect }
         "How long shared memory stays after its last use, so that readers notice.";
+    waitinglist_limit: Count = "0" ["requests" min "0"] { Own }
+        "How many requests may be parked on one busy object; more are answered 503. 0 is no limit.";
+    waitinglist_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a request may be parked on busy objects; then it is answered 503. 0 is no limit.";
     workspace_backend: Bytes = "96k" ["bytes" min "1k"] { DelayedEffect }
         "Bytes of working memory for a fetch. Only its limit is kept here; memory is taken as needed.";
     workspace_client: Bytes = "96k" ["bytes" min "9k"] { DelayedEffect }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What became of objects that aren't there any more, as far as it is remembered: a table of fixed size, direct-mapped by
+//! digest, the latest of a slot wins. For those who ask why a request was no hit; nothing is decided by it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use base::Mono;
+
+use crate::digest::Digest;
+
+/// A power of two. Memory that was never written to costs nothing.
+const SLOTS: usize = 1 << 16;
+
+/// Why an object left the cache, or never came into it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Cause {
+    /// Its ttl, grace and keep were over.
+    Expired = 1,
+    /// It had no ttl, and so was never to be found.
+    ZeroTtl,
+    /// A ban hit it.
+    Banned,
+    /// It was purged.
+    Purged,
+    /// It made room for others.
+    Evicted,
+    /// There were as many variants as `vary_limit` allows.
+    VaryLimit,
+    /// A newer one took its place.
+    Replaced,
+    /// Its fetch failed.
+    FetchFailed,
+}
+
+const CAUSES: [Cause; 8] = [
+    Cause::Expired,
+    Cause::ZeroTtl,
+    Cause::Banned,
+    Cause::Purged,
+    Cause::Evicted,
+    Cause::VaryLimit,
+    Cause::Replaced,
+    Cause::FetchFailed,
+];
+
+/// See the module. A slot: 32 bits of the digest, 4 of the cause, 28 for the second.
+pub(crate) struct Gone(Box<[AtomicU64]>);
+
+impl Gone {
+    pub fn new() -> Self {
+        Self((0..SLOTS).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// An object of that digest went.
+    pub fn note(&self, digest: &Digest, cause: Cause, now: Mono) {
+        let (at, print) = locate(digest);
+        let second = now.0.max(0.0) as u64 & 0x0fff_ffff;
+        self.0[at].store(print << 32 | (cause as u64) << 28 | second, Relaxed);
+    }
+
+    /// What became of the last object of that digest, and how many seconds ago.
+    pub fn cause(&self, digest: &Digest, now: Mono) -> Option<(Cause, f64)> {
+        let (at, print) = locate(digest);
+        let slot = self.0[at].load(Relaxed);
+        let cause = *CAUSES.get((slot >> 28 & 15).checked_sub(1)? as usize)?;
+        (slot >> 32 == print).then(|| (cause, (now.0 - (slot & 0x0fff_ffff) as f64).max(0.0)))
+    }
+}
+
+fn locate(digest: &Digest) -> (usize, u64) {
+    let hash = digest.hash();
+    (hash as usize & (SLOTS - 1), hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(byte: u8) -> Digest {
+        Digest([byte; 32])
+    }
+
+    #[test]
+    fn the_last_cause_is_remembered() {
+        let gone = Gone::new();
+        for (n, cause) in CAUSES.into_iter().enumerate() {
+            gone.note(&digest(7), cause, Mono(100.0 + n as f64));
+            assert_eq!(gone.cause(&digest(7), Mono(110.5 + n as f64)), Some((cause, 10.5)));
+        }
+        assert_eq!(gone.cause(&digest(8), Mono(200.0)), None);
+    }
+
+    #[test]
+    fn another_digest_in_the_same_slot_is_not_taken_for_it() {
+        let gone = Gone::new();
+        let (mut one, mut two) = (digest(1), digest(1));
+        (one.0[15], two.0[15]) = (1, 2);
+        assert_eq!(locate(&one).0, locate(&two).0);
+        gone.note(&one, Cause::Evicted, Mono(1.0));
+        assert_eq!(gone.cause(&two, Mono(2.0)), None);
+    }
+}

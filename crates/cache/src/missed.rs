@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Why a lookup found nothing to deliver, and what there is under a hash: for those who ask, without touching anything.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use base::{Mono, Vxid};
+
+use crate::attrs::{Flags, Times, Vary};
+use crate::cache::Cache;
+use crate::digest::Digest;
+use crate::gone::Cause;
+use crate::objcore::{Objcore, State};
+use crate::request::Request;
+
+/// Variants that [`Cache::peek`] tells of at most.
+const PEEKED: usize = 50;
+
+/// What a lookup that found no hit came across. Empty after a hit.
+#[derive(Debug, Default)]
+pub struct Missed {
+    /// The ban that hit what was there.
+    pub banned: Option<String>,
+    /// The lives of the newest object that matches and isn't fresh.
+    pub stale: Option<Times>,
+    /// One that is fresh, but older than the request allows.
+    pub is_limited: bool,
+    /// One was purged, or banned, while older requests still wait for it.
+    pub is_overtaken: bool,
+    /// One is being fetched, and the request won't wait for it.
+    pub ignored_busy: bool,
+    /// A variant of another request: what that had for the fields of its Vary.
+    pub other: Option<Box<[u8]>>,
+    /// What became of the last object there was, and how many seconds ago.
+    pub gone: Option<(Cause, f64)>,
+    /// The extra of the object that says "don't cache".
+    pub marker: Vec<u8>,
+}
+
+/// A variant as [`Cache::peek`] tells of it.
+#[derive(Clone, Debug)]
+pub struct Peeked {
+    /// The fetch that made it; [`Vxid::NONE`] while that has no head.
+    pub xid: Vxid,
+    /// Being fetched, without a head yet.
+    pub is_busy: bool,
+    /// Its lives.
+    pub times: Times,
+    /// Facts.
+    pub flags: Flags,
+    /// Times it was delivered.
+    pub hits: u32,
+    /// Names and values of its Vary.
+    pub vary: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether the request selects it.
+    pub is_selected: bool,
+    /// The ban that hits it.
+    pub ban: Option<String>,
+    /// A purge or ban came while it was fetched: only those who waited may have it.
+    pub is_overtaken: bool,
+    /// What the engine stored beside its head.
+    pub extra: Vec<u8>,
+    /// Length of its body, once that is whole.
+    pub body_bytes: Option<u64>,
+}
+
+/// What there is under a hash.
+#[derive(Clone, Debug)]
+pub struct Peek {
+    /// Newest first, so many at most as one can read.
+    pub variants: Vec<Peeked>,
+    /// All of them.
+    pub count: usize,
+    /// What became of the last one that went, and how many seconds ago.
+    pub gone: Option<(Cause, f64)>,
+}
+
+impl Cache {
+    /// Looks at what is under `digest` as `req` would find it. Counts, moves and starts nothing.
+    pub fn peek(&self, digest: &Digest, req: &dyn Request, now: Mono) -> Peek {
+        let shared = self.shared();
+        let objcs: Vec<Arc<Objcore>> = shared.shard(digest).lock().heads.objcs(digest).to_vec();
+        let count = objcs.len();
+        let variants = objcs.iter().rev().take(PEEKED).map(|oc| self.peek_at(oc, req)).collect();
+        Peek { variants, count, gone: shared.gone.cause(digest, now) }
+    }
+
+    fn peek_at(&self, oc: &Arc<Objcore>, req: &dyn Request) -> Peeked {
+        let shared = self.shared();
+        let is_busy = oc.state() == State::Busy;
+        let vary = oc.with_front(|front| front.vary().map(|vary| (vary.spec.to_vec(), vary.values.to_vec()))).flatten();
+        let ban = if is_busy { None } else { shared.bans.find(shared, oc, req, shared.bans.seq()).1 };
+        Peeked {
+            xid: oc.xid(),
+            is_busy,
+            times: oc.times(),
+            flags: oc.flags(),
+            hits: oc.hits.load(Relaxed),
+            is_selected: oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values)),
+            vary,
+            ban: ban.map(|ban| ban.spec.to_string()),
+            is_overtaken: oc.is_overtaken(),
+            extra: oc.with_front(|front| front.extra().to_vec()).unwrap_or_default(),
+            body_bytes: oc.content().map(crate::objcore::Content::body_len),
+        }
+    }
+}

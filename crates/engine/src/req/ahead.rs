@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Fragments that begin while what comes before them in their page is still being delivered (`esi_parallel`).
+//!
+//! Each is a task of its own on the page's thread. Its body waits here until its turn comes, at most as much as a transport
+//! queues; then it goes on as fast as the page does. All fragments of a client's request, nested ones too, share one number
+//! of places; a fragment has its place until it was delivered, so that what waits is bounded as well. A page whose next
+//! fragment found no place delivers it as if there were no parallelism: nothing can wait for its own turn.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use esi::{Program, Step};
+use message::Head;
+use shm::vsl::TxnLog;
+use storage::Buf;
+use tables::close::SessClose;
+use tables::tags::Tag;
+
+use super::Req;
+use super::downstream::Downstream;
+use super::esi::{Nest, Page, Top};
+use super::transmit::{Cut, close_of};
+use crate::contain::contained;
+use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+
+/// A page's fragments that have begun, in the order of the page.
+pub(super) struct Ahead<'a> {
+    top: Rc<Top>,
+    /// Where the next one that hasn't begun is looked for.
+    scout: Program<'a>,
+    begun: VecDeque<Fragment>,
+}
+
+/// A fragment on its way. Dropping it gives its place back and ends what has no reader any more.
+pub(super) struct Fragment {
+    shared: Rc<RefCell<Shared>>,
+    top: Rc<Top>,
+    continues_on_error: bool,
+}
+
+/// Between a fragment and its page.
+#[derive(Default)]
+struct Shared {
+    pieces: VecDeque<Buf>,
+    bytes: usize,
+    /// The page is gone.
+    is_closed: bool,
+    end: Option<End>,
+    fragment: Option<Waker>,
+    page: Option<Waker>,
+}
+
+/// How a fragment ended.
+pub(super) struct End {
+    pub nest: Option<Nest>,
+    pub is_cut: bool,
+    pub panicked: bool,
+}
+
+/// What a page gets of a fragment.
+enum Next {
+    Piece(Buf),
+    End(End),
+}
+
+impl<'a> Ahead<'a> {
+    pub fn new(top: Rc<Top>, program: Program<'a>) -> Self {
+        Ahead { top, scout: program, begun: VecDeque::new() }
+    }
+
+    /// The page has come to an include, behind which `program` goes on: its fragment, if that has begun.
+    pub fn take(&mut self, program: Program<'a>) -> Option<Fragment> {
+        let fragment = self.begun.pop_front();
+        if fragment.is_none() {
+            self.scout = program;
+        }
+        fragment
+    }
+
+    /// The next include for which there is a place.
+    fn next(&mut self) -> Option<esi::Include> {
+        if self.top.places.get() == 0 {
+            return None;
+        }
+        loop {
+            match self.scout.next_step() {
+                Ok(Some(Step::Include(include))) => return Some(include),
+                Ok(Some(Step::Skip { .. } | Step::Verbatim { .. })) => {}
+                // A corrupt program is found out by the delivery.
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Req {
+    /// Begins as many fragments as there are places.
+    pub(super) fn begin_ahead(&mut self, ahead: &mut Ahead<'_>, is_gzip: bool) {
+        while let Some(include) = ahead.next() {
+            let top = ahead.top.clone();
+            top.places.set(top.places.get() - 1);
+            let child = self.child(&include, &top, is_gzip);
+            let shared = Rc::<RefCell<Shared>>::default();
+            let inlet = Inlet { shared: shared.clone(), is_cut: false };
+            ahead.begun.push_back(Fragment { shared, top, continues_on_error: include.continue_on_error });
+            // Named, for a future that contains itself has no size.
+            let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(run(child, inlet));
+            rt::spawn(task);
+        }
+    }
+
+    /// The fragment's turn has come.
+    pub(super) async fn deliver_ahead(
+        &mut self,
+        fragment: Fragment,
+        page: &mut Page,
+        down: &mut Downstream,
+        transport: &mut dyn Transport,
+    ) -> Result<(), Cut> {
+        loop {
+            let next = poll_fn(|cx| {
+                if let Poll::Ready(next) = fragment.shared.borrow_mut().poll_next(cx) {
+                    return Poll::Ready(Ok(next));
+                }
+                match transport.poll_flush(cx, 0) {
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
+                    Poll::Ready(Ok(())) | Poll::Pending => self.poll_gone(cx, transport).map(|()| Err(Cut::GONE)),
+                }
+            });
+            match next.await? {
+                Next::Piece(piece) => self.push(down, piece, false, transport).await?,
+                Next::End(end) => {
+                    crate::current::enter(self.vxid, "esi");
+                    return self.included(end, fragment.continues_on_error, page);
+                }
+            }
+        }
+    }
+}
+
+/// A fragment as a task.
+async fn run(mut child: Box<Req>, mut inlet: Inlet) {
+    let panicked = contained(pin!(child.run(&mut inlet))).await.is_err();
+    if panicked {
+        child.note_panic();
+    }
+    child.finish(&inlet);
+    let end = End { nest: child.nest.take(), is_cut: inlet.is_cut, panicked };
+    inlet.shared.borrow_mut().finish(end);
+}
+
+impl Shared {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        if let Some(piece) = self.pieces.pop_front() {
+            self.bytes -= piece.len();
+            self.fragment.take().into_iter().for_each(Waker::wake);
+            return Poll::Ready(Next::Piece(piece));
+        }
+        if let Some(end) = self.end.take() {
+            return Poll::Ready(Next::End(end));
+        }
+        self.page = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn finish(&mut self, end: End) {
+        self.end = Some(end);
+        self.page.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Fragment {
+    fn drop(&mut self) {
+        self.top.places.set(self.top.places.get() + 1);
+        let mut shared = self.shared.borrow_mut();
+        shared.is_closed = true;
+        shared.pieces.clear();
+        shared.bytes = 0;
+        shared.fragment.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The fragment's way to its page.
+struct Inlet {
+    shared: Rc<RefCell<Shared>>,
+    is_cut: bool,
+}
+
+impl Drop for Inlet {
+    fn drop(&mut self) {
+        // A task that is dropped before its end mustn't leave its page waiting.
+        let mut shared = self.shared.borrow_mut();
+        if shared.end.is_none() {
+            shared.finish(End { nest: None, is_cut: true, panicked: true });
+        }
+    }
+}
+
+impl Transport for Inlet {
+    fn send_head(
+        &mut self,
+        resp: &mut Head,
+        len: BodyLen,
+        close: Option<SessClose>,
+        log: &mut TxnLog,
+    ) -> Option<SessClose> {
+        let _ = (resp, len, log);
+        close
+    }
+
+    fn send_data(&mut self, piece: Buf) {
+        let mut shared = self.shared.borrow_mut();
+        if !piece.is_empty() && !shared.is_closed {
+            shared.bytes += piece.len();
+            shared.pieces.push_back(piece);
+            shared.page.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn send_end(&mut self) {}
+
+    fn abort(&mut self) {
+        self.is_cut = true;
+    }
+
+    fn send_minimal(&mut self, status: u16) {
+        let _ = status;
+        self.is_cut = true;
+    }
+
+    fn send_continue(&mut self) {}
+
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    fn send_interim(&mut self, interim: &Head) {
+        // Hints for the page were the page's to give.
+        let _ = interim;
+    }
+
+    fn queued(&self) -> usize {
+        self.shared.borrow().bytes
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.is_closed {
+            return Poll::Ready(Err(SendError::Closed));
+        }
+        if shared.bytes <= keep {
+            return Poll::Ready(Ok(()));
+        }
+        shared.fragment = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.is_closed {
+            return Poll::Ready(());
+        }
+        shared.fragment = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn body_state(&self) -> BodyState {
+        BodyState::None
+    }
+
+    fn body_len(&self) -> Option<u64> {
+        None
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        let _ = cx;
+        Poll::Ready(Ok(None))
+    }
+
+    fn take_tunnel(&mut self) -> Option<Tunnel> {
+        None
+    }
+
+    fn acct(&self) -> Acct {
+        Acct::default()
+    }
+}
+
+impl Req {
+    /// Counts and logs a panic of this fragment, whose page goes on to end in order.
+    pub(super) fn note_panic(&mut self) {
+        self.engine().main.req_panic.inc();
+        self.log.put(Tag::Error, b"Panic in the request: see the panic report");
+        if let Some(top) = &self.top_req
+            && !self.top.is_empty()
+        {
+            top.privates.set(std::mem::take(&mut self.top));
+        }
+    }
+}

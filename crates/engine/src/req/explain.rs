@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer explain`: what would become of a request, and why. `vcl_recv` and `vcl_hash` run as for a client's request, but
+//! nothing is logged or counted and no ban is added; then the cache is looked at without a lookup. Nothing is fetched.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use ::cache::{Flags, LookupOptions, Missed, Peek, Peeked};
+use base::{Mono, Vxid};
+use message::{Head, HeadLimits};
+use net::Address;
+use shm::vsl::TxnLog;
+use storage::Buf;
+use tables::close::SessClose;
+use tables::no_hit::{NoHit, Uncacheable};
+
+use super::lookup::Asked;
+use super::why::{Why, mismatch, reason_of};
+use super::{Req, Step};
+use crate::extra::Extra;
+use crate::sess::{ListenerInfo, Sess, SessTimeouts};
+use crate::shared::Engine;
+use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+
+/// A request that nobody made.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Its method.
+    pub method: String,
+    /// Its URL as a request line has it.
+    pub url: String,
+    /// Its header lines.
+    pub fields: Vec<String>,
+    /// Who asks.
+    pub client: SocketAddr,
+}
+
+/// What a trial remembers that a request doesn't.
+#[derive(Debug, Default)]
+pub(crate) struct Trial {
+    /// The parts of the hash.
+    pub hashed: Vec<String>,
+    /// Bans that VCL would have added.
+    pub bans: Vec<String>,
+}
+
+/// Says in plain words what would happen to the request and why.
+///
+/// # Errors
+/// What is wrong with the question.
+pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String, String> {
+    let Some(vcl) = engine.vcl.load_full() else { return Err("No VCL is in use.".to_owned()) };
+    let mut req = trial(engine, question)?;
+    req.vcl = Some(vcl);
+    let mut out = format!("{} {}\n", question.method, question.url);
+    let mut step = req.recv(&mut Nowhere).await;
+    while let Step::Restart = step {
+        let place = req.why.as_ref().map(|why| why.detail.clone()).unwrap_or_default();
+        let _ = writeln!(out, "VCL restarts it ({place}).");
+        req.trial = Some(Trial::default());
+        step = match req.restart() {
+            Step::Recv => req.recv(&mut Nowhere).await,
+            other => other,
+        };
+    }
+    let mut objects = String::new();
+    let verdict = match step {
+        Step::Lookup => req.look(&mut objects),
+        Step::Hit(..) | Step::Miss(..) | Step::Fetch(_) | Step::Deliver(_) | Step::Transmit(_) | Step::Done => {
+            unreachable!("vcl_recv leads to none of these")
+        }
+        Step::Recv | Step::Restart => unreachable!("run above"),
+        Step::Pass | Step::Pipe | Step::Purge | Step::Synth | Step::VclFail => req.decided(&step),
+    };
+    req.tell_what_vcl_did(&mut out);
+    Ok(out + &objects + &verdict)
+}
+
+fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
+    let client = Address::inet(question.client);
+    let server = Address::inet(SocketAddr::from(([127, 0, 0, 1], 80)));
+    let params = engine.params.load_full();
+    let listener =
+        ListenerInfo { name: "explain".into(), transport: "HTTP/1", endpoint: "explain".into(), is_unix: false };
+    let sess = Rc::new(Sess {
+        engine: engine.clone(),
+        vxid: Vxid::NONE,
+        listener: Arc::new(listener),
+        remote: client,
+        local: server,
+        proxy: RefCell::new(None),
+        client: Cell::new(client),
+        client_text: Cell::new(client.text()),
+        server: Cell::new(server),
+        t_open: engine.clock.real(),
+        timeouts: Cell::new(SessTimeouts::of(&params)),
+        peer_ids: None,
+        // There is no connection: asking about one is an error.
+        socket: sys::tcp::SocketNumber::new(-1),
+        tos: Cell::new(None),
+    });
+    let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
+    let mut head = Head::with_limits(limits);
+    let lost = |_| "More fields than a request may have.".to_owned();
+    head.start_request(question.method.as_bytes(), question.url.as_bytes(), b"HTTP/1.1").map_err(lost)?;
+    for line in &question.fields {
+        let (name, value) = line.split_once(':').ok_or_else(|| format!("{line:?} is no header field."))?;
+        let is_name = !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic());
+        if !is_name || value.bytes().any(|c| c.is_ascii_control() && c != b'\t') {
+            return Err(format!("{line:?} is no header field."));
+        }
+        head.append(name, value.trim()).map_err(lost)?;
+    }
+    let now = engine.clock.real();
+    let mut req = Req::new(&sess, Vxid::NONE, params, now);
+    req.log = TxnLog::silent(engine.log.clone());
+    req.log.timestamp("Start", now);
+    req.head.copy_from(&head);
+    req.original.copy_from(&head);
+    req.trial = Some(Trial::default());
+    Ok(req)
+}
+
+impl Req {
+    fn tell_what_vcl_did(&self, out: &mut String) {
+        let vcl = self.vcl.as_ref().map_or("", |vcl| vcl.name.as_str());
+        let Some(trial) = &self.trial else { return };
+        let _ = writeln!(out, "VCL {vcl} ran. It is looked up under {}.", trial.hashed.join(" + "));
+        if self.head.url() != self.original.url() {
+            let _ = writeln!(out, "VCL made the URL {}.", String::from_utf8_lossy(self.head.url()));
+        }
+        for ban in &trial.bans {
+            let _ = writeln!(out, "VCL would ban {ban}.");
+        }
+    }
+
+    /// `vcl_recv` decided it.
+    fn decided(&self, step: &Step) -> String {
+        let why = self.why.clone().unwrap_or_else(Why::undecided);
+        let what = match step {
+            Step::Pass => "It would be passed: fetched for this request alone.",
+            Step::Pipe => "It would be piped.",
+            Step::Purge => "It would purge what is under this hash.",
+            Step::VclFail => "It would fail in VCL and be answered 503.",
+            _ => "It would be answered by vcl_synth.",
+        };
+        format!("{what}\n{}", told(&why))
+    }
+
+    /// The cache decides it.
+    fn look(&self, out: &mut String) -> String {
+        let engine = self.engine();
+        let now = engine.mono_of(self.t_req);
+        let options = self.lookup_options();
+        let asked = Asked::new(&self.head, self.params.http_gzip_support);
+        let peek = engine.cache.peek(&self.digest, &asked, now);
+        let verdict = self.judge(&peek, &options, now);
+        match peek.count {
+            0 => out.push_str("There is no object under this hash.\n"),
+            1 => out.push_str("There is one object under this hash:\n"),
+            n => {
+                let _ = writeln!(out, "There are {n} objects under this hash:");
+            }
+        }
+        for found in &peek.variants {
+            self.describe(found, now, out);
+        }
+        if peek.count > peek.variants.len() {
+            out.push_str("  ...\n");
+        }
+        if let Some((cause, ago)) = peek.gone {
+            let _ = writeln!(out, "The last that went: {}, {ago:.0} s ago.", reason_of(cause).word());
+        }
+        verdict
+    }
+
+    fn describe(&self, found: &Peeked, now: Mono, out: &mut String) {
+        let mut facts = Vec::new();
+        if found.is_busy {
+            facts.push("being fetched".to_owned());
+        } else {
+            let times = found.times;
+            let left = times.fresh_until(None).since(now);
+            let lives = format!("ttl {:.0} s, grace {:.0} s, keep {:.0} s", times.ttl, times.grace, times.keep);
+            facts.push(match left > 0.0 {
+                true => format!("fresh for {left:.1} s more ({lives})"),
+                false => format!("stale for {:.1} s ({lives})", -left),
+            });
+        }
+        if found.flags.is_uncacheable() {
+            let kind = if found.flags.has(Flags::HIT_FOR_PASS) { "hit-for-pass" } else { "hit-for-miss" };
+            facts.push(format!("{kind}{}", why_marked(&found.extra)));
+        } else if !found.is_busy {
+            facts.push(format!("{} hit{}", found.hits, if found.hits == 1 { "" } else { "s" }));
+            if let Some(bytes) = found.body_bytes {
+                facts.push(format!("{bytes} bytes"));
+            }
+        }
+        if let Some((_, values)) = &found.vary {
+            let fields = message::vary::Entries(values);
+            let names: Vec<_> = fields.map(|entry| String::from_utf8_lossy(entry.name).into_owned()).collect();
+            facts.push(format!("Vary: {}", names.join(", ")));
+            if !found.is_selected {
+                facts.push(format!("not for this request ({})", mismatch(values, &self.head)));
+            }
+        }
+        if let Some(ban) = &found.ban {
+            facts.push(format!("banned by {ban}"));
+        }
+        if found.is_overtaken {
+            facts.push("invalidated while it was fetched".to_owned());
+        }
+        let xid = if found.xid == Vxid::NONE { String::new() } else { format!("{}: ", found.xid) };
+        let _ = writeln!(out, "  {xid}{}", facts.join("; "));
+    }
+
+    /// As a lookup decides, but for what only doing it would show.
+    fn judge(&self, peek: &Peek, options: &LookupOptions, now: Mono) -> String {
+        if options.always_miss {
+            return missed(&Why::new(NoHit::AlwaysMiss, ""));
+        }
+        let mut seen = Missed::default();
+        let (mut stale, mut is_busy) = (None::<&Peeked>, false);
+        for found in &peek.variants {
+            let is_ours = found.is_selected || options.ignore_vary;
+            if found.is_busy {
+                is_busy |= is_ours && !options.ignore_busy;
+                seen.ignored_busy |= is_ours && options.ignore_busy;
+            } else if found.times.ttl <= 0.0 || found.is_overtaken {
+                seen.is_overtaken |= found.is_overtaken;
+            } else if !is_ours {
+                let vary = found.vary.as_ref().map(|(_, values)| Box::from(&values[..]));
+                seen.other = seen.other.take().or(vary);
+            } else if let Some(ban) = &found.ban {
+                seen.banned = Some(ban.clone());
+            } else if found.times.fresh_until(options.max_ttl).0 > now.0 {
+                return fresh(found, found.times.fresh_until(options.max_ttl).since(now));
+            } else if found.times.fresh_until(None).0 > now.0 {
+                seen.is_limited = true;
+            } else if stale.is_none_or(|other| found.times.t_origin.0 > other.times.t_origin.0) {
+                stale = Some(found);
+            }
+        }
+        if let Some(found) = stale.filter(|found| found.flags.is_uncacheable()) {
+            return fresh(found, found.times.fresh_until(options.max_ttl).since(now));
+        }
+        let in_grace = |found: &&Peeked| found.times.grace_until(options.max_ttl, options.max_grace).0 >= now.0;
+        if let Some(found) = stale.filter(in_grace) {
+            let how =
+                if is_busy { "somebody fetches a new one already" } else { "a new one would be fetched meanwhile" };
+            let left = found.times.grace_until(options.max_ttl, options.max_grace).since(now);
+            return format!(
+                "It would be a hit in grace: what is there is stale, its grace lasts {left:.1} s more; {how}.\n"
+            );
+        }
+        if is_busy {
+            return "It would wait for the fetch that is under way, and then look again.\n".to_owned();
+        }
+        seen.stale = stale.map(|found| found.times);
+        seen.gone = peek.gone;
+        missed(&Why::of_missed(&seen, options, &self.head, now))
+    }
+}
+
+fn missed(why: &Why) -> String {
+    format!("It would be a miss, and be fetched.\n{}", told(why))
+}
+
+/// What an object that is found fresh means.
+fn fresh(found: &Peeked, left: f64) -> String {
+    let marked =
+        |what: &str, then: &str| format!("It would be {what}: an earlier answer{}. {then}\n", why_marked(&found.extra));
+    if found.flags.has(Flags::HIT_FOR_PASS) {
+        return marked("a hit-for-pass", "It would be passed.");
+    }
+    if found.flags.has(Flags::HIT_FOR_MISS) {
+        return marked("a hit-for-miss", "It would be fetched, and nobody waits for it; a cacheable answer ends that.");
+    }
+    format!("It would be a hit: fresh for {left:.1} s more.\n")
+}
+
+/// ` (set-cookie: it sets a cookie)`
+fn why_marked(extra: &[u8]) -> String {
+    let Some(text) = Extra::of(extra).why.map(String::from_utf8_lossy) else { return String::new() };
+    let word = text.split(' ').next().unwrap_or_default();
+    let known = Uncacheable::ALL.iter().find(|cause| cause.word() == word);
+    let meaning = known.map(|cause| format!(": {}", cause.text())).unwrap_or_default();
+    format!(" ({text}{meaning})")
+}
+
+fn told(why: &Why) -> String {
+    format!("Reason: {}\n  {}.\n", why.text(), why.reason.text())
+}
+
+/// Where the answer to a trial would go: nothing is sent.
+struct Nowhere;
+
+impl Transport for Nowhere {
+    fn send_head(&mut self, _: &mut Head, _: BodyLen, close: Option<SessClose>, _: &mut TxnLog) -> Option<SessClose> {
+        close
+    }
+
+    fn send_data(&mut self, piece: Buf) {
+        drop(piece);
+    }
+
+    fn send_end(&mut self) {}
+
+    fn abort(&mut self) {}
+
+    fn send_minimal(&mut self, _: u16) {}
+
+    fn send_continue(&mut self) {}
+
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    fn send_interim(&mut self, _: &Head) {}
+
+    fn queued(&self) -> usize {
+        0
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), SendError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = cx;
+        Poll::Pending
+    }
+
+    fn body_state(&self) -> BodyState {
+        BodyState::None
+    }
+
+    fn body_len(&self) -> Option<u64> {
+        None
+    }
+
+    fn poll_body(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        Poll::Ready(Ok(None))
+    }
+
+    fn take_tunnel(&mut self) -> Option<Tunnel> {
+        None
+    }
+
+    fn acct(&self) -> Acct {
+        Acct::default()
+    }
+}

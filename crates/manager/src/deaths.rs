@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How workers ended: what `restarts` shows. A worker that dies every few minutes serves well enough for nobody to notice.
+
+use std::collections::VecDeque;
+
+use base::Real;
+use tables::json::quote;
+
+/// So many are remembered.
+const KEPT: usize = 20;
+/// How many ends the last hour may have counted.
+const COUNTED: usize = 100_000;
+const HOUR: f64 = 3600.0;
+
+/// The end of a worker.
+#[derive(Clone, Debug)]
+pub struct Death {
+    /// When.
+    pub at: Real,
+    /// After how many seconds.
+    pub lived: f64,
+    /// Its process.
+    pub pid: i32,
+    /// How, in words.
+    pub how: String,
+    /// It was stopped on request.
+    pub was_asked: bool,
+}
+
+/// The last ones, newest first.
+#[derive(Debug, Default)]
+pub struct Deaths {
+    last: VecDeque<Death>,
+    total: u64,
+    /// When each of the last hour's ends was that nobody asked for.
+    recent: VecDeque<Real>,
+}
+
+impl Deaths {
+    /// One more.
+    pub fn note(&mut self, death: Death) {
+        if !death.was_asked {
+            self.total += 1;
+            self.recent.push_front(death.at);
+            self.recent.truncate(COUNTED);
+            self.recent.retain(|at| death.at.since(*at) < HOUR);
+        }
+        self.last.push_front(death);
+        self.last.truncate(KEPT);
+    }
+
+    fn in_last_hour(&self, now: Real) -> usize {
+        self.recent.iter().filter(|at| now.since(**at) < HOUR).count()
+    }
+
+    /// For people.
+    pub fn text(&self, now: Real) -> String {
+        let mut out = format!(
+            "The worker died {} in the last hour, {} since the manager began.\n",
+            times(self.in_last_hour(now) as u64),
+            times(self.total)
+        );
+        for death in &self.last {
+            let date = message::date::format(death.at);
+            let (date, asked) = (String::from_utf8_lossy(&date), if death.was_asked { " (was told to)" } else { "" });
+            out.push_str(&format!("{date}  after {:.0} s  pid {}  {}{asked}\n", death.lived, death.pid, death.how));
+        }
+        out
+    }
+
+    /// The members of a JSON answer.
+    pub fn json(&self, now: Real) -> String {
+        let mut out = format!(
+            ",\n  {{\n    \"last_hour\": {},\n    \"total\": {},\n    \"ends\": [",
+            self.in_last_hour(now),
+            self.total
+        );
+        for (n, death) in self.last.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            out.push_str(&format!(
+                "{comma}\n      {{ \"time\": {:.3}, \"lived\": {:.3}, \"pid\": {}, \"asked\": {}, \"how\": {} }}",
+                death.at.0,
+                death.lived,
+                death.pid,
+                death.was_asked,
+                quote(&death.how)
+            ));
+        }
+        out.push_str("\n    ]\n  }");
+        out
+    }
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{n} times") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deaths_of_the_last_hour_are_counted_and_the_last_are_told() {
+        let mut deaths = Deaths::default();
+        for n in 0..30 {
+            let at = Real(1e9 + 300.0 * f64::from(n));
+            deaths.note(Death { at, lived: 300.0, pid: n, how: "died signal=9".into(), was_asked: n == 29 });
+        }
+        let text = deaths.text(Real(1e9 + 300.0 * 29.0));
+        assert!(text.starts_with("The worker died 11 times in the last hour, 29 times since"), "{text}");
+        assert_eq!(text.lines().count(), 1 + KEPT);
+        assert!(text.lines().nth(1).unwrap().ends_with("pid 29  died signal=9 (was told to)"), "{text}");
+        assert!(deaths.json(Real(1e9)).contains("\"total\": 29"));
+    }
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Top-level declarations: backends, directors, probes, ACLs, imports.
+
+use super::names::Of;
+use super::out::Out;
+use super::walk::Walker;
+use super::{Fail, R};
+use crate::token::Tok;
+
+impl Walker<'_> {
+    /// One declaration; of a director also the subroutine that makes it.
+    pub fn declaration(&mut self) -> R<Option<Out>> {
+        match (self.tok(), self.word()) {
+            (Tok::Id, "sub") => self.sub_decl().map(|()| None),
+            (Tok::Id, "acl") => self.acl().map(|()| None),
+            (Tok::Id, "backend") => self.backend_decl().map(|()| None),
+            (Tok::Id, "director") => self.director().map(Some),
+            (Tok::Id, "probe") => self.probe().map(|()| None),
+            (Tok::Id, "import") => {
+                while !matches!(self.tok(), Tok::C(b';') | Tok::End) {
+                    self.keep();
+                }
+                self.keep_c(b';').map(|()| None)
+            }
+            (Tok::InlineC, _) => self.inline_c(),
+            (Tok::Id, "vcl") => self.fail("A file that says its version is no old one.\n"),
+            _ => self.fail(&format!(
+                "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",
+                self.word()
+            )),
+        }
+    }
+
+    fn named(&mut self, of: Of) -> R<String> {
+        self.keep();
+        self.expect(Tok::Id)?;
+        let name = self.word().to_owned();
+        let now = self.names.now(of, &name);
+        if now != name {
+            self.note(self.at, self.at, &now, "the name is taken");
+        }
+        self.put(&now);
+        Ok(now)
+    }
+
+    fn acl(&mut self) -> R {
+        self.named(Of::Acl)?;
+        self.keep_c(b'{')?;
+        while !self.is_c(b'}') {
+            match self.tok() {
+                Tok::End => return Err(Fail::plain("End of input while in an acl\n".to_owned())),
+                Tok::Str => self.literal()?,
+                _ => self.keep(),
+            }
+        }
+        self.keep();
+        Ok(())
+    }
+
+    fn probe(&mut self) -> R {
+        self.named(Of::Probe)?;
+        self.fields()
+    }
+
+    fn backend_decl(&mut self) -> R {
+        self.named(Of::Backend)?;
+        self.fields()
+    }
+
+    /// `{ .field = value; ... }`
+    fn fields(&mut self) -> R {
+        self.enter()?;
+        self.keep_c(b'{')?;
+        while !self.is_c(b'}') {
+            let first = self.at;
+            if self.is("set") {
+                return self
+                    .fail("This is VCL 1.0: leave out \"set\" and \"backend\" in front of a backend's fields.\n");
+            }
+            let name = self.after(first);
+            if self.is_c(b'.') && self.text_at(name) == "saintmode_threshold" {
+                let mut end = name;
+                while !matches!(self.tok_at(end), Tok::C(b';') | Tok::End) {
+                    end = self.after(end);
+                }
+                self.warn(first, end, "", "saint mode is a module's now (vmod saintmode)");
+                self.drop_until(end);
+                continue;
+            }
+            self.keep_c(b'.')?;
+            self.expect(Tok::Id)?;
+            self.keep();
+            self.keep_c(b'=')?;
+            if self.is_c(b'{') {
+                self.fields()?;
+                // Some write a semicolon after a probe.
+                if self.is_c(b';') {
+                    self.keep();
+                }
+                continue;
+            }
+            while !self.is_c(b';') {
+                match self.tok() {
+                    Tok::End | Tok::C(b'}' | b'{') => return self.expect(Tok::C(b';')),
+                    Tok::Str => self.literal()?,
+                    Tok::Id => {
+                        let now = self.names.now(Of::Probe, self.word());
+                        self.put(&now);
+                    }
+                    _ => self.keep(),
+                }
+            }
+            self.keep();
+        }
+        self.keep();
+        self.leave();
+        Ok(())
+    }
+
+    /// A director: its inline backends stay where it stands, and it becomes an object.
+    fn director(&mut self) -> R<Out> {
+        let first = self.at;
+        let name_at = self.after(first);
+        let kind_at = self.after(name_at);
+        let open = self.after(kind_at);
+        for (at, tok) in [(name_at, Tok::Id), (kind_at, Tok::Id), (open, Tok::C(b'{'))] {
+            if self.tok_at(at) != tok {
+                self.at = at;
+                self.expect(tok)?;
+            }
+        }
+        let name = self.text_at(name_at).to_owned();
+        let now = self.names.now(Of::Backend, &name);
+        let kind = self.text_at(kind_at).to_owned();
+        let (class, weighted) = match kind.as_str() {
+            "round-robin" => ("round_robin", false),
+            "fallback" => ("fallback", false),
+            "random" => ("random", true),
+            "hash" | "client" => ("hash", true),
+            "dns" => {
+                return self.fail_range(
+                    "A dns director has no counterpart: name its backends in a round-robin director, or use a module for \
+                     backends by DNS (vmod dynamic).\n",
+                    first,
+                    kind_at,
+                );
+            }
+            _ => return self.fail_range("Unknown director policy\n", kind_at, kind_at),
+        };
+        let gap = {
+            let i = self.item();
+            self.slice(i.src, i.gap, i.start).to_owned()
+        };
+        self.out.own(&gap);
+        self.drop_until(open);
+        let mut members = Vec::new();
+        while !self.is_c(b'}') {
+            if self.is_c(b'.') {
+                self.director_field()?;
+                continue;
+            }
+            let member = self.member(&now, members.len())?;
+            members.push(member);
+        }
+        self.drop_until(self.at);
+        let new = format!("new {now} = directors.{class}();");
+        let why = match kind.as_str() {
+            "hash" => "a director is an object; this one chooses by URL and host when it is set",
+            "client" => "a director is an object; this one chooses by client.identity when it is set",
+            _ => "a director is an object",
+        };
+        self.note(first, kind_at, &new, why);
+        let mut init = Out::default();
+        let (src, start, _) = self.place(first);
+        let end = self.items[kind_at].end;
+        init.instead(src, start, end, &format!("sub vcl_init {{\n    {new}\n"));
+        for (backend, weight) in members {
+            let weight =
+                if weighted { format!(", {}", weight.unwrap_or_else(|| "1".to_owned())) } else { String::new() };
+            init.instead(src, start, end, &format!("    {now}.add_backend({backend}{weight});\n"));
+        }
+        init.instead(src, start, end, "}\n");
+        Ok(init)
+    }
+
+    /// `.retries = 5;`
+    fn director_field(&mut self) -> R {
+        let first = self.at;
+        let name = self.after(first);
+        let mut end = name;
+        while !matches!(self.tok_at(end), Tok::C(b';' | b'}' | b'{') | Tok::End) {
+            end = self.after(end);
+        }
+        if self.tok_at(end) != Tok::C(b';') {
+            self.at = end;
+            return self.expect(Tok::C(b';'));
+        }
+        if self.text_at(name) != "retries" {
+            return self.fail_range("Unknown field of a director\n", first, name);
+        }
+        let value = self.after(self.after(name));
+        if self.tok_at(value) != Tok::Int || self.after(value) != end {
+            self.at = value;
+            return self.expect(Tok::Int);
+        }
+        self.note(first, end, "", "a director tries each healthy backend once now");
+        self.drop_until(end);
+        Ok(())
+    }
+
+    /// `{ .backend = name; .weight = 2; }`: the backend's name, written out where it was inline, and its weight.
+    fn member(&mut self, director: &str, index: usize) -> R<(String, Option<String>)> {
+        self.expect(Tok::C(b'{'))?;
+        let open = self.at;
+        self.drop_until(open);
+        let (mut backend, mut weight) = (None, None);
+        while !self.is_c(b'}') {
+            let field = self.after(self.at);
+            let equals = self.after(field);
+            let value = self.after(equals);
+            if !self.is_c(b'.') || self.tok_at(equals) != Tok::C(b'=') {
+                return self.fail("Expected a field of a director's member\n");
+            }
+            match (self.text_at(field), self.tok_at(value)) {
+                ("backend", Tok::Id) => {
+                    backend = Some(self.names.now(Of::Backend, self.text_at(value)));
+                    self.drop_until(value);
+                    self.end_of_field()?;
+                }
+                ("backend", Tok::C(b'{')) => {
+                    let name = inline_name(director, index);
+                    let at = self.at;
+                    self.drop_until(equals);
+                    let (src, start, _) = self.place(at);
+                    self.out.instead(src, start, self.items[equals].end, &format!("backend {name}"));
+                    self.fields()?;
+                    self.out.own("\n\n");
+                    backend = Some(name);
+                    if self.is_c(b';') {
+                        self.drop_until(self.at);
+                    }
+                }
+                ("weight", Tok::Int) if self.text_at(value).trim_start_matches('0').is_empty() => {
+                    return self.fail_range("The .weight must be higher than zero.\n", value, value);
+                }
+                ("weight", Tok::Int) => {
+                    weight = Some(self.text_at(value).to_owned());
+                    self.drop_until(value);
+                    self.end_of_field()?;
+                }
+                _ => return self.fail_range("Unknown field of a director's member\n", self.at, field),
+            }
+        }
+        self.drop_until(self.at);
+        match backend {
+            Some(backend) => Ok((backend, weight)),
+            None => self.fail_range("A director's member has no .backend\n", open, open),
+        }
+    }
+
+    fn end_of_field(&mut self) -> R {
+        self.expect(Tok::C(b';'))?;
+        self.drop_until(self.at);
+        Ok(())
+    }
+
+    /// The first member of a director: its name, given here if it is inline.
+    pub fn inline_member(&self, director: &str) -> String {
+        let declared = self.names.declared.get(&(Of::Backend, director.to_owned()));
+        let Some(mut at) = declared.copied() else { return director.to_owned() };
+        while at + 1 < self.items.len() && self.text_at(at) != "backend" {
+            at = self.after(at);
+            if self.tok_at(at) == Tok::End {
+                break;
+            }
+        }
+        let value = self.after(self.after(at));
+        match self.tok_at(value) {
+            Tok::Id => self.names.now(Of::Backend, self.text_at(value)),
+            _ => inline_name(&self.names.now(Of::Backend, director), 0),
+        }
+    }
+}
+
+fn inline_name(director: &str, index: usize) -> String {
+    format!("{director}_{index}")
+}

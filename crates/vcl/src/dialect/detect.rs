@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Which dialect a file is written in, told by its words.
+
+use tables::dialects::{BARE, Dialect, NEW_WORDS, OldSub};
+
+use super::flat::{Item, Kind};
+use crate::token::{Source, Tok};
+
+/// What the words of a program say.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It says `vcl 4.x;`, or begins with no word that a program begins with, or only 4.x has such words.
+    New,
+    Old(Dialect),
+    /// Nothing in it differs between the dialects.
+    Any,
+}
+
+/// Sets of dialects, a bit for each.
+const D20: u8 = 1;
+const D21: u8 = 2;
+const D30: u8 = 4;
+const D2X: u8 = D20 | D21;
+const SINCE21: u8 = D21 | D30;
+const OLD: u8 = D2X | D30;
+
+const FIRST_WORDS: [&str; 7] = ["acl", "sub", "backend", "director", "probe", "import", "include"];
+
+/// Looks at the words of a program.
+pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Found {
+    let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect(), sources };
+    let first = items.first().map_or("", |i| scan.text(i));
+    let begins = FIRST_WORDS.contains(&first) || items.first().and_then(Item::tok) == Some(Tok::InlineC);
+    if !begins {
+        return Found::New;
+    }
+    let (mut seen, mut new, mut count) = (Vec::new(), false, 0);
+    let mut sub = "";
+    for at in 0..scan.words.len() {
+        if scan.at(at).0 == "sub" && scan.at(at + 2).1 == Some(Tok::C(b'{')) {
+            sub = scan.at(at + 1).0;
+        }
+        match scan.evidence(at, sub) {
+            Evidence::Says(set) => {
+                seen.push(set);
+                count += 1;
+            }
+            Evidence::New => new = true,
+            Evidence::Nothing => {}
+        }
+    }
+    if count == 0 {
+        return if new { Found::New } else { Found::Any };
+    }
+    let all = seen.iter().fold(OLD, |all, set| all & set);
+    // Words of several releases: the newest of them that nothing contradicts, or else the newest that something says.
+    let has = |set: u8| seen.contains(&set);
+    let pick = match all {
+        0 if has(D30) => D30,
+        0 if has(D21) || has(SINCE21) => D21,
+        0 => D30,
+        set => set,
+    };
+    Found::Old(if pick & D30 != 0 {
+        Dialect::V30
+    } else if pick & D21 != 0 {
+        Dialect::V21
+    } else {
+        Dialect::V20
+    })
+}
+
+enum Evidence {
+    Says(u8),
+    New,
+    Nothing,
+}
+
+struct Scan<'a> {
+    words: Vec<&'a Item>,
+    sources: &'a [Source],
+}
+
+impl Scan<'_> {
+    fn text(&self, item: &Item) -> &str {
+        let text = &self.sources[item.src as usize].text;
+        std::str::from_utf8(&text[item.start as usize..item.end as usize]).unwrap_or("")
+    }
+
+    fn at(&self, at: usize) -> (&str, Option<Tok>) {
+        self.words.get(at).map_or(("", None), |i| (self.text(i), i.tok()))
+    }
+
+    /// The dotted name that begins at a word.
+    fn dotted(&self, mut at: usize) -> String {
+        let mut name = self.at(at).0.to_ascii_lowercase();
+        while self.at(at + 1).1 == Some(Tok::C(b'.')) && self.at(at + 2).1 == Some(Tok::Id) {
+            name.push('.');
+            name.push_str(&self.at(at + 2).0.to_ascii_lowercase());
+            at += 2;
+        }
+        name
+    }
+
+    fn evidence(&self, at: usize, sub: &str) -> Evidence {
+        use Evidence::{New, Nothing, Says};
+        let (word, tok) = self.at(at);
+        let next_tok = self.at(at + 1).1;
+        let before = if at == 0 { None } else { self.at(at - 1).1 };
+        // Strings side by side: only before 3.0 were they joined so, and since 3.0 only in a probe's request and `error`.
+        if tok == Some(Tok::Str) && next_tok == Some(Tok::Id) {
+            return Says(D2X);
+        }
+        if tok != Some(Tok::Id) || before == Some(Tok::C(b'.')) {
+            return Nothing;
+        }
+        let statement = matches!(before, Some(Tok::C(b'{' | b'}' | b';')));
+        if statement && next_tok == Some(Tok::C(b';')) && BARE.contains(&word) {
+            return Says(D20);
+        }
+        if self.at(at.wrapping_sub(1)).0 == "sub" {
+            return match OldSub::ALL.into_iter().find(|sub| sub.name() == word) {
+                Some(OldSub::Prefetch | OldSub::Timeout | OldSub::Discard) => Says(D20),
+                Some(OldSub::Fetch | OldSub::Error) => Says(OLD),
+                Some(_) => Nothing,
+                None if word.starts_with("vcl_backend_") || word == "vcl_synth" || word == "vcl_purge" => New,
+                None => Nothing,
+            };
+        }
+        match (word, next_tok) {
+            ("error", Some(Tok::Int | Tok::Str | Tok::Id)) if statement => Says(OLD),
+            ("error", Some(Tok::C(b';' | b'('))) if statement => Says(OLD),
+            ("remove", Some(Tok::Id)) if statement => Says(OLD),
+            ("restart", Some(Tok::C(b';'))) if statement => Says(D2X),
+            ("esi", Some(Tok::C(b';'))) if statement => Says(D2X),
+            ("purge", Some(Tok::C(b';'))) if statement => Says(D30),
+            ("rollback", Some(Tok::C(b';'))) if statement => Says(D30),
+            ("purge", Some(Tok::C(b'('))) if statement => Says(D2X),
+            ("purge_url", _) if statement => Says(D2X),
+            ("purge_hash", _) if statement => Says(D20),
+            ("log", Some(Tok::Str | Tok::Id)) if statement => Says(D21),
+            ("ban_url", _) if statement => Says(D30),
+            ("synthetic", Some(Tok::Str | Tok::Id)) if statement => Says(OLD),
+            ("import", Some(Tok::Id)) if statement || at == 0 => Nothing,
+            ("new", Some(Tok::Id)) if statement => New,
+            ("backend", Some(Tok::Id)) if self.at(at + 2).0 == "none" => New,
+            ("director", Some(Tok::Id)) => match self.at(at + 2).0 {
+                "client" | "hash" | "dns" => Says(SINCE21),
+                "fallback" => Says(D30),
+                "random" | "round-robin" => Says(OLD),
+                _ => Nothing,
+            },
+            ("return", Some(Tok::C(b'('))) => match self.at(at + 2).0 {
+                "lookup" if sub == "vcl_recv" => Says(OLD),
+                "pass" if sub == "vcl_fetch" => Says(D2X),
+                "hit_for_pass" => Says(D30),
+                "synth" | "abandon" | "retry" | "vcl" | "fail" => New,
+                "purge" => New,
+                "hash" if sub == "vcl_recv" => New,
+                _ => Nothing,
+            },
+            (_, Some(Tok::C(b'.'))) => {
+                let name = self.dotted(at);
+                if NEW_WORDS.contains(&name.as_str()) {
+                    return New;
+                }
+                match name.as_str() {
+                    "req.request" | "bereq.request" | "resp.response" | "req.backend" => Says(OLD),
+                    "obj.response" | "beresp.response" => Says(OLD),
+                    "req.backend.healthy" => Says(OLD),
+                    "req.hash" => Says(D2X),
+                    "obj.prefetch" | "obj.hash" => Says(D20),
+                    "beresp.cacheable" => Says(D21),
+                    "obj.cacheable" => Says(D2X),
+                    "beresp.saintmode" => Says(SINCE21),
+                    "beresp.do_esi" | "beresp.do_gzip" | "beresp.do_gunzip" => Nothing,
+                    _ if name.starts_with("beresp.") && sub == "vcl_fetch" => Says(SINCE21),
+                    _ if name.starts_with("obj.") && sub == "vcl_fetch" => Says(D20),
+                    _ => Nothing,
+                }
+            }
+            _ => Nothing,
+        }
+    }
+}

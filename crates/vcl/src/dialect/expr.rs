@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Expressions: written as they are, besides the names of variables, strings side by side, and 2.x's `%xx`.
+
+use tables::dialects::{Dialect, OldVar};
+
+use super::R;
+use super::ctx::Ctx;
+use super::names::Of;
+use super::policy::CACHEABLE;
+use super::walk::Walker;
+use crate::token::Tok;
+
+const UNITS: [&str; 15] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB"];
+
+impl Walker<'_> {
+    pub fn expr(&mut self) -> R {
+        self.enter()?;
+        self.and()?;
+        while self.tok() == Tok::Or {
+            self.keep();
+            self.and()?;
+        }
+        self.leave();
+        Ok(())
+    }
+
+    fn and(&mut self) -> R {
+        self.not()?;
+        while self.tok() == Tok::And {
+            self.keep();
+            self.not()?;
+        }
+        Ok(())
+    }
+
+    fn not(&mut self) -> R {
+        while self.is_c(b'!') {
+            self.keep();
+        }
+        self.compare()
+    }
+
+    fn compare(&mut self) -> R {
+        self.string()?;
+        match self.tok() {
+            Tok::C(b'~') | Tok::NoMatch => {
+                self.keep();
+                match self.tok() {
+                    Tok::Id => {
+                        let now = self.names.now(Of::Acl, self.word());
+                        if now != self.word() {
+                            self.note(self.at, self.at, &now, "the name is taken");
+                        }
+                        self.put(&now);
+                        Ok(())
+                    }
+                    Tok::Str => self.literal(),
+                    _ => self.expect(Tok::Str),
+                }
+            }
+            Tok::Eq | Tok::Ne | Tok::Le | Tok::Ge | Tok::C(b'<' | b'>') => {
+                self.keep();
+                self.string()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sums, and strings joined by `+` or, before 3.0, by standing side by side.
+    pub fn string(&mut self) -> R {
+        self.product()?;
+        loop {
+            match self.tok() {
+                Tok::C(b'+' | b'-') => self.keep(),
+                Tok::Str | Tok::Id => {
+                    let at = self.at;
+                    self.insert(" +");
+                    self.note(at, at, &format!("+ {}", self.word()), "strings are joined by + since 3.0");
+                }
+                _ => return Ok(()),
+            }
+            self.product()?;
+        }
+    }
+
+    pub fn product(&mut self) -> R {
+        self.primary()?;
+        while let Tok::C(b'*' | b'/') = self.tok() {
+            self.keep();
+            self.primary()?;
+        }
+        Ok(())
+    }
+
+    pub fn primary(&mut self) -> R {
+        match self.tok() {
+            Tok::C(b'(') => {
+                self.keep();
+                self.expr()?;
+                self.keep_c(b')')
+            }
+            Tok::C(b'-') => {
+                self.enter()?;
+                self.keep();
+                self.primary()?;
+                self.leave();
+                Ok(())
+            }
+            Tok::Int | Tok::Real => {
+                self.keep();
+                if self.tok() == Tok::Id && UNITS.contains(&self.word()) && !self.called_or_dotted() {
+                    self.keep();
+                }
+                Ok(())
+            }
+            Tok::Str => self.literal(),
+            Tok::InlineC => self.inline_c(),
+            Tok::Id => self.name(),
+            _ => {
+                let found = if self.tok() == Tok::End { "end of input" } else { self.word() };
+                self.fail(&format!("Unknown token '{found}' when looking for a value:\n"))
+            }
+        }
+    }
+
+    fn called_or_dotted(&self) -> bool {
+        matches!(self.tok_at(self.after(self.at)), Tok::C(b'.' | b'('))
+    }
+
+    /// A string; in 2.x `%xx` in it is a byte.
+    pub fn literal(&mut self) -> R {
+        let item = self.item();
+        if self.dialect == Dialect::V30 || item.quote != 1 || !self.word().contains('%') {
+            self.keep();
+            return Ok(());
+        }
+        let inner = &self.word()[1..self.word().len() - 1];
+        let decoded = decode(inner);
+        if decoded == inner {
+            self.keep();
+            return Ok(());
+        }
+        let new = if decoded.contains('"') { format!("{{\"{decoded}\"}}") } else { format!("\"{decoded}\"") };
+        self.note(self.at, self.at, &new, "%xx in a string is nothing special since 3.0");
+        self.put(&new);
+        Ok(())
+    }
+
+    fn name(&mut self) -> R {
+        let first = self.at;
+        let (name, last) = self.dotted(first);
+        if self.tok_at(self.after(last)) == Tok::C(b'(') {
+            return self.function(last);
+        }
+        if first == last {
+            return self.plain_name(&name);
+        }
+        let new = self.var_now(&name, first, last, false)?;
+        if new == name {
+            while self.at <= last && self.tok() != Tok::End {
+                self.keep();
+            }
+        } else {
+            self.put_until(last, &new);
+        }
+        Ok(())
+    }
+
+    fn plain_name(&mut self, name: &str) -> R {
+        match name {
+            "now" | "true" | "false" => self.keep(),
+            _ if self.names.is(Of::Backend, name) => {
+                let now = self.backend_now(name);
+                if now != name {
+                    let why =
+                        if self.directors.contains_key(name) { "a director is an object" } else { "the name is taken" };
+                    self.note(self.at, self.at, &now, why);
+                }
+                self.put(&now);
+            }
+            // The compiler knows better what is wrong with it.
+            _ => self.keep(),
+        }
+        Ok(())
+    }
+
+    /// `name(argument, ...)`, the name ending at `last`.
+    fn function(&mut self, last: usize) -> R {
+        self.enter()?;
+        while self.at <= last && self.tok() != Tok::End {
+            self.keep();
+        }
+        self.keep_c(b'(')?;
+        while !self.is_c(b')') {
+            self.expr()?;
+            if self.is_c(b',') {
+                self.keep();
+            } else {
+                self.expect(Tok::C(b')'))?;
+            }
+        }
+        self.keep_c(b')')?;
+        self.leave();
+        Ok(())
+    }
+
+    /// Whether a variable may be read (or set) here.
+    pub fn check_place(&self, var: &OldVar, first: usize, last: usize, write: bool) -> R {
+        let sub = self.ctx.sub();
+        if var.has(self.dialect, sub, write) {
+            return Ok(());
+        }
+        let name = var.name.trim_end_matches('.');
+        let how = if write { "set" } else { "read" };
+        if !var.exists(self.dialect) {
+            let have: Vec<&str> = Dialect::ALL.into_iter().filter(|d| var.exists(*d)).map(Dialect::name).collect();
+            let text = format!("VCL {} has no {name}; {} has.\n", self.dialect.name(), have.join(", "));
+            return self.fail_range(&text, first, last);
+        }
+        let places = var.places(self.dialect, write);
+        let mut text = if places.is_empty() {
+            format!("{name} can't be {how}.\n")
+        } else {
+            format!("{name} can't be {how} in {}; it can in {}.\n", sub.name(), places.join(", "))
+        };
+        if sub == tables::dialects::OldSub::Fetch && name.starts_with("obj.") {
+            text.push_str("The response in vcl_fetch is beresp since 2.1.\n");
+        }
+        self.fail_range(&text, first, last)
+    }
+
+    /// What a variable is called where we are.
+    pub fn var_now(&mut self, name: &str, first: usize, last: usize, write: bool) -> R<String> {
+        if name.starts_with("storage.") {
+            return Ok(name.to_owned());
+        }
+        let Some(var) = OldVar::find(name) else {
+            if name.contains('.') && tables::dialects::NEW_WORDS.contains(&name) {
+                let text =
+                    format!("{name} is a word of VCL 4, and this file is read as VCL {}.\n", self.dialect.name());
+                return self.fail_range(&text, first, last);
+            }
+            return self.fail_range(&format!("Unknown variable '{name}'\n"), first, last);
+        };
+        // What 2.x puts into the object that is being fetched can be called by either name.
+        self.check_place(var, first, last, write)?;
+        if let Some(new) = self.special_name(var.name, first, last)? {
+            self.note(first, last, &new, "there is no variable for it any more");
+            return Ok(new);
+        }
+        let now = match self.ctx {
+            // The origin's request doesn't exist yet here: it is made of the client's.
+            Ctx::Miss | Ctx::Pass if var.name.starts_with("bereq.") => match var.name {
+                "bereq.http." => "req.http.",
+                "bereq.url" => "req.url",
+                "bereq.request" => "req.method",
+                "bereq.proto" => "req.proto",
+                // Only read where it is set too, in the other part.
+                other => other,
+            },
+            Ctx::Error => var.synth,
+            _ if self.ctx.backend() => var.backend,
+            _ => var.client,
+        };
+        if now.is_empty() {
+            let text = format!("{} has no counterpart in {}.\n", var.name.trim_end_matches('.'), self.ctx.sub().name());
+            return self.fail_range(&text, first, last);
+        }
+        if now.starts_with("std.") {
+            self.policy.std = true;
+        }
+        let field = if var.is_field() { &name[var.name.len()..] } else { "" };
+        let new = format!("{now}{field}");
+        if now != var.name {
+            let why = match self.ctx {
+                _ if var.name.starts_with("obj.") => "what is fetched is beresp, what is made here is resp",
+                _ if self.ctx.backend() && var.name.starts_with("req.") => "the fetch's request is bereq",
+                _ if now.starts_with("std.") => "vmod std knows it",
+                _ => "its name now",
+            };
+            self.note(first, last, &new, why);
+            return Ok(new);
+        }
+        // The user's own case of letters.
+        Ok(if var.is_field() { name.to_owned() } else { new })
+    }
+
+    /// Variables that have become an expression.
+    fn special_name(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
+        let why = |w: &Self, text: &str| w.fail_range(text, first, last).map(|()| None);
+        match name {
+            "obj.cacheable" | "beresp.cacheable" if self.ctx == Ctx::Fetch => {
+                Ok(Some(format!("bereq.http.{CACHEABLE}")))
+            }
+            "obj.cacheable" => Ok(Some("true".to_owned())),
+            "obj.hits" if self.ctx == Ctx::Fetch => Ok(Some("0".to_owned())),
+            "req.restarts" if self.ctx.backend() => {
+                self.policy.carry_restarts = true;
+                self.policy.std = true;
+                Ok(Some("std.integer(bereq.http.X-VCL-Restarts, 0)".to_owned()))
+            }
+            "req.esi_level" if self.ctx.backend() => {
+                self.policy.carry_esi_level = true;
+                self.policy.std = true;
+                Ok(Some("std.integer(bereq.http.X-VCL-ESI-Level, 0)".to_owned()))
+            }
+            "req.esi" if self.ctx == Ctx::Deliver => Ok(Some("resp.do_esi".to_owned())),
+            "req.esi" if !self.ctx.backend() => {
+                self.policy.no_esi = true;
+                Ok(Some("(!req.http.X-VCL-No-ESI)".to_owned()))
+            }
+            "beresp.backend.ip" | "beresp.backend.port" => {
+                why(self, "Only the name of the backend is known since VCL 4.1: beresp.backend.name.\n")
+            }
+            "obj.lastuse" => why(self, "When an object was used last isn't kept any more; obj.age and obj.hits are.\n"),
+            "obj.hash" => why(self, "Objects don't keep the text of their hash any more.\n"),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A string of 2.x with its `%xx`; what isn't one stays.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = bytes.get(at + 1..at + 3).and_then(|h| std::str::from_utf8(h).ok());
+        let byte = hex.and_then(|h| u8::from_str_radix(h, 16).ok()).filter(u8::is_ascii_graphic);
+        match byte {
+            Some(byte) if bytes[at] == b'%' => {
+                out.push(byte);
+                at += 3;
+            }
+            _ => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    #[test]
+    fn percent_is_a_byte_only_before_two_digits() {
+        assert_eq!(decode("a%22b"), "a\"b");
+        assert_eq!(decode("100% of %zz%4"), "100% of %zz%4");
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An old program as one list of tokens, includes in their place, with the blanks and comments before each token.
+
+use super::{Fail, R};
+use crate::token::{LexError, Source, Tok, lex};
+use crate::{Options, Sources};
+
+const MAX_INCLUDES: u32 = 64;
+const MAX_FILES: usize = 10_000;
+
+/// What an item of the list is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Tok(Tok),
+    /// An include statement: what it names follows, ended by `Eof`.
+    Include,
+    /// The end of an included file, with what stands after its last token.
+    Eof,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub kind: Kind,
+    pub src: u32,
+    /// Where the blanks and comments before it begin.
+    pub gap: u32,
+    pub start: u32,
+    pub end: u32,
+    pub quote: u8,
+}
+
+impl Item {
+    pub fn tok(&self) -> Option<Tok> {
+        match self.kind {
+            Kind::Tok(tok) => Some(tok),
+            Kind::Include | Kind::Eof => None,
+        }
+    }
+}
+
+/// Reads `text` and what it includes. The last item is the end of the program.
+pub(crate) fn load(
+    name: &str,
+    text: &[u8],
+    outside: &dyn Sources,
+    options: &Options,
+    sources: &mut Vec<Source>,
+) -> R<Vec<Item>> {
+    let mut loader = Loader { outside, options, sources, items: Vec::new(), bytes: 0 };
+    let kind = if name.starts_with('<') { "vcl.inline" } else { "file" };
+    loader.file(name, kind, text.to_vec(), None, 0)?;
+    Ok(loader.items)
+}
+
+struct Loader<'a> {
+    outside: &'a dyn Sources,
+    options: &'a Options,
+    sources: &'a mut Vec<Source>,
+    items: Vec<Item>,
+    bytes: usize,
+}
+
+impl Loader<'_> {
+    fn file(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, depth: u32) -> R {
+        self.bytes += text.len();
+        if self.bytes > crate::vcc::MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
+            return Err(Fail::plain(format!("VCL is too large, or its includes nest too deeply, at '{name}'\n")));
+        }
+        let mut up = parent;
+        while let Some(at) = up {
+            let source = &self.sources[at as usize];
+            if source.name == name {
+                return Err(Fail::plain(format!("Recursive use of file \"{name}\"\n\n")));
+            }
+            up = source.parent;
+        }
+        let src = self.sources.len() as u32;
+        let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
+        let lexed = lex(&text, src, &mut blobs, &mut tokens);
+        self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
+        if let Err(LexError(places)) = lexed {
+            return Err(Fail(places.into_iter().map(|(text, from, to)| (text, Some((src, from, to)))).collect()));
+        }
+        let mut gap = 0;
+        let mut at = 0;
+        while at < tokens.len() {
+            let t = tokens[at];
+            let word = &self.sources[src as usize].text[t.start as usize..t.end as usize];
+            if t.tok == Tok::Id && word == b"include" {
+                let path = tokens[at + 1];
+                let end = tokens.get(at + 2).filter(|end| path.tok == Tok::Str && end.tok == Tok::C(b';'));
+                let Some(end) = end.map(|t| t.end) else {
+                    return Err(Fail::at("include wants a string and a semicolon.\n", (src, t.start, t.end)));
+                };
+                self.items.push(Item { kind: Kind::Include, src, gap, start: t.start, end, quote: path.quote });
+                self.include(src, (path.start, path.end, path.quote), depth)?;
+                gap = end;
+                at += 3;
+                continue;
+            }
+            let (kind, gone) = match t.tok {
+                Tok::End if parent.is_some() => (Kind::Eof, true),
+                tok => (Kind::Tok(tok), false),
+            };
+            let start = if gone { self.sources[src as usize].text.len() as u32 } else { t.start };
+            self.items.push(Item { kind, src, gap, start, end: t.end.max(start), quote: t.quote });
+            gap = t.end;
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, src: u32, (start, end, quote): (u32, u32, u8), depth: u32) -> R {
+        let place = (src, start, end);
+        let quote = u32::from(quote);
+        let bytes = &self.sources[src as usize].text[(start + quote) as usize..(end - quote) as usize];
+        let mut path = String::from_utf8_lossy(bytes).into_owned();
+        if let Some(rest) = path.strip_prefix("./") {
+            let includer = &self.sources[src as usize].name;
+            let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
+                return Err(Fail::at("include \"./xxxxx\"; needs absolute filename of including file.\n", place));
+            };
+            path = format!("{dir}/{rest}");
+        }
+        if !self.options.unsafe_path && path.contains('/') {
+            return Err(Fail::at(&format!("VCL filename '{path}' is unsafe.\n"), place));
+        }
+        match self.outside.read(&path) {
+            Ok((name, text)) => self.file(&name, "file", text, Some(src), depth + 1),
+            Err(why) => {
+                let hint = super::known_file(&path).map_or(String::new(), |hint| format!("{hint}\n"));
+                Err(Fail::at(&format!("{why}\n{hint}"), place))
+            }
+        }
+    }
+}

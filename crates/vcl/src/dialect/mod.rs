@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! VCL from before 4.0: which dialect a file is in, and the same program in VCL 4.1 with a note for each change.
+//!
+//! One translation serves running and migrating: what `lacquer vcl migrate` prints is what runs, compiled like any 4.1
+//! file; each stretch of it knows the place it comes from, so messages and traces speak of the file as it was written.
+//! What an old release did by itself (its built-in VCL, its rules for what is stored) is written out in VCL.
+
+mod assign;
+mod ban;
+mod ctx;
+mod cursor;
+mod decl;
+mod detect;
+mod expr;
+mod flat;
+mod leave;
+mod names;
+mod out;
+mod policy;
+mod stmt;
+mod subs;
+mod walk;
+
+use tables::dialects::Dialect;
+
+use crate::token::{Source, Tok, Token};
+use crate::{Diagnostics, Options, Sources, diag};
+
+pub(crate) use detect::Found;
+pub(crate) use out::SourceMap;
+
+/// A change that a migration made, or something it can't keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The file.
+    pub source: String,
+    /// The line in it; 0 = of the whole file.
+    pub line: u32,
+    /// What it said.
+    pub old: String,
+    /// What it says now; empty = nothing.
+    pub new: String,
+    /// Why.
+    pub why: String,
+    /// Whether the program may now act differently.
+    pub warning: bool,
+}
+
+/// A program in VCL 4.1.
+#[derive(Clone, Debug)]
+pub struct Migrated {
+    /// What it was written in; none = it is 4.x already.
+    pub dialect: Option<Dialect>,
+    /// The program, its includes in their places.
+    pub text: Vec<u8>,
+    /// What was changed, in order.
+    pub notes: Vec<Note>,
+}
+
+/// Why a program can't be translated: messages, each with its place (source, start, end).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fail(pub Vec<(String, Option<Stretch>)>);
+
+/// A stretch of a source: which, start and end.
+pub(crate) type Stretch = (u32, u32, u32);
+
+pub(crate) type R<T = ()> = Result<T, Fail>;
+
+impl Fail {
+    pub fn plain(text: String) -> Fail {
+        Fail(vec![(text, None)])
+    }
+
+    pub fn at(text: &str, place: Stretch) -> Fail {
+        Fail(vec![(text.to_owned(), Some(place))])
+    }
+
+    /// As the compiler's messages are.
+    pub fn text(&self, sources: &[Source]) -> String {
+        let mut out = String::new();
+        for (text, place) in &self.0 {
+            out.push_str(text);
+            if let Some((src, start, end)) = *place {
+                diag::show(&mut out, sources, &Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
+            }
+        }
+        out
+    }
+}
+
+/// An old program in VCL 4.1.
+pub(crate) struct Translation {
+    pub text: Vec<u8>,
+    pub map: SourceMap,
+    pub notes: Vec<Note>,
+    pub dialect: Dialect,
+}
+
+/// Reads a program into `sources` and translates it; `None` = it is new, or can't be told, and nothing was done.
+pub(crate) fn translate(
+    name: &str,
+    text: &[u8],
+    outside: &dyn Sources,
+    options: &Options,
+    sources: &mut Vec<Source>,
+) -> R<Option<Translation>> {
+    if options.dialect.is_none() && begins_with_version(text) {
+        return Ok(None);
+    }
+    let items = flat::load(name, text, outside, options, sources)?;
+    let dialect = match (options.dialect, detect::detect(&items, sources)) {
+        (Some(dialect), _) => dialect,
+        (None, Found::New) => return Ok(None),
+        (None, Found::Old(dialect)) => dialect,
+        (None, Found::Any) => Dialect::V30,
+    };
+    walk::translate(dialect, &items, sources).map(Some)
+}
+
+/// Whether the first thing a text says is its version.
+fn begins_with_version(text: &[u8]) -> bool {
+    let mut at = 0;
+    while at < text.len() {
+        match &text[at..] {
+            [c, ..] if c.is_ascii_whitespace() => at += 1,
+            [b'#', ..] | [b'/', b'/', ..] => {
+                at += text[at..].iter().position(|c| *c == b'\n').unwrap_or(text.len() - at);
+            }
+            [b'/', b'*', ..] => match text[at + 2..].windows(2).position(|w| w == b"*/") {
+                Some(n) => at += n + 4,
+                None => return false,
+            },
+            rest => {
+                return rest.starts_with(b"vcl") && rest.get(3).is_some_and(|c| c.is_ascii_whitespace() || *c == b'/');
+            }
+        }
+    }
+    false
+}
+
+/// Files of C that were passed around, and what does their work here.
+pub(crate) fn known_file(path: &str) -> Option<&'static str> {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    KNOWN_FILES.iter().find(|(name, _)| *name == file).map(|(_, hint)| *hint)
+}
+
+const KNOWN_FILES: [(&str, &str); 1] = [(
+    "accept-language.vcl",
+    "This is the well-known C file that picks a language from Accept-Language. C isn't compiled here; its replacement \
+     (an include that sets X-Varnish-Accept-Language through vmod accept) isn't built yet: leave the include out, or pick \
+     the language with regsub() in vcl_recv.",
+)];
+
+/// Translates a program of an old dialect to VCL 4.1.
+///
+/// # Errors
+/// What has no counterpart, and where.
+pub fn migrate(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Result<Migrated, Diagnostics> {
+    let mut sources = Vec::new();
+    match translate(name, text, outside, options, &mut sources) {
+        Ok(Some(t)) => Ok(Migrated { dialect: Some(t.dialect), text: t.text, notes: t.notes }),
+        Ok(None) => Ok(Migrated { dialect: None, text: text.to_vec(), notes: Vec::new() }),
+        Err(fail) => Err(Diagnostics { text: fail.text(&sources) }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The names that a program declares. Before 4.0 a backend, an acl and a subroutine could share one; now they can't, and
+//! some words are taken.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::flat::{Item, Kind};
+use crate::token::{Source, Tok};
+
+/// What a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub(crate) enum Of {
+    Backend,
+    Acl,
+    Sub,
+    Probe,
+}
+
+impl Of {
+    fn suffix(self) -> &'static str {
+        match self {
+            Of::Backend => "_backend",
+            Of::Acl => "_acl",
+            Of::Sub => "_sub",
+            Of::Probe => "_probe",
+        }
+    }
+}
+
+const TAKEN: [&str; 26] = [
+    "std",
+    "directors",
+    "purge",
+    "req",
+    "bereq",
+    "beresp",
+    "obj",
+    "resp",
+    "sess",
+    "now",
+    "true",
+    "false",
+    "ban",
+    "call",
+    "hash_data",
+    "if",
+    "new",
+    "return",
+    "set",
+    "synthetic",
+    "unset",
+    "include",
+    "import",
+    "vcl",
+    "storage",
+    "regsub",
+];
+
+/// The names, and what those are called now that had to change.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    changed: HashMap<(Of, String), String>,
+    pub declared: BTreeMap<(Of, String), usize>,
+    /// A director is called so.
+    default_director: bool,
+}
+
+impl Names {
+    /// Finds the declarations among the top-level items; `purge_used` says whether vmod purge will be imported.
+    pub fn collect(items: &[Item], sources: &[Source], purge_used: bool) -> Names {
+        let text = |i: &Item| {
+            let text = &sources[i.src as usize].text;
+            String::from_utf8_lossy(&text[i.start as usize..i.end as usize]).into_owned()
+        };
+        let words: Vec<(usize, &Item)> =
+            items.iter().enumerate().filter(|(_, i)| matches!(i.kind, Kind::Tok(_))).collect();
+        let mut names = Names::default();
+        let mut depth = 0u32;
+        for pair in words.windows(2) {
+            match pair[0].1.tok() {
+                Some(Tok::C(b'{')) => depth += 1,
+                Some(Tok::C(b'}')) => depth = depth.saturating_sub(1),
+                Some(Tok::Id) if depth == 0 && pair[1].1.tok() == Some(Tok::Id) => {
+                    names.default_director |= text(pair[0].1) == "director" && text(pair[1].1) == "default";
+                    let of = match text(pair[0].1).as_str() {
+                        "backend" | "director" => Of::Backend,
+                        "acl" => Of::Acl,
+                        "sub" => Of::Sub,
+                        "probe" => Of::Probe,
+                        _ => continue,
+                    };
+                    names.declared.entry((of, text(pair[1].1))).or_insert(pair[1].0);
+                }
+                _ => {}
+            }
+        }
+        names.settle(purge_used);
+        names
+    }
+
+    fn settle(&mut self, purge_used: bool) {
+        let taken = |name: &str| TAKEN.contains(&name) && (name != "purge" || purge_used);
+        let all: HashSet<String> = self.declared.keys().map(|(_, name)| name.to_ascii_lowercase()).collect();
+        let mut used: HashSet<String> = HashSet::new();
+        let list: Vec<(Of, String)> = self.declared.keys().cloned().collect();
+        for (of, name) in list {
+            let machine = tables::dialects::OldSub::ALL.into_iter().any(|sub| sub.name() == name);
+            let low = name.to_ascii_lowercase();
+            let reserved = of == Of::Sub && low.starts_with("vcl_") && !machine;
+            let object = of == Of::Backend && low == "default" && self.default_director;
+            if !machine && (object || taken(&low) || used.contains(&low) || reserved) {
+                let mut new = if reserved { format!("old_{name}") } else { format!("{name}{}", of.suffix()) };
+                while all.contains(&new.to_ascii_lowercase()) || used.contains(&new.to_ascii_lowercase()) {
+                    new.push('_');
+                }
+                used.insert(new.to_ascii_lowercase());
+                self.changed.insert((of, name), new);
+            } else {
+                used.insert(low);
+            }
+        }
+    }
+
+    /// What a name is called now.
+    pub fn now(&self, of: Of, name: &str) -> String {
+        self.changed.get(&(of, name.to_owned())).cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    pub fn is(&self, of: Of, name: &str) -> bool {
+        self.declared.contains_key(&(of, name.to_owned()))
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What an old release did by itself, in VCL 4.1: before the user's subroutines what its core did, after them its built-in
+//! VCL. The last subroutine always returns, so that the built-in VCL of 7.1 is reached only where both agree.
+
+use tables::dialects::{Dialect, OldSub};
+
+use super::flat::{Item, Kind};
+use crate::token::{Source, Tok};
+
+/// The field of `bereq` that stands for 2.x's `cacheable`.
+pub(crate) const CACHEABLE: &str = "X-VCL-Cacheable";
+/// The field of `bereq` that says a fetch is to restart its client.
+pub(crate) const RESTART: &str = "X-VCL-Restart";
+/// The field that marks the response to a failed fetch.
+pub(crate) const FAILED: &str = "X-VCL-Fetch-Failed";
+
+/// What a program needs beside itself.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)]
+pub(crate) struct Policy {
+    dialect: Dialect,
+    pub std: bool,
+    pub purge: bool,
+    /// Failed fetches go to vcl_synth, the old vcl_error.
+    pub failed: bool,
+    pub restart_in_fetch: bool,
+    /// It has a vcl_error.
+    has_error: bool,
+    /// It reads or sets `cacheable` in vcl_fetch.
+    cacheable: bool,
+    /// It handles X-Forwarded-For itself.
+    forwarded: bool,
+    /// It chooses backends.
+    chooses: bool,
+    pub carry_restarts: bool,
+    pub carry_esi_level: bool,
+    pub no_esi: bool,
+    pub deliver_used: bool,
+    pub default_is_director: bool,
+}
+
+impl Policy {
+    /// What the words of a program say that it needs; the walk finds the rest.
+    pub fn of(dialect: Dialect, items: &[Item], sources: &[Source]) -> Policy {
+        let words: Vec<&Item> = items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect();
+        let text = |at: usize| {
+            let i = words.get(at)?;
+            std::str::from_utf8(&sources[i.src as usize].text[i.start as usize..i.end as usize]).ok()
+        };
+        let low = |at: usize| text(at).unwrap_or("").to_ascii_lowercase();
+        let is = |at: usize, list: &[&str]| list.iter().enumerate().all(|(n, word)| low(at + n) == *word);
+        let mut p = Policy {
+            dialect,
+            std: false,
+            purge: false,
+            failed: false,
+            restart_in_fetch: false,
+            has_error: false,
+            cacheable: false,
+            forwarded: false,
+            chooses: false,
+            carry_restarts: false,
+            carry_esi_level: false,
+            no_esi: false,
+            deliver_used: false,
+            default_is_director: false,
+        };
+        let mut sub = String::new();
+        for (at, item) in words.iter().enumerate() {
+            if is(at, &["sub"]) {
+                sub = low(at + 1);
+                p.has_error |= sub == OldSub::Error.name();
+            }
+            p.purge |= is(at, &["purge", ";"]) && item.tok() == Some(Tok::Id);
+            p.purge |= is(at, &["set", "obj", ".", "cacheable", "=", "false"]) && sub == "vcl_hit";
+            p.purge |= is(at, &["set", "obj", ".", "ttl"]) && sub != "vcl_fetch" && sub != "vcl_error";
+            p.cacheable |=
+                is(at, &["beresp", ".", "cacheable"]) || (is(at, &["obj", ".", "cacheable"]) && sub != "vcl_hit");
+            p.forwarded |= item.tok() == Some(Tok::Id) && is(at, &["x-forwarded-for"]);
+            p.chooses |= is(at, &["set", "req", ".", "backend"]);
+        }
+        p.failed = p.has_error;
+        p
+    }
+
+    /// Why `return (deliver)` of vcl_fetch has a companion.
+    pub fn why_deliver(&self) -> &'static str {
+        match self.dialect {
+            Dialect::V21 => {
+                "2.1 stored nothing that isn't cacheable, and kept nothing in grace that had no time to live"
+            }
+            Dialect::V20 | Dialect::V30 => {
+                "a response without time to live was as good as not stored, and had no grace"
+            }
+        }
+    }
+
+    /// Notes about the whole program: what is new, why, whether it may act differently.
+    pub fn notes(&self) -> Vec<(&'static str, &'static str, bool)> {
+        let mut notes = vec![
+            (
+                "vcl 4.1;",
+                "a file says its version; what the old release did by itself is written out below, in subroutines of the same \
+                 names",
+                false,
+            ),
+            (
+                "(grace)",
+                "an object in grace is delivered to the first who asks too, and refreshed in the background; before 4.0 the \
+                 first waited for a fresh one",
+                true,
+            ),
+        ];
+        if !self.forwarded {
+            let why = match self.dialect {
+                Dialect::V20 => "the core adds the client to X-Forwarded-For, as 2.0 did",
+                Dialect::V21 | Dialect::V30 => {
+                    "the core always adds the client to X-Forwarded-For now, not only where the built-in vcl_recv was reached"
+                }
+            };
+            notes.push(("(X-Forwarded-For)", why, false));
+        }
+        notes
+    }
+
+    /// Subroutines to go before the user's.
+    pub fn before(&self, default_backend: &str) -> String {
+        let mut out = format!("# --- What VCL {} had before these subroutines.\n\n", self.dialect.name());
+        self.before_recv(&mut out, default_backend);
+        if self.carry_restarts || self.carry_esi_level || self.restart_in_fetch || self.cacheable {
+            let mut lines = Vec::new();
+            if self.cacheable {
+                lines.push(format!("unset bereq.http.{CACHEABLE};"));
+            }
+            if self.restart_in_fetch {
+                lines.push(format!("unset bereq.http.{RESTART};"));
+            }
+            if !lines.is_empty() {
+                sub(&mut out, "vcl_backend_fetch", &lines);
+            }
+        }
+        if self.forwarded && self.dialect == Dialect::V20 {
+            sub(
+                &mut out,
+                "vcl_backend_fetch",
+                &[
+                    "# 2.0 told the origin the client's address whatever vcl_recv did.".to_owned(),
+                    "if (bereq.http.X-Forwarded-For) {".to_owned(),
+                    "    set bereq.http.X-Forwarded-For = bereq.http.X-Forwarded-For + \", \" + client.ip;".to_owned(),
+                    "} else {".to_owned(),
+                    "    set bereq.http.X-Forwarded-For = client.ip;".to_owned(),
+                    "}".to_owned(),
+                ],
+            );
+        }
+        self.before_fetch(&mut out);
+        if self.failed {
+            self.before_deliver(&mut out);
+        }
+        if self.no_esi {
+            let lines = ["if (req.http.X-VCL-No-ESI) {", "    set resp.do_esi = false;", "}"];
+            sub(&mut out, "vcl_deliver", &lines.map(str::to_owned));
+            sub(&mut out, "vcl_backend_fetch", &["unset bereq.http.X-VCL-No-ESI;".to_owned()]);
+        }
+        self.deliver_as_before(&mut out);
+        out
+    }
+
+    fn before_recv(&self, out: &mut String, default_backend: &str) {
+        let mut lines = Vec::new();
+        if self.forwarded {
+            lines.push("# The core has added the client to X-Forwarded-For: here VCL does that.".to_owned());
+            lines.push("if (req.restarts == 0) {".to_owned());
+            let last = "\"(^|, )[^, ]*$\"";
+            lines.push(format!("    set req.http.X-Forwarded-For = regsub(req.http.X-Forwarded-For, {last}, \"\");"));
+            lines.push("    if (req.http.X-Forwarded-For == \"\") {".to_owned());
+            lines.push("        unset req.http.X-Forwarded-For;".to_owned());
+            lines.push("    }".to_owned());
+            lines.push("}".to_owned());
+        }
+        if self.default_is_director {
+            lines.push(format!("set req.backend_hint = {default_backend};"));
+        } else if self.chooses {
+            lines.push("# A restart begins with the default backend.".to_owned());
+            lines.push("if (req.restarts > 0) {".to_owned());
+            lines.push(format!("    set req.backend_hint = {default_backend};"));
+            lines.push("}".to_owned());
+        }
+        if self.carry_restarts {
+            lines.push("set req.http.X-VCL-Restarts = req.restarts;".to_owned());
+        }
+        if self.carry_esi_level {
+            lines.push("set req.http.X-VCL-ESI-Level = req.esi_level;".to_owned());
+        }
+        sub(out, "vcl_recv", &lines);
+    }
+
+    fn before_fetch(&self, out: &mut String) {
+        let mut lines: Vec<String> = Vec::new();
+        let mut say = |text: &str| lines.extend(text.lines().map(str::to_owned));
+        if self.failed {
+            say(&format!("unset beresp.http.{FAILED};"));
+        }
+        match self.dialect {
+            Dialect::V30 => say(V30_TTL),
+            Dialect::V20 | Dialect::V21 => {
+                say(V2X_TTL);
+                match (self.cacheable, self.dialect) {
+                    (true, _) => say(&format!(
+                        "if ({CACHED} && !bereq.uncacheable) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"
+                    )),
+                    (false, Dialect::V21) => {
+                        say(&format!(
+                            "# Only these were stored.\nif (!({CACHED})) {{\n    set beresp.uncacheable = true;\n}}"
+                        ));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        sub(out, "vcl_backend_response", &lines);
+    }
+
+    fn before_deliver(&self, out: &mut String) {
+        let mut lines = vec![
+            "# A fetch has failed: that was vcl_error's business.".to_owned(),
+            format!("if (resp.http.{FAILED} == \"restart\") {{"),
+            "    return (restart);".to_owned(),
+            format!("}} else if (resp.http.{FAILED}) {{"),
+            "    return (synth(resp.status, resp.reason));".to_owned(),
+            "}".to_owned(),
+        ];
+        sub(out, "vcl_deliver", &lines);
+        lines.clear();
+        lines.push("if (beresp.reason == \"Backend fetch failed\") {".to_owned());
+        lines.push("    set beresp.reason = \"Service Unavailable\";".to_owned());
+        lines.push("}".to_owned());
+        if self.restart_in_fetch {
+            lines.push(format!("if (bereq.http.{RESTART}) {{"));
+            lines.push(format!("    set beresp.http.{FAILED} = \"restart\";"));
+            lines.push("} else {".to_owned());
+            lines.push(format!("    set beresp.http.{FAILED} = \"error\";"));
+            lines.push("}".to_owned());
+        } else {
+            lines.push(format!("set beresp.http.{FAILED} = \"error\";"));
+        }
+        lines.push("return (deliver);".to_owned());
+        sub(out, "vcl_backend_error", &lines);
+    }
+
+    fn deliver_as_before(&self, out: &mut String) {
+        let mut lines: Vec<String> =
+            "# What has no time to live has no grace either.\nif (beresp.ttl <= 0s) {\n    set beresp.grace = 0s;\n}"
+                .lines()
+                .map(str::to_owned)
+                .collect();
+        if self.dialect == Dialect::V21 && self.cacheable {
+            lines.push(format!("if (!bereq.http.{CACHEABLE}) {{"));
+            lines.push("    set beresp.uncacheable = true;".to_owned());
+            lines.push("}".to_owned());
+        }
+        sub(out, "deliver_as_before", &lines);
+    }
+
+    /// Subroutines to go after the user's: the old built-in VCL.
+    pub fn after(&self) -> String {
+        let mut out =
+            format!("\n# --- The built-in VCL of {}, where it differs from today's.\n\n", self.dialect.name());
+        let mut recv: Vec<String> = Vec::new();
+        if self.forwarded && self.dialect != Dialect::V20 {
+            recv.extend(FORWARDED.lines().map(str::to_owned));
+        }
+        recv.extend(RECV.lines().map(str::to_owned));
+        sub(&mut out, "vcl_recv", &recv);
+        let hit_for_pass =
+            "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl));";
+        let fetch = match self.dialect {
+            Dialect::V30 => "if (beresp.ttl <= 0s || beresp.http.Set-Cookie || beresp.http.Vary == \"*\") {\n    \
+                             return (pass(120s));\n}\n"
+                .to_owned(),
+            Dialect::V21 if self.cacheable => format!(
+                "if (!bereq.http.{CACHEABLE}) {{\n    set beresp.uncacheable = true;\n    return (deliver);\n}}\n\
+                 if (beresp.http.Set-Cookie) {{\n    {hit_for_pass}\n}}\n"
+            ),
+            Dialect::V21 => format!(
+                "if (beresp.uncacheable) {{\n    return (deliver);\n}}\nif (beresp.http.Set-Cookie) {{\n    {hit_for_pass}\n}}\n"
+            ),
+            Dialect::V20 => {
+                let not = if self.cacheable { format!("!bereq.http.{CACHEABLE}") } else { format!("!({CACHED})") };
+                format!("if ({not} || beresp.http.Set-Cookie) {{\n    {hit_for_pass}\n}}\n")
+            }
+        };
+        let fetch = format!(
+            "if (bereq.uncacheable) {{\n    return (deliver);\n}}\n{fetch}call deliver_as_before;\nreturn (deliver);"
+        );
+        sub(&mut out, "vcl_backend_response", &fetch.lines().map(str::to_owned).collect::<Vec<_>>());
+        out
+    }
+}
+
+fn sub(out: &mut String, name: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    out.push_str(&format!("sub {name} {{\n"));
+    lines.iter().for_each(|line| out.push_str(&format!("    {line}\n")));
+    out.push_str("}\n\n");
+}
+
+/// What 2.x calls cacheable.
+const CACHED: &str = "beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || \
+                      beresp.status == 302 || beresp.status == 404 || beresp.status == 410";
+
+/// 3.0 had a default time to live for redirects, none for what it didn't know, and none on a pass.
+const V30_TTL: &str = "\
+if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.status == 414) {
+    set beresp.ttl = -1s;
+} else if (beresp.ttl < 0s && (beresp.status == 302 || beresp.status == 307) && !beresp.http.Expires &&
+    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+    # default_ttl
+    set beresp.ttl = 120s;
+}";
+
+/// 2.x gave every status its time to live.
+const V2X_TTL: &str = "\
+if (beresp.ttl < 0s && !bereq.uncacheable) {
+    # default_ttl, unless the origin says another
+    set beresp.ttl = 120s;
+}";
+
+const FORWARDED: &str = "\
+if (req.restarts == 0) {
+    if (req.http.X-Forwarded-For) {
+        set req.http.X-Forwarded-For = req.http.X-Forwarded-For + \", \" + client.ip;
+    } else {
+        set req.http.X-Forwarded-For = client.ip;
+    }
+}";
+
+const RECV: &str = "\
+if (req.method != \"GET\" && req.method != \"HEAD\" && req.method != \"PUT\" && req.method != \"POST\" &&
+    req.method != \"TRACE\" && req.method != \"OPTIONS\" && req.method != \"DELETE\") {
+    return (pipe);
+}
+if (req.method != \"GET\" && req.method != \"HEAD\") {
+    return (pass);
+}
+if (req.http.Authorization || req.http.Cookie) {
+    return (pass);
+}
+return (hash);";

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Statements.
+
+use tables::dialects::BARE;
+
+use super::ctx::{Ctx, Kept};
+use super::names::Of;
+use super::walk::Walker;
+use super::{Fail, R, known_file};
+use crate::token::Tok;
+
+impl Walker<'_> {
+    /// `{ ... }`
+    pub fn block(&mut self) -> R<Kept> {
+        self.enter()?;
+        self.keep_c(b'{')?;
+        let mut kept = Kept::No;
+        loop {
+            match self.tok() {
+                Tok::C(b'{') => kept = kept.max(self.block()?),
+                Tok::C(b'}') => {
+                    self.keep();
+                    self.leave();
+                    return Ok(kept);
+                }
+                Tok::End => {
+                    return Err(Fail::plain("End of input while in compound statement\n".to_owned()));
+                }
+                Tok::InlineC => return self.inline_c(),
+                Tok::Id => {
+                    let mark = self.out.mark();
+                    let first = self.at;
+                    let one = self.statement()?;
+                    if one == Kept::No {
+                        self.out.rollback(mark);
+                        self.comments_of(first);
+                    }
+                    kept = kept.max(one);
+                }
+                _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
+            }
+        }
+    }
+
+    /// The comment before a statement that isn't there any more (unless it is there in another subroutine).
+    pub fn comments_of(&mut self, first: usize) {
+        let i = self.items[first];
+        if !self.ctx.only_bereq() && self.slice(i.src, i.gap, i.start).contains(['#', '/']) {
+            self.out.verbatim(i.src, &self.sources[i.src as usize].text, i.gap, i.start);
+        }
+    }
+
+    pub fn inline_c<T>(&self) -> R<T> {
+        let i = self.item();
+        let file = &self.sources[i.src as usize].name;
+        let code = self.word();
+        let hint = match () {
+            () if known_file(file).is_some() => known_file(file).unwrap_or_default().to_owned(),
+            () if code.contains("vcl_rewrite_accept_language") || code.contains("accept_language") => {
+                known_file("accept-language.vcl").unwrap_or_default().to_owned()
+            }
+            () if code.contains("syslog") => "Write std.syslog(PRIORITY, text) instead.".to_owned(),
+            () if code.contains("VRT_purge") => {
+                "Write purge.hard() of vmod purge (in 3.0: `purge;`) instead.".to_owned()
+            }
+            () if code.contains("VRT_SetHdr") => "Write `set X.http.NAME = ...;` instead.".to_owned(),
+            () if code.contains("VRT_GetHdr") => "Read req.http.NAME instead; regsub() takes it apart.".to_owned(),
+            () if code.contains("VRT_r_now") || code.contains("time(") => "`now` and vmod std know times.".to_owned(),
+            () if code.contains("digest") || code.contains("sha") || code.contains("md5") => {
+                "Hashes are the business of a module (vmod blob, digest).".to_owned()
+            }
+            () => "Say it in VCL, or with the modules std, header, cookie, blob and directors.".to_owned(),
+        };
+        self.fail(&format!("Inline C isn't supported: {hint}\n"))
+    }
+
+    pub fn statement(&mut self) -> R<Kept> {
+        let word = self.word().to_owned();
+        let next = self.tok_at(self.after(self.at));
+        if self.ctx.only_bereq() && !self.counts_for_bereq() {
+            return self.skip_statement();
+        }
+        if next == Tok::C(b'.') {
+            return self.module_call();
+        }
+        match word.as_str() {
+            "if" => self.if_statement(),
+            "set" => self.set(),
+            "unset" | "remove" => self.unset(),
+            "call" => self.call(),
+            "return" => self.return_statement(),
+            "error" => self.error(),
+            "restart" => self.restart(),
+            "esi" => {
+                let (first, end) = self.bare_statement()?;
+                self.sub_only(&[Ctx::Fetch], first)?;
+                self.replace(first, end, "set beresp.do_esi = true;", "ESI is a property of the response");
+                Ok(Kept::Yes)
+            }
+            "purge" if next == Tok::C(b';') => {
+                let (first, end) = self.bare_statement()?;
+                self.sub_only(&[Ctx::Hit, Ctx::Miss], first)?;
+                self.replace(first, end, "purge.hard();", "vmod purge does it");
+                Ok(Kept::Yes)
+            }
+            "rollback" => {
+                let (first, end) = self.bare_statement()?;
+                self.policy.std = true;
+                let http = if self.ctx.backend() { "bereq" } else { "req" };
+                self.replace(first, end, &format!("std.rollback({http});"), "vmod std does it");
+                Ok(Kept::Yes)
+            }
+            "purge" | "ban" | "purge_url" | "ban_url" => self.ban(&word),
+            "purge_hash" => self.fail(
+                "purge_hash() has no counterpart: objects don't keep the text of their hash any more. Ban by what the hash is \
+                 made of: ban(\"req.url ~ ... && req.http.host == ...\").\n",
+            ),
+            "hash_data" => self.hash_data(),
+            "synthetic" => {
+                if self.ctx != Ctx::Error {
+                    return self.fail("'synthetic' is for vcl_error only.\n");
+                }
+                self.keep();
+                self.parenthesised()
+            }
+            "log" => {
+                let first = self.at;
+                self.policy.std = true;
+                self.put("std.log");
+                self.note(first, first, "std.log()", "vmod std does it");
+                self.parenthesised()
+            }
+            "panic" => {
+                let first = self.at;
+                self.policy.std = true;
+                self.put("std.log(\"Panic: \" +");
+                self.string()?;
+                self.expect(Tok::C(b';'))?;
+                self.insert(")");
+                self.keep();
+                self.insert(" return (fail);");
+                self.warn(first, first, "std.log(...); return (fail);", "one request fails; the process goes on");
+                Ok(Kept::Yes)
+            }
+            _ if BARE.contains(&word.as_str()) && next == Tok::C(b';') => self.bare(&word),
+            _ => self.fail("Expected an action, 'if', '{' or '}'\n"),
+        }
+    }
+
+    /// Whether a statement can say something of `bereq`.
+    pub fn counts_for_bereq(&self) -> bool {
+        match self.word() {
+            "if" => {
+                let end = self.if_end();
+                let mut at = self.at;
+                while at < end {
+                    let hit = match (self.tok_at(at), self.text_at(at)) {
+                        (Tok::Id, "set" | "unset" | "remove") => self.dotted(self.after(at)).0.starts_with("bereq."),
+                        (Tok::Id, "call") => self.variant(self.text_at(self.after(at))).is_some(),
+                        _ => false,
+                    };
+                    if hit {
+                        return true;
+                    }
+                    at += 1;
+                }
+                false
+            }
+            "set" | "unset" | "remove" => self.dotted(self.after(self.at)).0.starts_with("bereq."),
+            "call" => self.variant(self.text_at(self.after(self.at))).is_some(),
+            "return" => self.text_at(self.after(self.after(self.at))) == "fetch",
+            _ => false,
+        }
+    }
+
+    /// The index after the last block of the `if` here.
+    pub fn if_end(&self) -> usize {
+        let mut at = self.at;
+        loop {
+            while self.tok_at(at) != Tok::C(b'{') && self.tok_at(at) != Tok::End {
+                at = self.after(at);
+            }
+            at = self.after(self.block_end(at));
+            if !matches!(self.text_at(at), "else" | "elseif" | "elsif" | "elif") || self.tok_at(at) == Tok::End {
+                return at;
+            }
+        }
+    }
+
+    pub fn skip_statement(&mut self) -> R<Kept> {
+        let end = if self.is("if") { self.if_end() } else { self.after(self.semicolon()) };
+        while self.at < end && self.tok() != Tok::End {
+            self.advance_silently();
+        }
+        Ok(Kept::No)
+    }
+
+    pub fn advance_silently(&mut self) {
+        let mark = self.out.mark();
+        self.skip();
+        self.out.rollback(mark);
+    }
+
+    /// The `;` of the statement here.
+    pub fn semicolon(&self) -> usize {
+        let mut at = self.at;
+        while !matches!(self.tok_at(at), Tok::C(b';' | b'}') | Tok::End) {
+            at = self.after(at);
+        }
+        at
+    }
+
+    /// A statement of one word: its first and last token.
+    pub fn bare_statement(&mut self) -> R<(usize, usize)> {
+        let first = self.at;
+        let end = self.after(first);
+        if self.tok_at(end) != Tok::C(b';') {
+            self.at = end;
+            self.expect(Tok::C(b';'))?;
+        }
+        Ok((first, end))
+    }
+
+    pub fn replace(&mut self, first: usize, end: usize, new: &str, why: &str) {
+        self.note(first, end, new, why);
+        self.put_until(end, new);
+    }
+
+    pub fn sub_only(&self, where_: &[Ctx], at: usize) -> R {
+        if where_.contains(&self.ctx) {
+            return Ok(());
+        }
+        let places: Vec<&str> = where_.iter().map(|c| c.sub().name()).collect();
+        let text =
+            format!("'{}' is not for {}; it is for {}.\n", self.text_at(at), self.ctx.sub().name(), places.join(", "));
+        self.fail_range(&text, at, at)
+    }
+
+    pub fn if_statement(&mut self) -> R<Kept> {
+        // What only spoke of bereq leaves nothing on the client's side.
+        let split = self.ctx.only_bereq() || matches!(self.ctx, Ctx::Miss | Ctx::Pass);
+        let mut kept = if split { Kept::No } else { Kept::Yes };
+        loop {
+            // `if`, or what continues one.
+            self.keep();
+            self.condition()?;
+            kept = kept.max(self.block()?);
+            match self.word() {
+                _ if self.tok() != Tok::Id => return Ok(kept),
+                "elseif" | "elsif" | "elif" => {}
+                "else" => {
+                    self.keep();
+                    if !self.is("if") {
+                        return Ok(kept.max(self.block()?));
+                    }
+                }
+                _ => return Ok(kept),
+            }
+        }
+    }
+
+    pub fn condition(&mut self) -> R {
+        let open = self.at;
+        self.keep_c(b'(')?;
+        self.expr()?;
+        if self.is_c(b'{') {
+            return Err(Fail(vec![
+                ("Expected ')' got '{'\nat\n".to_owned(), Some(self.place(self.at))),
+                ("This bracket isn't closed before the block begins:\n".to_owned(), Some(self.place(open))),
+            ]));
+        }
+        if self.is_c(b')') && self.tok_at(self.after(self.at)) != Tok::C(b'{') {
+            let next = self.after(self.at);
+            if matches!(self.tok_at(next), Tok::And | Tok::Or | Tok::Eq | Tok::Ne | Tok::C(b'~' | b')') | Tok::NoMatch)
+            {
+                return Err(Fail(vec![
+                    (format!("Expected '{{' got '{}'\nat\n", self.text_at(next)), Some(self.place(next))),
+                    ("The condition ends at this bracket:\n".to_owned(), Some(self.place(self.at))),
+                ]));
+            }
+        }
+        self.keep_c(b')')
+    }
+
+    pub fn module_call(&mut self) -> R<Kept> {
+        self.primary()?;
+        self.keep_c(b';')?;
+        Ok(Kept::Yes)
+    }
+
+    pub fn variant(&self, name: &str) -> Option<String> {
+        match self.variants.get(&(name.to_owned(), self.ctx)) {
+            Some(now) => now.clone(),
+            None => Some(self.names.now(Of::Sub, name)),
+        }
+    }
+
+    pub fn call(&mut self) -> R<Kept> {
+        let first = self.at;
+        self.keep();
+        self.expect(Tok::Id)?;
+        let name = self.word().to_owned();
+        let Some(now) = self.variant(&name) else {
+            self.skip();
+            self.expect(Tok::C(b';'))?;
+            self.skip();
+            return Ok(Kept::No);
+        };
+        if now != name {
+            self.note(first, self.at, &format!("call {now}"), "what is called has another name here");
+        }
+        self.put(&now);
+        self.keep_c(b';')?;
+        Ok(Kept::Yes)
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The walk over an old program: what is declared, which subroutine runs where, and how the pieces are put together.
+//!
+//! One old subroutine may become two: what vcl_miss and vcl_pass say of `bereq` belongs to vcl_backend_fetch now, and a
+//! subroutine of the user's own that is called from both sides is written once for each.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tables::dialects::{Dialect, OldSub};
+
+use super::ctx::Ctx;
+use super::flat::Item;
+use super::names::{Names, Of};
+use super::out::Out;
+use super::policy::Policy;
+use super::{Note, R, Translation};
+use crate::token::{Source, Tok};
+
+/// A user's subroutine in one context: its name now, or none when nothing of it is left there.
+pub(crate) type Variants = HashMap<(String, Ctx), Option<String>>;
+
+pub(crate) struct Walker<'a> {
+    pub dialect: Dialect,
+    pub sources: &'a [Source],
+    pub items: &'a [Item],
+    pub at: usize,
+    pub out: Out,
+    pub ctx: Ctx,
+    pub names: Names,
+    pub policy: Policy,
+    /// Directors: their kind.
+    pub directors: BTreeMap<String, String>,
+    pub variants: Variants,
+    /// Fields of the request that vcl_hit sets.
+    pub hit_fields: BTreeSet<String>,
+    /// No blanks before the next token: it follows a bracket of ours.
+    pub tight: bool,
+    /// No notes: what is looked at isn't written.
+    pub quiet: bool,
+    pub notes: Vec<(u32, u32, Note)>,
+    pub depth: u32,
+}
+
+/// Translates the program of `items`.
+pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) -> R<Translation> {
+    let policy = Policy::of(dialect, items, sources);
+    let names = Names::collect(items, sources, policy.purge);
+    let mut w = Walker {
+        dialect,
+        sources,
+        items,
+        at: 0,
+        out: Out::default(),
+        ctx: Ctx::Recv,
+        names,
+        policy,
+        directors: BTreeMap::new(),
+        variants: Variants::new(),
+        hit_fields: BTreeSet::new(),
+        tight: false,
+        quiet: false,
+        notes: Vec::new(),
+        depth: 0,
+    };
+    w.find_directors();
+    w.find_hit_fields();
+    w.translate_user_subs()?;
+    w.at = 0;
+    let mut parts: Vec<Out> = Vec::new();
+    let mut first_sub = None;
+    let mut late_directors: Vec<Out> = Vec::new();
+    w.out = Out::default();
+    w.pass_pseudo();
+    while w.tok() != Tok::End {
+        let is_sub = w.is("sub");
+        let is_director = w.is("director");
+        if is_sub && first_sub.is_none() {
+            // What stood before it (comments, an include's mark) stays before what is put in front of it.
+            parts.push(std::mem::take(&mut w.out));
+            first_sub = Some(parts.len());
+        }
+        let made = w.declaration()?;
+        if let Some(init) = made {
+            if is_director && first_sub.is_some() { late_directors.push(init) } else { w.out.append(&init) }
+        }
+        parts.push(std::mem::take(&mut w.out));
+        w.bounded(parts.iter().map(|p| p.text.len()).sum())?;
+    }
+    w.gap();
+    parts.push(std::mem::take(&mut w.out));
+    let first_sub = first_sub.unwrap_or(parts.len());
+    let default_backend = w.default_backend();
+    let mut out = Out::default();
+    out.own(&w.head());
+    for (n, part) in parts.iter().enumerate() {
+        if n == first_sub {
+            let end = if out.text.ends_with(b"\n") { "\n" } else { "\n\n" };
+            out.own(end);
+            late_directors.iter().for_each(|init| out.append(init));
+            out.own(&w.policy.before(&default_backend));
+        }
+        out.append(part);
+    }
+    if first_sub >= parts.len() {
+        out.own(&w.policy.before(&default_backend));
+    }
+    if !out.text.ends_with(b"\n") {
+        out.own("\n");
+    }
+    out.own(&w.policy.after());
+    let (text, map) = out.finish();
+    let mut notes = std::mem::take(&mut w.notes);
+    notes.sort_by_key(|(src, at, _)| (*src, *at));
+    let mut notes: Vec<Note> = notes.into_iter().map(|(_, _, note)| note).collect();
+    notes.dedup();
+    let name = &sources[0].name;
+    let whole = w.policy.notes().into_iter().map(|(new, why, warning)| Note {
+        source: name.clone(),
+        line: 0,
+        old: format!("VCL {}", dialect.name()),
+        new: new.to_owned(),
+        why: why.to_owned(),
+        warning,
+    });
+    let notes = whole.chain(notes).collect();
+    Ok(Translation { text, map, notes, dialect })
+}
+
+impl Walker<'_> {
+    pub fn find_hit_fields(&mut self) {
+        for (name, body) in self.subs() {
+            if name != OldSub::Hit.name() {
+                continue;
+            }
+            let sets = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "set");
+            let names = sets.map(|n| self.dotted(self.after(n)).0.to_ascii_lowercase());
+            self.hit_fields.extend(names.filter(|name| name.starts_with("req.http.")).collect::<Vec<_>>());
+        }
+    }
+
+    pub fn find_directors(&mut self) {
+        let declared: Vec<(String, usize)> = self
+            .names
+            .declared
+            .iter()
+            .filter(|((of, _), _)| *of == Of::Backend)
+            .map(|((_, name), at)| (name.clone(), *at))
+            .collect();
+        for (name, at) in declared {
+            let kind = self.after(at);
+            if self.tok_at(kind) == Tok::Id {
+                self.directors.insert(name, self.text_at(kind).to_owned());
+            }
+        }
+    }
+
+    /// What a director or backend is called in an expression.
+    pub fn backend_now(&mut self, name: &str) -> String {
+        let now = self.names.now(Of::Backend, name);
+        let req = if self.ctx.backend() { "bereq" } else { "req" };
+        match self.directors.get(name).map(String::as_str) {
+            Some("hash") => format!("{now}.backend({req}.url + {req}.http.host)"),
+            Some("client") => format!("{now}.backend(client.identity)"),
+            Some(_) => format!("{now}.backend()"),
+            None => now,
+        }
+    }
+
+    /// The backend that requests have unless VCL says otherwise.
+    pub fn default_backend(&mut self) -> String {
+        let declared = &self.names.declared;
+        let first = declared.iter().filter(|((of, _), _)| *of == Of::Backend).min_by_key(|(_, at)| **at);
+        let first = first.map_or_else(|| "default".to_owned(), |((_, name), _)| name.clone());
+        let name = if self.names.is(Of::Backend, "default") { "default".to_owned() } else { first };
+        self.policy.default_is_director = self.directors.contains_key(&name) && name == "default";
+        self.ctx = Ctx::Recv;
+        if self.directors.contains_key(&name) && name != "default" {
+            // Its first member stood for it, as it does now.
+            return self.inline_member(&name);
+        }
+        self.backend_now(&name)
+    }
+
+    /// `vcl 4.1;` and the modules that the translation uses.
+    pub fn head(&self) -> String {
+        let mut head = "vcl 4.1;\n".to_owned();
+        for (used, name) in
+            [(!self.directors.is_empty(), "directors"), (self.policy.purge, "purge"), (self.policy.std, "std")]
+        {
+            if used {
+                head.push_str(&format!("import {name};\n"));
+            }
+        }
+        head.push('\n');
+        head
+    }
+}

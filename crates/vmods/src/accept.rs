@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_accept(3) of varnish-modules: one word of a few for a field in Accept's form, as strict and as simple as the original.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use vrt::vmod::{Class, Object, Vmod};
+use vrt::{Text, Value};
+
+use crate::args::{Args, give};
+
+/// vmod_accept(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "accept",
+    functions: &[],
+    classes: &[Class {
+        name: "rule",
+        new: |_, _, args| {
+            let fallback = Text::copy(Args(args).bytes_of(0));
+            Ok(Arc::new(Rule { fallback, words: RwLock::default() }) as Object)
+        },
+        methods: &[
+            ("add", |_, rule, args| {
+                self::rule(rule).add(Args(args).bytes_of(0));
+                give(Value::Void)
+            }),
+            ("remove", |_, rule, args| {
+                let word = Args(args).bytes_of(0);
+                self::rule(rule).words.write().retain(|known| !known.eq_ignore_ascii_case(word));
+                give(Value::Void)
+            }),
+            ("filter", |_, rule, args| {
+                let rule = self::rule(rule);
+                let words = rule.words.read();
+                let found = Args(args).text(0).and_then(|field| choose(field, &words));
+                give(Value::String(Some(found.unwrap_or(&rule.fallback).clone())))
+            }),
+        ],
+    }],
+};
+
+struct Rule {
+    fallback: Text,
+    words: RwLock<Vec<Text>>,
+}
+
+fn rule(object: &Object) -> &Rule {
+    object.downcast_ref().expect("an accept.rule")
+}
+
+impl Rule {
+    fn add(&self, word: &[u8]) {
+        let mut words = self.words.write();
+        if !words.iter().any(|known| known.eq_ignore_ascii_case(word)) {
+            words.push(Text::copy(word));
+        }
+    }
+}
+
+/// The word of the highest weight above 0, the first of those; none when the field is malformed anywhere.
+fn choose<'a>(field: &[u8], words: &'a [Text]) -> Option<&'a Text> {
+    let mut rest = Rest(field);
+    let (mut best, mut chosen) = (0.0, None);
+    loop {
+        rest.space();
+        if rest.0.is_empty() {
+            return chosen;
+        }
+        let name = rest.token()?;
+        let weight = rest.weight()?;
+        if weight > best
+            && let Some(word) = words.iter().find(|word| word.eq_ignore_ascii_case(name))
+        {
+            (best, chosen) = (weight, Some(word));
+        }
+        if !rest.0.is_empty() && !rest.skip(b',') {
+            return None;
+        }
+    }
+}
+
+/// What is still to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn space(&mut self) {
+        let at = self.0.iter().position(|c| !matches!(c, b' ' | b'\t')).unwrap_or(self.0.len());
+        self.0 = &self.0[at..];
+    }
+
+    fn skip(&mut self, byte: u8) -> bool {
+        let Some(rest) = self.0.strip_prefix(&[byte]) else { return false };
+        self.0 = rest;
+        true
+    }
+
+    /// At least one byte that separates nothing.
+    fn token(&mut self) -> Option<&'a [u8]> {
+        let separates = |c: &u8| matches!(c, b',' | b';' | b'=' | b' ' | b'\t');
+        let end = self.0.iter().position(separates).unwrap_or(self.0.len());
+        let (token, rest) = self.0.split_at_checked(end).filter(|(token, _)| !token.is_empty())?;
+        self.0 = rest;
+        Some(token)
+    }
+
+    /// Parameters up to the next comma; the weight, when `q` is the first of them.
+    fn weight(&mut self) -> Option<f64> {
+        let (mut weight, mut first) = (1.0, true);
+        self.space();
+        while self.skip(b';') {
+            self.space();
+            let name = self.token()?;
+            if !self.skip(b'=') {
+                return None;
+            }
+            if first && name == b"q" {
+                weight = self.number()?;
+            } else {
+                self.token()?;
+            }
+            first = false;
+            self.space();
+        }
+        Some(weight)
+    }
+
+    /// 0 with digits after a point, or 1 with zeros.
+    fn number(&mut self) -> Option<f64> {
+        let whole = *self.0.first().filter(|c| matches!(c, b'0' | b'1'))?;
+        let mut end = 1;
+        if self.0.get(1) == Some(&b'.') {
+            let more = |c: &&u8| if whole == b'0' { c.is_ascii_digit() } else { **c == b'0' };
+            end = 2 + self.0[2..].iter().take_while(more).count();
+        }
+        let (number, rest) = self.0.split_at(end);
+        self.0 = rest;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(field: &str) -> &'static str {
+        let words = ["bar", "baz", "Qux-x"].map(|word| Text::copy(word.as_bytes()));
+        let found = choose(field.as_bytes(), &words).map_or(&b"foo"[..], |word| word.as_bytes());
+        ["foo", "bar", "baz", "Qux-x"].into_iter().find(|word| word.as_bytes() == found).expect("one of the words")
+    }
+
+    /// What varnish-modules 0.20 answers.
+    #[test]
+    fn fields_of_all_forms() {
+        for (field, word) in [
+            ("", "foo"),
+            ("bar,,baz", "foo"),
+            ("bar baz", "foo"),
+            ("bar;", "foo"),
+            ("bar;q", "foo"),
+            ("bar;q=1.0000,baz", "bar"),
+            ("bar;q=1.5", "foo"),
+            ("bar;q=.5", "foo"),
+            ("bar;q=0.0001", "bar"),
+            ("bar;Q=0.1,baz;q=0.2", "bar"),
+            ("bar;q=1;q=0.1,baz;q=0.5", "bar"),
+            ("bar; q=0.3 ,baz", "baz"),
+            ("bar;x=\"a b\",baz", "foo"),
+            ("(,bar", "bar"),
+            ("bar;q=0.2;q=0.7\"01", "bar"),
+            ("qux-X", "Qux-x"),
+            ("qux-x,=", "foo"),
+        ] {
+            assert_eq!(of(field), word, "{field}");
+        }
+    }
+}

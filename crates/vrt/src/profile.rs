@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where a VCL's time goes, line by line: how often each line ran, how often its condition held, what it cost. Off, it costs
+//! a run of a subroutine the look at one flag.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use vcl::program::{Op, Program};
+
+/// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
+const SHARDS: usize = 16;
+/// The first so many runs are all timed.
+const ALL_TIMED: u64 = 1000;
+/// Of so many later runs one is timed.
+const TIMED: u64 = 16;
+
+/// The counts of a loaded VCL.
+#[derive(Default)]
+pub struct Profile {
+    on: AtomicBool,
+    runs: AtomicU64,
+    shards: [OnceLock<Box<[Counts]>>; SHARDS],
+}
+
+/// Of one op.
+#[derive(Default)]
+struct Counts {
+    runs: AtomicU64,
+    jumps: AtomicU64,
+    timed: AtomicU64,
+    nanos: AtomicU64,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Sum {
+    runs: u64,
+    jumps: u64,
+    timed: u64,
+    nanos: u64,
+}
+
+/// What is known of one line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Index into [`Program::sources`].
+    pub source: u32,
+    /// The line, from 1.
+    pub line: u32,
+    /// How often it ran.
+    pub runs: u64,
+    /// How often its condition held; `None` for a line that has none.
+    pub held: Option<u64>,
+    /// What all its runs took, in nanoseconds: measured for some of them, without the time that modules wait.
+    pub nanos: u64,
+}
+
+impl Profile {
+    /// Begins anew, or ends; what was counted stays until it begins anew.
+    pub fn switch(&self, on: bool) {
+        if on {
+            let counts = self.shards.iter().filter_map(OnceLock::get).flatten();
+            self.runs.store(0, Relaxed);
+            counts.flat_map(|c| [&c.runs, &c.jumps, &c.timed, &c.nanos]).for_each(|n| n.store(0, Relaxed));
+        }
+        self.on.store(on, Relaxed);
+    }
+
+    /// Whether runs are counted.
+    pub fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    /// What was counted, in order of place. Lines that never ran are there with 0.
+    pub fn lines(&self, program: &Program) -> Vec<Line> {
+        let shards: Vec<&[Counts]> = self.shards.iter().filter_map(|shard| shard.get().map(|s| &**s)).collect();
+        let sum = |pc: usize| {
+            shards.iter().fold(Sum::default(), |sum, counts| Sum {
+                runs: sum.runs + counts[pc].runs.load(Relaxed),
+                jumps: sum.jumps + counts[pc].jumps.load(Relaxed),
+                timed: sum.timed + counts[pc].timed.load(Relaxed),
+                nanos: sum.nanos + counts[pc].nanos.load(Relaxed),
+            })
+        };
+        let mut by_line: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        for pc in 0..program.code.len() {
+            if let Some(place) = program.op_places.get(pc).and_then(|place| program.places.get(*place as usize)) {
+                by_line.entry((place.source, place.line)).or_default().push(pc);
+            }
+        }
+        let cost = |sum: Sum| (sum.nanos as f64 / sum.timed.max(1) as f64 * sum.runs as f64) as u64;
+        let one = |((source, line), ops): ((u32, u32), Vec<usize>)| Line {
+            source,
+            line,
+            runs: ops.iter().map(|pc| sum(*pc).runs).max().unwrap_or(0),
+            held: held(program, &ops, sum),
+            nanos: ops.iter().map(|pc| cost(sum(*pc))).sum(),
+        };
+        by_line.into_iter().map(one).collect()
+    }
+
+    fn shard(&self, ops: usize) -> &[Counts] {
+        let shard = &self.shards[(thread_number() % SHARDS as u64) as usize];
+        shard.get_or_init(|| (0..ops).map(|_| Counts::default()).collect())
+    }
+}
+
+/// A number for this thread.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static HOME: u64 = NEXT.fetch_add(1, Relaxed);
+    }
+    HOME.with(|home| *home)
+}
+
+/// How often the condition that begins on a line held: the ways from its tests into the block behind it, whose first op is
+/// the next [`Op::Step`].
+fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<u64> {
+    let jumps = |pc: &usize| matches!(program.code[*pc], Op::JumpIf { .. } | Op::JumpUnless { .. });
+    let last = *ops.iter().rfind(|pc| jumps(pc))?;
+    let block = (last + 1..program.code.len()).find(|pc| matches!(program.code[*pc], Op::Step { .. }))?;
+    let went_on = |pc: usize| sum(pc).runs - sum(pc).jumps.min(sum(pc).runs);
+    let mut ways = Vec::new();
+    for pc in ops.iter().copied().filter(jumps) {
+        if let Op::JumpIf { to } | Op::JumpUnless { to } = program.code[pc]
+            && to as usize == block
+        {
+            ways.push(sum(pc).jumps);
+        }
+    }
+    if last + 1 == block {
+        ways.push(went_on(last));
+    }
+    Some(ways.iter().sum())
+}
+
+/// Looks on while ops run.
+pub(crate) trait Watch {
+    /// Op `pc` ran, and the next to run is `then`.
+    fn ran(&mut self, pc: u32, then: u32);
+}
+
+/// Doesn't look.
+pub(crate) struct Blind;
+
+impl Watch for Blind {
+    #[inline(always)]
+    fn ran(&mut self, _: u32, _: u32) {}
+}
+
+/// Counts, and times some of the runs.
+pub(crate) struct Counting<'a> {
+    counts: &'a [Counts],
+    since: Option<Instant>,
+}
+
+impl<'a> Counting<'a> {
+    pub fn new(profile: &'a Profile, ops: usize) -> Self {
+        let run = profile.runs.fetch_add(1, Relaxed);
+        let timed = run < ALL_TIMED || run.is_multiple_of(TIMED);
+        Counting { counts: profile.shard(ops), since: timed.then(Instant::now) }
+    }
+}
+
+impl Watch for Counting<'_> {
+    fn ran(&mut self, pc: u32, then: u32) {
+        let counts = &self.counts[pc as usize];
+        counts.runs.fetch_add(1, Relaxed);
+        if then > pc + 1 {
+            counts.jumps.fetch_add(1, Relaxed);
+        }
+        if let Some(since) = &mut self.since {
+            let now = Instant::now();
+            counts.timed.fetch_add(1, Relaxed);
+            counts.nanos.fetch_add((now - *since).as_nanos() as u64, Relaxed);
+            *since = now;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a profile says of lines.
+
+use tables::vclvars::Method;
+
+use super::world::World;
+
+const SITE: &str = "vcl 4.1; backend b none;
+sub vcl_recv {
+    if (req.url ~ \"^/a\") {
+        set req.http.a = \"1\";
+    } elsif (req.url ~ \"^/b\" || req.url ~ \"^/c\") {
+        set req.http.b = \"1\";
+    }
+    if (!req.http.x &&
+        req.http.y) {
+        return (pass);
+    }
+    if (req.url ~ \"[0-9]+$\" ||
+        req.url ~ \"never\") {
+        return (pipe);
+    }
+    return (hash);
+}
+";
+
+/// Line: how often it ran and its condition held, after requests for these URLs.
+fn profile(urls: &[&str], y: bool) -> impl Fn(u32) -> (u64, Option<u64>) {
+    let mut world = World::new(SITE);
+    world.vcl.profile.switch(true);
+    for url in urls {
+        world.ctx.req.set_url(url).unwrap();
+        if y {
+            world.ctx.req.set("y", "1").unwrap();
+        }
+        world.run(Method::Recv);
+    }
+    let lines = world.vcl.profile.lines(&world.vcl.program);
+    move |number| {
+        let line = lines.iter().find(|line| (line.source, line.line) == (0, number)).expect("the line has ops");
+        (line.runs, line.held)
+    }
+}
+
+#[test]
+fn lines_are_counted_with_how_often_they_held() {
+    let line = profile(&["/a", "/a/1", "/b", "/c", "/d", "/9"], false);
+    assert_eq!(line(3), (6, Some(2)));
+    assert_eq!(line(4), (2, None));
+    assert_eq!(line(5), (4, Some(2)));
+    assert_eq!(line(6), (2, None));
+    // A condition over several lines counts where it begins.
+    assert_eq!(line(8), (6, Some(0)));
+    assert_eq!(line(12), (6, Some(2)));
+    assert_eq!(line(16), (4, None));
+    let line = profile(&["/a", "/b"], true);
+    assert_eq!(line(8), (2, Some(2)));
+    assert_eq!(line(12), (0, Some(0)));
+}
+
+#[test]
+fn off_nothing_is_counted_and_on_again_begins_anew() {
+    let mut world = World::new(SITE);
+    let runs = |world: &World| world.vcl.profile.lines(&world.vcl.program).iter().map(|line| line.runs).max();
+    world.run(Method::Recv);
+    assert_eq!(runs(&world), Some(0));
+    world.vcl.profile.switch(true);
+    world.run(Method::Recv);
+    world.vcl.profile.switch(false);
+    world.run(Method::Recv);
+    assert_eq!(runs(&world), Some(1));
+    world.vcl.profile.switch(true);
+    assert_eq!(runs(&world), Some(0));
+}

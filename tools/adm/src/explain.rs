@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer explain`: asks a running server what would become of a request, and why.
+
+use base::say;
+
+use crate::{Config, connection, is_good};
+
+const USAGE: &str = "\
+Usage: lacquer explain [options] URL
+
+Asks the running server whether this request would be a hit, and if not, why.
+vcl_recv and vcl_hash run; nothing is fetched, logged or counted.
+
+ -n <dir>         The working directory of the server
+ -T <host:port>   Where its manager listens
+ -S <file>        The secret file
+ -t <seconds|off> How long to wait (default: 5)
+ -m <method>      The request's method (default: GET)
+ -H <field>       A header line: -H 'Cookie: a=b'; may be repeated
+ -c <address>     The client's address (default: 127.0.0.1)
+ -h               This text
+
+Examples:
+ lacquer explain http://www.example.com/news
+ lacquer explain -H 'Accept-Language: de' -H 'Host: www.example.com' /news
+ lacquer explain --reasons   What the words mean
+";
+
+/// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
+pub fn main(args: &[String]) -> i32 {
+    let mut config = Config::default();
+    let (mut method, mut client, mut fields, mut url) = (None, None, Vec::new(), None);
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let place = match word.as_str() {
+            "-h" | "--help" | "-?" => {
+                say::out(format_args!("{USAGE}"));
+                return 0;
+            }
+            "--reasons" => {
+                say::out(format_args!("{}", reasons()));
+                return 0;
+            }
+            "-n" => &mut config.name,
+            "-T" => &mut config.address,
+            "-S" => &mut config.secret,
+            "-t" => &mut config.timeout,
+            "-m" => &mut method,
+            "-c" => &mut client,
+            "-H" => {
+                fields.push(None);
+                fields.last_mut().expect("just pushed")
+            }
+            flag if flag.starts_with('-') => return refuse(&format!("no option {flag}")),
+            _ if url.is_some() => return refuse("one URL at a time"),
+            _ => {
+                url = Some(word.clone());
+                continue;
+            }
+        };
+        match words.next() {
+            Some(value) => *place = Some(value.clone()),
+            None => return refuse(&format!("{word} wants a value")),
+        }
+    }
+    let Some(url) = url else { return refuse("which URL?") };
+    let mut command = vec!["explain".to_owned()];
+    for (flag, value) in [("-m", method), ("-c", client)] {
+        command.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+    }
+    command.push(url);
+    command.extend(fields.into_iter().flatten());
+    ask(&config, &command)
+}
+
+fn refuse(why: &str) -> i32 {
+    say::err(format_args!("lacquer explain: {why}\n{USAGE}"));
+    2
+}
+
+fn ask(config: &Config, command: &[String]) -> i32 {
+    let timeout = match config.timeout() {
+        Ok(timeout) => timeout,
+        Err(text) => {
+            say::err(format_args!("{text}\n"));
+            return 2;
+        }
+    };
+    let connection = match &config.address {
+        Some(address) => connection::open(address, config.secret.as_deref(), timeout),
+        None => config.by_name(timeout),
+    };
+    let Some(mut connection) = connection else { return 2 };
+    match connection.ask(&cli::client::encode(command)) {
+        Ok(reply) if is_good(reply.status) => {
+            say::out(format_args!("{}", reply.text()));
+            0
+        }
+        Ok(reply) => {
+            say::err(format_args!("{}\n", reply.text().trim_end()));
+            1
+        }
+        Err(status) => status.clamp(1, 2),
+    }
+}
+
+/// What the words in the log, in Cache-Status and in the answers mean.
+pub fn reasons() -> String {
+    use tables::no_hit::{NoHit, Uncacheable};
+    let row = |word: &str, text: &str| format!("  {word:<20} {text}\n");
+    let mut out = "Why a request was no hit:\n".to_owned();
+    NoHit::ALL.iter().for_each(|reason| out.push_str(&row(reason.word(), reason.text())));
+    out.push_str("\nWhy an answer became hit-for-miss or hit-for-pass:\n");
+    Uncacheable::ALL.iter().for_each(|reason| out.push_str(&row(reason.word(), reason.text())));
+    out
+}

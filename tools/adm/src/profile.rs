@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer vcl profile`: counts for a while what the lines of a running VCL cost, and shows it.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use base::say;
+use cli::Reply;
+use sys::fd::Want;
+use sys::signal::{SIGINT, SIGTERM, Signals};
+
+use crate::connection::Connection;
+use crate::{Config, connection, is_good};
+
+const USAGE: &str = "\
+Usage: lacquer vcl profile [options] [VCL]
+
+Counts on a running server what each line of a VCL costs (the one in use, unless named): how often it runs, how often its
+condition holds, what it takes. Then says which order would be faster. Ends after some time, or with Ctrl-C.
+
+ -n <dir>         The working directory of the server
+ -T <host:port>   Where its manager listens
+ -S <file>        The secret file
+ -t <seconds>     How long to count (default: 10)
+ -h               This text
+
+Examples:
+ lacquer vcl profile -t 60
+ lacquer vcl profile -n /var/lib/varnish/site reload_20261121
+";
+
+/// Runs it: the exit status. 1: the server refused; 2: it wasn't asked.
+pub fn main(args: &[String]) -> i32 {
+    let mut config = Config::default();
+    let (mut seconds, mut vcl) = (None, None);
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        let place = match word.as_str() {
+            "-h" | "--help" | "-?" => {
+                say::out(format_args!("{USAGE}"));
+                return 0;
+            }
+            "-n" => &mut config.name,
+            "-T" => &mut config.address,
+            "-S" => &mut config.secret,
+            "-t" => &mut seconds,
+            flag if flag.starts_with('-') => return refuse(&format!("no option {flag}")),
+            _ if vcl.is_some() => return refuse("one VCL at a time"),
+            _ => {
+                vcl = Some(word.clone());
+                continue;
+            }
+        };
+        match words.next() {
+            Some(value) => *place = Some(value.clone()),
+            None => return refuse(&format!("{word} wants a value")),
+        }
+    }
+    let seconds = match seconds.as_deref().unwrap_or("10").parse::<f64>() {
+        Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
+        _ => return refuse("-t wants seconds, at most a day"),
+    };
+    let connection = match &config.address {
+        Some(address) => connection::open(address, config.secret.as_deref(), None),
+        None => config.by_name(Some(Duration::from_secs(5))),
+    };
+    let Some(mut connection) = connection else { return 2 };
+    match count(&mut connection, vcl.as_deref(), seconds) {
+        Ok(table) => {
+            say::out(format_args!("{}\n", table.trim_end()));
+            0
+        }
+        Err(why) => {
+            say::err(format_args!("lacquer vcl profile: {}\n", why.trim_end()));
+            1
+        }
+    }
+}
+
+fn refuse(why: &str) -> i32 {
+    say::err(format_args!("lacquer vcl profile: {why}\n{USAGE}"));
+    2
+}
+
+/// Counts for that long, or until a signal; switches off in any case.
+fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration) -> Result<String, String> {
+    let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
+    ask(connection, "on", vcl)?;
+    say::err(format_args!("counting for {} s; Ctrl-C ends it early\n", time.as_secs_f64()));
+    let _ = sys::fd::wait(signals.as_fd(), Want::Read, Some(time));
+    let _ = signals.take();
+    let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, "show", vcl));
+    shown.map(|reply| reply.text().into_owned())
+}
+
+fn ask(connection: &mut Connection, what: &str, vcl: Option<&str>) -> Result<Reply, String> {
+    let line = format!("vcl.profile {what} {}\n", vcl.unwrap_or_default());
+    let reply = connection.ask(line.as_bytes()).map_err(|_| "the server has gone".to_owned())?;
+    if is_good(reply.status) { Ok(reply) } else { Err(reply.text().into_owned()) }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer vcl migrate`: an old file as VCL 4.1 on stdout, and a note for each change on stderr; with `--format json`
+//! both in one object.
+
+use serde_json::json;
+use vcl::{Migrated, Note, Sources};
+
+use crate::args::{Args, Format};
+use crate::{options, read};
+
+pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
+    let file = &args.files[0];
+    let result = read(file, sources).and_then(|(name, text)| {
+        vcl::migrate(&name, &text, sources, &options(args)).map_err(|diagnostics| diagnostics.text)
+    });
+    match (result, args.format) {
+        (Ok(migrated), Format::Json) => println!("{}", as_json(file, &migrated)),
+        (Err(why), Format::Json) => {
+            println!("{}", json!({ "file": file, "ok": false, "errors": crate::check::objects(&why, true, false) }));
+            return 2;
+        }
+        (Ok(migrated), Format::Text) => {
+            print!("{}", String::from_utf8_lossy(&migrated.text));
+            eprint!("{}", as_text(file, &migrated));
+        }
+        (Err(why), Format::Text) => {
+            eprint!("{why}{}", if why.ends_with('\n') { "" } else { "\n" });
+            return 2;
+        }
+    }
+    0
+}
+
+fn as_text(file: &str, migrated: &Migrated) -> String {
+    let Some(dialect) = migrated.dialect else { return format!("{file}: is VCL 4 already; unchanged\n") };
+    let mut out = format!("{file}: VCL {}\n", dialect.name());
+    for note in &migrated.notes {
+        let Note { source, line, old, new, why, warning } = note;
+        let place = if *line == 0 { source.clone() } else { format!("{source}:{line}") };
+        let new = if new.is_empty() { "(left out)" } else { new };
+        let mark = if *warning { "warning: " } else { "" };
+        out.push_str(&format!("{place}: {mark}{old} -> {new}: {why}\n"));
+    }
+    out
+}
+
+fn as_json(file: &str, migrated: &Migrated) -> String {
+    let notes: Vec<_> = migrated
+        .notes
+        .iter()
+        .map(|n| {
+            json!({ "source": n.source, "line": n.line, "old": n.old, "new": n.new, "why": n.why, "warning": n.warning })
+        })
+        .collect();
+    let dialect = migrated.dialect.map_or("4", |dialect| dialect.name());
+    let text = String::from_utf8_lossy(&migrated.text);
+    json!({ "file": file, "ok": true, "dialect": dialect, "vcl": text, "notes": notes }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_name_line_old_and_new() {
+        let note = Note {
+            source: "a.vcl".to_owned(),
+            line: 3,
+            old: "esi;".to_owned(),
+            new: String::new(),
+            why: "because".to_owned(),
+            warning: true,
+        };
+        let migrated = Migrated { dialect: Some(vcl::Dialect::V21), text: b"vcl 4.1;\n".to_vec(), notes: vec![note] };
+        assert_eq!(as_text("a.vcl", &migrated), "a.vcl: VCL 2.1\na.vcl:3: warning: esi; -> (left out): because\n");
+        let value: serde_json::Value = serde_json::from_str(&as_json("a.vcl", &migrated)).unwrap();
+        assert_eq!((&value["dialect"], &value["notes"][0]["line"]), (&json!("2.1"), &json!(3)));
+    }
+}
