@@ -15,6 +15,7 @@ use tables::vclvars::{Method, Return, VARS};
 type Page = (&'static str, u8, &'static str, &'static str);
 
 const PAGES: &[Page] = &[
+    ("lacquer", 1, "an HTTP accelerator and its tools", include_str!("man/lacquer.txt")),
     ("varnishd", 1, "HTTP accelerator", include_str!("man/varnishd.txt")),
     ("varnishlog", 1, "show or keep the log", include_str!("man/varnishlog.txt")),
     ("varnishncsa", 1, "the log as web servers write it", include_str!("man/varnishncsa.txt")),
@@ -22,6 +23,7 @@ const PAGES: &[Page] = &[
     ("varnishtop", 1, "the log's commonest entries", include_str!("man/varnishtop.txt")),
     ("varnishhist", 1, "how times and sizes are distributed", include_str!("man/varnishhist.txt")),
     ("varnishadm", 1, "commands to a running varnishd", include_str!("man/varnishadm.txt")),
+    ("varnishreload", 1, "load a VCL again", include_str!("man/varnishreload.txt")),
     ("lacquer-explain", 1, "would this URL be a hit, and if not, why", include_str!("man/lacquer-explain.txt")),
     ("vcl", 7, "the configuration language", include_str!("man/vcl.txt")),
     ("varnish-cli", 7, "the commands of the manager", include_str!("man/varnish-cli.txt")),
