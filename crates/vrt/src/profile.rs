@@ -119,7 +119,7 @@ fn thread_number() -> u64 {
 /// the next [`Op::Step`].
 fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<u64> {
     let jumps = |pc: &usize| matches!(program.code[*pc], Op::JumpIf { .. } | Op::JumpUnless { .. });
-    let last = *ops.iter().filter(|pc| jumps(pc)).next_back()?;
+    let last = *ops.iter().rfind(|pc| jumps(pc))?;
     let block = (last + 1..program.code.len()).find(|pc| matches!(program.code[*pc], Op::Step { .. }))?;
     let went_on = |pc: usize| sum(pc).runs - sum(pc).jumps.min(sum(pc).runs);
     let mut ways = Vec::new();
@@ -159,7 +159,7 @@ pub(crate) struct Counting<'a> {
 impl<'a> Counting<'a> {
     pub fn new(profile: &'a Profile, ops: usize) -> Self {
         let run = profile.runs.fetch_add(1, Relaxed);
-        let timed = run < ALL_TIMED || run % TIMED == 0;
+        let timed = run < ALL_TIMED || run.is_multiple_of(TIMED);
         Counting { counts: profile.shard(ops), since: timed.then(Instant::now) }
     }
 }
