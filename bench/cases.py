@@ -11,6 +11,8 @@ from servers import IDLE
 HIT, HIT100K = "/c/1024/1", "/c/102400/1"
 OBJECTS = 300_000
 MOST_LOG_OFF = 0.05
+LEAST_GOODPUT, MOST_CLI_MS = 0.9, 1000
+MOST_OBJECT_BYTES, LEAST_HITS = 500, 0.66
 MOST_ADDED, MOST_LOGGING = 0.10, 0.15  # of what a heavy VCL adds to varnishd; of the CPU of a hit
 
 
@@ -127,6 +129,9 @@ class ObjectBytes(Case):
     """Memory that an object takes beside its body and its stored head, as the origin sent it."""
     key, columns, once, servers = "bytes", ("whole",), True, ("varnish", "ours")
 
+    def options(self, bed, variant):
+        return {"more": ["-l", "2m"]}  # a log that is full from the beginning
+
     def measure(self, bed, server, seconds):
         bed.load(server, "/c/100/p", ["-N", "5000", "-n", "5000"])
         before = server.pss()
@@ -139,6 +144,10 @@ class ObjectBytes(Case):
         if again > OBJECTS // 100:
             raise SystemExit(f"bench: {server.name} fetched {again} of {OBJECTS} objects again")
         return {"bytes": whole - 100 - bed.head_bytes(server), "whole": whole, "errors": got["errors"], "non200": got["non200"]}
+
+    def remarks(self, median):
+        ours = median.get("ours", {}).get("bytes", 0)
+        return [], [f"{ours:.0f} bytes an object"] if ours > MOST_OBJECT_BYTES else []
 
 
 class Zipf(Case):
@@ -158,6 +167,10 @@ class Zipf(Case):
             got = bed.load(server, "/", ["-f", trace.name, "-o", half, "-n", half, "-c", "32"])
         return {"hit_ratio": 1 - (bed.asked() - asked) / (self.count // 2), "pss_mb": server.pss() / 1e6,
                 **{k: got[k] for k in ("rps", "errors", "non200")}}
+
+    def remarks(self, median):
+        ours = median.get("ours", {}).get("hit_ratio", 1)
+        return [], [f"{ours:.3f} of the requests hit"] if ours < LEAST_HITS else []
 
 
 class HeavyVcl(Case):
@@ -237,6 +250,54 @@ class LogOff(Case):
         return lines, wrong
 
 
+class Overload(Case):
+    """Twice the load that the server can serve, on connections that don't wait for each other: how much is still served of
+    what it can serve, and how long the CLI takes. The server alone is the limit: hits with a dear VCL."""
+    key, columns, once, servers = "goodput", ("peak", "refused", "p99_us", "cli_ms", "pss_mb"), True, ("varnish", "ours")
+    path, crowd, least = HIT, 2000, LEAST_GOODPUT
+    policy = "sub vcl_recv {\n" + """set req.http.X = regsuball("%s", "[ab]", "xy");\n""" % ("ab-" * 60) * 15 + "}\n"
+    more = ()
+
+    def options(self, bed, variant):
+        return {"vcl": vclgen.plain(bed.origin_port) + self.policy, "more": self.more}
+
+    def measure(self, bed, server, seconds):
+        seconds = max(seconds, 3.0)
+        bed.load(server, self.path, ["-d", "0.5"])
+        peak = bed.load(server, self.path, ["-d", str(seconds)])["rps"]
+        with server.pinged() as pings:
+            options = ["-r", str(2 * peak), "-c", str(self.crowd), "-w", "1", "-d", str(seconds)]
+            got = bed.load(server, self.path, options)
+        # Requests that were not even sent, or not answered when the time was up, are no errors here.
+        good = got["rps"] * (1 - got["non200"] / max(1, got["ok"]))
+        return {"goodput": good / peak, "peak": peak, "refused": got["non200"], "p99_us": got["p99_us"],
+                "cli_ms": max(pings) * 1e3 if pings else float("inf"), "pss_mb": server.pss() / 1e6}
+
+    def remarks(self, median):
+        if "ours" not in median:
+            return [], []
+        wrong = [f"goodput is {median['ours']['goodput']:.2f} of the peak"] if median["ours"]["goodput"] < self.least else []
+        if median["ours"]["cli_ms"] > MOST_CLI_MS:
+            wrong.append(f"the CLI took {median['ours']['cli_ms']:.0f} ms to answer")
+        return [], wrong
+
+
+class Crowd(Overload):
+    """The same with fetches, 200 in progress and 1,000 waiting at most: the rest is refused, memory stays. Generator and
+    origin have the same core, and to open connections anew costs it most, so that goodput isn't the server's alone."""
+    path, crowd, least = "/n/40000/1", 4000, 0
+    policy = """sub vcl_recv { return (pass); }
+sub vcl_backend_response { set beresp.do_gzip = true; }
+"""
+    more = ("-p", "thread_pool_min=100", "-p", "thread_pool_max=100", "-p", "thread_queue_limit=500")
+
+    def remarks(self, median):
+        lines, wrong = super().remarks(median)
+        if median.get("ours", {}).get("refused", 1) == 0:
+            wrong.append("nothing was refused")
+        return lines, wrong
+
+
 CASES = {case.name: case for case in (
     Load("hit-keepalive-B", HIT, ["-B"]),
     Load("hit-10perconn", HIT, ["-k", "10"]),
@@ -252,4 +313,6 @@ CASES = {case.name: case for case in (
     LogOff("log-off"),
     ObjectBytes("object-bytes"),
     Zipf("zipf"),
+    Overload("overload"),
+    Crowd("overload-fetches"),
 )}

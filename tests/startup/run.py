@@ -27,7 +27,7 @@ USERS = {u.pw_name for u in pwd.getpwall()}
 # name: (the line; {f} VCL file, {d} a directory of the test's own; what must be so once it runs)
 # Checks: ("param", name, text in param.show), ("storage", text in storage.list), ("listen", names of the listeners)
 LINES = {
-    # Field notes, B: the lines of the field reports.
+    # docs/operators.md, B: lines that operators published.
     "tutorial": ("-f {f} -a :0 -P {d}/varnish.pid -s malloc,256m", [("storage", "malloc"), ("listen", ["a0"])]),
     "glued storage": ("-f {f} -a :0 -T localhost:0 -P {d}/varnish.pid -smalloc,30G -p thread_pools=8 -p thread_pool_min=100 "
                       "-p thread_pool_max=5000 -p thread_pool_add_delay=2",
@@ -54,6 +54,11 @@ LINES = {
 }
 # Lines that name what 7.1.1 no longer knows and that must start all the same: (line, checks).
 OLD_LINES = {
+    **{f"workspace of {size}": (f"-f {{f}} -a :0 -P {{d}}/varnish.pid -s malloc,64m -p sess_workspace={size}",
+                                [("param", "workspace_client", "")]) for size in ("16384", "32k", "128k", "256k", "5M")},
+    "parameters of old releases": ("-f {f} -a :0 -P {d}/varnish.pid -s malloc,64m -p session_linger=120 -p sess_timeout=4 "
+                                   "-p obj_workspace=8192 -p rush_exponent=5 -p shm_reclen=300 -p thread_pool_add_delay=2",
+                                   [("param", "timeout_linger", "0.120"), ("param", "timeout_idle", "4.000")]),
     "old workspace name": ("-f {f} -a :0 -P {d}/varnish.pid -h classic,500009 -p sess_workspace=262144 -s malloc,64m", []),
 }
 
@@ -247,6 +252,31 @@ def second_instance(report, bed):
         report.check(until(LIMIT, lambda: gone(pid)), "twice: SIGTERM did not end it")
 
 
+def one_address(report, bed):
+    """-a with an address binds that one alone: its port stays free for others on other addresses."""
+    n = bed.dir / "n_one"
+    with socket.create_server(("127.0.0.2", 0)) as other:
+        port = other.getsockname()[1]
+        started = subprocess.run(bed.argv(f"-f {{f}} -a 127.0.0.3:{port}", n), stdin=subprocess.DEVNULL, capture_output=True,
+                                 timeout=LIMIT)
+        cli = cli_of(n)
+        if not report.check(started.returncode == 0 and cli, f"one address: did not start: {started.stderr[-300:]}"):
+            return
+        pid = int(cli.ask("pid").split()[1])
+        try:
+            report.check(until(LIMIT, lambda: "running" in cli.ask("status")), "one address: doesn't run")
+            report.check(get(("127.0.0.3", port), "/x", timeout=LIMIT).whole(), "one address: no answer on it")
+            try:
+                socket.create_connection(("127.0.0.1", port), 2).close()
+                report.check(False, "one address: another one answers")
+            except ConnectionRefusedError:
+                report.check(True, "one address: another one is left alone")
+        finally:
+            cli.close()
+            os.kill(pid, signal.SIGTERM)
+            report.check(until(LIMIT, lambda: gone(pid)), "one address: SIGTERM did not end it")
+
+
 def main():
     o = options(__doc__, only=dict(help="only lines whose name holds this"), genuine=dict(
         action="store_true", help="the program is Varnish's own: leave out what only Lacquer starts"))
@@ -261,6 +291,7 @@ def main():
             started(report, bed, name, line, checks)
         if not o.only:
             second_instance(report, bed)
+            one_address(report, bed)
             for line, status, text in WRONG:
                 wrong(report, bed, line, status, text)
     finally:

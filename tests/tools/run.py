@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cases
 import follow
+import screens
 import traffic
 from bed.daemon import Varnishd
 from bed.report import Report, options, until
@@ -101,22 +102,27 @@ def one(pairs, varnishd, name, work):
 
 
 def main():
-    o = options(__doc__)
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow"]))
     report = Report("tools")
     ours = pathlib.Path(o.varnishd).resolve().parent
-    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:
         links = pathlib.Path(d) / "bin"
         links.mkdir()
         for tool in ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
             (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
-        pairs = Pairs(report, links, pool)
-        one(pairs, "/usr/sbin/varnishd", "genuine", pathlib.Path(d))
-        one(pairs, o.varnishd, "own", pathlib.Path(d))
-        own = [links / "varnishlog", links / "varnishncsa"]
-        theirs = pathlib.Path("/usr/bin")
-        follow.run(report, "/usr/sbin/varnishd", own, pathlib.Path(d))
-        # Varnish's own on ours: that our log is one they can follow.
-        follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
+        genuine, theirs = "/usr/sbin/varnishd", pathlib.Path("/usr/bin")
+        if o.only in (None, "pairs"):
+            pairs = Pairs(report, links, pool)
+            one(pairs, genuine, "genuine", pathlib.Path(d))
+            one(pairs, o.varnishd, "own", pathlib.Path(d))
+        if o.only in (None, "screens"):
+            for varnishd in (genuine, o.varnishd):
+                screens.run(report, varnishd, {"varnish": theirs, "us": links})
+        if o.only in (None, "follow"):
+            own = [links / "varnishlog", links / "varnishncsa"]
+            follow.run(report, genuine, own, pathlib.Path(d))
+            # Varnish's own on ours: that our log is one they can follow.
+            follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
     return report.close()
 
 

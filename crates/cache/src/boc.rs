@@ -83,7 +83,15 @@ struct Inner {
     waiters: BTreeMap<u64, Waker>,
     next_waiter: u64,
     writer: Option<Waker>,
-    soft_purge: Option<(Mono, Purge)>,
+    soft_purge: Option<SoftPurge>,
+}
+
+/// A purge that came while the object was fetched and leaves it some life; several count as one, from the first one's time.
+#[derive(Clone, Copy)]
+pub(crate) struct SoftPurge {
+    pub seq: u64,
+    pub at: Mono,
+    pub purge: Purge,
 }
 
 /// What a reader finds at its offset.
@@ -136,11 +144,16 @@ impl Boc {
         self.inner.lock().room = room;
     }
 
-    pub fn set_soft_purge(&self, now: Mono, purge: Purge) {
-        self.inner.lock().soft_purge = Some((now, purge));
+    pub fn purge_softly(&self, new: SoftPurge) {
+        let mut inner = self.inner.lock();
+        let merged = match inner.soft_purge {
+            None => new,
+            Some(old) => SoftPurge { purge: old.purge.then(&new.purge), ..old },
+        };
+        inner.soft_purge = Some(merged);
     }
 
-    pub fn take_soft_purge(&self) -> Option<(Mono, Purge)> {
+    pub fn take_soft_purge(&self) -> Option<SoftPurge> {
         self.inner.lock().soft_purge.take()
     }
 

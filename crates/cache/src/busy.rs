@@ -2,9 +2,9 @@
 //! The right, and the duty, to fill an objcore. Dropping it unfinished is a failed fetch.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
+use base::Mono;
 use storage::{NoSpace, Store};
 
 use crate::attrs::{Attrs, Flags, Vary};
@@ -14,6 +14,7 @@ use crate::events::Event;
 use crate::gone::Cause;
 use crate::objcore::{Content, Front, Objcore, State};
 use crate::objref::ObjRef;
+use crate::waiting::Rush;
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -279,28 +280,49 @@ impl Busy {
         let params = shared.params.load();
         let (oc, digest) = (&self.oc, &self.oc.digest);
         let mut surplus = None;
-        let waiters = {
+        let (waiters, why) = {
             let mut shard = shared.shard(digest).lock();
-            if let Some((at, purge)) = self.boc.take_soft_purge() {
-                oc.set_times(purge.apply(oc.times(), at));
+            // What is dead at birth is never found.
+            let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
+            let mut when = oc.times().dead_at();
+            if let Some(soft) = self.boc.take_soft_purge() {
+                oc.set_times(soft.purge.shorten(oc.times(), soft.at));
+                when = oc.times().dead_at();
+                if is_found {
+                    oc.overtake_softly(soft.seq);
+                    when = Mono(when.0.max(shared.overtaken_until().0));
+                }
             }
-            shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take()).apply(oc);
-            let is_overtaken = oc.overtaken.load(Relaxed) != 0;
-            let when = if is_overtaken { shared.overtaken_until() } else { oc.times().dead_at() };
+            let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take());
+            by_key.apply(oc);
+            if let Some((seq, _)) = by_key.soft {
+                when = oc.times().dead_at();
+                if is_found {
+                    oc.overtake_softly(seq);
+                    when = Mono(when.0.max(shared.overtaken_until().0));
+                }
+            }
+            if oc.is_overtaken() {
+                when = shared.overtaken_until();
+            }
             shard.heads.unbusy(oc, filling.front.vary());
             oc.set_state(State::Stored);
-            let was_overtaken = shared.bans.attach(oc) || is_overtaken;
+            shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
             if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
                 shared.main.vary_limit.inc();
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
-            // Uncacheable answers serve nobody else, and an overtaken one only those who wait now.
-            let all = filling.attrs.flags.is_uncacheable() || was_overtaken;
-            shard.heads.take_waiters(digest, if all { usize::MAX } else { params.rush_exponent })
+            // Those who waited for what isn't found would otherwise fetch one after the other.
+            let why = if is_found { Rush::LookAgain } else { Rush::EachAlone };
+            let waiters = shard.heads.take_waiters(digest, usize::MAX);
+            if !waiters.is_empty() {
+                shard.awaited.add(oc, shared.now(), shared.overtaken_until());
+            }
+            (waiters, why)
         };
         drop(surplus);
-        self.cache.wake(digest, waiters);
+        self.cache.wake(digest, waiters, why);
     }
 
     /// Merges the crumbs at the end of the body into one block, if there is room.
@@ -348,11 +370,12 @@ impl Busy {
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             shared.tags.end(self.tags_began.take());
+            // One of them will fetch, and the others wait for that one.
             let max = shared.params.load().rush_exponent;
             (removed, shard.heads.take_waiters(&self.oc.digest, max))
         };
         drop(removed);
-        self.cache.wake(&self.oc.digest, waiters);
+        self.cache.wake(&self.oc.digest, waiters, Rush::LookAgain);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
 use crate::request::{Regexes, StoredHead};
 use crate::tags::Tags;
-use crate::waiting::Waiter;
+use crate::waiting::{Awaited, Rush, Waiter};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -61,10 +61,12 @@ pub struct Params {
     pub ban_lurker_sleep: f64,
     /// Objects evicted for one object at most.
     pub nuke_limit: u32,
-    /// Parked requests woken at a time.
+    /// Parked requests woken at a time when a fetch came to nothing.
     pub rush_exponent: usize,
     /// Variants an objhead has at most (0: any number).
     pub vary_limit: usize,
+    /// Requests parked on one objhead at most (0: any number).
+    pub waitinglist_limit: usize,
     /// Bytes a passed body may be ahead of its reader (`None`: any number).
     pub transit_buffer: Option<u64>,
 }
@@ -80,6 +82,7 @@ impl Default for Params {
             nuke_limit: 50,
             rush_exponent: 3,
             vary_limit: 0,
+            waitinglist_limit: 0,
             transit_buffer: Some(1 << 20),
         }
     }
@@ -113,6 +116,7 @@ pub(crate) struct Shard {
 pub(crate) struct ShardInner {
     pub heads: Heads,
     pub heap: Heap,
+    pub awaited: Awaited,
 }
 
 impl Shard {
@@ -153,7 +157,11 @@ impl Cache {
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
         let shard = |_| Shard {
-            inner: Lock::new(ShardInner { heads: Heads::new(main), heap: Heap::default() }),
+            inner: Lock::new(ShardInner {
+                heads: Heads::new(main),
+                heap: Heap::default(),
+                awaited: Awaited::default(),
+            }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
         };
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
@@ -197,13 +205,13 @@ impl Cache {
     pub(crate) fn rush(&self, digest: &Digest) {
         let max = self.0.params.load().rush_exponent;
         let waiters = self.0.shard(digest).lock().heads.take_waiters(digest, max);
-        self.wake(digest, waiters);
+        self.wake(digest, waiters, Rush::LookAgain);
     }
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
-    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>) {
+    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, why: Rush) {
         while !waiters.is_empty() {
-            let woken = waiters.iter().filter(|waiter| waiter.wake()).count();
+            let woken = waiters.iter().filter(|waiter| waiter.wake(why)).count();
             self.0.main.busy_wakeup.add(woken as u64);
             let lost = waiters.len() - woken;
             waiters = match lost {
@@ -273,7 +281,7 @@ impl Shared {
             if oc.state() != State::Stored {
                 return false;
             }
-            if shard.heads.has_waiters(&oc.digest) {
+            if shard.heads.has_waiters(&oc.digest) || shard.awaited.has(oc, self.now()) {
                 let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
                 return oc.overtake(seq);

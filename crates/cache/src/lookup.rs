@@ -14,11 +14,11 @@ use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::missed::Missed;
-use crate::objcore::{Objcore, State};
+use crate::objcore::{Objcore, Overtaken, State};
 use crate::objhead::{ANY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
-use crate::waiting::{Ticket, Waiter};
+use crate::waiting::{Redeemed, Rush, Ticket, Waiter};
 
 /// The request's own wishes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +74,8 @@ pub enum Lookup {
     },
     /// It is being fetched: await the ticket, then [`Cache::resume`].
     Wait(Ticket),
+    /// It is being fetched, and as many wait already as may.
+    Refused,
 }
 
 /// A verdict and what came to light beside it.
@@ -119,20 +121,32 @@ struct Ask<'a> {
     options: &'a LookupOptions,
     /// Invalidations after this one don't concern the request.
     arrival: u64,
+    /// It doesn't wait: it did, for something that helped nobody.
+    is_alone: bool,
 }
 
 impl Cache {
     /// Looks `digest` up for `req`; `now` is when the request came in.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
         let arrival = self.shared().bans.seq();
-        self.look(&Ask { digest, req, now, options, arrival })
+        self.look(&Ask { digest, req, now, options, arrival, is_alone: false })
     }
 
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
-        let (digest, arrival) = ticket.redeem();
-        self.look(&Ask { digest: &digest, req, now, options, arrival })
+        let Redeemed { digest, arrival, is_alone } = ticket.redeem();
+        let looked = self.look(&Ask { digest: &digest, req, now, options, arrival, is_alone });
+        let main = self.shared().main;
+        match &looked.lookup {
+            Lookup::Hit(_) | Lookup::Grace { .. } => main.busy_hit.inc(),
+            Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::HitForMiss { .. } | Lookup::HitForPass { .. } => {
+                main.busy_fetch.inc();
+            }
+            Lookup::Wait(_) => main.busy_again.inc(),
+            Lookup::Refused => {}
+        }
+        looked
     }
 
     fn look(&self, ask: &Ask<'_>) -> Looked {
@@ -163,7 +177,7 @@ impl Cache {
             let mut missed = Missed::default();
             let (lookup, waiters) = self.decide(&mut shard, ask, scan, &mut missed);
             drop(shard);
-            self.wake(ask.digest, waiters);
+            self.wake(ask.digest, waiters, Rush::LookAgain);
             missed.banned = banned;
             return Looked { lookup, events, variants_passed, missed };
         }
@@ -205,15 +219,15 @@ impl Cache {
             let guess = oc.boc().filter(|_| !options.ignore_vary);
             let is_ours = guess
                 .is_none_or(|boc| boc.vary_guess.as_ref().is_none_or(|(spec, values)| matches(Vary { spec, values })));
-            scan.is_busy |= is_ours && !options.ignore_busy;
+            scan.is_busy |= is_ours && !options.ignore_busy && !ask.is_alone;
             scan.ignored_busy |= is_ours && options.ignore_busy;
             scan.passed += usize::from(!is_ours);
             return ControlFlow::Continue(());
         }
         let times = oc.times();
-        let overtaken = oc.overtaken.load(Relaxed);
-        if times.ttl <= 0.0 || (overtaken != 0 && ask.arrival >= overtaken) {
-            scan.is_overtaken |= overtaken != 0;
+        let overtaken = oc.overtaken_for(ask.arrival);
+        if overtaken == Overtaken::Before || (times.ttl <= 0.0 && overtaken != Overtaken::Later) {
+            scan.is_overtaken |= overtaken == Overtaken::Before;
             return ControlFlow::Continue(());
         }
         if !options.ignore_vary && !oc.vary_matches(matches) {
@@ -225,7 +239,7 @@ impl Cache {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        if times.fresh_until(options.max_ttl).0 > ask.now.0 {
+        if overtaken == Overtaken::Later || times.fresh_until(options.max_ttl).0 > ask.now.0 {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
@@ -294,6 +308,10 @@ impl Cache {
                 Lookup::MissStale { busy, stale: ObjRef::new(oc) }
             }
             (None, false) => Lookup::Miss(self.insert_busy(shard, ask, scan.other)),
+            (_, true) if !shard.heads.may_park(ask.digest, shared.params.load().waitinglist_limit) => {
+                shared.main.busy_refused.inc();
+                Lookup::Refused
+            }
             (_, true) => {
                 let waiter = Waiter::parked();
                 shard.heads.park(ask.digest, waiter.clone());

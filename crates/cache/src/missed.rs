@@ -99,7 +99,7 @@ impl Cache {
             is_selected: oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values)),
             vary,
             ban: ban.map(|ban| ban.spec.to_string()),
-            is_overtaken: oc.overtaken.load(Relaxed) != 0,
+            is_overtaken: oc.is_overtaken(),
             extra: oc.with_front(|front| front.extra().to_vec()).unwrap_or_default(),
             body_bytes: oc.content().map(crate::objcore::Content::body_len),
         }

@@ -29,6 +29,8 @@ pub(crate) enum State {
 const NO_STORE: StoreId = StoreId::MAX;
 /// Not in the expiry heap, not in an eviction list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
+/// See [`Objcore::overtaken`].
+const SOFTLY: u64 = 1 << 63;
 /// Not attached to the ban list.
 pub(crate) const NO_BAN: u64 = u64::MAX;
 /// Highest value of the access count that eviction looks at.
@@ -46,14 +48,26 @@ pub(crate) struct Objcore {
     freq: AtomicU8,
     store: AtomicU8,
     times: [AtomicU64; 4],
-    /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none.
-    pub overtaken: AtomicU64,
+    /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
+    /// [`SOFTLY`], it took the object's lives only.
+    overtaken: AtomicU64,
     content: OnceLock<Content>,
     xid: AtomicU64,
     boc: Lock<Option<Arc<Boc>>>,
     main: &'static Main,
     pub heap_slot: AtomicU32,
     pub evict_slot: AtomicU32,
+}
+
+/// How an invalidation that came during a fetch bears on a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Overtaken {
+    /// The object is what it seems.
+    Not,
+    /// The request came after it: the object isn't there.
+    Before,
+    /// The request came before it: the object's lives are not over yet, whatever its times say.
+    Later,
 }
 
 /// A stored head with its vary key and extra, in one block; a small body may follow them.
@@ -148,8 +162,33 @@ impl Objcore {
 
     /// Notes the number of an invalidation; the lowest counts. Answers whether it is the first.
     pub fn overtake(&self, seq: u64) -> bool {
-        let lower = |old: u64| (old == 0 || seq < old).then_some(seq);
-        self.overtaken.try_update(Relaxed, Relaxed, lower) == Ok(0)
+        let lower = |old: u64| {
+            let new = if old == 0 { seq } else { seq.min(old & !SOFTLY) };
+            (new != old).then_some(new)
+        };
+        self.overtaken.try_update(Relaxed, Relaxed, lower).is_ok_and(|old| old == 0 || old & SOFTLY != 0)
+    }
+
+    /// Notes the number of a soft purge, unless something else was first.
+    pub fn overtake_softly(&self, seq: u64) {
+        let _ = self.overtaken.compare_exchange(0, seq | SOFTLY, Relaxed, Relaxed);
+    }
+
+    /// What became of it for a request that came when `arrival` was the newest invalidation.
+    pub fn overtaken_for(&self, arrival: u64) -> Overtaken {
+        match self.overtaken.load(Relaxed) {
+            0 => Overtaken::Not,
+            softly if softly & SOFTLY != 0 && arrival < softly & !SOFTLY => Overtaken::Later,
+            softly if softly & SOFTLY != 0 => Overtaken::Not,
+            seq if arrival < seq => Overtaken::Not,
+            _ => Overtaken::Before,
+        }
+    }
+
+    /// Whether requests from now on don't find it.
+    pub fn is_overtaken(&self) -> bool {
+        let overtaken = self.overtaken.load(Relaxed);
+        overtaken != 0 && overtaken & SOFTLY == 0
     }
 
     /// Counts a use for eviction. No lock, and no write once it is popular.

@@ -156,6 +156,11 @@ impl Heads {
         objcs.iter().find(|oc| oc.state() == State::Stored).cloned()
     }
 
+    /// Whether another request may be parked where `limit` may wait (0: any number).
+    pub fn may_park(&self, digest: &Digest, limit: usize) -> bool {
+        limit == 0 || self.look(digest).1.is_none_or(|head| head.waiting.len().saturating_sub(head.gone) < limit)
+    }
+
     /// Parks a request.
     pub fn park(&mut self, digest: &Digest, waiter: Arc<Waiter>) {
         self.main.waitinglist_len.inc();

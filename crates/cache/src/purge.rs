@@ -4,6 +4,7 @@
 use base::Mono;
 
 use crate::attrs::Times;
+use crate::boc::SoftPurge;
 use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::gone::Cause;
@@ -21,18 +22,40 @@ pub struct Purge {
     pub keep: Option<f64>,
 }
 
+/// The shortest ttl of what may be found while it is stale, in seconds.
+const MOMENT: f64 = 1e-6;
+
 impl Purge {
     /// Nothing stays: `return(purge)`, `purge.hard()`.
     pub const HARD: Purge = Purge { ttl: Some(0.0), grace: Some(0.0), keep: Some(0.0) };
 
+    /// As [`Purge::apply`], but a ttl that is over already stays so: a purge brings nothing back.
+    pub(crate) fn shorten(&self, times: Times, now: Mono) -> Times {
+        let new = self.apply(times, now);
+        Times { ttl: new.ttl.min(times.ttl), ..new }
+    }
+
+    /// Whether nothing is left of ttl and grace.
+    fn is_hard(&self) -> bool {
+        self.ttl.is_some_and(|ttl| ttl <= 0.0) && self.grace.is_some_and(|grace| grace <= 0.0)
+    }
+
+    /// This purge and then another one: what the other says counts, and the shorter ttl.
+    pub(crate) fn then(&self, other: &Purge) -> Purge {
+        let ttl = match (self.ttl, other.ttl) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Purge { ttl, grace: other.grace.or(self.grace), keep: other.keep.or(self.keep) }
+    }
+
     /// `times` after this purge.
     pub fn apply(&self, times: Times, now: Mono) -> Times {
-        Times {
-            t_origin: times.t_origin,
-            ttl: self.ttl.map_or(times.ttl, |ttl| now.plus(ttl).since(times.t_origin)),
-            grace: self.grace.unwrap_or(times.grace),
-            keep: self.keep.unwrap_or(times.keep),
-        }
+        let (grace, keep) = (self.grace.unwrap_or(times.grace), self.keep.unwrap_or(times.keep));
+        let left = |ttl| now.plus(ttl).since(times.t_origin);
+        // An answer that is younger than the purge of its fetch has no ttl left; but nothing without ttl is found at all.
+        let least = if times.ttl > 0.0 && grace + keep > 0.0 { MOMENT } else { f64::NEG_INFINITY };
+        Times { t_origin: times.t_origin, ttl: self.ttl.map_or(times.ttl, |ttl| left(ttl).max(least)), grace, keep }
     }
 }
 
@@ -50,9 +73,23 @@ impl Cache {
             for oc in objcs {
                 match oc.state() {
                     State::Busy => overtake(&oc, seq, now, purge),
+                    // Gone for all but those who asked before.
+                    State::Stored if oc.is_overtaken() => {}
+                    State::Stored if shard.awaited.has(&oc, shared.now()) => {
+                        count += 1;
+                        let mut when = shared.overtaken_until();
+                        if purge.is_hard() {
+                            oc.overtake(seq);
+                        } else {
+                            oc.overtake_softly(seq);
+                            oc.set_times(purge.shorten(oc.times(), now));
+                            when = Mono(when.0.max(oc.times().dead_at().0));
+                        }
+                        shared.arm(&mut shard, &oc, when);
+                    }
                     State::Stored => {
                         count += 1;
-                        oc.set_times(purge.apply(oc.times(), now));
+                        oc.set_times(purge.shorten(oc.times(), now));
                         if oc.times().dead_at().0 <= now.0 {
                             shared.main.n_expired.inc();
                             dead.push(shared.unlink(&mut shard, &oc, Cause::Purged));
@@ -89,9 +126,8 @@ impl Cache {
 
 /// Notes on a busy objcore that a purge came while it was fetched.
 fn overtake(oc: &Objcore, seq: u64, now: Mono, purge: Purge) {
-    let is_soft = purge.ttl.is_none_or(|ttl| ttl > 0.0) || purge.grace.is_none_or(|grace| grace > 0.0);
-    match oc.boc().filter(|_| is_soft) {
-        Some(boc) => boc.set_soft_purge(now, purge),
+    match oc.boc().filter(|_| !purge.is_hard()) {
+        Some(boc) => boc.purge_softly(SoftPurge { seq, at: now, purge }),
         None => {
             oc.overtake(seq);
         }

@@ -78,14 +78,14 @@ struct Entry {
 pub(crate) struct Overtaken {
     /// Number of the first hard purge.
     pub hard: Option<u64>,
-    /// Moment of the last soft one.
-    pub soft: Option<Mono>,
+    /// Number and moment of the last soft one.
+    pub soft: Option<(u64, Mono)>,
 }
 
 impl Overtaken {
     /// Notes it on the objcore, which is busy still.
     pub fn apply(&self, oc: &Objcore) {
-        if let Some(at) = self.soft {
+        if let Some((_, at)) = self.soft {
             oc.set_times(softened(oc.times(), at));
         }
         if let Some(seq) = self.hard {
@@ -213,7 +213,7 @@ impl Inner {
         let from = self.journal.partition_point(|entry| entry.seq <= began);
         for entry in self.journal.range(from..).filter(|entry| keys.iter().any(|key| **key == *entry.key)) {
             match entry.soft {
-                Some(at) => found.soft = Some(at),
+                Some(at) => found.soft = Some((entry.seq, at)),
                 None => found.hard = found.hard.or(Some(entry.seq)),
             }
         }

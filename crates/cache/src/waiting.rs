@@ -3,15 +3,42 @@
 //!
 //! No wake-up is lost: whoever was woken and goes away without looking up again wakes the next.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use base::Mono;
 use base::critical::Lock;
 
 use crate::cache::Cache;
 use crate::digest::Digest;
+use crate::objcore::Objcore;
+
+/// The objects of a shard for which parked requests were woken a moment ago: until those have looked again, an
+/// invalidation that came later than they leaves them the object.
+#[derive(Default)]
+pub(crate) struct Awaited(VecDeque<(usize, Mono)>);
+
+/// More than so many at a time are forgotten, the oldest first: then somebody may have to wait once more.
+const AWAITED: usize = 1024;
+
+impl Awaited {
+    /// Requests were woken for `oc`; they will look it up by `until`.
+    pub fn add(&mut self, oc: &Arc<Objcore>, now: Mono, until: Mono) {
+        while self.0.front().is_some_and(|(_, until)| until.0 < now.0) || self.0.len() >= AWAITED {
+            self.0.pop_front();
+        }
+        self.0.push_back((Arc::as_ptr(oc).addr(), until));
+    }
+
+    /// Whether one of them may still be on its way. (An address may be another objcore's by now: that one just lives on
+    /// for a moment, unseen.)
+    pub fn has(&self, oc: &Arc<Objcore>, now: Mono) -> bool {
+        self.0.iter().any(|(at, until)| *at == Arc::as_ptr(oc).addr() && until.0 >= now.0)
+    }
+}
 
 /// One parked request, as the objhead knows it.
 pub(crate) struct Waiter {
@@ -20,8 +47,18 @@ pub(crate) struct Waiter {
 
 enum Wait {
     Parked(Option<Waker>),
-    Woken,
+    Woken(Rush),
     Gone,
+}
+
+/// Why parked requests are woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rush {
+    /// There may be something to be had.
+    LookAgain,
+    /// The fetch brought nothing that another request could have: each goes for itself, or they would do so one after the
+    /// other.
+    EachAlone,
 }
 
 impl Waiter {
@@ -30,15 +67,15 @@ impl Waiter {
     }
 
     /// Rushes it; `false` when it has gone away meanwhile.
-    pub fn wake(&self) -> bool {
+    pub fn wake(&self, why: Rush) -> bool {
         let waker = {
             let mut state = self.state.lock();
             match &mut *state {
                 Wait::Gone => return false,
-                Wait::Woken => return true,
+                Wait::Woken(_) => return true,
                 Wait::Parked(waker) => {
                     let waker = waker.take();
-                    *state = Wait::Woken;
+                    *state = Wait::Woken(why);
                     waker
                 }
             }
@@ -47,9 +84,12 @@ impl Waiter {
         true
     }
 
-    /// Goes away; `true` when it had been woken, so that somebody else must be.
-    fn leave(&self) -> bool {
-        matches!(std::mem::replace(&mut *self.state.lock(), Wait::Gone), Wait::Woken)
+    /// Goes away; why it had been woken, if so: then somebody else must be.
+    fn leave(&self) -> Option<Rush> {
+        match std::mem::replace(&mut *self.state.lock(), Wait::Gone) {
+            Wait::Woken(why) => Some(why),
+            Wait::Parked(_) | Wait::Gone => None,
+        }
     }
 
     /// Whether it went away while parked.
@@ -74,19 +114,28 @@ impl Ticket {
     }
 
     /// The request looks up again: whom it wakes next depends on what it finds.
-    pub(crate) fn redeem(mut self) -> (Digest, u64) {
+    pub(crate) fn redeem(mut self) -> Redeemed {
         self.is_used = true;
+        let woken = self.waiter.leave();
         // Whoever looks up again before it was woken leaves its place like one that goes away.
-        if !self.waiter.leave() {
+        if woken.is_none() {
             self.cache.count_gone(&self.digest);
         }
-        (self.digest, self.arrival)
+        Redeemed { digest: self.digest, arrival: self.arrival, is_alone: woken == Some(Rush::EachAlone) }
     }
 
     /// Whether it has been woken.
     pub fn is_woken(&self) -> bool {
-        matches!(*self.waiter.state.lock(), Wait::Woken)
+        matches!(*self.waiter.state.lock(), Wait::Woken(_))
     }
+}
+
+/// What a ticket was worth.
+pub(crate) struct Redeemed {
+    pub digest: Digest,
+    pub arrival: u64,
+    /// The request doesn't wait again.
+    pub is_alone: bool,
 }
 
 impl Future for Ticket {
@@ -94,7 +143,7 @@ impl Future for Ticket {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *self.waiter.state.lock() {
-            Wait::Woken | Wait::Gone => Poll::Ready(()),
+            Wait::Woken(_) | Wait::Gone => Poll::Ready(()),
             Wait::Parked(waker) => {
                 *waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -109,10 +158,11 @@ impl Drop for Ticket {
             return;
         }
         self.cache.shared().main.busy_killed.inc();
-        if self.waiter.leave() {
-            self.cache.rush(&self.digest);
-        } else {
-            self.cache.count_gone(&self.digest);
+        match self.waiter.leave() {
+            Some(Rush::LookAgain) => self.cache.rush(&self.digest),
+            // All the others were woken, too.
+            Some(Rush::EachAlone) => {}
+            None => self.cache.count_gone(&self.digest),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Real, Vxid};
-use net::Address;
 use net::proxy::Header as ProxyHeader;
+use net::{Address, AddressText};
 use tables::params::Params;
 
 use crate::shared::Engine;
@@ -64,8 +64,10 @@ pub struct Sess {
     pub local: Address,
     /// What a PROXY header said. Boxed: few sessions have one, and all idle ones would hold room for it.
     pub proxy: RefCell<Option<Box<ProxyHeader>>>,
-    /// The client: as the PROXY header says, else the peer.
+    /// The client: as the PROXY header says, else the peer. See [`Sess::set_client`].
     pub client: Cell<Address>,
+    /// Its text, which every request logs and sends on.
+    pub client_text: Cell<AddressText>,
     /// Where the client connected to: as the PROXY header says, else our end.
     pub server: Cell<Address>,
     /// When it began.
@@ -78,4 +80,12 @@ pub struct Sess {
     pub socket: sys::tcp::SocketNumber,
     /// What `std.set_ip_tos` asked for, until the front has done it.
     pub tos: Cell<Option<u32>>,
+}
+
+impl Sess {
+    /// Another client than the peer is behind the connection.
+    pub fn set_client(&self, client: Address) {
+        self.client.set(client);
+        self.client_text.set(client.text());
+    }
 }

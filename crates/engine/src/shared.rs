@@ -14,6 +14,7 @@ use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
 use crate::random::Random;
+use crate::turns::Turns;
 
 /// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
@@ -47,6 +48,8 @@ pub struct Engine {
     pub identity: String,
     /// `server.hostname`
     pub hostname: String,
+    /// How many transactions may be in progress.
+    pub turns: Turns,
     /// Sessions open now.
     pub sessions: AtomicI64,
     /// Pipes open now.

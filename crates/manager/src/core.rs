@@ -148,6 +148,9 @@ impl Manager {
                 features.push(word.to_string());
             }
         }
+        if self.params.vcl_dialect != "auto" {
+            features.push(format!("dialect={}", self.params.vcl_dialect));
+        }
         let request = Request {
             source,
             vcl_path: self.params.vcl_path.clone(),

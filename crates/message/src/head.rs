@@ -219,6 +219,16 @@ impl Head {
         if !is_token(name) {
             return Err(Lost::BadField);
         }
+        self.append_known(name, value)
+    }
+
+    /// As [`Head::append_parts`] for a name that is known to be a token, as those of [`crate::names`] are.
+    ///
+    /// # Errors
+    /// See [`Lost`]; nothing is added.
+    pub fn append_known(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+        let name = name.as_ref();
+        debug_assert!(is_token(name));
         let value_len: usize = value.iter().map(|part| part.len()).sum();
         self.room_for_line()?;
         self.room(name.len() + 2 + value_len)?;

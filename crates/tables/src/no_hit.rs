@@ -67,6 +67,7 @@ reasons! {
     Replaced replaced "replaced" "miss" "What was there was taken out by a newer answer that isn't there any more";
     FetchFailed fetch_failed "fetch-failed" "uri-miss" "The last fetch of it failed";
     Vary vary "vary" "vary-miss" "Only variants for other request fields are there";
+    Waitinglist waitinglist "waitinglist" "" "It is being fetched, and no more requests may wait for it, or not so long";
     IgnoreBusy ignore_busy "hash-ignore-busy" "request" "It is being fetched, and VCL set req.hash_ignore_busy";
 }
 

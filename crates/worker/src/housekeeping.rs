@@ -49,6 +49,20 @@ async fn tend(worker: Arc<Worker>) {
         engine.main.uptime.set(engine.clock.mono().since(began) as u64);
         let vcls = worker.vcls.count() as u64;
         engine.main.n_vcl.set(vcls);
+        engine.main.pools.set(u64::from(engine.params.load().thread_pools));
+        let params = engine.params.load();
+        // As many threads as Varnish would have.
+        let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
+        engine.main.txn_busy.set(engine.turns.busy());
+        engine.main.threads.set(engine.turns.busy().max(least));
+        worker.pools.show(&worker.seats.lock());
+        engine.main.thread_queue_len.set(engine.turns.waiting());
+        if let Some(counters) = worker.costs {
+            let costs = base::costs::so_far();
+            counters.allocations.set(costs.allocations);
+            counters.locks.set(costs.locks);
+            counters.turns.inc();
+        }
         if went >= EXPIRE_BATCH { rt::yield_now().await } else { rt::sleep(TICK).await }
     }
 }

@@ -176,9 +176,7 @@ impl Pass {
             let shard = shared.shards[self.shard].lock();
             let stands_below = |oc: &&Arc<Objcore>| {
                 walked += 1;
-                oc.state() == State::Stored
-                    && oc.overtaken.load(Relaxed) == 0
-                    && self.row(oc.ban_seq.load(Relaxed)).is_some()
+                oc.state() == State::Stored && !oc.is_overtaken() && self.row(oc.ban_seq.load(Relaxed)).is_some()
             };
             self.pending = shard.heads.all().filter(stands_below).map(Arc::downgrade).collect();
             self.shard += 1;

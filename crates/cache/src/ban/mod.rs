@@ -34,11 +34,18 @@ pub(crate) struct Ban {
     pub spec: BanSpec,
     /// Every object that it could hit has been tested, or a newer ban says the same.
     pub is_completed: AtomicBool,
+    /// Number of that newer ban; 0 when there is none.
+    pub successor: AtomicU64,
 }
 
 impl Ban {
     pub fn is_completed(&self) -> bool {
-        self.is_completed.load(Relaxed)
+        self.is_completed.load(Acquire)
+    }
+
+    /// Whether a request that came when `arrival` was the newest must still be told by this one.
+    fn counts_for(&self, arrival: u64) -> bool {
+        !self.is_completed() || self.successor.load(Relaxed) > arrival
     }
 }
 
@@ -119,6 +126,7 @@ impl Bans {
                 mono: clock.mono(),
                 spec,
                 is_completed: AtomicBool::new(false),
+                successor: AtomicU64::new(0),
             };
             main.bans.inc();
             main.bans_added.inc();
@@ -127,6 +135,7 @@ impl Bans {
             main.bans_persisted_bytes.add(ban.spec.bytes());
             for entry in list.entries.iter().filter(|entry| dups && !entry.ban.is_completed()) {
                 if entry.ban.spec.says_the_same(&ban.spec) {
+                    entry.ban.successor.store(ban.seq, Relaxed);
                     self.complete(&entry.ban);
                     main.bans_dups.inc();
                 }
@@ -146,7 +155,7 @@ impl Bans {
     }
 
     fn complete(&self, ban: &Ban) {
-        if !ban.is_completed.swap(true, Relaxed) {
+        if !ban.is_completed.swap(true, Release) {
             self.main.bans_completed.inc();
             self.main.bans_persisted_fragmentation.add(ban.spec.bytes() - spec::HEAD_BYTES);
         }
@@ -189,15 +198,14 @@ impl Bans {
         entry.pins -= 1;
     }
 
-    /// A fetch has become an object; whether an invalidation came since it began.
-    pub fn attach(&self, oc: &Objcore) -> bool {
+    /// A fetch has become an object.
+    pub fn attach(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
         let seq = oc.ban_seq.load(Relaxed);
         let entry = list.at(seq);
         assert!(entry.pins > 0, "a fetch leaves the ban it began at");
         entry.pins -= 1;
         entry.refs += 1;
-        list.newest().ban.seq > seq
     }
 
     /// An object leaves the cache.
@@ -253,7 +261,7 @@ impl Bans {
             let Some(last) = chunk.last() else { break };
             below = last.seq - 1;
             let hits = |ban: &&Arc<Ban>| ban.spec.matches(shared, ban.mono, oc, Some(req), &mut tests);
-            hit = chunk.iter().filter(|ban| !ban.is_completed()).find(hits).cloned();
+            hit = chunk.iter().filter(|ban| ban.counts_for(arrival)).find(hits).cloned();
         }
         (tests, hit)
     }

@@ -253,3 +253,43 @@ fn a_new_ban_wakes_the_lurker() {
     kit.cache.ban_text("obj.status == 404").unwrap();
     assert_eq!(bell.rings(), 1);
 }
+
+#[test]
+fn a_ban_that_a_later_one_repeats_counts_for_who_came_between() {
+    let kit = Kit::new();
+    let fetch = busy_of(kit.look("/"));
+    kit.cache.ban_text("req.url == /").unwrap();
+    let between = ticket_of(kit.look("/"));
+    kit.cache.ban_text("req.url == /").unwrap();
+    assert_eq!(kit.main.bans_dups.get(), 1);
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    assert_eq!(word(&kit.resume(between, &Req::new("/"))), "miss");
+}
+
+#[test]
+fn who_was_woken_finds_what_it_waited_for() {
+    let invalidate: [&dyn Fn(&Kit); 3] = [
+        &|kit| assert_eq!(kit.cache.purge(&digest("/"), kit.now(), Purge::HARD), 1),
+        &|kit| {
+            let soft = Purge { ttl: Some(0.0), ..Purge::default() };
+            assert_eq!(kit.cache.purge(&digest("/"), kit.now(), soft), 1);
+        },
+        &|kit| {
+            kit.cache.ban_text("req.url == /").unwrap();
+            assert_eq!(kit.verdict("/"), "miss");
+        },
+    ];
+    for invalidate in invalidate {
+        let kit = Kit::new();
+        let fetch = busy_of(kit.look("/"));
+        let early = ticket_of(kit.look("/"));
+        kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+        // It was woken, and then this came before it looked again.
+        invalidate(&kit);
+        assert_ne!(kit.verdict("/"), "hit");
+        assert_eq!(word(&kit.resume(early, &Req::new("/"))), "hit");
+        kit.pass(100.0);
+        kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+        assert_eq!(kit.cache.census(), (0, 0, 0));
+    }
+}

@@ -99,24 +99,63 @@ fn without_streaming_the_head_comes_with_the_end() {
     assert_eq!((bell.rings() > 0, poll(&mut headers, &bell), kit.verdict("/")), (true, Poll::Ready(Ok(())), "hit"));
 }
 
+fn woken(parked: &[Ticket]) -> usize {
+    parked.iter().filter(|ticket| ticket.is_woken()).count()
+}
+
 #[test]
-fn waiting_requests_are_rushed_in_threes() {
+fn waiting_requests_are_rushed_together() {
+    let kit = Kit::new();
+    let busy = busy_of(kit.look("/"));
+    let parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
+    assert_eq!((kit.main.busy_sleep.get(), kit.main.waitinglist_len.get()), (10, 10));
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!((woken(&parked), kit.main.waitinglist_len.get(), kit.main.busy_wakeup.get()), (10, 0, 10));
+    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &Req::new("/"))), "hit"));
+    assert_eq!(kit.main.busy_hit.get(), 10);
+}
+
+#[test]
+fn a_right_given_back_rushes_in_threes() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));
     let mut parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
-    assert_eq!((kit.main.busy_sleep.get(), kit.main.waitinglist_len.get()), (10, 10));
-    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
-    let woken = |parked: &[Ticket]| parked.iter().filter(|ticket| ticket.is_woken()).count();
+    drop(busy);
     assert_eq!(woken(&parked), 3);
-    assert_eq!(word(&kit.resume(parked.remove(0), &Req::new("/"))), "hit");
-    assert_eq!(woken(&parked), 5);
     // One that was woken and goes away passes that on.
     drop(parked.remove(0));
-    assert_eq!(woken(&parked), 7);
-    while let Some(at) = parked.iter().position(|ticket| ticket.is_woken()) {
-        assert_eq!(word(&kit.resume(parked.remove(at), &Req::new("/"))), "hit");
-    }
-    assert_eq!((parked.len(), kit.main.waitinglist_len.get(), kit.main.busy_wakeup.get()), (0, 0, 10));
+    assert_eq!(woken(&parked), 5);
+    let busy = busy_of(kit.resume(parked.remove(0), &Req::new("/")));
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    parked.into_iter().for_each(|ticket| assert_eq!(word(&kit.resume(ticket, &Req::new("/"))), "hit"));
+    assert_eq!((kit.main.busy_fetch.get(), kit.main.busy_hit.get(), kit.main.waitinglist_len.get()), (1, 8, 0));
+}
+
+#[test]
+fn nobody_waits_in_line_for_what_helps_nobody() {
+    let kit = Kit::new();
+    let busy = busy_of(kit.look("/"));
+    let parked: Vec<Ticket> = (0..10).map(|_| ticket_of(kit.look("/"))).collect();
+    // Dead at birth.
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(0.0, 10.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(woken(&parked), 10);
+    // All at once, though each but the first finds another one's fetch.
+    let fetches: Vec<Busy> = parked.into_iter().map(|t| busy_of(kit.resume(t, &Req::new("/")))).collect();
+    assert_eq!(kit.verdict("/"), "wait");
+    assert_eq!((fetches.len(), kit.main.busy_fetch.get()), (10, 10));
+}
+
+#[test]
+fn so_many_may_wait() {
+    let kit = Kit::with(&["malloc"], Params { waitinglist_limit: 2, ..Params::default() });
+    let busy = busy_of(kit.look("/"));
+    let first = ticket_of(kit.look("/"));
+    let _second = ticket_of(kit.look("/"));
+    assert_eq!((kit.verdict("/"), kit.main.busy_refused.get()), ("refused", 1));
+    drop(first);
+    let third = ticket_of(kit.look("/"));
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(word(&kit.resume(third, &Req::new("/"))), "hit");
 }
 
 #[test]

@@ -125,6 +125,7 @@ pub fn word(lookup: &Lookup) -> &'static str {
         Lookup::HitForMiss { .. } => "hit-for-miss",
         Lookup::HitForPass { .. } => "hit-for-pass",
         Lookup::Wait(_) => "wait",
+        Lookup::Refused => "refused",
     }
 }
 

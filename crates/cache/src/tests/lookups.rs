@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Verdicts of a lookup.
 
+use base::Mono;
+
 use super::kit::*;
 use crate::*;
 
@@ -129,6 +131,53 @@ fn a_purge_takes_all_variants() {
     assert_eq!(kit.cache.purge(&digest("/"), kit.now(), Purge::HARD), 2);
     assert_eq!((kit.verdict("/"), kit.held(), kit.main.n_obj_purged.get()), ("miss", 0, 2));
     assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
+fn a_soft_purge_of_a_fetch_leaves_grace() {
+    let kit = Kit::new();
+    let busy = busy_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
+    // The answer is younger than the purge.
+    kit.pass(1.0);
+    kit.fill(busy, &Req::new("/"), None, kit.attrs(10.0, 20.0, 0.0, Flags::NONE), b"x");
+    kit.pass(1.0);
+    assert_eq!(kit.verdict("/"), "grace+fetch");
+}
+
+#[test]
+fn a_softly_purged_fetch_still_answers_who_asked_before() {
+    let kit = Kit::new();
+    let fetch = busy_of(kit.look("/"));
+    let early = ticket_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
+    let late = ticket_of(kit.look("/"));
+    kit.cache.purge(&digest("/"), kit.now(), Purge { ttl: Some(0.0), grace: None, keep: None });
+    kit.pass(1.0);
+    // It has no grace: dead already, but for those who asked before.
+    kit.fill(fetch, &Req::new("/"), None, kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"old");
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    let early = kit.resume(early, &Req::new("/"));
+    assert_eq!((word(&early), word(&kit.resume(late, &Req::new("/")))), ("hit", "miss"));
+    kit.pass(100.0);
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
+fn a_soft_purge_brings_nothing_back() {
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 20.0, 0.0, Flags::NONE), b"x");
+    kit.pass(10.0);
+    let soft = Purge { ttl: Some(0.0), ..Purge::default() };
+    kit.cache.purge(&digest("/"), kit.now(), soft);
+    let before = kit.now();
+    kit.pass(5.0);
+    kit.cache.purge(&digest("/"), kit.now(), soft);
+    // A request that came between the two, and looks up after both.
+    let between = Mono(before.0 + 1.0);
+    let looked = kit.cache.lookup(&digest("/"), &Req::new("/"), between, &LookupOptions::default());
+    assert_eq!(word(&looked.lookup), "grace+fetch");
 }
 
 #[test]

@@ -90,6 +90,7 @@ impl Model {
                 drop(busy);
             }
             Lookup::HitForPass { .. } => {}
+            Lookup::Refused => panic!("any number may wait here"),
             Lookup::Wait(ticket) => self.parked.push(Parked { ticket, url, arrived }),
         }
     }

@@ -11,12 +11,14 @@ use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use tables::tags::Tag;
+use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
 use super::ctx::limit;
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
 use crate::req::decimal;
+use crate::spare;
 
 /// varnishd's words for why a connection ends, in BackendClose records.
 pub(super) mod why {
@@ -110,7 +112,7 @@ impl Bereq {
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
-                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+                Some(Link { conn, input: spare::buffer(), used: 0, framing: Framing::None, interim: 0, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
@@ -145,6 +147,7 @@ impl Bereq {
                 grace: params.default_grace.as_secs_f64(),
                 keep: params.default_keep.as_secs_f64(),
                 clock_skew: f64::from(params.clock_skew),
+                rules: TtlRules::of(self.vcl.program.dialect),
             };
             let fresh = freshness::freshness(&self.beresp, now, &defaults);
             self.log_freshness(&fresh);

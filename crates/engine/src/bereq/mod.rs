@@ -39,6 +39,7 @@ use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
+use crate::turns::Turn;
 
 pub use start::{Mode, start};
 
@@ -113,6 +114,9 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) uncacheable: bool,
     pub(crate) hit_for_pass: bool,
+    /// Its place among those in progress.
+    pub(crate) _turn: Turn,
+    pub(crate) _open: crate::current::Open,
     /// What made the answer uncacheable, in words.
     pub(crate) why_uncacheable: Option<Box<[u8]>>,
     pub(crate) is_bgfetch: bool,
@@ -148,6 +152,9 @@ pub struct Bereq {
 }
 
 impl Bereq {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
+
     /// Runs the fetch to its end.
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
@@ -285,6 +292,7 @@ impl Bereq {
         vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
         vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
         vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
+        spare::leave_buffer(link.input);
         let closed = link.conn.finish(link.close.or(otherwise));
         self.log.put(Tag::BackendClose, &closed.text());
     }

@@ -145,6 +145,7 @@ impl Bereq {
             // No request matches (RFC 9110 12.5.5). The bare star is VCL's to judge: the built-in one doesn't cache it.
             self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
             self.uncacheable = true;
+            self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
             return None;
         }
         match vary::key(&self.beresp, &self.head) {

@@ -17,6 +17,7 @@ use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::req::Req;
 use crate::spare;
+use crate::turns;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         uncacheable: mode == Mode::Pass,
         hit_for_pass: false,
         why_uncacheable: None,
+        _open: crate::current::open(crate::current::What::Fetch),
+        _turn: turns::enter_anyway(&req.sess),
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,
         is_hitpass: req.is_hitpass,

@@ -94,6 +94,7 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         local: server,
         proxy: RefCell::new(None),
         client: Cell::new(client),
+        client_text: Cell::new(client.text()),
         server: Cell::new(server),
         t_open: engine.clock.real(),
         timeouts: Cell::new(SessTimeouts::of(&params)),

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Lookup and what follows from it: hit, miss, pass, purge, the wait for somebody else's fetch.
 
-use cache::{Busy, Lookup, LookupOptions, ObjRef};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
 use message::Head;
+use tables::no_hit::NoHit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -10,6 +15,7 @@ use super::why::Why;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
+use crate::turns;
 
 /// A request as the cache asks about it.
 pub(crate) struct Asked<'a> {
@@ -64,12 +70,22 @@ impl Req {
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
-        let mut waited = false;
+        let (mut waited, mut patience) = (false, None);
         while let Lookup::Wait(ticket) = looked.lookup {
             waited = true;
             let mut ticket = ticket;
             self.log.flush();
-            self.drive(transport, &mut ticket).await;
+            // Who is parked takes nobody's place.
+            let had_turn = self.turn.take().is_some();
+            let came = self.wait_for(&mut ticket, &mut patience, transport).await;
+            self.turn = had_turn.then(|| turns::enter_anyway(&sess));
+            if !came {
+                engine.main.busy_timeout.inc();
+                self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));
+                self.mark("Waitinglist");
+                self.error = (503, None);
+                return Step::Synth;
+            }
             let now = engine.clock.mono();
             looked = engine.cache.resume(ticket, &self.asked(), now, &options);
         }
@@ -101,8 +117,32 @@ impl Req {
                 self.is_hitpass = true;
                 Step::Pass
             }
+            Lookup::Refused => {
+                self.error = (503, None);
+                Step::Synth
+            }
             Lookup::Wait(_) => unreachable!("waited for above"),
         }
+    }
+
+    /// Waits until the ticket is called; `false` when that takes longer than a request may be parked, all waits together.
+    async fn wait_for(
+        &mut self,
+        ticket: &mut Ticket,
+        patience: &mut Option<rt::Patience>,
+        transport: &mut dyn Transport,
+    ) -> bool {
+        let limit = self.params.waitinglist_timeout;
+        if limit.is_zero() {
+            self.drive(transport, ticket).await;
+            return true;
+        }
+        let patience = patience.get_or_insert_with(|| rt::Patience::until(rt::Instant::now() + limit));
+        let called = poll_fn(|cx| match Pin::new(&mut *ticket).poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => patience.poll(cx).map(|()| false),
+        });
+        self.drive(transport, called).await
     }
 
     /// Logs the hit; `grace` is `Some` when the object is stale.
@@ -161,6 +201,15 @@ impl Req {
                 self.is_hit = true;
                 Step::Pass
             }
+            // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
+            // right to fetch into the cache passes, as there.
+            Action::Fetch => match busy {
+                Some(busy) => Step::Miss(busy, Some(obj)),
+                None => {
+                    self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
+                    Step::Pass
+                }
+            },
             other => Self::common_step(other),
         }
     }

@@ -33,6 +33,7 @@ use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
+use tables::no_hit::NoHit;
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -46,6 +47,7 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
 use crate::transport::Transport;
+use crate::turns::{self, Entry, Turn};
 
 pub use self::ctx::ReqCtx;
 pub(crate) use self::deliver::decimal;
@@ -150,11 +152,18 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    /// Its place among those in progress; a fragment has none of its own.
+    pub(crate) turn: Option<Turn>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
     /// Why it is no hit; `None` once it is one.
     pub(crate) why: Option<why::Why>,
     _open: crate::current::Open,
+}
+
+impl Req {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
 }
 
 impl Req {
@@ -222,9 +231,10 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            turn: None,
             trial: None,
             why: Some(why::Why::undecided()),
-            _open: crate::current::open(),
+            _open: crate::current::open(crate::current::What::Request),
             top_req: None,
             nest: None,
             vcl_first: None,
@@ -244,7 +254,7 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        if self.esi_level == 0 && self.start_vcl(transport).is_err() {
+        if self.esi_level == 0 && (self.take_turn(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
         let mut step = match self.accept(transport) {
@@ -271,6 +281,26 @@ impl Req {
             };
         }
         self.obj = None;
+    }
+
+    /// Waits until there is room for one more transaction.
+    async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), turns::Full> {
+        let turn = match turns::enter(&self.sess) {
+            Ok(Entry::Now(turn)) => turn,
+            Ok(Entry::Later(wait)) => {
+                self.log.flush();
+                self.drive(transport, wait).await
+            }
+            Err(full) => {
+                self.engine().main.sess_dropped.inc();
+                self.minimal(transport, 503);
+                self.close = Some(SessClose::Overload);
+                self.why = Some(why::Why::new(NoHit::Refused, "thread_queue_limit"));
+                return Err(full);
+            }
+        };
+        self.turn = Some(turn);
+        Ok(())
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.

@@ -84,6 +84,7 @@ impl Why {
             Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) => None,
             Lookup::HitForPass { xid, ttl_left } => marked(NoHit::HitForPass, *xid, *ttl_left),
             Lookup::HitForMiss { xid, ttl_left, .. } => marked(NoHit::HitForMiss, *xid, *ttl_left),
+            Lookup::Refused => Some(Why::new(NoHit::Waitinglist, "waitinglist_limit")),
             Lookup::Miss(_) if options.always_miss => Some(Why::new(NoHit::AlwaysMiss, String::new())),
             Lookup::Miss(_) | Lookup::MissStale { .. } => Some(Self::of_missed(&looked.missed, options, head, now)),
         }

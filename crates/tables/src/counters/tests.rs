@@ -16,7 +16,9 @@ fn check<T: Set>(elems: usize) {
 
 #[test]
 fn sets_are_nothing_but_their_counters() {
-    check::<Main>(144 + 24);
+    // After the 144 of Varnish come ours, any number.
+    check::<Main>(Main::ELEMS.len());
+    assert_eq!(Main::ELEMS.iter().position(|elem| elem.name == "sess_limited"), Some(144));
     check::<Mgt>(7);
     check::<Sma>(7);
     check::<Smf>(10);

@@ -267,7 +267,7 @@ params! {
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Connect by IPv6 first to backends that have both kinds of address.";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
-        "How many parked requests each request that is done wakes up.";
+        "How many parked requests are woken when a fetch fails or isn't made after all. One that brings an object wakes all.";
     send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
         "How long sending a response may take in all before the session is closed.";
     shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}
@@ -294,8 +294,8 @@ params! {
         "No effect here: transactions are tasks, no thread ends with one.";
     thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental NoEffect }
         "No effect here: transactions are tasks, no thread is started for one.";
-    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect NoEffect }
-        "With thread_pools, bounds the transactions in progress: thread_pools times this.";
+    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
+        "thread_pools times this bounds the transactions in progress: requests and fetches, each counted as the thread it would take in Varnish. A request beyond that waits; see thread_queue_limit.\nRequests parked on a busy object don't count. Fetches count and never wait.";
     thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect NoEffect }
         "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
     thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect NoEffect }
@@ -306,10 +306,10 @@ params! {
         "No effect here: transactions are tasks, no idle thread waits to end.";
     thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental NoEffect }
         "The worker is ended with a report when a queue has not moved for this long.";
-    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental NoEffect }
+    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
         "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
-    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental NoEffect }
-        "How many requests may wait for their turn in each pool; more are answered 503.";
+    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
+        "thread_pools times this many requests may wait for their turn when thread_pool_max is reached; more are answered 503 and their connection is closed.";
     thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
         "No effect here: counters are exact at all times.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
@@ -330,6 +330,8 @@ params! {
         "Allow \"/\" and \"..\" in the names that import and include take.";
     vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}
         "How long an unused VCL in state auto stays warm.";
+    vcl_dialect: Text = "auto" [""] { Own }
+        "The language of VCL files that don't say `vcl 4.x;`: 2.0, 2.1 or 3.0; auto tells it by their words.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
         "Directories, separated by colons, where VCL files are looked for.";
     vmod_path: Text = "" [""] { BuildOptions NoEffect }
@@ -344,6 +346,10 @@ params! {
         "Size of the log in shared memory.";
     vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] { NoEffect }
         "How long shared memory stays after its last use, so that readers notice.";
+    waitinglist_limit: Count = "0" ["requests" min "0"] { Own }
+        "How many requests may be parked on one busy object; more are answered 503. 0 is no limit.";
+    waitinglist_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a request may be parked on busy objects; then it is answered 503. 0 is no limit.";
     workspace_backend: Bytes = "96k" ["bytes" min "1k"] { DelayedEffect }
         "Bytes of working memory for a fetch. Only its limit is kept here; memory is taken as needed.";
     workspace_client: Bytes = "96k" ["bytes" min "9k"] { DelayedEffect }
