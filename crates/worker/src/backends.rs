@@ -130,4 +130,9 @@ impl vrt::Env for LoadEnv<'_> {
     fn clock(&self) -> Clock {
         self.engine.clock.clone()
     }
+
+    fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
+        let backends = self.backends.clone();
+        Some(Arc::new(move |vcl, spec| backends.create(vcl, spec)))
+    }
 }
