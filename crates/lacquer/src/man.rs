@@ -4,6 +4,8 @@
 //! Prose is text with `# ` before headings, `- word :: text` for entries of lists and four spaces before what is shown
 //! as it is; `@name` alone on a line is replaced by what a table says.
 
+mod vmods;
+
 use base::say;
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
@@ -37,6 +39,7 @@ pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
             PAGES.iter().for_each(|(name, section, line, _)| say::out(format_args!("{name}({section})  {line}\n")));
+            vmods::all().for_each(|(name, module)| say::out(format_args!("{name}(3)  {}\n", module.text)));
             0
         }
         [flag, dir] if flag == "-d" => match write_all(dir) {
@@ -49,6 +52,10 @@ pub fn main(args: &[String]) -> i32 {
         [name] => match PAGES.iter().find(|page| page.0 == name) {
             Some(page) => {
                 say::out(roff(page));
+                0
+            }
+            None if vmods::module(name).is_some() => {
+                vmods::module(name).into_iter().for_each(|module| say::out(vmods::roff(module)));
                 0
             }
             None => {
@@ -68,6 +75,10 @@ fn write_all(dir: &str) -> std::io::Result<()> {
         let dir = format!("{dir}/man{}", page.1);
         std::fs::create_dir_all(&dir)?;
         std::fs::write(format!("{dir}/{}.{}", page.0, page.1), roff(page))?;
+    }
+    std::fs::create_dir_all(format!("{dir}/man3"))?;
+    for (name, module) in vmods::all() {
+        std::fs::write(format!("{dir}/man3/{name}.3"), vmods::roff(module))?;
     }
     Ok(())
 }
