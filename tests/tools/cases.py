@@ -28,7 +28,7 @@ LOG = [
     *[["-q", q] for q in QUERIES], *[["-g", "request", "-q", q] for q in QUERIES], *[["-g", "session", "-q", q] for q in QUERIES],
     *[["-g", "raw", "-q", q] for q in QUERIES[:12]], ["-C", "-q", "ReqURL ~ ESI"], ["-C", "-q", "ReqURL eq /A"],
     ["-q", "ReqURL ~ a", "-q", "RespStatus == 404"], ["-w", "-"], ["-w", "-", "-i", "ReqURL"], ["-w", "-", "-q", "ReqURL ~ a", "-g", "request"],
-    ["-w", "-", "-A"], ["-w", "-", "-c", "-X", "Host"], ["-R", "1000000"], ["-R", "5/1h"], ["-u", "-w", "-", "-A"], ["-Q", "/dev/null"], ["-t", "off", "-c"],
+    ["-w", "-", "-A"], ["-w", "-", "-c", "-X", "Host"], ["-R", "1000000"], ["-R", "5/1h"], ["-u", "-w", "-", "-A"], ["-t", "off", "-c"],
     ["-d", "-k", "2"], ["-i", "VCL_call,VCL_return", "-C"], ["-a", "-w", "-", "-A", "-i", "End"],
 ]
 # Refused by both, with the same words and status.
@@ -51,7 +51,7 @@ BAD_FORMATS = ["%z", "%", "%{x", "%{x}z", "%{x}", "%{d}T", "%{Varnish:nope}x", "
 NCSA = [
     [], ["-b"], ["-c"], ["-E"], ["-b", "-c"], ["-b", "-E"], ["-g", "request"], ["-g", "request", "-q", "{2}BereqURL"], ["-q", "RespStatus != 200"],
     ["-C", "-q", "ReqURL ~ ESI"], ["-j"], ["-w", "-"], *[["-F", f] for f in FORMATS], *[["-j", "-F", f] for f in FORMATS], *[["-b", "-F", f] for f in FORMATS],
-    *[["-b", "-c", "-E", "-F", f] for f in FORMATS[:8]], ["-j", "-F", "%{VSL:Debug}x"], ["-L", "2"], ["-k", "3"], ["-d"], ["-R", "4/1h"], ["-t", "off"], ["-a", "-w", "-"],
+    *[["-b", "-c", "-E", "-F", f] for f in FORMATS[:8]], ["-j", "-F", "%{VSL:Debug}x"], ["-L", "2"], ["-d"], ["-R", "4/1h"], ["-t", "off"], ["-a", "-w", "-"],
 ]
 NCSA_ERRORS = [["-g", "raw"], ["-g", "session"], ["-g", "x"], ["-D"], ["-D", "-w", "-"], ["-F", "a", "-F", "b"], ["-f", "/nonexistent"], ["-w", "/nonexistent/x"],
                *[["-F", f] for f in BAD_FORMATS]]

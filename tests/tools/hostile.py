@@ -55,11 +55,11 @@ def record(tag, vxid, text):
 
 
 def deep(begin, link, end):
-    """Transactions each within the one before, a hundred thousand deep; and a wheel of ones that contain each other."""
+    """Transactions each within the one before, thirty thousand deep; and a wheel of ones that contain each other."""
     out = [b"VSL\0", record(begin, 2, b"sess 0 HTTP/1")]
-    for n in range(2, 100_000):
+    for n in range(2, 30_000):
         out += [record(link, n, b"req %d rxreq" % (n + 1)), record(begin, n + 1, b"req %d rxreq" % n)]
-    out += [record(end, n, b"") for n in range(100_000, 1, -1)]
+    out += [record(end, n, b"") for n in range(30_000, 1, -1)]
     wheel = [b"VSL\0"] + [record(t, n, b"req %d esi" % (n % 50 + 2)) for n in range(2, 52) for t in (begin, link, link, end)]
     return b"".join(out), b"".join(wheel)
 
