@@ -99,7 +99,7 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
-        self.why = Why::of_lookup(&looked, &options, &self.head, now);
+        self.why = Why::of_lookup(&looked, &options, &self.head, now, self.tells_why());
         match looked.lookup {
             Lookup::Hit(obj) => self.found(obj, None),
             Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),

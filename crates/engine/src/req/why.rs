@@ -73,8 +73,18 @@ impl Why {
     }
 
     /// What a lookup found, when it is no hit. `age_of` tells how long something that ended is over.
-    pub fn of_lookup(looked: &Looked, options: &LookupOptions, head: &Head, now: base::Mono) -> Option<Why> {
+    /// Without `in_words` only the reason: nobody is told more, and a pass finds its marker with each request.
+    pub fn of_lookup(
+        looked: &Looked,
+        options: &LookupOptions,
+        head: &Head,
+        now: base::Mono,
+        in_words: bool,
+    ) -> Option<Why> {
         let marked = |reason, xid: base::Vxid, left: f64| {
+            if !in_words {
+                return Some(Why::new(reason, String::new()));
+            }
             let why = crate::extra::Extra::of(&looked.missed.marker).why;
             let why = why.map(|text| format!("{}; ", String::from_utf8_lossy(text))).unwrap_or_default();
             let until = if left >= 0.0 { format!("for {left:.0} s more") } else { format!("over for {:.0} s", -left) };
@@ -155,6 +165,11 @@ fn quoted(value: Option<&[u8]>) -> String {
 }
 
 impl Req {
+    /// Whether anybody will read more than the reason.
+    pub(super) fn tells_why(&self) -> bool {
+        self.params.log_no_hit || self.trial.is_some()
+    }
+
     /// Logs and counts why this was no hit, unless it was one.
     pub(super) fn tell_why(&mut self) {
         let Some(why) = self.why.take().filter(|_| self.trial.is_none()) else { return };
