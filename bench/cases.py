@@ -14,6 +14,7 @@ MOST_LOG_OFF = 0.05
 LEAST_GOODPUT, MOST_CLI_MS = 0.9, 1000
 MOST_OBJECT_BYTES, LEAST_HITS = 500, 0.66
 MOST_ADDED, MOST_LOGGING = 0.10, 0.15  # of what a heavy VCL adds to varnishd; of the CPU of a hit
+MOST_PROFILING = 0.10                  # of the CPU of a hit
 
 
 class Case:
@@ -221,6 +222,33 @@ class FreshAgents(HeavyVcl):
     fresh_agents = True
 
 
+class Profiled(HeavyVcl):
+    """What `vcl.profile on` costs a request that the heavy VCL is run for."""
+    servers = ("varnish+plain", "ours+heavy", "ours+profiled")
+
+    def options(self, bed, variant):
+        return super().options(bed, "heavy" if variant == "profiled" else variant)
+
+    @contextlib.contextmanager
+    def taking_part(self, bed):
+        with super().taking_part(bed) as servers:
+            if "ours+profiled" in servers:
+                servers["ours+profiled"].admin("vcl.profile", "on")
+            yield servers
+
+    def ratio(self, median):
+        """Here: what it adds, as a share of the same request without it."""
+        if not {"ours+heavy", "ours+profiled"} <= set(median):
+            return None
+        return median["ours+profiled"]["cpu_us"] / median["ours+heavy"]["cpu_us"] - 1
+
+    def remarks(self, median):
+        added = self.ratio(median)
+        if added is None:
+            return [], []
+        return [f"Profiling adds {added:.1%}."], [f"profiling adds {added:.0%}"] if added > MOST_PROFILING else []
+
+
 class LogOff(Case):
     """What logging costs: the same hit with every record masked."""
     servers = ("varnish", "varnish+masked", "ours", "ours+masked")
@@ -310,6 +338,7 @@ CASES = {case.name: case for case in (
     IdleBytes("idle-bytes"),
     HeavyVcl("heavy-vcl"),
     FreshAgents("heavy-vcl-fresh"),
+    Profiled("profile"),
     LogOff("log-off"),
     ObjectBytes("object-bytes"),
     Zipf("zipf"),

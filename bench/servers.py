@@ -164,6 +164,9 @@ class Varnish(Server):
     def records(self):
         return self.counter("shm_records")
 
+    def admin(self, *words):
+        subprocess.run(["varnishadm", "-n", str(self.dir / "n"), *words], check=True, stdout=subprocess.DEVNULL)
+
     @contextlib.contextmanager
     def pinged(self):
         """A list of how long the CLI took, ten times a second."""

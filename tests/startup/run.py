@@ -49,6 +49,14 @@ LINES = {
                     [("listen", ["a0", "a1"]), ("param", "default_ttl", "77.000"), ("param", "default_grace", "33.000")]),
     "parameters glued": ("-f{f} -a127.0.0.1:0 -P{d}/varnish.pid -pdefault_keep=44 -smalloc,10m -t0",
                          [("param", "default_keep", "44.000"), ("param", "default_ttl", "0.000")]),
+    "commands at start": ("-f {f} -a 127.0.0.1:0 -I {d}/init.cli -P {d}/varnish.pid",
+                          [("param", "default_ttl", "77.000"), ("cli", "vcl.list", 200, "second")]),
+    "protected parameters": ("-f {f} -a 127.0.0.1:0 -r default_ttl,cli_timeout -P {d}/varnish.pid",
+                             [("cli", "param.set default_ttl 5", 107, "is protected"), ("cli", "param.set default_grace 5", 200, "")]),
+    "waiter": ("-f {f} -a 127.0.0.1:0 -W epoll -P {d}/varnish.pid", [("cli", "status", 200, "running")]),
+    "identity": ("-f {d}/identity.vcl -a 127.0.0.1:0 -i north-7 -P {d}/varnish.pid", [("field", "X-Identity", "north-7")]),
+    "nothing to load": ("-F -f '' -a 127.0.0.1:0", [("cli", "status", 200, "stopped"), ("cli", "vcl.list", 200, "")]),
+    "no jail": ("-j none -f {f} -a 127.0.0.1:0 -P {d}/varnish.pid", [("cli", "status", 200, "running")]),
     "two stores": ("-f {f} -a 127.0.0.1:0 -P {d}/varnish.pid -s one=malloc,10m -s two=default,20m -s Transient=malloc,5m",
                    [("storage", "storage.one"), ("storage", "storage.two"), ("storage", "storage.Transient")]),
 }
@@ -115,12 +123,14 @@ class Bed:
         (self.dir / "ok.vcl").write_text(vcl)
         (self.dir / "bad.vcl").write_text(vcl + "sub vcl_recv { set foo = 1; }\n")
         (self.dir / "secret").write_text("a secret\n")
+        (self.dir / "init.cli").write_text(f"param.set default_ttl 77\nvcl.load second {self.dir}/ok.vcl\n")
+        (self.dir / "identity.vcl").write_text(vcl + "sub vcl_deliver { set resp.http.X-Identity = server.identity; }\n")
         self.busy = socket.create_server(("127.0.0.1", 0))
         self.names = dict(f=self.dir / "ok.vcl", bad=self.dir / "bad.vcl", d=self.dir, busy=self.busy.getsockname()[1])
 
     def argv(self, line, n):
         own = [] if line.split()[0] in ("-V", "-x") else ["-n", str(n)]
-        return [self.program, *own, *(w.format(**self.names) for w in line.split())]
+        return [self.program, *own, *(w.format(**self.names).replace("''", "") for w in line.split())]
 
     def close(self):
         self.origin.close()
@@ -160,9 +170,18 @@ def inspect(report, name, cli, checks, line):
         elif kind == "storage":
             shown = cli.ask("storage.list")
             report.check(what[0] in shown, f"{name}: no {what[0]} in {shown}")
+        elif kind == "cli":
+            status, body = cli.ask_raw(what[0])
+            report.check(status == what[1] and what[2] in body.decode(), f"{name}: {what[0]} answers {status} {body[:200]}")
+        elif kind == "field":
+            host, port = next(a[1:] for a in listeners(cli))
+            shown = get((host, int(port)), "/x", timeout=LIMIT).get(what[0])
+            report.check(shown == what[1], f"{name}: {what[0]} is {shown}")
         else:
             shown = list(dict.fromkeys(a[0] for a in listeners(cli)))
             report.check(shown == what[0], f"{name}: listeners {shown}, expected {what[0]}")
+    if "''" in line:
+        return  # no worker: nobody listens
     proxies = {n for n, w in zip(dict.fromkeys(a[0] for a in listeners(cli)), [w for w in line.split() if ":0" in w or ".sock" in w
                and w.startswith("{d}")]) if ",PROXY" in w}
     for n, host, port in listeners(cli):
@@ -191,7 +210,8 @@ def started(report, bed, name, line, checks):
         if cli == "ended" or not cli:
             out = proc.stdout.read().decode()[-400:] if cli == "ended" else ""
             return report.check(False, f"{name}: no CLI; exit status {proc.poll()}: {out}")
-        report.check(until(LIMIT, lambda: "running" in cli.ask("status")), f"{name}: {cli.ask('status')}")
+        wanted = "stopped" if "''" in line else "running"
+        report.check(until(LIMIT, lambda: wanted in cli.ask("status")), f"{name}: {cli.ask('status')}")
         pid = int(cli.ask("pid").split()[1])
         inspect(report, name, cli, checks, line)
         pid_file = bed.dir / "varnish.pid"

@@ -17,6 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cases
 import follow
+import hostile
+import munin
 import screens
 import traffic
 from bed.daemon import Varnishd
@@ -72,7 +74,7 @@ def show(result):
 
 def one(pairs, varnishd, name, work):
     vsl = work / f"{name}.vsl"
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(varnishd), "-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
                                               storage=None) as v:
         writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
                                   stderr=subprocess.DEVNULL)
@@ -101,8 +103,19 @@ def one(pairs, varnishd, name, work):
             pairs.same("varnishadm", [[], ["-p"]], here, change=still, stdin=text)
 
 
+def damaged(report, o, ours, work):
+    """Files and workdirs that are changed somewhere."""
+    vsl = work / "whole.vsl"
+    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(o.varnishd), "-l", "2m"], storage=None) as v:
+        traffic.send(v.address)
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+        begin, link, end = 76, 75, 77
+        hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, seed=o.seed)
+
+
 def main():
-    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow"]))
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]), seed=dict(type=int))
     report = Report("tools")
     ours = pathlib.Path(o.varnishd).resolve().parent
     with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -118,6 +131,10 @@ def main():
         if o.only in (None, "screens"):
             for varnishd in (genuine, o.varnishd):
                 screens.run(report, varnishd, {"varnish": theirs, "us": links})
+        if o.only in (None, "munin"):
+            munin.run(report, o.varnishd, links, pathlib.Path(d))
+        if o.only in (None, "hostile"):
+            damaged(report, o, links, pathlib.Path(d))
         if o.only in (None, "follow"):
             own = [links / "varnishlog", links / "varnishncsa"]
             follow.run(report, genuine, own, pathlib.Path(d))

@@ -372,6 +372,8 @@ fn a_name_moves_and_its_connections_with_it() {
         assert_eq!(newer.peer(), net::Address::Inet(two.local_addr().unwrap()), "an old connection isn't used again");
         let main = &named.bed.services.main;
         assert_eq!((main.backend_dns_change.get(), main.backend_dns_fail.get()), (1, 0));
+        let text = format!("backend: host www.test is now {}", two.local_addr().unwrap());
+        assert_eq!(*named.bed.services.notice_log.lock(), [text]);
         named.keeper.abort();
     });
 }

@@ -12,6 +12,7 @@ mod cookie;
 mod debug;
 mod digest;
 mod directors;
+mod dynamic;
 mod geoip2;
 mod header;
 mod math;
@@ -203,6 +204,7 @@ pub const MODULES: &[Module] = &[
     debug::MODULE,
     digest::MODULE,
     directors::MODULE,
+    dynamic::MODULE,
     geoip2::MODULE,
     header::MODULE,
     math::MODULE,

@@ -4,7 +4,8 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Digest;
-use vrt::vmod::{CallResult, Vmod};
+use tables::Tag;
+use vrt::vmod::{Call, CallResult, Vmod};
 use vrt::{Text, Value};
 
 use crate::args::{Args, give};
@@ -24,9 +25,9 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("base64_hex", |_, args| encode_hex(args, "BASE64")),
         ("base64url_hex", |_, args| encode_hex(args, "BASE64URL")),
         ("base64url_nopad_hex", |_, args| encode_hex(args, "BASE64URLNOPAD")),
-        ("base64_decode", |_, args| decode(args, b"+/")),
-        ("base64url_decode", |_, args| decode(args, b"-_")),
-        ("base64url_nopad_decode", |_, args| decode(args, b"-_")),
+        ("base64_decode", |call, args| decode(call, args, b"+/")),
+        ("base64url_decode", |call, args| decode(call, args, b"-_")),
+        ("base64url_nopad_decode", |call, args| decode(call, args, b"-_")),
         ("version", |_, _| give(Value::text("1.0.2"))),
         ("hash_adler32", |_, args| {
             give(Value::text(hex(&adler2::adler32_slice(Args(args).bytes_of(0)).to_le_bytes())))
@@ -46,6 +47,7 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("hash_sha256", |_, args| hash::<sha2::Sha256>(args)),
         ("hash_sha384", |_, args| hash::<sha2::Sha384>(args)),
         ("hash_sha512", |_, args| hash::<sha2::Sha512>(args)),
+        ("hash_whirlpool", |_, args| hash::<whirlpool::Whirlpool>(args)),
     ],
 };
 
@@ -86,7 +88,7 @@ fn encode_hex(args: &[Value], code: &str) -> CallResult {
     give(Value::text(Code::of(code).encode(&bytes, false)))
 }
 
-fn decode(args: &[Value], last: &[u8; 2]) -> CallResult {
+fn decode(call: &mut Call<'_>, args: &[Value], last: &[u8; 2]) -> CallResult {
     let Some(text) = Args(args).text(0) else { return give(Value::text(Text::EMPTY)) };
     let value = |digit: u8| {
         Some(match digit {
@@ -97,7 +99,12 @@ fn decode(args: &[Value], last: &[u8; 2]) -> CallResult {
         })
     };
     let (mut out, mut bits, mut have) = (Vec::new(), 0u32, 0);
-    for digit in text.iter().map_while(|digit| value(*digit)) {
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    for digit in &text[..text.len() - padding] {
+        let Some(digit) = value(*digit) else {
+            call.ctx.log().put(Tag::VclError, b"digest: Base64 input contains invalid characters");
+            return give(Value::NULL);
+        };
         (bits, have) = (bits << 6 | u32::from(digit), have + 6);
         if have >= 8 {
             have -= 8;

@@ -20,10 +20,13 @@ pub(crate) static VMOD: Vmod =
 
 type Database = Reader<Vec<u8>>;
 
-fn new(_: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> {
+fn new(call: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> {
     let name = Args(args).text(0).map(|name| name.lossy().into_owned()).unwrap_or_default();
-    let error = |error: &dyn std::fmt::Display| {
-        Failure::new(format!("geoip2.geoip2: Error opening the specified MaxMind DB file {name}: {error}"))
+    let log = call.ctx.log();
+    let mut error = |error: &dyn std::fmt::Display| {
+        let text = format!("geoip2.geoip2: Error opening the specified MaxMind DB file {name}: {error}");
+        log.put(Tag::Error, text.as_bytes());
+        Failure::new(text)
     };
     let bytes = std::fs::read(&name).map_err(|e| error(&e))?;
     let database: Database = Reader::from_source(bytes).map_err(|e| error(&e))?;
@@ -101,7 +104,7 @@ fn shown(value: &Json, json: bool) -> Result<Vec<u8>, (Tag, String)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A database with one record for all addresses below 128.0.0.0, none for the others. (MaxMind DB format 2.0.)

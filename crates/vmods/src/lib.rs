@@ -11,6 +11,7 @@ mod cookie;
 mod debug;
 mod digest;
 mod directors;
+mod dynamic;
 mod geoip2;
 mod header;
 mod math;
@@ -42,6 +43,7 @@ pub static ALL: &[&Vmod] = &[
     &debug::VMOD,
     &digest::VMOD,
     &directors::VMOD,
+    &dynamic::VMOD,
     &geoip2::VMOD,
     &header::VMOD,
     &math::VMOD,

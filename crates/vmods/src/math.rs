@@ -31,7 +31,7 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("isgreaterequal", |_, args| compares(args, |x, y| x >= y)),
         ("isless", |_, args| compares(args, |x, y| x < y)),
         ("islessequal", |_, args| compares(args, |x, y| x <= y)),
-        ("islessgreater", |_, args| compares(args, |x, y| x < y || x > y)),
+        ("islessgreater", |_, args| compares(args, |x, y| x != y && !x.is_nan() && !y.is_nan())),
         ("isunordered", |_, args| compares(args, |x, y| x.is_nan() || y.is_nan())),
         ("acos", |_, args| of(args, f64::acos)),
         ("acosh", |_, args| of(args, f64::acosh)),
@@ -72,14 +72,14 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("y1", |_, args| of(args, libm::y1)),
         ("atan2", |_, args| of_two(args, |y, x| y.atan2(x))),
         ("copysign", |_, args| of_two(args, |x, y| x.copysign(y))),
-        ("fdim", |_, args| of_two(args, |x, y| libm::fdim(x, y))),
-        ("fmax", |_, args| of_two(args, |x, y| libm::fmax(x, y))),
-        ("fmin", |_, args| of_two(args, |x, y| libm::fmin(x, y))),
+        ("fdim", |_, args| of_two(args, libm::fdim)),
+        ("fmax", |_, args| of_two(args, libm::fmax)),
+        ("fmin", |_, args| of_two(args, libm::fmin)),
         ("fmod", |_, args| of_two(args, |x, y| x % y)),
         ("hypot", |_, args| of_two(args, |x, y| x.hypot(y))),
-        ("nextafter", |_, args| of_two(args, |x, y| libm::nextafter(x, y))),
+        ("nextafter", |_, args| of_two(args, libm::nextafter)),
         ("pow", |_, args| of_two(args, |x, y| x.powf(y))),
-        ("remainder", |_, args| of_two(args, |x, y| libm::remainder(x, y))),
+        ("remainder", |_, args| of_two(args, libm::remainder)),
         ("fma", |_, args| {
             let args = Args(args);
             give(Value::Real(args.real(0).mul_add(args.real(1), args.real(2))))

@@ -348,6 +348,8 @@ fn digests() {
         ("base64url_nopad_decode(\"aGVsbG8-Pj4_Pz8\")", "hello>>>???"),
         ("base64_decode(\"aGVsbG8\")", "hello"),
         ("base64_decode(\"YQBi\")", "a"),
+        ("base64_decode(\"aGV!sbG8\")", ""),
+        ("base64url_decode(\"aGV+\")", ""),
         ("base64(req.http.nope)", ""),
     ];
     for (expr, want) in others {
@@ -506,6 +508,46 @@ fn query_parameters() {
     let late = "vcl 4.1; import querystring; backend b none; sub vcl_init { new f = querystring.filter(); } \
         sub vcl_recv { f.add_string(\"x\"); }";
     assert_eq!(World::new(late).run(Method::Recv), "Failed(querystring: a filter takes criteria in vcl_init only)");
+}
+
+#[test]
+fn addresses_have_places() {
+    let path = std::env::temp_dir().join(format!("lacquer-geoip2-{}", std::process::id()));
+    std::fs::write(&path, crate::geoip2::tests::sample()).expect("writable");
+    let init = format!("new g = geoip2.geoip2(\"{}\");", path.display());
+    let geo = |expr: &str| with("import geoip2; import std;", &init, expr);
+    assert_eq!(geo("g.lookup(\"country/names/en\", std.ip(\"1.2.3.4\"))"), "Utopia \"U\"");
+    assert_eq!(
+        geo("\"[\" + g.lookup(\"country/names/en\", client.ip) + g.lookup(req.http.nope, client.ip) + \"]\""),
+        "[]"
+    );
+    std::fs::remove_file(&path).expect("there");
+    let gone = World::try_new(&format!("vcl 4.1; import geoip2; backend b none; sub vcl_init {{ {init} }}")).err();
+    assert!(gone.as_deref().is_some_and(|why| why.contains("Error opening the specified MaxMind DB file")), "{gone:?}");
+}
+
+#[test]
+fn names_become_directors() {
+    let vcl = "vcl 4.1; import dynamic; import std; backend none none; acl six { \"::\"/0; } \
+        sub vcl_init { new d = dynamic.director(port=\"81\", ttl=5m); new no = dynamic.director(whitelist=six); } \
+        sub vcl_recv { set req.http.out = d.backend(\"127.0.0.1\") + \" \" + d.backend() + \" \" + d.backend(\"LOCALHOST\", \"http\") + \
+            \" \" + std.healthy(d.backend(\"127.0.0.1\")) + std.healthy(d.backend(\"no.such.name.invalid\")) + \
+            std.healthy(no.backend(\"127.0.0.1\")); }";
+    let mut world = World::new(vcl);
+    world.ctx.req.append("Host", "127.0.0.1:8080").expect("room");
+    world.run(Method::Recv);
+    let out = String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or_default()).into_owned();
+    assert_eq!(out, "d(127.0.0.1:81) d(127.0.0.1:81) d(localhost:http) truefalsefalse");
+    let names: Vec<String> = world.vcl.directors().iter().map(|director| director.name().to_owned()).collect();
+    assert!(names.contains(&"d(127.0.0.1:81)".into()) && names.contains(&"d(127.0.0.1:80)".into()), "{names:?}");
+    let refused = |args: &str| {
+        let vcl =
+            format!("vcl 4.1; import dynamic; backend b none; sub vcl_init {{ new d = dynamic.director({args}); }}");
+        World::try_new(&vcl).err().unwrap_or_default()
+    };
+    assert!(refused("ttl_from=dns").contains("resolver and ttl_from aren't built into Lacquer"));
+    assert!(refused("proxy_header=3").contains("proxy_header must be 0, 1 or 2"));
+    assert!(refused("port=\"\"").contains("port must not be empty"));
 }
 
 #[test]

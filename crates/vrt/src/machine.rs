@@ -11,7 +11,7 @@ use vcl::program::Op;
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::known::Known;
 use crate::loaded::LoadedVcl;
-use crate::profile::{Blind, Counting, Watch};
+use crate::profile::{Blind, Watch};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -255,8 +255,8 @@ impl Machine {
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
-        let profiled = vcl.profile.is_on();
-        self.stepwise = self.traces || profiled;
+        let watch = vcl.profile.watch(vcl.program.code.len());
+        self.stepwise = self.traces || watch.is_some();
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
             State::Running => {}
@@ -268,10 +268,9 @@ impl Machine {
                 }
             }
         }
-        if profiled {
-            self.run_ops(&mut Counting::new(&vcl.profile, vcl.program.code.len()), vcl, ctx)
-        } else {
-            self.run_ops(&mut Blind, vcl, ctx)
+        match watch {
+            Some(mut watch) => self.run_ops(&mut watch, vcl, ctx),
+            None => self.run_ops(&mut Blind, vcl, ctx),
         }
     }
 

@@ -98,6 +98,10 @@ impl backend::Services for Services {
         self.engine.log.write_one(Tag::Error, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
 
+    fn log_notice(&self, text: &str) {
+        self.engine.log.write_one(Tag::Notice, base::Vxid::NONE, Marker::None, text.as_bytes());
+    }
+
     fn log_health(&self, text: &str) {
         self.engine.log.write_one(Tag::BackendHealth, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
@@ -125,5 +129,10 @@ impl vrt::Env for LoadEnv<'_> {
 
     fn clock(&self) -> Clock {
         self.engine.clock.clone()
+    }
+
+    fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
+        let backends = self.backends.clone();
+        Some(Arc::new(move |vcl, spec| backends.create(vcl, spec)))
     }
 }

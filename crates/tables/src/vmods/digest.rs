@@ -24,7 +24,12 @@ const fn of_hex(name: &'static str) -> Func {
 }
 
 const fn decode(name: &'static str) -> Func {
-    Func::new(String, name, S, "What was encoded, up to the first byte that isn't of the code, or is 0").pure()
+    Func::new(
+        String,
+        name,
+        S,
+        "What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code",
+    )
 }
 
 /// vmod_digest(3)
@@ -62,5 +67,6 @@ pub(super) const MODULE: Module = Module {
         hash("hash_sha256"),
         hash("hash_sha384"),
         hash("hash_sha512"),
+        hash("hash_whirlpool"),
     ],
 };
