@@ -116,7 +116,6 @@ impl Worker {
             hostname,
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
-            bgfetches: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
