@@ -63,7 +63,7 @@ soak: cargo packages build
 	@CARGO='$(CARGO)' tests/run_all --full
 
 bench: packages build
-	@bench/run.py
+	@bench/run.py; status=$$?; bench/run.py --report; exit $$status
 	$(CARGO) build --release -p statsd --examples
 	@bench/statsd/run
 

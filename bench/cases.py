@@ -11,7 +11,10 @@ from servers import IDLE
 HIT, HIT100K = "/c/1024/1", "/c/102400/1"
 OBJECTS = 300_000
 MOST_LOG_OFF = 0.05
+LEAST_GOODPUT, MOST_CLI_MS = 0.9, 1000
+MOST_OBJECT_BYTES, LEAST_HITS = 500, 0.66
 MOST_ADDED, MOST_LOGGING = 0.10, 0.15  # of what a heavy VCL adds to varnishd; of the CPU of a hit
+MOST_PROFILING = 0.10                  # of the CPU of a hit
 
 
 class Case:
@@ -127,6 +130,9 @@ class ObjectBytes(Case):
     """Memory that an object takes beside its body and its stored head, as the origin sent it."""
     key, columns, once, servers = "bytes", ("whole",), True, ("varnish", "ours")
 
+    def options(self, bed, variant):
+        return {"more": ["-l", "2m"]}  # a log that is full from the beginning
+
     def measure(self, bed, server, seconds):
         bed.load(server, "/c/100/p", ["-N", "5000", "-n", "5000"])
         before = server.pss()
@@ -139,6 +145,10 @@ class ObjectBytes(Case):
         if again > OBJECTS // 100:
             raise SystemExit(f"bench: {server.name} fetched {again} of {OBJECTS} objects again")
         return {"bytes": whole - 100 - bed.head_bytes(server), "whole": whole, "errors": got["errors"], "non200": got["non200"]}
+
+    def remarks(self, median):
+        ours = median.get("ours", {}).get("bytes", 0)
+        return [], [f"{ours:.0f} bytes an object"] if ours > MOST_OBJECT_BYTES else []
 
 
 class Zipf(Case):
@@ -158,6 +168,10 @@ class Zipf(Case):
             got = bed.load(server, "/", ["-f", trace.name, "-o", half, "-n", half, "-c", "32"])
         return {"hit_ratio": 1 - (bed.asked() - asked) / (self.count // 2), "pss_mb": server.pss() / 1e6,
                 **{k: got[k] for k in ("rps", "errors", "non200")}}
+
+    def remarks(self, median):
+        ours = median.get("ours", {}).get("hit_ratio", 1)
+        return [], [f"{ours:.3f} of the requests hit"] if ours < LEAST_HITS else []
 
 
 class HeavyVcl(Case):
@@ -208,6 +222,33 @@ class FreshAgents(HeavyVcl):
     fresh_agents = True
 
 
+class Profiled(HeavyVcl):
+    """What `vcl.profile on` costs a request that the heavy VCL is run for."""
+    servers = ("varnish+plain", "ours+heavy", "ours+profiled")
+
+    def options(self, bed, variant):
+        return super().options(bed, "heavy" if variant == "profiled" else variant)
+
+    @contextlib.contextmanager
+    def taking_part(self, bed):
+        with super().taking_part(bed) as servers:
+            if "ours+profiled" in servers:
+                servers["ours+profiled"].admin("vcl.profile", "on")
+            yield servers
+
+    def ratio(self, median):
+        """Here: what it adds, as a share of the same request without it."""
+        if not {"ours+heavy", "ours+profiled"} <= set(median):
+            return None
+        return median["ours+profiled"]["cpu_us"] / median["ours+heavy"]["cpu_us"] - 1
+
+    def remarks(self, median):
+        added = self.ratio(median)
+        if added is None:
+            return [], []
+        return [f"Profiling adds {added:.1%}."], [f"profiling adds {added:.0%}"] if added > MOST_PROFILING else []
+
+
 class LogOff(Case):
     """What logging costs: the same hit with every record masked."""
     servers = ("varnish", "varnish+masked", "ours", "ours+masked")
@@ -237,6 +278,54 @@ class LogOff(Case):
         return lines, wrong
 
 
+class Overload(Case):
+    """Twice the load that the server can serve, on connections that don't wait for each other: how much is still served of
+    what it can serve, and how long the CLI takes. The server alone is the limit: hits with a dear VCL."""
+    key, columns, once, servers = "goodput", ("peak", "refused", "p99_us", "cli_ms", "pss_mb"), True, ("varnish", "ours")
+    path, crowd, least = HIT, 2000, LEAST_GOODPUT
+    policy = "sub vcl_recv {\n" + """set req.http.X = regsuball("%s", "[ab]", "xy");\n""" % ("ab-" * 60) * 15 + "}\n"
+    more = ()
+
+    def options(self, bed, variant):
+        return {"vcl": vclgen.plain(bed.origin_port) + self.policy, "more": self.more}
+
+    def measure(self, bed, server, seconds):
+        seconds = max(seconds, 3.0)
+        bed.load(server, self.path, ["-d", "0.5"])
+        peak = bed.load(server, self.path, ["-d", str(seconds)])["rps"]
+        with server.pinged() as pings:
+            options = ["-r", str(2 * peak), "-c", str(self.crowd), "-w", "1", "-d", str(seconds)]
+            got = bed.load(server, self.path, options)
+        # Requests that were not even sent, or not answered when the time was up, are no errors here.
+        good = got["rps"] * (1 - got["non200"] / max(1, got["ok"]))
+        return {"goodput": good / peak, "peak": peak, "refused": got["non200"], "p99_us": got["p99_us"],
+                "cli_ms": max(pings) * 1e3 if pings else float("inf"), "pss_mb": server.pss() / 1e6}
+
+    def remarks(self, median):
+        if "ours" not in median:
+            return [], []
+        wrong = [f"goodput is {median['ours']['goodput']:.2f} of the peak"] if median["ours"]["goodput"] < self.least else []
+        if median["ours"]["cli_ms"] > MOST_CLI_MS:
+            wrong.append(f"the CLI took {median['ours']['cli_ms']:.0f} ms to answer")
+        return [], wrong
+
+
+class Crowd(Overload):
+    """The same with fetches, 200 in progress and 1,000 waiting at most: the rest is refused, memory stays. Generator and
+    origin have the same core, and to open connections anew costs it most, so that goodput isn't the server's alone."""
+    path, crowd, least = "/n/40000/1", 4000, 0
+    policy = """sub vcl_recv { return (pass); }
+sub vcl_backend_response { set beresp.do_gzip = true; }
+"""
+    more = ("-p", "thread_pool_min=100", "-p", "thread_pool_max=100", "-p", "thread_queue_limit=500")
+
+    def remarks(self, median):
+        lines, wrong = super().remarks(median)
+        if median.get("ours", {}).get("refused", 1) == 0:
+            wrong.append("nothing was refused")
+        return lines, wrong
+
+
 CASES = {case.name: case for case in (
     Load("hit-keepalive-B", HIT, ["-B"]),
     Load("hit-10perconn", HIT, ["-k", "10"]),
@@ -249,7 +338,10 @@ CASES = {case.name: case for case in (
     IdleBytes("idle-bytes"),
     HeavyVcl("heavy-vcl"),
     FreshAgents("heavy-vcl-fresh"),
+    Profiled("profile"),
     LogOff("log-off"),
     ObjectBytes("object-bytes"),
     Zipf("zipf"),
+    Overload("overload"),
+    Crowd("overload-fetches"),
 )}

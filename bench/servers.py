@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -30,7 +31,12 @@ def build():
         program = BIN / source.stem
         if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
             subprocess.run(["cc", "-O2", "-w", "-o", program, source, "-lm"], check=True)
-    with contextlib.suppress(OSError):  # other work on the machine is pushed aside, where that is allowed
+    weigh()
+
+
+def weigh():
+    """A group of processes before which other work on the machine is pushed aside, where that is allowed."""
+    with contextlib.suppress(OSError):
         GROUP.mkdir(exist_ok=True)
         (GROUP / "cpu.shares").write_text("262144")
 
@@ -157,6 +163,27 @@ class Varnish(Server):
 
     def records(self):
         return self.counter("shm_records")
+
+    def admin(self, *words):
+        subprocess.run(["varnishadm", "-n", str(self.dir / "n"), *words], check=True, stdout=subprocess.DEVNULL)
+
+    @contextlib.contextmanager
+    def pinged(self):
+        """A list of how long the CLI took, ten times a second."""
+        times, ended = [], threading.Event()
+
+        def ping():
+            while not ended.wait(0.1):
+                begin = time.monotonic()
+                done = subprocess.run(["varnishadm", "-n", str(self.dir / "n"), "-t", "30", "ping"], capture_output=True)
+                times.append(time.monotonic() - begin if done.returncode == 0 else float("inf"))
+        thread = threading.Thread(target=ping)
+        thread.start()
+        try:
+            yield times
+        finally:
+            ended.set()
+            thread.join()
 
 
 class Ours(Varnish):

@@ -45,6 +45,7 @@ class Site:
     def __init__(self, seed):
         self.random, self.pages, self.texts, self.count = random.Random(seed), {}, {}, 0
         self.asked, self.go, self.gone = [], threading.Event(), threading.Event()
+        self.lost = set()
         self.at_once, self.most, self.lock = 0, 0, threading.Condition()
 
     def words(self):
@@ -129,7 +130,7 @@ class Site:
             s.settimeout(LIMIT)
             # The cache has nothing more to say: this ends when it closes.
             if not s.recv(1):
-                self.gone.set()
+                self.lost.add(path)
             raise OSError("client gone")
         if word.startswith("/gate/"):
             self.gate(int(word.split("/")[2]))
@@ -348,29 +349,26 @@ class Cases:
         """An origin that says nothing, a client that goes: the fetch of a pass is given up at once, that of a miss is not."""
         for n in (1, 4):
             self.v.cli.ask(f"param.set esi_parallel {n}")
-            for page in ("/silent?pass=1", f"/with-silent/{n}"):
-                self.add(page, b'<a><esi:include src="/silent?pass=1"/></a>')
-                self.site.go.clear()
-                self.site.gone.clear()
-                with Client(self.v.address, LIMIT) as c:
-                    c.send(f"GET {page} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-                    self.r.check(self.site.go.wait(LIMIT), f"{page}: it was asked for")
-                self.r.check(self.site.gone.wait(LIMIT), f"{page}, esi_parallel {n}: given up when the client goes")
+            inner = f"/silent?pass=1&n={n}"
+            page = f"/with-silent/{n}"
+            self.add(page, f"<a>{self.include(inner)}".encode())
+            self.leave(f"/silent?pass=1&alone={n}", True, "a pass")
+            self.leave(page, True, f"a passed fragment, esi_parallel {n}", inner)
         self.v.cli.ask("param.set esi_parallel 1")
-        for what, path, method in (("a miss", "/silent?once=1", "GET"), ("a POST", "/silent?pass=1", "POST")):
-            self.site.go.clear()
-            self.site.gone.clear()
-            with Client(self.v.address, LIMIT) as c:
-                c.send(f"{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-                self.site.go.wait(LIMIT)
-            self.r.check(not self.site.gone.wait(0.5), f"{what} goes on without its client")
+        self.leave("/silent?once=1", False, "a miss")
+        self.leave("/silent?pass=1&posted", False, "a POST", method="POST")
         self.v.cli.ask("param.set pass_abort off")
+        self.leave("/silent?pass=1&off", False, "a pass with pass_abort off")
+        self.v.cli.ask("param.set pass_abort on")
+
+    def leave(self, page, ends, what, asked=None, method="GET"):
+        """A client that asks for `page` and goes; whether the fetch of `asked` (or of the page) ends, too."""
         self.site.go.clear()
         with Client(self.v.address, LIMIT) as c:
-            c.send(b"GET /silent?pass=1 HTTP/1.1\r\nHost: a\r\n\r\n")
-            self.site.go.wait(LIMIT)
-        self.r.check(not self.site.gone.wait(0.5), "and so does a pass with pass_abort off")
-        self.v.cli.ask("param.set pass_abort on")
+            c.send(f"{method} {page} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            self.r.check(self.site.go.wait(LIMIT), f"{what}: it was asked for")
+        ended = until(LIMIT if ends else 0.5, lambda: (asked or page) in self.site.lost)
+        self.r.check(ended == ends, f"{what}: the fetch {'ends' if ends else 'goes on'} when its client goes")
 
     def gone_clients(self):
         """A client that goes while the page is being put together: no more fragments are asked for."""

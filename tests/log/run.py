@@ -39,6 +39,15 @@ sub vcl_recv {
     if (req.url ~ "^/purge") { set req.url = "/hit/purged"; return (purge); }
     if (req.url ~ "^/keep") { std.cache_req_body(1KB); return (pass); }
     if (req.url ~ "^/hash") { return (hash); }
+    if (req.url ~ "^/always") { set req.hash_always_miss = true; }
+    if (req.url ~ "^/ban") { ban("req.url ~ ^/hit/b"); return (synth(200, "Banned")); }
+    if (req.url ~ "^/early" && req.restarts == 0) { return (restart); }
+}
+sub vcl_hit {
+    if (req.url ~ "^/nohit") { return (pass); }
+}
+sub vcl_miss {
+    if (req.url ~ "^/nomiss") { return (synth(404, "Not here")); }
 }
 sub vcl_backend_fetch {
     if (bereq.url ~ "^/dead") { set bereq.backend = dead; }
@@ -55,6 +64,7 @@ sub vcl_backend_response {
     if (bereq.url ~ "^/nostream") { set beresp.do_stream = false; }
     if (bereq.url ~ "^/zip") { set beresp.do_gzip = true; }
     if (bereq.url ~ "^/unzip") { set beresp.do_gunzip = true; }
+    if (bereq.url ~ "^/esi") { set beresp.do_esi = true; }
     if (bereq.url ~ "^/lives") { set beresp.ttl = 10s; set beresp.grace = 20s; set beresp.keep = 30s; }
 }
 sub vcl_deliver {
@@ -109,6 +119,9 @@ def respond(s, path, version):
                   b"Set-Cookie: x=y\r\nKeep-Alive: 5\r\nContent-Length: 5\r\n\r\nhello")
     elif path.startswith("/vary"):
         s.sendall(plain.replace(b"Content", b"Vary: Accept-Language\r\nContent", 1))
+    elif path.startswith("/esi"):
+        body = b"<html><esi:include src=\"/hit/fragment\"/><esi:remove>no</esi:remove><esi:include src=\"/pass/fragment\"/></html>"
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     elif path.startswith("/unzip") or path.startswith("/gz"):
         s.sendall(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nETag: \"z\"\r\nContent-Length: %d\r\n\r\n" % len(GZIP))
         s.sendall(GZIP[:20])
@@ -232,6 +245,19 @@ SCENARIOS = {
     "range not satisfiable": get("/hit/s", "/hit/s", fields=[("Range", "bytes=9-")]),
     "conditional": get("/etag", "/etag", fields=[("If-None-Match", "\"x\"")]),
     "X-Forwarded-For": get("/hit/x", fields=[("X-Forwarded-For", "1.2.3.4"), ("Cache-Control", "a"), ("Cache-Control", "b")]),
+    "ESI": get("/esi/1", "/esi/1"),
+    "ESI, HEAD": get("/esi/2", method="HEAD"),
+    "hash_always_miss": get("/always", "/always"),
+    "ban": get("/hit/banned", "/ban", "/hit/banned"),
+    "restart in recv": get("/early/1"),
+    "pass in hit": get("/nohit/1", "/nohit/1"),
+    "synth in miss": get("/nomiss/1"),
+    "other methods": get("/hit/o", method="OPTIONS"),
+    "authorization": get("/hit/a", fields=[("Authorization", "Basic x")]),
+    "request after an error": get("/dead/2", "/hit/after"),
+    "conditional, miss": get("/etag/new", fields=[("If-None-Match", "\"x\"")]),
+    "range of a pass": get("/pass/range", fields=[("Range", "bytes=1-2")]),
+    "HEAD of a hit": lambda address: (get("/hit/hh")(address), get("/hit/hh", method="HEAD")(address)),
     "cookie": get("/hit/c", fields=[("Cookie", "a=b")]),
     "HTTP/1.0": raw(b"GET /hit/10 HTTP/1.0\r\nHost: h\r\n\r\n"),
     "Connection: close": raw(b"GET /hit/cc HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),

@@ -27,7 +27,7 @@ USERS = {u.pw_name for u in pwd.getpwall()}
 # name: (the line; {f} VCL file, {d} a directory of the test's own; what must be so once it runs)
 # Checks: ("param", name, text in param.show), ("storage", text in storage.list), ("listen", names of the listeners)
 LINES = {
-    # Field notes, B: the lines of the field reports.
+    # docs/operators.md, B: lines that operators published.
     "tutorial": ("-f {f} -a :0 -P {d}/varnish.pid -s malloc,256m", [("storage", "malloc"), ("listen", ["a0"])]),
     "glued storage": ("-f {f} -a :0 -T localhost:0 -P {d}/varnish.pid -smalloc,30G -p thread_pools=8 -p thread_pool_min=100 "
                       "-p thread_pool_max=5000 -p thread_pool_add_delay=2",
@@ -49,11 +49,24 @@ LINES = {
                     [("listen", ["a0", "a1"]), ("param", "default_ttl", "77.000"), ("param", "default_grace", "33.000")]),
     "parameters glued": ("-f{f} -a127.0.0.1:0 -P{d}/varnish.pid -pdefault_keep=44 -smalloc,10m -t0",
                          [("param", "default_keep", "44.000"), ("param", "default_ttl", "0.000")]),
+    "commands at start": ("-f {f} -a 127.0.0.1:0 -I {d}/init.cli -P {d}/varnish.pid",
+                          [("param", "default_ttl", "77.000"), ("cli", "vcl.list", 200, "second")]),
+    "protected parameters": ("-f {f} -a 127.0.0.1:0 -r default_ttl,cli_timeout -P {d}/varnish.pid",
+                             [("cli", "param.set default_ttl 5", 107, "is protected"), ("cli", "param.set default_grace 5", 200, "")]),
+    "waiter": ("-f {f} -a 127.0.0.1:0 -W epoll -P {d}/varnish.pid", [("cli", "status", 200, "running")]),
+    "identity": ("-f {d}/identity.vcl -a 127.0.0.1:0 -i north-7 -P {d}/varnish.pid", [("field", "X-Identity", "north-7")]),
+    "nothing to load": ("-F -f '' -a 127.0.0.1:0", [("cli", "status", 200, "stopped"), ("cli", "vcl.list", 200, "")]),
+    "no jail": ("-j none -f {f} -a 127.0.0.1:0 -P {d}/varnish.pid", [("cli", "status", 200, "running")]),
     "two stores": ("-f {f} -a 127.0.0.1:0 -P {d}/varnish.pid -s one=malloc,10m -s two=default,20m -s Transient=malloc,5m",
                    [("storage", "storage.one"), ("storage", "storage.two"), ("storage", "storage.Transient")]),
 }
 # Lines that name what 7.1.1 no longer knows and that must start all the same: (line, checks).
 OLD_LINES = {
+    **{f"workspace of {size}": (f"-f {{f}} -a :0 -P {{d}}/varnish.pid -s malloc,64m -p sess_workspace={size}",
+                                [("param", "workspace_client", "")]) for size in ("16384", "32k", "128k", "256k", "5M")},
+    "parameters of old releases": ("-f {f} -a :0 -P {d}/varnish.pid -s malloc,64m -p session_linger=120 -p sess_timeout=4 "
+                                   "-p obj_workspace=8192 -p rush_exponent=5 -p shm_reclen=300 -p thread_pool_add_delay=2",
+                                   [("param", "timeout_linger", "0.120"), ("param", "timeout_idle", "4.000")]),
     "old workspace name": ("-f {f} -a :0 -P {d}/varnish.pid -h classic,500009 -p sess_workspace=262144 -s malloc,64m", []),
 }
 
@@ -110,12 +123,14 @@ class Bed:
         (self.dir / "ok.vcl").write_text(vcl)
         (self.dir / "bad.vcl").write_text(vcl + "sub vcl_recv { set foo = 1; }\n")
         (self.dir / "secret").write_text("a secret\n")
+        (self.dir / "init.cli").write_text(f"param.set default_ttl 77\nvcl.load second {self.dir}/ok.vcl\n")
+        (self.dir / "identity.vcl").write_text(vcl + "sub vcl_deliver { set resp.http.X-Identity = server.identity; }\n")
         self.busy = socket.create_server(("127.0.0.1", 0))
         self.names = dict(f=self.dir / "ok.vcl", bad=self.dir / "bad.vcl", d=self.dir, busy=self.busy.getsockname()[1])
 
     def argv(self, line, n):
         own = [] if line.split()[0] in ("-V", "-x") else ["-n", str(n)]
-        return [self.program, *own, *(w.format(**self.names) for w in line.split())]
+        return [self.program, *own, *(w.format(**self.names).replace("''", "") for w in line.split())]
 
     def close(self):
         self.origin.close()
@@ -155,9 +170,18 @@ def inspect(report, name, cli, checks, line):
         elif kind == "storage":
             shown = cli.ask("storage.list")
             report.check(what[0] in shown, f"{name}: no {what[0]} in {shown}")
+        elif kind == "cli":
+            status, body = cli.ask_raw(what[0])
+            report.check(status == what[1] and what[2] in body.decode(), f"{name}: {what[0]} answers {status} {body[:200]}")
+        elif kind == "field":
+            host, port = next(a[1:] for a in listeners(cli))
+            shown = get((host, int(port)), "/x", timeout=LIMIT).get(what[0])
+            report.check(shown == what[1], f"{name}: {what[0]} is {shown}")
         else:
             shown = list(dict.fromkeys(a[0] for a in listeners(cli)))
             report.check(shown == what[0], f"{name}: listeners {shown}, expected {what[0]}")
+    if "''" in line:
+        return  # no worker: nobody listens
     proxies = {n for n, w in zip(dict.fromkeys(a[0] for a in listeners(cli)), [w for w in line.split() if ":0" in w or ".sock" in w
                and w.startswith("{d}")]) if ",PROXY" in w}
     for n, host, port in listeners(cli):
@@ -186,7 +210,8 @@ def started(report, bed, name, line, checks):
         if cli == "ended" or not cli:
             out = proc.stdout.read().decode()[-400:] if cli == "ended" else ""
             return report.check(False, f"{name}: no CLI; exit status {proc.poll()}: {out}")
-        report.check(until(LIMIT, lambda: "running" in cli.ask("status")), f"{name}: {cli.ask('status')}")
+        wanted = "stopped" if "''" in line else "running"
+        report.check(until(LIMIT, lambda: wanted in cli.ask("status")), f"{name}: {cli.ask('status')}")
         pid = int(cli.ask("pid").split()[1])
         inspect(report, name, cli, checks, line)
         pid_file = bed.dir / "varnish.pid"
@@ -247,6 +272,31 @@ def second_instance(report, bed):
         report.check(until(LIMIT, lambda: gone(pid)), "twice: SIGTERM did not end it")
 
 
+def one_address(report, bed):
+    """-a with an address binds that one alone: its port stays free for others on other addresses."""
+    n = bed.dir / "n_one"
+    with socket.create_server(("127.0.0.2", 0)) as other:
+        port = other.getsockname()[1]
+        started = subprocess.run(bed.argv(f"-f {{f}} -a 127.0.0.3:{port}", n), stdin=subprocess.DEVNULL, capture_output=True,
+                                 timeout=LIMIT)
+        cli = cli_of(n)
+        if not report.check(started.returncode == 0 and cli, f"one address: did not start: {started.stderr[-300:]}"):
+            return
+        pid = int(cli.ask("pid").split()[1])
+        try:
+            report.check(until(LIMIT, lambda: "running" in cli.ask("status")), "one address: doesn't run")
+            report.check(get(("127.0.0.3", port), "/x", timeout=LIMIT).whole(), "one address: no answer on it")
+            try:
+                socket.create_connection(("127.0.0.1", port), 2).close()
+                report.check(False, "one address: another one answers")
+            except ConnectionRefusedError:
+                report.check(True, "one address: another one is left alone")
+        finally:
+            cli.close()
+            os.kill(pid, signal.SIGTERM)
+            report.check(until(LIMIT, lambda: gone(pid)), "one address: SIGTERM did not end it")
+
+
 def main():
     o = options(__doc__, only=dict(help="only lines whose name holds this"), genuine=dict(
         action="store_true", help="the program is Varnish's own: leave out what only Lacquer starts"))
@@ -261,6 +311,7 @@ def main():
             started(report, bed, name, line, checks)
         if not o.only:
             second_instance(report, bed)
+            one_address(report, bed)
             for line, status, text in WRONG:
                 wrong(report, bed, line, status, text)
     finally:

@@ -28,14 +28,15 @@ LOG = [
     *[["-q", q] for q in QUERIES], *[["-g", "request", "-q", q] for q in QUERIES], *[["-g", "session", "-q", q] for q in QUERIES],
     *[["-g", "raw", "-q", q] for q in QUERIES[:12]], ["-C", "-q", "ReqURL ~ ESI"], ["-C", "-q", "ReqURL eq /A"],
     ["-q", "ReqURL ~ a", "-q", "RespStatus == 404"], ["-w", "-"], ["-w", "-", "-i", "ReqURL"], ["-w", "-", "-q", "ReqURL ~ a", "-g", "request"],
-    ["-w", "-", "-A"], ["-w", "-", "-c", "-X", "Host"], ["-R", "1000000"],
+    ["-w", "-", "-A"], ["-w", "-", "-c", "-X", "Host"], ["-R", "1000000"], ["-R", "5/1h"], ["-u", "-w", "-", "-A"], ["-t", "off", "-c"],
+    ["-d", "-k", "2"], ["-i", "VCL_call,VCL_return", "-C"], ["-a", "-w", "-", "-A", "-i", "End"],
 ]
 # Refused by both, with the same words and status.
 LOG_ERRORS = [
     ["-g", "x"], ["-g", ""], ["-g", "r"], ["-i", "nope"], ["-i", "Req"], ["-i", "R*q*"], ["-x", ","], ["-I", "nope:x"], ["-I", "a("], ["-X", "ReqURL:[z"],
     ["-I", "ReqURL:a(b", "-C"], ["-k", "0"], ["-k", "x"], ["-k", "-1"], ["-L", "0"], ["-L", "x"], ["-L", "5x"], ["-T", "x"], ["-T", "-1"], ["-R", "0"],
     ["-R", "5/"], ["-R", "5x"], ["-R", "5/0s"], ["-R", "5/x"], ["-D"], ["-D", "-w", "-"], ["-Q", "/nonexistent"], ["-w", "/nonexistent/x"],
-    ["-A", "-w", "/nonexistent/x"], *[["-q", q] for q in BAD_QUERIES], *[["-C", "-q", q] for q in BAD_QUERIES[:4]],
+    ["-A", "-w", "/nonexistent/x"], ["-P", "/nonexistent/pid"], *[["-q", q] for q in BAD_QUERIES], *[["-C", "-q", q] for q in BAD_QUERIES[:4]],
 ]
 
 FORMATS = [
@@ -50,7 +51,7 @@ BAD_FORMATS = ["%z", "%", "%{x", "%{x}z", "%{x}", "%{d}T", "%{Varnish:nope}x", "
 NCSA = [
     [], ["-b"], ["-c"], ["-E"], ["-b", "-c"], ["-b", "-E"], ["-g", "request"], ["-g", "request", "-q", "{2}BereqURL"], ["-q", "RespStatus != 200"],
     ["-C", "-q", "ReqURL ~ ESI"], ["-j"], ["-w", "-"], *[["-F", f] for f in FORMATS], *[["-j", "-F", f] for f in FORMATS], *[["-b", "-F", f] for f in FORMATS],
-    *[["-b", "-c", "-E", "-F", f] for f in FORMATS[:8]], ["-j", "-F", "%{VSL:Debug}x"], ["-L", "2"],
+    *[["-b", "-c", "-E", "-F", f] for f in FORMATS[:8]], ["-j", "-F", "%{VSL:Debug}x"], ["-L", "2"], ["-d"], ["-R", "4/1h"], ["-t", "off"], ["-a", "-w", "-"],
 ]
 NCSA_ERRORS = [["-g", "raw"], ["-g", "session"], ["-g", "x"], ["-D"], ["-D", "-w", "-"], ["-F", "a", "-F", "b"], ["-f", "/nonexistent"], ["-w", "/nonexistent/x"],
                *[["-F", f] for f in BAD_FORMATS]]

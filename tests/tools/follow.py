@@ -44,20 +44,31 @@ class Follower:
         return status
 
 
+def overrun(v, tool, what):
+    """A tool that was overtaken by the log; whether it saw the beginning, and the log since."""
+    f = Follower([str(tool), "-n", str(v.n), *what])
+    begun = f.sees(v.address, b"/begin")
+    f.proc.send_signal(signal.SIGSTOP)
+    # 10 kB of log each; the ring has 2 MB.
+    headers = b"".join(b"X-%d: %s\r\n" % (i, b"x" * 240) for i in range(40))
+    for _ in range(260):
+        traffic.one(v.address, traffic.get(b"/many", more=headers))
+    f.proc.send_signal(signal.SIGCONT)
+    return f, begun, f.sees(v.address, b"/overrun")
+
+
 def run(report, varnishd, tools, work):
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-l", "2m"], storage=None) as v:
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(varnishd), "-l", "2m"], storage=None) as v:
         for tool in tools:
             name = f"{tool.parent} {tool.name}"
             what = ["-i", "ReqURL"] if tool.name == "varnishlog" else ["-F", "%U"]
-            f = Follower([str(tool), "-n", str(v.n), *what])
-            report.check(f.sees(v.address, b"/begin"), f"{name} shows what is new: {bytes(f.err)}")
-            f.proc.send_signal(signal.SIGSTOP)
-            # 10 kB of log each; the ring has 2 MB.
-            headers = b"".join(b"X-%d: %s\r\n" % (i, b"x" * 240) for i in range(40))
-            for _ in range(260):
-                traffic.one(v.address, traffic.get(b"/many", more=headers))
-            f.proc.send_signal(signal.SIGCONT)
-            report.check(f.sees(v.address, b"/overrun"), f"{name} goes on after an overrun: {bytes(f.err)}")
+            for _ in range(3):
+                f, begun, goes_on = overrun(v, tool, what)
+                # Varnish's own tools may end in an assertion of theirs (vslc_vtx_next) when they are overtaken.
+                if str(tool.parent) != "/usr/bin" or b"Assert error in vslc_vtx_next" not in f.err:
+                    break
+            report.check(begun, f"{name} shows what is new: {bytes(f.err)}")
+            report.check(goes_on, f"{name} goes on after an overrun: {bytes(f.err)}")
             report.check(b"Log overrun\n" in f.err and b"Log reacquired\n" in f.err, f"{name} tells of an overrun: {bytes(f.err)}")
             f.err.clear()
             v.cli.ask("stop")

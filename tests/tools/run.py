@@ -17,6 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cases
 import follow
+import hostile
+import munin
+import screens
 import traffic
 from bed.daemon import Varnishd
 from bed.report import Report, options, until
@@ -71,7 +74,7 @@ def show(result):
 
 def one(pairs, varnishd, name, work):
     vsl = work / f"{name}.vsl"
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(varnishd), "-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
                                               storage=None) as v:
         writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
                                   stderr=subprocess.DEVNULL)
@@ -100,23 +103,43 @@ def one(pairs, varnishd, name, work):
             pairs.same("varnishadm", [[], ["-p"]], here, change=still, stdin=text)
 
 
+def damaged(report, o, ours, work):
+    """Files and workdirs that are changed somewhere."""
+    vsl = work / "whole.vsl"
+    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(o.varnishd), "-l", "2m"], storage=None) as v:
+        traffic.send(v.address)
+        until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)
+        begin, link, end = 76, 75, 77
+        hostile.run(report, ours, vsl, v.n, (begin, link, end), rounds=600 if o.full else 40, seed=o.seed)
+
+
 def main():
-    o = options(__doc__)
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]), seed=dict(type=int))
     report = Report("tools")
     ours = pathlib.Path(o.varnishd).resolve().parent
-    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:
         links = pathlib.Path(d) / "bin"
         links.mkdir()
         for tool in ("varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"):
             (links / tool).symlink_to(pathlib.Path(o.varnishd).resolve())
-        pairs = Pairs(report, links, pool)
-        one(pairs, "/usr/sbin/varnishd", "genuine", pathlib.Path(d))
-        one(pairs, o.varnishd, "own", pathlib.Path(d))
-        own = [links / "varnishlog", links / "varnishncsa"]
-        theirs = pathlib.Path("/usr/bin")
-        follow.run(report, "/usr/sbin/varnishd", own, pathlib.Path(d))
-        # Varnish's own on ours: that our log is one they can follow.
-        follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
+        genuine, theirs = "/usr/sbin/varnishd", pathlib.Path("/usr/bin")
+        if o.only in (None, "pairs"):
+            pairs = Pairs(report, links, pool)
+            one(pairs, genuine, "genuine", pathlib.Path(d))
+            one(pairs, o.varnishd, "own", pathlib.Path(d))
+        if o.only in (None, "screens"):
+            for varnishd in (genuine, o.varnishd):
+                screens.run(report, varnishd, {"varnish": theirs, "us": links})
+        if o.only in (None, "munin"):
+            munin.run(report, o.varnishd, links, pathlib.Path(d))
+        if o.only in (None, "hostile"):
+            damaged(report, o, links, pathlib.Path(d))
+        if o.only in (None, "follow"):
+            own = [links / "varnishlog", links / "varnishncsa"]
+            follow.run(report, genuine, own, pathlib.Path(d))
+            # Varnish's own on ours: that our log is one they can follow.
+            follow.run(report, o.varnishd, [*own, theirs / "varnishlog", theirs / "varnishncsa"], pathlib.Path(d))
     return report.close()
 
 

@@ -47,6 +47,8 @@ def plain(tag, data):
     words = data.split()
     if tag in ("Begin", "Link"):
         return f"{tag} {words[0]} {' '.join(words[2:])}"
+    if tag == "ExpBan":
+        return f"{tag} {' '.join(words[1:])}"
     if tag == "BackendOpen":
         return f"{tag} {words[1]}"
     if tag in ("Hit", "HitMiss", "HitPass"):

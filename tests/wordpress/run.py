@@ -338,6 +338,9 @@ def main():
                 for n in range(2, 5):
                     bed.publish(n)
                 bed.pages("at the end")
+                v.cli.ask("param.set esi_parallel 4")
+                bed.publish(5)
+                bed.pages("in parallel")
                 bed.crowd()
                 report.check(bed.stat("esi_errors") == 0, "no ESI errors")
                 report.check(v.worker() == worker, f"the worker died\n{v.log()}")

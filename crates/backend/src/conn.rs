@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connection to a backend while a transaction has it, and the texts of its log records.
 
-use std::fmt;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use net::{Address, Stream};
+use shm::vsl::num::dec;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::pool::Ends;
@@ -100,28 +100,22 @@ impl Drop for Conn {
     }
 }
 
-/// Text of a BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
+/// A BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
 pub struct Opened<'a>(&'a Conn);
 
-impl fmt::Display for Opened<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Opened<'_> {
+    /// Its text.
+    pub fn text(&self) -> Vec<u8> {
         let conn = self.0;
         let (peer, local) = conn.ends;
-        write!(
-            f,
-            "{} {} {} {} {} {} {}",
-            conn.fd,
-            conn.backend.name(),
-            peer.ip(),
-            peer.port(),
-            local.ip(),
-            local.port(),
-            if conn.reused { "reuse" } else { "connect" }
-        )
+        let (peer, local) = (peer.text(), local.text());
+        let how: &[u8] = if conn.reused { b" reuse" } else { b" connect" };
+        let (fd, name) = (dec(u64::from(conn.fd.unsigned_abs())), conn.backend.name());
+        [fd.as_bytes(), b" ", name.as_bytes(), b" ", peer.ip_port(), b" ", local.ip_port(), how].concat()
     }
 }
 
-/// Text of a BackendClose record: descriptor, backend, `recycle` or `close` and why.
+/// A BackendClose record: descriptor, backend, `recycle` or `close` and why.
 pub struct Closed {
     fd: i32,
     backend: Arc<Backend>,
@@ -135,11 +129,11 @@ impl Closed {
     }
 }
 
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.close {
-            None => write!(f, "{} {} recycle", self.fd, self.backend.name()),
-            Some(why) => write!(f, "{} {} close {why}", self.fd, self.backend.name()),
-        }
+impl Closed {
+    /// Its text.
+    pub fn text(&self) -> Vec<u8> {
+        let (what, why) = self.close.map_or((" recycle", ""), |why| (" close ", why));
+        let fd = dec(u64::from(self.fd.unsigned_abs()));
+        [fd.as_bytes(), b" ", self.backend.name().as_bytes(), what.as_bytes(), why.as_bytes()].concat()
     }
 }

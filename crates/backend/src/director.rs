@@ -37,6 +37,10 @@ pub trait ResolveCtx {
     fn random(&self) -> f64;
     /// Writes a VCL_Error record of this transaction.
     fn log_error(&self, text: &str);
+    /// Writes a VCL_Log record of this transaction.
+    fn log(&self, text: &str) {
+        let _ = text;
+    }
     /// Writes a Debug record of no transaction.
     fn log_debug(&self, text: &str) {
         let _ = text;
@@ -179,6 +183,11 @@ pub trait Director: Send + Sync {
         None
     }
 
+    /// The same for one transaction: a module may hold a backend sick for some objects only.
+    fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
+        self.own_health(ctx.now())
+    }
+
     /// What `backend.list` shows in the columns Probe and Health.
     fn summary(&self, now: Real) -> Summary {
         match self.own_health(now) {
@@ -213,18 +222,26 @@ pub trait Director: Send + Sync {
         nested(|| self.choose(ctx)).flatten()
     }
 
-    /// Health as fetches see it: the administrator's verdict first. `std.healthy()` and directors use it.
+    /// Health outside of transactions: the administrator's verdict first.
     fn healthy(&self, now: Real) -> Health {
-        let base = self.base();
-        match base.admin() {
-            AdminHealth::Healthy => Health { ok: true, changed: base.changed() },
-            AdminHealth::Sick => Health { ok: false, changed: base.changed() },
-            AdminHealth::Auto => match nested(|| self.own_health(now)) {
-                Some(Some(health)) => health,
-                Some(None) => Health { ok: true, changed: base.changed() },
-                None => Health { ok: false, changed: base.changed() },
-            },
-        }
+        verdict(self.base(), || self.own_health(now))
+    }
+
+    /// Health as a transaction sees it: `std.healthy()` and directors use it.
+    fn healthy_for(&self, ctx: &dyn ResolveCtx) -> Health {
+        verdict(self.base(), || self.own_health_for(ctx))
+    }
+}
+
+fn verdict(base: &DirectorBase, own: impl FnOnce() -> Option<Health>) -> Health {
+    match base.admin() {
+        AdminHealth::Healthy => Health { ok: true, changed: base.changed() },
+        AdminHealth::Sick => Health { ok: false, changed: base.changed() },
+        AdminHealth::Auto => match nested(own) {
+            Some(Some(health)) => health,
+            Some(None) => Health { ok: true, changed: base.changed() },
+            None => Health { ok: false, changed: base.changed() },
+        },
     }
 }
 

@@ -74,6 +74,8 @@ pub trait Services: Send + Sync {
     fn log_health(&self, text: &str);
     /// Writes an `Error` record outside of any transaction.
     fn log_error(&self, text: &str);
+    /// Writes a `Notice` record outside of any transaction.
+    fn log_notice(&self, text: &str);
     /// Looks a name up with the system's resolver. Blocks, perhaps for long.
     ///
     /// # Errors
@@ -103,6 +105,8 @@ pub struct HeapServices {
     pub health_log: Mutex<Vec<String>>,
     /// The `Error` records written.
     pub error_log: Mutex<Vec<String>>,
+    /// The `Notice` records written.
+    pub notice_log: Mutex<Vec<String>>,
     /// What the resolver knows: the addresses of each name.
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
@@ -126,6 +130,10 @@ impl Services for HeapServices {
 
     fn log_error(&self, text: &str) {
         self.error_log.lock().push(text.to_string());
+    }
+
+    fn log_notice(&self, text: &str) {
+        self.notice_log.lock().push(text.to_string());
     }
 
     fn lookup(&self, host: &str, _port: u16) -> io::Result<Vec<SocketAddr>> {

@@ -27,6 +27,7 @@ pub use error::ConnectError;
 pub use list::{
     AdminHealth, ListFlags, columns, fnmatch, list_json, list_text, matching, parse_list_flags, set_health,
 };
+pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
 pub use spec::{BackendSpec, ProbeSpec};
 

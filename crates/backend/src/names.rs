@@ -156,33 +156,43 @@ impl Name {
         let ttl = env.services.params().dns_ttl;
         let mut inner = self.inner.lock();
         inner.looking = false;
-        let (wait, text) = match answer {
+        let (wait, notice, error) = match answer {
             Ok(mut found) if !found.is_empty() => {
                 found.truncate(ADDRESSES_MAX);
-                if inner.take_over(found) {
+                let has_changed = inner.take_over(found);
+                if has_changed {
                     main.backend_dns_change.inc();
                 }
                 inner.failing = false;
-                (if ttl.is_zero() { RETRY } else { ttl }, None)
+                (if ttl.is_zero() { RETRY } else { ttl }, has_changed.then(|| inner.text(&self.host)), None)
             }
             failed => {
                 main.backend_dns_fail.inc();
                 let why = failed.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
                 let is_new = !std::mem::replace(&mut inner.failing, true);
-                let text =
-                    is_new.then(|| format!("Backend host {}: {why}; {} addresses kept", self.host, inner.addrs.len()));
-                (if ttl.is_zero() { RETRY } else { ttl.min(RETRY) }, text)
+                let kept = inner.addrs.len();
+                let text = is_new.then(|| format!("Backend host {}: {why}; {kept} addresses kept", self.host));
+                (if ttl.is_zero() { RETRY } else { ttl.min(RETRY) }, None, text)
             }
         };
         inner.due = Some(env.clock.mono().plus(wait.as_secs_f64()));
         drop(inner);
-        if let Some(text) = text {
+        if let Some(text) = notice {
+            env.services.log_notice(&text);
+        }
+        if let Some(text) = error {
             env.services.log_error(&text);
         }
     }
 }
 
 impl Inner {
+    /// The addresses, for the log.
+    fn text(&self, host: &str) -> String {
+        let list: Vec<_> = self.addrs.iter().map(|known| known.addr.to_string()).collect();
+        format!("backend: host {host} is now {}", list.join(" "))
+    }
+
     /// Takes the addresses that were found; whether they are others than before. What is known of one that stays, stays.
     fn take_over(&mut self, mut found: Vec<SocketAddr>) -> bool {
         found.sort_unstable();

@@ -6,12 +6,13 @@
 //! are too old.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
+use base::lock::{Mutex, MutexGuard};
 use net::{Address, Parked, Pending, Stream};
-use parking_lot::Mutex;
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;
@@ -33,6 +34,7 @@ impl Pools {
             return pool;
         }
         pools.retain(|_, pool| pool.strong_count() > 0);
+        LOCKS.made.fetch_add(1, Relaxed);
         let pool = Arc::new(Pool { endpoint: endpoint.clone(), name, inner: Mutex::default() });
         pools.insert(endpoint.clone(), Arc::downgrade(&pool));
         pool
@@ -48,7 +50,7 @@ impl Pools {
     }
 
     pub(crate) fn idle(&self) -> usize {
-        self.all().iter().map(|pool| pool.inner.lock().idle.len()).sum()
+        self.all().iter().map(|pool| pool.lock().idle.len()).sum()
     }
 }
 
@@ -78,11 +80,36 @@ struct Idle {
 /// Both ends of a connection: remote, local. Asked for once in its life.
 pub(crate) type Ends = (Address, Address);
 
+/// The locks of pools, for the counters `LCK.conn_pool`.
+#[derive(Debug)]
+pub struct Locks {
+    /// Made.
+    pub made: AtomicU64,
+    /// Gone with their pool.
+    pub gone: AtomicU64,
+    /// Times taken.
+    pub taken: AtomicU64,
+}
+
+/// See [`Locks`].
+pub static LOCKS: Locks = Locks { made: AtomicU64::new(0), gone: AtomicU64::new(0), taken: AtomicU64::new(0) };
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        LOCKS.gone.fetch_add(1, Relaxed);
+    }
+}
+
 impl Pool {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        LOCKS.taken.fetch_add(1, Relaxed);
+        self.inner.lock()
+    }
+
     /// The newest idle connection whose peer neither closed it nor sent anything.
     pub(crate) fn take(&self) -> Option<(Stream, Ends)> {
         loop {
-            let idle = self.inner.lock().idle.pop()?;
+            let idle = self.lock().idle.pop()?;
             // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
             if self.is_current(&idle.ends)
                 && idle.stream.pending() == Pending::Nothing
@@ -102,13 +129,13 @@ impl Pool {
     }
 
     pub(crate) fn put(&self, stream: Stream, ends: Ends, now: Mono) {
-        self.inner.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
+        self.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
     }
 
     fn sweep(&self, now: Mono, limit: Duration) -> usize {
         let mut gone: Vec<Idle> = Vec::new();
         {
-            let mut inner = self.inner.lock();
+            let mut inner = self.lock();
             let is_old = |idle: &Idle| !limit.is_zero() && now.since(idle.since) >= limit.as_secs_f64();
             let old = inner.idle.iter().take_while(|idle| is_old(idle)).count();
             gone.extend(inner.idle.drain(..old));
@@ -128,7 +155,7 @@ impl Pool {
 
     /// The error of a connection attempt so recent that another isn't made.
     pub(crate) fn held_down(&self, now: Mono) -> Option<i32> {
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let (until, errno) = inner.holddown?;
         if now.since(until) >= 0.0 {
             inner.holddown = None;
@@ -140,7 +167,7 @@ impl Pool {
     /// No attempt for `hold` from now on; an earlier end stands.
     pub(crate) fn hold_down(&self, now: Mono, hold: Duration, errno: i32) {
         let until = now.plus(hold.as_secs_f64());
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         match inner.holddown {
             Some((old, _)) if old.since(until) <= 0.0 => {}
             _ => inner.holddown = Some((until, errno)),

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::Real;
+use base::lock::Mutex;
 use net::proxy::Ends;
 use net::{Address, IoError, Stream};
-use parking_lot::Mutex;
 use rt::Instant;
 
 use crate::backend::{deadline, proxy_header};

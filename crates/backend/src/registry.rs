@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::Mono;
-use parking_lot::Mutex;
+use base::lock::Mutex;
 use tokio::sync::Notify;
 
 use crate::health::ProbeState;

@@ -57,6 +57,11 @@ async fn nobody() -> BackendSpec {
     server().await.1
 }
 
+/// A log record's text.
+fn shown(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
 /// Waits until a sweep finds an idle connection that the peer has closed or talked on.
 async fn swept(bed: &Bed) {
     while bed.backends.sweep() == 0 {
@@ -76,19 +81,19 @@ fn the_newest_idle_connection_is_taken() {
         assert!(!first.is_reused() && backend.vbe().conn.get() == 2);
         let local = second.stream().local();
         let port = listener.local_addr().unwrap().port();
-        let text = first.opened().to_string();
+        let text = shown(first.opened().text());
         assert!(text.contains(&format!(" s1 127.0.0.1 {port} 127.0.0.1 ")) && text.ends_with(" connect"), "{text}");
         let closed = first.finish(None);
-        assert!(closed.is_recycled() && closed.to_string().ends_with(" s1 recycle"));
+        assert!(closed.is_recycled() && shown(closed.text()).ends_with(" s1 recycle"));
         second.finish(None);
         assert_eq!((bed.backends.idle(), backend.vbe().conn.get(), backend.vbe().req.get()), (2, 0, 2));
 
         let again = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(again.is_reused() && again.opened().to_string().ends_with(" reuse"));
+        assert!(again.is_reused() && shown(again.opened().text()).ends_with(" reuse"));
         assert_eq!(again.stream().local(), local);
         let fresh = backend.connect(&ConnectOpts { fresh: true, ..ConnectOpts::default() }).await.unwrap();
         assert!(!fresh.is_reused());
-        let text = fresh.finish(Some("Receive timeout")).to_string();
+        let text = shown(fresh.finish(Some("Receive timeout")).text());
         assert!(text.ends_with(" s1 close Receive timeout"), "{text}");
         drop(again);
         assert_eq!(bed.backends.idle(), 1);
@@ -367,6 +372,8 @@ fn a_name_moves_and_its_connections_with_it() {
         assert_eq!(newer.peer(), net::Address::Inet(two.local_addr().unwrap()), "an old connection isn't used again");
         let main = &named.bed.services.main;
         assert_eq!((main.backend_dns_change.get(), main.backend_dns_fail.get()), (1, 0));
+        let text = format!("backend: host www.test is now {}", two.local_addr().unwrap());
+        assert_eq!(*named.bed.services.notice_log.lock(), [text]);
         named.keeper.abort();
     });
 }
@@ -449,7 +456,7 @@ fn preamble_and_proxy_header_come_first() {
         let want = b"PREPROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n";
         assert_eq!(conn.proxy_bytes(), want.len() - 3);
         let closed = conn.finish(None);
-        assert!(closed.to_string().ends_with(" close Not Closing"));
+        assert!(shown(closed.text()).ends_with(" close Not Closing"));
         assert_eq!(bed.backends.idle(), 0);
         let mut got = Vec::new();
         accept(&listener).await.read_to_end(&mut got).await.unwrap();
@@ -466,7 +473,7 @@ fn unix_sockets() {
         let bed = Bed::new();
         let backend = bed.backend(BackendSpec::new("u", Endpoint::unix(&path)));
         let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(conn.opened().to_string().ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
+        assert!(shown(conn.opened().text()).ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
         assert_eq!(backend.hosthdr(), "0.0.0.0");
         conn.finish(None);
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());

@@ -73,12 +73,15 @@ impl<T> Lock<T> {
 
     /// Waits for the lock.
     pub fn lock(&self) -> Guard<'_, T> {
+        crate::costs::lock();
         Guard { inner: self.0.lock(), _critical: enter() }
     }
 
     /// The lock if it is free.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.0.try_lock().map(|inner| Guard { inner, _critical: enter() })
+        let inner = self.0.try_lock()?;
+        crate::costs::lock();
+        Some(Guard { inner, _critical: enter() })
     }
 
     /// The value, when nobody else can reach it.

@@ -2,7 +2,9 @@
 //! Ground-level types every crate shares: vxids, clocks, duration and byte-size text. Depends on nothing of ours.
 
 pub mod clock;
+pub mod costs;
 pub mod critical;
+pub mod lock;
 pub mod planted;
 pub mod say;
 pub mod text;

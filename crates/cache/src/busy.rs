@@ -56,6 +56,10 @@ pub struct Busy {
     nukes_left: u32,
     crumbs: usize,
     events: Vec<Event>,
+    /// Keys of the object, if keys are kept.
+    tags: Vec<Box<[u8]>>,
+    /// What [`crate::tags::Tags::begin`] gave.
+    tags_began: Option<u64>,
 }
 
 /// The head is stored.
@@ -69,7 +73,21 @@ struct Filling {
 impl Busy {
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
         let nukes_left = cache.shared().params.load().nuke_limit;
-        Self { cache, oc, boc, is_private, is_over: false, filling: None, nukes_left, crumbs: 0, events: Vec::new() }
+        let shared = cache.shared();
+        let tags_began = if is_private { None } else { shared.tags.begin(&shared.bans) };
+        Self {
+            cache,
+            oc,
+            boc,
+            is_private,
+            is_over: false,
+            filling: None,
+            nukes_left,
+            crumbs: 0,
+            events: Vec::new(),
+            tags: Vec::new(),
+            tags_began,
+        }
     }
 
     /// A handle for the client that waits for this fetch: await its `headers()`, then read. Take it before the fetch
@@ -88,6 +106,12 @@ impl Busy {
         assert!(!self.is_published(), "what others may read stays");
         self.boc.clear_body();
         self.crumbs = 0;
+    }
+
+    /// The keys by which [`Cache::purge_tags`] shall find the object. Before it is published.
+    pub fn set_tags(&mut self, tags: Vec<Box<[u8]>>) {
+        assert!(!self.is_published(), "an object's keys are known when it is published");
+        self.tags = tags;
     }
 
     /// Whether it is a pass.
@@ -250,7 +274,7 @@ impl Busy {
         }
     }
 
-    fn unbusy(&self) {
+    fn unbusy(&mut self) {
         let filling = self.filling.as_ref().expect("only what has a head is published");
         let shared = self.cache.shared();
         let params = shared.params.load();
@@ -266,6 +290,15 @@ impl Busy {
                 when = oc.times().dead_at();
                 if is_found {
                     oc.overtake_softly(soft.seq);
+                    when = Mono(when.0.max(shared.overtaken_until().0));
+                }
+            }
+            let by_key = shared.tags.attach(oc, &std::mem::take(&mut self.tags), self.tags_began.take());
+            by_key.apply(oc);
+            if let Some((seq, _)) = by_key.soft {
+                when = oc.times().dead_at();
+                if is_found {
+                    oc.overtake_softly(seq);
                     when = Mono(when.0.max(shared.overtaken_until().0));
                 }
             }
@@ -336,6 +369,7 @@ impl Busy {
             shared.gone.note(&self.oc.digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
+            shared.tags.end(self.tags_began.take());
             // One of them will fetch, and the others wait for that one.
             let max = shared.params.load().rush_exponent;
             (removed, shard.heads.take_waiters(&self.oc.digest, max))

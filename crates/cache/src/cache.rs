@@ -21,6 +21,7 @@ use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
 use crate::request::{Regexes, StoredHead};
+use crate::tags::Tags;
 use crate::waiting::{Awaited, Rush, Waiter};
 
 /// A power of two; each is a lock, a table and a heap.
@@ -97,6 +98,7 @@ pub struct Cache(Arc<Shared>);
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
     pub bans: Bans,
+    pub tags: Tags,
     pub main: &'static Main,
     pub clock: Clock,
     pub heads: Box<dyn StoredHead>,
@@ -169,6 +171,7 @@ impl Cache {
         Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
             bans: Bans::new(main, &clock),
+            tags: Tags::default(),
             main,
             clock,
             heads,
@@ -253,6 +256,7 @@ impl Shared {
         shard.publish_next_expiry();
         self.evictors[oc.store() as usize].remove(oc);
         self.bans.detach(oc);
+        self.tags.detach(oc);
         removed
     }
 

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which object goes when a store is full: S3-FIFO, weighed in bytes.
+//! Which object goes when a store is full: the one with the least use for its bytes (greedy dual, by size and frequency).
 //!
-//! A new object enters a small queue (a tenth of the bytes); one that was used there moves on to the main queue, one that
-//! wasn't goes, and is remembered: should it come back soon it enters the main queue at once. The main queue gives
-//! each object as many more rounds as it was used, up to three. A hit only bumps a number in the objcore.
+//! An object's rank is the clock when it was last looked at, and its uses so far for its size. The least rank goes, and
+//! becomes the clock, so that what nobody asks for grows old. A hit only bumps a number in the objcore; it counts when the
+//! object's turn has come: then it gets a new rank instead. What has gone is remembered for a while with its uses.
+//!
+//! Simulated (bench/policies.py; a tenth of the bytes, sizes 0.5 to 32 KB): 0.70 of a zipf trace's requests hit, with
+//! S3-FIFO 0.65, LRU 0.61; with scans in it 0.53, 0.50, 0.44; while popularity drifts 0.60, 0.53, 0.54. Of the bytes 0.68
+//! hit, with S3-FIFO 0.70: small objects stay for large ones. So that large ones in steady use stay too, none counts as
+//! larger than [`LARGEST`] average ones.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,9 +21,14 @@ use crate::objcore::{NO_SLOT, Objcore};
 
 /// Handles on an idle object: index, expiry heap, and this list.
 const IDLE_HANDLES: usize = 3;
-
-/// The small queue's share of the bytes is one in so many.
-const SMALL_SHARE: u64 = 10;
+/// Times the average size.
+const LARGEST: u64 = 8;
+/// What one use of an object of 16 bytes adds to the clock.
+const SCALE: u64 = 1 << 24;
+/// Uses that count.
+const MOST_USES: u8 = 63;
+/// Objects that one search for a victim looks at.
+const MOST_TRIES: usize = 20_000;
 
 /// One store's objects.
 pub(crate) struct Evictor {
@@ -26,40 +36,22 @@ pub(crate) struct Evictor {
     main: &'static Main,
 }
 
+/// A heap, least rank first, whose members know their place.
 #[derive(Default)]
 struct Inner {
-    nodes: Vec<Node>,
-    free: Vec<u32>,
-    /// Small, main.
-    queues: [Queue; 2],
+    items: Vec<Item>,
+    clock: u64,
+    /// Of all items.
+    weight: u64,
     ghosts: Ghosts,
 }
 
-struct Node {
-    oc: Option<Arc<Objcore>>,
-    prev: u32,
-    next: u32,
-    /// Bytes, in units of 16.
+struct Item {
+    rank: u64,
+    oc: Arc<Objcore>,
+    /// Units of 16 bytes.
     weight: u32,
-    queue: u8,
-}
-
-struct Queue {
-    /// Newest.
-    head: u32,
-    /// Oldest: next to be looked at.
-    tail: u32,
-    weight: u64,
-    count: usize,
-}
-
-const SMALL: u8 = 0;
-const MAIN: u8 = 1;
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self { head: NO_SLOT, tail: NO_SLOT, weight: 0, count: 0 }
-    }
+    uses: u8,
 }
 
 impl Evictor {
@@ -69,14 +61,16 @@ impl Evictor {
 
     /// Adds an object that was just finished.
     pub fn add(&self, oc: &Arc<Objcore>) {
-        let weight = oc.weight().div_ceil(16).min(u64::from(u32::MAX)) as u32;
+        let weight = oc.weight().div_ceil(16).clamp(1, u64::from(u32::MAX)) as u32;
         let mut inner = self.inner.lock();
         if oc.evict_slot.load(Relaxed) != NO_SLOT {
             return;
         }
-        let queue = if inner.ghosts.remove(&oc.digest) { MAIN } else { SMALL };
+        let uses = inner.ghosts.remove(&oc.digest) + 1;
         oc.set_freq(0);
-        inner.push(oc.clone(), weight, queue);
+        // Of two with the same use for their bytes the older one goes first.
+        inner.clock += 1;
+        inner.push(oc.clone(), weight, uses);
     }
 
     /// Takes an object out, if it is in.
@@ -85,110 +79,115 @@ impl Evictor {
         let removed = {
             let mut inner = self.inner.lock();
             let slot = oc.evict_slot.load(Relaxed);
-            (slot != NO_SLOT).then(|| inner.take(slot))
+            (slot != NO_SLOT).then(|| inner.take(slot as usize))
         };
         drop(removed);
     }
 
     /// Takes out the object that should go next; one in use isn't chosen, since its bytes would stay.
     pub fn victim(&self) -> Option<Arc<Objcore>> {
-        let mut inner = self.inner.lock();
-        let mut tries = (inner.count() * 5).min(20_000);
-        while tries > 0 {
-            tries -= 1;
-            let small = &inner.queues[SMALL as usize];
-            let total = small.weight + inner.queues[MAIN as usize].weight;
-            let from_small = small.count > 0 && (small.weight * SMALL_SHARE >= total || inner.main_is_empty());
-            let queue = if from_small { SMALL } else { MAIN };
-            let slot = inner.queues[queue as usize].tail;
-            if slot == NO_SLOT {
-                return None;
-            }
-            let (oc, weight) = inner.take(slot);
-            let is_used = oc.freq() > 0;
-            if is_used || Arc::strong_count(&oc) > IDLE_HANDLES {
-                let rounds = if queue == SMALL { 0 } else { oc.freq().saturating_sub(1) };
-                oc.set_freq(rounds);
+        let mut guard = self.inner.lock();
+        let inner = &mut *guard;
+        for _ in 0..(inner.items.len() * 5).min(MOST_TRIES) {
+            let first = inner.items.first()?;
+            let (rank, freq) = (first.rank, first.oc.freq());
+            inner.clock = inner.clock.max(rank);
+            if freq > 0 || Arc::strong_count(&first.oc) > IDLE_HANDLES {
+                first.oc.set_freq(0);
                 self.main.n_lru_moved.inc();
-                inner.push(oc, weight, MAIN);
+                inner.again(freq.max(1));
                 continue;
             }
-            if queue == SMALL {
-                let resident = inner.count();
-                inner.ghosts.insert(&oc.digest, resident);
-            }
-            return Some(oc);
+            let item = inner.take(0);
+            let resident = inner.items.len();
+            inner.ghosts.insert(&item.oc.digest, item.uses, resident);
+            return Some(item.oc);
         }
         None
     }
 }
 
 impl Inner {
-    fn count(&self) -> usize {
-        self.queues[0].count + self.queues[1].count
+    fn rank(&self, weight: u32, uses: u8) -> u64 {
+        let average = (self.weight / (self.items.len() as u64).max(1)).max(1);
+        let weight = u64::from(weight).min(LARGEST * average);
+        self.clock + (SCALE * u64::from(uses) / weight).max(1)
     }
 
-    fn main_is_empty(&self) -> bool {
-        self.queues[MAIN as usize].count == 0
+    fn push(&mut self, oc: Arc<Objcore>, weight: u32, uses: u8) {
+        self.weight += u64::from(weight);
+        let rank = self.rank(weight, uses);
+        self.items.push(Item { rank, oc, weight, uses });
+        let at = self.up(self.items.len() - 1);
+        self.place(at);
     }
 
-    /// Puts an object at a queue's head.
-    fn push(&mut self, oc: Arc<Objcore>, weight: u32, queue: u8) {
-        let next = self.queues[queue as usize].head;
-        let node = Node { oc: Some(oc.clone()), prev: NO_SLOT, next, weight, queue };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.nodes[slot as usize] = node;
-                slot
+    /// The first has been used: it gets a new rank.
+    fn again(&mut self, more: u8) {
+        let uses = self.items[0].uses.saturating_add(more).min(MOST_USES);
+        self.items[0].uses = uses;
+        self.items[0].rank = self.rank(self.items[0].weight, uses);
+        self.down(0);
+    }
+
+    fn take(&mut self, at: usize) -> Item {
+        let item = self.items.swap_remove(at);
+        item.oc.evict_slot.store(NO_SLOT, Relaxed);
+        self.weight -= u64::from(item.weight);
+        if at < self.items.len() {
+            let at = self.up(at);
+            self.down(at);
+        }
+        if self.items.len() < self.items.capacity() / 4 {
+            self.items.shrink_to(self.items.capacity() / 2);
+        }
+        item
+    }
+
+    fn place(&self, at: usize) {
+        self.items[at].oc.evict_slot.store(at as u32, Relaxed);
+    }
+
+    fn up(&mut self, mut at: usize) -> usize {
+        while at > 0 && self.items[at].rank < self.items[(at - 1) / 2].rank {
+            self.items.swap(at, (at - 1) / 2);
+            self.place(at);
+            at = (at - 1) / 2;
+        }
+        at
+    }
+
+    /// Down to where it belongs; its place is noted in any case.
+    fn down(&mut self, mut at: usize) {
+        loop {
+            let children = (2 * at + 1)..(2 * at + 3).min(self.items.len());
+            match children.min_by_key(|child| self.items[*child].rank) {
+                Some(child) if self.items[child].rank < self.items[at].rank => {
+                    self.items.swap(at, child);
+                    self.place(at);
+                    at = child;
+                }
+                Some(_) | None => return self.place(at),
             }
-            None => {
-                self.nodes.push(node);
-                (self.nodes.len() - 1) as u32
-            }
-        };
-        oc.evict_slot.store(slot, Relaxed);
-        let q = &mut self.queues[queue as usize];
-        q.head = slot;
-        q.weight += u64::from(weight);
-        q.count += 1;
-        match next {
-            NO_SLOT => q.tail = slot,
-            next => self.nodes[next as usize].prev = slot,
         }
-    }
-
-    /// Takes an object out of its queue.
-    fn take(&mut self, slot: u32) -> (Arc<Objcore>, u32) {
-        let node = &mut self.nodes[slot as usize];
-        let oc = node.oc.take().expect("an eviction slot in use has an objcore");
-        let (prev, next, weight, queue) = (node.prev, node.next, node.weight, node.queue);
-        oc.evict_slot.store(NO_SLOT, Relaxed);
-        self.free.push(slot);
-        match prev {
-            NO_SLOT => self.queues[queue as usize].head = next,
-            prev => self.nodes[prev as usize].next = next,
-        }
-        match next {
-            NO_SLOT => self.queues[queue as usize].tail = prev,
-            next => self.nodes[next as usize].prev = prev,
-        }
-        let q = &mut self.queues[queue as usize];
-        q.weight -= u64::from(weight);
-        q.count -= 1;
-        (oc, weight)
     }
 }
 
-/// Digests evicted of late: a direct-mapped table of fingerprints, each with the turn in which it came in.
+/// Digests evicted of late: a direct-mapped table of fingerprints, each with its uses and the turn in which it came in.
 #[derive(Default)]
 struct Ghosts {
     slots: Vec<u64>,
     turn: u32,
 }
 
+/// A turn has so many bits, the uses those above.
+const TURN_BITS: u32 = 28;
+const TURNS: u32 = (1 << TURN_BITS) - 1;
+const MOST_GHOST_USES: u8 = 15;
+
 impl Ghosts {
     /// Remembers as many as there are objects.
-    fn insert(&mut self, digest: &Digest, resident: usize) {
+    fn insert(&mut self, digest: &Digest, uses: u8, resident: usize) {
         let want = resident.clamp(64, 1 << 22).next_power_of_two();
         if want > self.slots.len() {
             self.slots = vec![0; want];
@@ -196,25 +195,44 @@ impl Ghosts {
         }
         self.turn = self.turn.wrapping_add(1);
         let (at, print) = self.locate(digest);
-        self.slots[at] = u64::from(print) << 32 | u64::from(self.turn);
+        let uses = u64::from(uses.min(MOST_GHOST_USES));
+        self.slots[at] = u64::from(print) << 32 | uses << TURN_BITS | u64::from(self.turn & TURNS);
     }
 
-    /// Forgets a digest; whether it was known.
-    fn remove(&mut self, digest: &Digest) -> bool {
+    /// Forgets a digest; its uses, 0 when it wasn't known.
+    fn remove(&mut self, digest: &Digest) -> u8 {
         if self.slots.is_empty() {
-            return false;
+            return 0;
         }
         let (at, print) = self.locate(digest);
         let (found, turn) = ((self.slots[at] >> 32) as u32, self.slots[at] as u32);
-        let is_known = found == print && self.turn.wrapping_sub(turn) as usize <= self.slots.len();
-        if is_known {
-            self.slots[at] = 0;
+        let age = self.turn.wrapping_sub(turn) & TURNS;
+        if found != print || age as usize > self.slots.len() {
+            return 0;
         }
-        is_known
+        self.slots[at] = 0;
+        (turn >> TURN_BITS) as u8
     }
 
     fn locate(&self, digest: &Digest) -> (usize, u32) {
         let hash = digest.hash();
         ((hash as usize) & (self.slots.len() - 1), ((hash >> 32) as u32) | 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ghosts_keep_their_uses() {
+        let mut ghosts = Ghosts::default();
+        let digests: Vec<Digest> = (0..50u8).map(|n| Digest([n.wrapping_mul(37); 32])).collect();
+        for (n, digest) in digests.iter().enumerate() {
+            ghosts.insert(digest, n as u8, 1000);
+        }
+        let kept = digests.iter().enumerate().filter(|(n, d)| ghosts.remove(d) == (*n as u8).min(MOST_GHOST_USES));
+        assert!(kept.count() >= 40, "most don't meet in the table");
+        assert_eq!(ghosts.remove(&digests[9]), 0, "once");
     }
 }

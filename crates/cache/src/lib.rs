@@ -15,7 +15,7 @@
 //! Busy: set_head -> start_stream -> append* -> [set_extra] -> finish | fail          (dropped = failed)
 //! ```
 //!
-//! Lock order: shard -> { store's eviction list, ban list }; boc and waiter locks are leaves. No lock is held while a
+//! Lock order: shard -> { store's eviction list, ban list, tags }; boc and waiter locks are leaves. No lock is held while a
 //! regular expression runs, an object's memory is freed or a waker is called.
 
 mod attrs;
@@ -36,6 +36,7 @@ mod objhead;
 mod objref;
 mod purge;
 mod request;
+mod tags;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Times, Vary};
@@ -51,6 +52,7 @@ pub use missed::{Missed, Peek, Peeked};
 pub use objref::{Finished, Headers, ObjRef, Reader};
 pub use purge::Purge;
 pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
+pub use tags::TagPurge;
 pub use waiting::Ticket;
 
 #[cfg(test)]

@@ -113,7 +113,11 @@ impl Heads {
                 oc
             }
             Some(Slot::Many(head)) => {
-                let at = head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc));
+                // The oldest of many goes most often: it makes room for the newest.
+                let at = match head.objcs.first() {
+                    Some(oldest) if Arc::ptr_eq(oldest, oc) => Some(0),
+                    _ => head.objcs.iter().rposition(|other| Arc::ptr_eq(other, oc)),
+                };
                 let at = at.expect("an objcore is removed from where it is");
                 head.hashes.remove(at);
                 let oc = head.objcs.remove(at);

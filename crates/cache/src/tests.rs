@@ -8,3 +8,4 @@ mod lookups;
 mod model;
 mod rooms;
 mod stress;
+mod tags;

@@ -64,6 +64,10 @@ impl ResolveCtx for Choice<'_> {
         self.log.borrow_mut().put(Tag::VclError, text.as_bytes());
     }
 
+    fn log(&self, text: &str) {
+        self.log.borrow_mut().put(Tag::VclLog, text.as_bytes());
+    }
+
     fn log_debug(&self, text: &str) {
         self.log.borrow().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
     }

@@ -4,7 +4,7 @@
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use tables::tags::Tag;
@@ -16,12 +16,11 @@ use crate::current;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panicked;
 
-/// Awaits `work`, every poll contained.
+/// Awaits `work`, every poll contained. By reference: the future of a request is large, and handing it over would copy it.
 ///
 /// # Errors
 /// [`Panicked`]; whatever `work` borrowed may be in any state that its types allow.
-pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
-    let mut work = pin!(work);
+pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
     let mut left = None;
     poll_fn(|cx| {
         // Others worked on this thread meanwhile.
@@ -41,7 +40,7 @@ pub async fn contained<F: Future>(work: F) -> Result<F::Output, Panicked> {
 
 /// A whole fetch.
 pub(crate) async fn fetch(mut bereq: Box<Bereq>) {
-    if contained(bereq.run()).await.is_err() {
+    if contained(pin!(bereq.run())).await.is_err() {
         bereq.engine.main.req_panic.inc();
         bereq.log.put(Tag::Error, b"Panic in the fetch: see the panic report");
     }
@@ -55,14 +54,14 @@ mod tests {
     #[test]
     fn a_panic_ends_the_work_and_nothing_else() {
         rt::run(async {
-            let after_a_wait = contained(async {
+            let after_a_wait = async {
                 rt::yield_now().await;
                 let nothing: &[u8] = &[];
                 nothing[std::hint::black_box(0)]
-            });
-            assert_eq!(after_a_wait.await, Err(Panicked));
+            };
+            assert_eq!(contained(pin!(after_a_wait)).await, Err(Panicked));
             assert!(!base::critical::is_contained());
-            assert_eq!(contained(async { base::critical::is_contained() }).await, Ok(true));
+            assert_eq!(contained(pin!(async { base::critical::is_contained() })).await, Ok(true));
         })
         .unwrap();
     }

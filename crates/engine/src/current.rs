@@ -14,8 +14,26 @@ pub struct Desk {
     vxid: AtomicU64,
     /// The first eight letters of the step's name.
     step: AtomicU64,
-    /// Transactions that clients wait for.
-    open: AtomicU64,
+    /// What its thread has in progress, by [`What`].
+    tallies: [Tally; 3],
+}
+
+/// What may be in progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A request that a client waits for.
+    Request,
+    /// A connection.
+    Session,
+    /// A fetch.
+    Fetch,
+}
+
+/// How many there are and were.
+#[derive(Debug, Default)]
+struct Tally {
+    live: AtomicU64,
+    begun: AtomicU64,
 }
 
 thread_local! {
@@ -43,7 +61,13 @@ impl Desk {
 
     /// How many requests its thread has in progress.
     pub fn open(&self) -> u64 {
-        self.open.load(Relaxed)
+        self.tally(What::Request).0
+    }
+
+    /// How many of them its thread has in progress, and has begun in all.
+    pub fn tally(&self, what: What) -> (u64, u64) {
+        let tally = &self.tallies[what as usize];
+        (tally.live.load(Relaxed), tally.begun.load(Relaxed))
     }
 }
 
@@ -101,21 +125,28 @@ pub fn desk() -> Arc<Desk> {
     OWN.with(Arc::clone)
 }
 
-/// A request in progress; stays on its thread.
+/// Something in progress; stays on its thread.
 #[derive(Debug)]
-pub struct Open(std::marker::PhantomData<*const ()>);
+pub struct Open(What, std::marker::PhantomData<*const ()>);
 
-/// A request begins.
-pub fn open() -> Open {
+/// Something begins.
+pub fn open(what: What) -> Open {
     // Only this thread writes: no locked instruction is needed.
-    OWN.with(|desk| desk.open.store(desk.open.load(Relaxed) + 1, Relaxed));
-    Open(std::marker::PhantomData)
+    OWN.with(|desk| {
+        let tally = &desk.tallies[what as usize];
+        tally.live.store(tally.live.load(Relaxed) + 1, Relaxed);
+        tally.begun.store(tally.begun.load(Relaxed) + 1, Relaxed);
+    });
+    Open(what, std::marker::PhantomData)
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         // A thread that ends has nothing to show any more.
-        let _ = OWN.try_with(|desk| desk.open.store(desk.open.load(Relaxed) - 1, Relaxed));
+        let _ = OWN.try_with(|desk| {
+            let live = &desk.tallies[self.0 as usize].live;
+            live.store(live.load(Relaxed) - 1, Relaxed);
+        });
     }
 }
 
@@ -127,7 +158,7 @@ mod tests {
     fn another_thread_sees_what_this_one_does() {
         let desk = desk();
         let seen = |desk: &Desk| (desk.current().vxid.0, desk.current().step, desk.open());
-        let open = open();
+        let open = open(What::Request);
         enter(Vxid(7), "deliver");
         std::thread::scope(|scope| {
             let seen = scope.spawn(|| seen(&desk)).join().unwrap();

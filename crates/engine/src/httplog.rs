@@ -102,12 +102,12 @@ impl HeadTags {
         }
     }
 
-    /// Adds a field at the end.
+    /// Adds a field at the end. The name is one of [`message::names`].
     ///
     /// # Errors
     /// No room, after a LostHeader record.
     pub fn append(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[&[u8]]) -> Result<(), Lost> {
-        if let Err(lost) = head.append_parts(name, value) {
+        if let Err(lost) = head.append_known(name, value) {
             log.put2(Tag::LostHeader, name.as_bytes(), b":");
             return Err(lost);
         }

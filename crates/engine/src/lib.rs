@@ -16,6 +16,7 @@ pub mod sess;
 pub mod shared;
 mod spare;
 pub mod transport;
+pub mod turns;
 pub mod vars;
 
 pub use random::Random;

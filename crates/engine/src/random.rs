@@ -2,7 +2,7 @@
 //! Random numbers for `std.random` and directors that tests can foresee: the additive feedback generator over the trinomial
 //! x^31 + x^3 + 1 of random(3), so that a sequence after `debug.srandom` is the same as varnishd's.
 
-use parking_lot::Mutex;
+use base::lock::Mutex;
 
 /// Words of state.
 const DEGREE: usize = 31;

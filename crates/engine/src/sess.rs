@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Real, Vxid};
-use net::Address;
 use net::proxy::Header as ProxyHeader;
+use net::{Address, AddressText};
 use tables::params::Params;
 
 use crate::shared::Engine;
@@ -62,10 +62,12 @@ pub struct Sess {
     pub remote: Address,
     /// Our end of the socket.
     pub local: Address,
-    /// What a PROXY header said.
-    pub proxy: RefCell<Option<ProxyHeader>>,
-    /// The client: as the PROXY header says, else the peer.
+    /// What a PROXY header said. Boxed: few sessions have one, and all idle ones would hold room for it.
+    pub proxy: RefCell<Option<Box<ProxyHeader>>>,
+    /// The client: as the PROXY header says, else the peer. See [`Sess::set_client`].
     pub client: Cell<Address>,
+    /// Its text, which every request logs and sends on.
+    pub client_text: Cell<AddressText>,
     /// Where the client connected to: as the PROXY header says, else our end.
     pub server: Cell<Address>,
     /// When it began.
@@ -74,6 +76,16 @@ pub struct Sess {
     pub timeouts: Cell<SessTimeouts>,
     /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
+    /// Its socket; another's once the session is over.
+    pub socket: sys::tcp::SocketNumber,
     /// What `std.set_ip_tos` asked for, until the front has done it.
     pub tos: Cell<Option<u32>>,
+}
+
+impl Sess {
+    /// Another client than the peer is behind the connection.
+    pub fn set_client(&self, client: Address) {
+        self.client.set(client);
+        self.client_text.set(client.text());
+    }
 }

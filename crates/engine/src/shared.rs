@@ -14,6 +14,7 @@ use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
 use crate::random::Random;
+use crate::turns::Turns;
 
 /// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
@@ -47,6 +48,8 @@ pub struct Engine {
     pub identity: String,
     /// `server.hostname`
     pub hostname: String,
+    /// How many transactions may be in progress.
+    pub turns: Turns,
     /// Sessions open now.
     pub sessions: AtomicI64,
     /// Pipes open now.
@@ -91,6 +94,19 @@ impl Engine {
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
         let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
         self.cache.ban_text(spec).map_err(|error| error.to_string())
+    }
+
+    /// Purges what bears one of these keys. The work is done in steps that let other tasks of the thread run.
+    pub fn purge_tags(&self, keys: &[u8], soft: bool) -> vrt::ctx::Wait<i64> {
+        let mut purge = self.cache.purge_tags(message::tags::words(keys), self.clock.mono(), soft);
+        Box::pin(async move {
+            loop {
+                match purge.step() {
+                    Some(count) => return count as i64,
+                    None => rt::yield_now().await,
+                }
+            }
+        })
     }
 
     /// A store by its name in VCL.

@@ -11,13 +11,19 @@ use vrt::Machine;
 const HEADS: usize = 512;
 /// Machines that a thread keeps.
 const MACHINES: usize = 128;
+/// Buffers for what backends send that a thread keeps.
+const BUFFERS: usize = 16;
+/// A buffer that grew beyond this isn't kept.
+const BUFFER_BYTES: usize = 128 * 1024;
 /// A head that grew beyond this isn't kept.
 const HEAD_BYTES: usize = 16 * 1024;
 
 #[derive(Default)]
 struct Spare {
     heads: Vec<Head>,
-    machines: Vec<Machine>,
+    #[allow(clippy::vec_box, reason = "boxed so that lending one moves a pointer")]
+    machines: Vec<Box<Machine>>,
+    buffers: Vec<Vec<u8>>,
 }
 
 thread_local! {
@@ -36,7 +42,7 @@ pub(crate) fn head(limits: HeadLimits) -> Head {
 }
 
 /// A machine that runs nothing.
-pub(crate) fn machine() -> Machine {
+pub(crate) fn machine() -> Box<Machine> {
     SPARE.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
 
@@ -53,8 +59,24 @@ pub(crate) fn leave_heads<const N: usize>(heads: [Head; N]) {
     });
 }
 
+/// An empty buffer.
+pub(crate) fn buffer() -> Vec<u8> {
+    SPARE.with(|spare| spare.borrow_mut().buffers.pop()).unwrap_or_default()
+}
+
+/// Leaves a buffer to the next fetch.
+pub(crate) fn leave_buffer(mut buffer: Vec<u8>) {
+    SPARE.with(|spare| {
+        let kept = &mut spare.borrow_mut().buffers;
+        if kept.len() < BUFFERS && buffer.capacity() <= BUFFER_BYTES {
+            buffer.clear();
+            kept.push(buffer);
+        }
+    });
+}
+
 /// Leaves a machine to the next transaction.
-pub(crate) fn leave_machine(mut machine: Machine) {
+pub(crate) fn leave_machine(mut machine: Box<Machine>) {
     SPARE.with(|spare| {
         let kept = &mut spare.borrow_mut().machines;
         if kept.len() < MACHINES {

@@ -5,12 +5,14 @@
 //! only while it is busy ([`runner`]).
 
 mod buffers;
+mod conn;
 mod pace;
 mod runner;
 mod transport;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use base::Real;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
-use http1::{HeadError, Limits, Progress, Scan, parse_request};
+use http1::{HeadError, Limits, Progress, Scan, parse_found_request};
 use net::{Address, Stream};
 use rt::{Instant, Patience};
 use shm::vsl::{Marker, TxnLog};
@@ -28,6 +30,7 @@ use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
 use tables::tags::Tag;
 
+use conn::{Conn, Parting};
 use transport::H1;
 
 /// GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 6.8, 7): HTTP/2 isn't served yet.
@@ -50,7 +53,10 @@ pub struct Accepted {
 
 /// A request's head has come whole.
 struct Arrived {
+    /// From the first byte, with the empty lines before the head.
     head_bytes: usize,
+    /// Where the head begins in them.
+    begin: usize,
     t_first: Real,
     t_req: Real,
 }
@@ -60,67 +66,67 @@ enum Turn {
     /// It waits for its next request.
     Idle,
     /// It ends, for that reason.
-    End(SessClose),
+    End(SessClose, Parting),
 }
 
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let Accepted { stream, peer, local, fd } = accepted;
     let sess = open(&engine, &listener, &stream, local, peer, fd);
-    let h1 = Box::new(H1::new(stream, sess.clone()));
-    let served = contain::contained(turns(h1));
-    let (h1, close) = match served.await {
-        Ok((h1, close)) => (Some(h1), close),
+    let conn = Conn::new(stream, sess.clone());
+    let (conn, close, parting) = match contain::contained(pin!(turns(conn))).await {
+        Ok((conn, close, parting)) => (Some(conn), close, parting),
         Err(contain::Panicked) => {
             engine.main.req_panic.inc();
-            (None, SessClose::Overload)
+            (None, SessClose::Overload, Parting::default())
         }
     };
     closed(&sess, close);
-    if let Some(mut h1) = h1
-        && h1.finish()
+    if let Some(mut conn) = conn
+        && conn.finish(parting)
     {
         // Boxed: this task's own future is what every idle connection costs.
-        Box::pin(h1.linger()).await;
+        Box::pin(conn.linger()).await;
     }
 }
 
 /// Idle and busy in turn, to the end.
-async fn turns(mut h1: Box<H1>) -> (Box<H1>, SessClose) {
-    if h1.sess.listener.transport == "PROXY"
-        && let Err(close) = Box::pin(begin(&mut h1)).await
+async fn turns(mut conn: Conn) -> (Conn, SessClose, Parting) {
+    if conn.sess.listener.transport == "PROXY"
+        && let Err(close) = Box::pin(begin(&mut conn)).await
     {
-        return (h1, close);
+        let has_input = !conn.input.is_empty();
+        return (conn, close, Parting { has_input, ..Parting::default() });
     }
     loop {
-        if h1.input.is_empty()
-            && let Err(close) = idle(&h1).await
+        if conn.input.is_empty()
+            && let Err(close) = idle(&conn).await
         {
-            return (h1, close);
+            return (conn, close, Parting::default());
         }
-        let (back, turn) = runner::run(h1).await;
-        h1 = back;
-        if let Turn::End(close) = turn {
-            return (h1, close);
+        let (back, turn) = runner::run(conn).await;
+        conn = back;
+        if let Turn::End(close, parting) = turn {
+            return (conn, close, parting);
         }
     }
 }
 
 /// Waits for the first byte of a request. By hand, not of futures within futures: each would add to every idle task.
-async fn idle(h1: &H1) -> Result<(), SessClose> {
-    let deadline = h1.idle_deadline();
-    let linger = h1.idle_since + h1.sess.timeouts.get().linger;
+async fn idle(conn: &Conn) -> Result<(), SessClose> {
+    let deadline = conn.idle_deadline();
+    let linger = conn.idle_since + conn.sess.timeouts.get().linger;
     let mut lingers = linger < deadline;
     let mut patience = Patience::until(linger.min(deadline));
     poll_fn(|cx| {
-        if let Poll::Ready(readable) = h1.stream().poll_readable(cx) {
+        if let Poll::Ready(readable) = conn.stream().poll_readable(cx) {
             return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
         }
         while patience.poll(cx).is_ready() {
             if !std::mem::take(&mut lingers) {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
-            h1.sess.engine.main.sess_herd.inc();
+            conn.sess.engine.main.sess_herd.inc();
             patience = Patience::until(deadline);
         }
         Poll::Pending
@@ -144,7 +150,7 @@ fn open(
     log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
     let (from, to) = (peer.text(), local.text());
     let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
-    drop(record.text(to.ip_port()).text(" ").fixed6(now.0).sp_num(fd as u64));
+    drop(record.text(to.ip_port()).sp_time(now).sp_num(fd as u64));
     drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
@@ -155,10 +161,12 @@ fn open(
         local,
         proxy: RefCell::new(None),
         client: Cell::new(peer),
+        client_text: Cell::new(from),
         server: Cell::new(local),
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
         peer_ids: stream.peer_ids(),
+        socket: sys::tcp::SocketNumber::new(fd),
         tos: Cell::new(None),
     })
 }
@@ -176,29 +184,25 @@ fn closed(sess: &Sess, close: SessClose) {
     log.put(Tag::End, b"");
 }
 
-async fn begin(h1: &mut H1) -> Result<(), SessClose> {
-    let sess = h1.sess.clone();
-    let mut input = std::mem::take(&mut h1.input);
-    let result = crate::proxy::receive(h1.stream(), &sess, &mut input).await;
-    h1.input = input;
-    h1.idle_since = Instant::now();
+async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
+    let sess = conn.sess.clone();
+    let mut input = std::mem::take(&mut conn.input);
+    let result = crate::proxy::receive(conn.stream(), &sess, &mut input).await;
+    conn.input = input;
+    conn.idle_since = Instant::now();
     result
 }
 
 /// One request after the other, until nothing of the next one is there.
 async fn busy(h1: &mut H1) -> Turn {
-    h1.take_buffers();
     loop {
         let arrived = match next_head(h1).await {
             Ok(Some(arrived)) => arrived,
-            Ok(None) => {
-                h1.give_buffers();
-                return Turn::Idle;
-            }
-            Err(close) => return Turn::End(close),
+            Ok(None) => return Turn::Idle,
+            Err(close) => return Turn::End(close, h1.parting()),
         };
         if let Some(close) = request(h1, &arrived).await {
-            return Turn::End(close);
+            return Turn::End(close, h1.parting());
         }
     }
 }
@@ -206,7 +210,7 @@ async fn busy(h1: &mut H1) -> Turn {
 /// Runs a request; why the connection ends after it, if it does.
 async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
     h1.was_busy = true;
-    let mut req = Req::begin(&h1.sess, arrived.t_first, arrived.t_req);
+    let mut req = Req::begin(&h1.conn.sess, arrived.t_first, arrived.t_req);
     let ran = run(h1, &mut req, arrived).await;
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         settle(h1, &mut req).await;
@@ -218,7 +222,7 @@ async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
         None if h1.is_piped() => return Some(SessClose::TxPipe),
         None => {
             h1.end_request();
-            h1.sess.engine.draining.load(Ordering::Relaxed).then_some(SessClose::RespClose)?
+            h1.conn.sess.engine.draining.load(Ordering::Relaxed).then_some(SessClose::RespClose)?
         }
         Some(close) => close,
     };
@@ -240,7 +244,8 @@ async fn settle(h1: &mut H1, req: &mut Req) {
 async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessClose> {
     let limits = limits(req.params());
     h1.acct.req_head = arrived.head_bytes as u64;
-    let parsed = match parse_request(&h1.input[h1.used..h1.used + arrived.head_bytes], &limits, &mut req.head) {
+    let input = &h1.conn.input[h1.used..h1.used + arrived.head_bytes];
+    let parsed = match parse_found_request(input, arrived.begin, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
         Ok(Progress::Http2Preface) => {
             h1.send_raw(GOAWAY);
@@ -251,7 +256,7 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
     };
     h1.used += parsed.consumed;
     h1.expect_body(parsed.framing, req.head.version());
-    if contain::contained(req.run(h1)).await.is_err() {
+    if contain::contained(pin!(req.run(h1))).await.is_err() {
         let engine = req.engine().clone();
         engine.main.req_panic.inc();
         req.log.put(Tag::Error, b"Panic in the request: see the panic report");
@@ -268,7 +273,7 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
 /// Answers a head that no VCL is to see.
 fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, arrived: &Arrived) -> SessClose {
     let reaction = error.reaction();
-    let input = h1.input[h1.used..h1.used + arrived.head_bytes].to_vec();
+    let input = h1.conn.input[h1.used..h1.used + arrived.head_bytes].to_vec();
     if let Some(text) = error.bogo_header(&input) {
         req.log.put(Tag::BogoHeader, &text);
     }
@@ -299,39 +304,39 @@ fn limits(params: &Params) -> Limits {
 /// The next whole head; `None` when not a byte of one is there.
 async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
     let (limits, head_limit) = {
-        let params = h1.sess.engine.params.load();
+        let params = h1.conn.sess.engine.params.load();
         (limits(&params), params.timeout_head)
     };
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
     h1.compact();
-    if !h1.input.is_empty() {
-        t_first = Some(h1.sess.engine.clock.real());
-        h1.sess.engine.main.sess_readahead.inc();
+    if !h1.conn.input.is_empty() {
+        t_first = Some(h1.conn.sess.engine.clock.real());
+        h1.conn.sess.engine.main.sess_readahead.inc();
     }
     loop {
-        if let Some(head_bytes) = scan.find(&h1.input) {
-            let t_req = h1.sess.engine.clock.real();
-            return Ok(Some(Arrived { head_bytes, t_first: t_first.unwrap_or(t_req), t_req }));
+        if let Some(head_bytes) = scan.find(&h1.conn.input) {
+            let t_req = h1.conn.sess.engine.clock.real();
+            return Ok(Some(Arrived { head_bytes, begin: scan.begin(), t_first: t_first.unwrap_or(t_req), t_req }));
         }
-        if h1.input.len() >= limits.head_bytes {
+        if h1.conn.input.len() >= limits.head_bytes {
             return Err(SessClose::RxOverflow);
         }
         // Answers to pipelined requests go out before we wait for more.
         poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await.map_err(|_| SessClose::RemClose)?;
-        h1.input.reserve(HEAD_READ_BYTES.min(limits.head_bytes - h1.input.len()));
-        let is_first = h1.input.is_empty();
+        h1.conn.input.reserve(HEAD_READ_BYTES.min(limits.head_bytes - h1.conn.input.len()));
+        let is_first = h1.conn.input.is_empty();
         let read = poll_fn(|cx| Poll::Ready(h1.poll_read(cx))).await;
         let read = match read {
             Poll::Ready(read) => read.map_err(|_| SessClose::RemClose)?,
             Poll::Pending if is_first => {
                 if std::mem::take(&mut h1.was_busy) {
-                    h1.idle_since = Instant::now();
+                    h1.conn.idle_since = Instant::now();
                 }
                 return Ok(None);
             }
             Poll::Pending => {
-                t_first.get_or_insert_with(|| h1.sess.engine.clock.real());
+                t_first.get_or_insert_with(|| h1.conn.sess.engine.clock.real());
                 more(h1, head_limit).await?
             }
         };
@@ -343,14 +348,14 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
 
 /// Waits for more of a head that has begun to come.
 async fn more(h1: &mut H1, head_limit: Duration) -> Result<usize, SessClose> {
-    let mut deadline = h1.idle_deadline();
+    let mut deadline = h1.conn.idle_deadline();
     if !head_limit.is_zero() {
         deadline = deadline.min(*h1.head_deadline.get_or_insert_with(|| Instant::now() + head_limit));
     }
     match rt::timeout_at(deadline, poll_fn(|cx| h1.poll_read(cx))).await {
         Ok(read) => read.map_err(|_| SessClose::RemClose),
         Err(rt::Elapsed) => {
-            h1.sess.engine.main.head_timeout.inc();
+            h1.conn.sess.engine.main.head_timeout.inc();
             Err(SessClose::RxTimeout)
         }
     }
@@ -368,7 +373,7 @@ mod tests {
         }
         let bytes = output_bytes(serve);
         assert!(bytes <= 640, "{bytes} bytes");
-        let bytes = size_of::<H1>();
-        assert!(bytes <= 640, "{bytes} bytes");
+        let bytes = size_of::<Sess>();
+        assert!(bytes <= 384, "{bytes} bytes");
     }
 }

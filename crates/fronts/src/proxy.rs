@@ -23,10 +23,10 @@ pub(crate) async fn receive(stream: &Stream, sess: &Sess, input: &mut Vec<u8>) -
                     log.write_one(Tag::ProxyGarbage, sess.vxid, Marker::Client, text.as_bytes());
                 }
                 if let Some(ends) = &header.ends {
-                    sess.client.set(Address::inet(ends.source));
+                    sess.set_client(Address::inet(ends.source));
                     sess.server.set(Address::inet(ends.destination));
                 }
-                *sess.proxy.borrow_mut() = Some(header);
+                *sess.proxy.borrow_mut() = Some(Box::new(header));
                 return Ok(());
             }
             Ok(proxy::Progress::Incomplete) => {}

@@ -23,21 +23,41 @@ pub fn parse_request(input: &[u8], limits: &Limits, head: &mut Head) -> Result<P
     if let Some(progress) = http2_preface(input) {
         return Ok(progress);
     }
-    let (begin, end) = match whole_head(input, limits)? {
-        Ok(span) => span,
-        Err(progress) => return Ok(progress),
-    };
+    match whole_head(input, limits)? {
+        Ok((begin, end)) => parse(&input[..end], begin, limits, head),
+        Err(progress) => Ok(progress),
+    }
+}
+
+/// As [`parse_request`] for a head that a [`Scan`] has found: `input` is all of it, and it begins at `begin`.
+///
+/// # Errors
+/// See [`HeadError`].
+pub fn parse_found_request(
+    input: &[u8],
+    begin: usize,
+    limits: &Limits,
+    head: &mut Head,
+) -> Result<Progress, HeadError> {
+    if let Some(progress) = http2_preface(input) {
+        return Ok(progress);
+    }
+    check_size(input, begin, input.len(), limits)?;
+    parse(input, begin, limits, head)
+}
+
+fn parse(input: &[u8], begin: usize, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
     head.clear();
     let mut ends = LineEnds::default();
-    let at = start_line(&input[..end], begin, limits, head, &mut ends)?;
-    fields::parse(&input[..end], at, limits, head, &mut ends)?;
+    let at = start_line(input, begin, limits, head, &mut ends)?;
+    fields::parse(input, at, limits, head, &mut ends)?;
     let framing = framing_of(head)?;
     if ends.lone_lf && framing != Framing::None && !limits.lenient {
         return Err(HeadError::LoneLf);
     }
     check::request(head, limits)?;
     message::authority::rewrite_absolute(head, limits.https_scheme).map_err(|lost| HeadError::of_lost(lost, begin))?;
-    Ok(Progress::Complete(Parsed { consumed: end, begin, framing }))
+    Ok(Progress::Complete(Parsed { consumed: input.len(), begin, framing }))
 }
 
 fn http2_preface(input: &[u8]) -> Option<Progress> {
@@ -55,16 +75,21 @@ pub(crate) fn whole_head(input: &[u8], limits: &Limits) -> Result<Result<(usize,
     let mut scan = Scan::new(limits);
     let end = scan.find(input);
     let begin = scan.begin();
-    if !limits.lenient && memchr::memchr_iter(b'\n', &input[..begin]).count() > MAX_EMPTY_LINES {
-        return Err(HeadError::LeadingBlanks);
-    }
+    check_size(input, begin, end.unwrap_or(begin), limits)?;
     match end {
-        Some(end) if end - begin > limits.head_bytes => Err(HeadError::Overflow),
         Some(end) => Ok(Ok((begin, end))),
         None if begin == input.len() => Ok(Err(Progress::Idle)),
         None if input.len() - begin >= limits.head_bytes => Err(HeadError::Overflow),
         None => Ok(Err(Progress::Incomplete)),
     }
+}
+
+/// Neither too many empty lines before `begin` nor too many bytes from there to `end`.
+fn check_size(input: &[u8], begin: usize, end: usize, limits: &Limits) -> Result<(), HeadError> {
+    if !limits.lenient && memchr::memchr_iter(b'\n', &input[..begin]).count() > MAX_EMPTY_LINES {
+        return Err(HeadError::LeadingBlanks);
+    }
+    if end - begin > limits.head_bytes { Err(HeadError::Overflow) } else { Ok(()) }
 }
 
 /// Parses `method SP target SP version` and says where the field lines begin.

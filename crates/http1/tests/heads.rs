@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Facts about whole heads, and what must hold for any octets.
 
-use http1::{Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, parse_request, parse_response};
+use http1::{
+    Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, parse_found_request, parse_request,
+    parse_response,
+};
 use message::{Head, HeadLimits};
 use proptest::prelude::*;
 
@@ -215,6 +218,13 @@ proptest! {
         let _ = parse_request(&input, &limits, &mut Head::new());
         let _ = parse_response(&input, &limits, &mut Head::new());
         let ended = [&input[..], b"\r\n\r\n"].concat();
+        let mut scan = Scan::new(&limits);
+        if let Some(end) = scan.find(&ended) {
+            let (mut one, mut other) = (Head::new(), Head::new());
+            let found = parse_found_request(&ended[..end], scan.begin(), &limits, &mut one);
+            prop_assert_eq!(found, parse_request(&ended[..end], &limits, &mut other));
+            prop_assert_eq!(one, other);
+        }
         let _ = parse_request(&ended, &limits, &mut Head::new());
         let _ = parse_response(&ended, &limits, &mut Head::new());
     }

@@ -10,8 +10,18 @@ use std::path::Path;
 
 use base::say;
 
+/// In builds that count.
+struct Counted;
+
+impl sys::alloc::Listener for Counted {
+    #[inline(always)]
+    fn allocation() {
+        base::costs::allocation();
+    }
+}
+
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: sys::alloc::Heard<mimalloc::MiMalloc, Counted> = sys::alloc::Heard::new(mimalloc::MiMalloc);
 
 /// What runs a tool: its name as started, its arguments; the result is the exit status.
 type ToolMain = fn(&str, &[String]) -> i32;

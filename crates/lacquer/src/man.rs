@@ -4,6 +4,8 @@
 //! Prose is text with `# ` before headings, `- word :: text` for entries of lists and four spaces before what is shown
 //! as it is; `@name` alone on a line is replaced by what a table says.
 
+mod vmods;
+
 use base::say;
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
@@ -15,6 +17,7 @@ use tables::vclvars::{Method, Return, VARS};
 type Page = (&'static str, u8, &'static str, &'static str);
 
 const PAGES: &[Page] = &[
+    ("lacquer", 1, "an HTTP accelerator and its tools", include_str!("man/lacquer.txt")),
     ("varnishd", 1, "HTTP accelerator", include_str!("man/varnishd.txt")),
     ("varnishlog", 1, "show or keep the log", include_str!("man/varnishlog.txt")),
     ("varnishncsa", 1, "the log as web servers write it", include_str!("man/varnishncsa.txt")),
@@ -22,6 +25,7 @@ const PAGES: &[Page] = &[
     ("varnishtop", 1, "the log's commonest entries", include_str!("man/varnishtop.txt")),
     ("varnishhist", 1, "how times and sizes are distributed", include_str!("man/varnishhist.txt")),
     ("varnishadm", 1, "commands to a running varnishd", include_str!("man/varnishadm.txt")),
+    ("varnishreload", 1, "load a VCL again", include_str!("man/varnishreload.txt")),
     ("lacquer-explain", 1, "would this URL be a hit, and if not, why", include_str!("man/lacquer-explain.txt")),
     ("vcl", 7, "the configuration language", include_str!("man/vcl.txt")),
     ("varnish-cli", 7, "the commands of the manager", include_str!("man/varnish-cli.txt")),
@@ -35,6 +39,7 @@ pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
             PAGES.iter().for_each(|(name, section, line, _)| say::out(format_args!("{name}({section})  {line}\n")));
+            vmods::all().for_each(|(name, module)| say::out(format_args!("{name}(3)  {}\n", module.text)));
             0
         }
         [flag, dir] if flag == "-d" => match write_all(dir) {
@@ -47,6 +52,10 @@ pub fn main(args: &[String]) -> i32 {
         [name] => match PAGES.iter().find(|page| page.0 == name) {
             Some(page) => {
                 say::out(roff(page));
+                0
+            }
+            None if vmods::module(name).is_some() => {
+                vmods::module(name).into_iter().for_each(|module| say::out(vmods::roff(module)));
                 0
             }
             None => {
@@ -66,6 +75,10 @@ fn write_all(dir: &str) -> std::io::Result<()> {
         let dir = format!("{dir}/man{}", page.1);
         std::fs::create_dir_all(&dir)?;
         std::fs::write(format!("{dir}/{}.{}", page.0, page.1), roff(page))?;
+    }
+    std::fs::create_dir_all(format!("{dir}/man3"))?;
+    for (name, module) in vmods::all() {
+        std::fs::write(format!("{dir}/man3/{name}.3"), vmods::roff(module))?;
     }
     Ok(())
 }
@@ -155,7 +168,7 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe};
+    use tables::counters::{Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
             let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
@@ -163,10 +176,18 @@ fn counters() -> String {
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
-    [set::<Main>(), set::<NoHitCounts>(), set::<Mgt>(), set::<Mempool>(), set::<Sma>(), set::<Smf>()]
-        .into_iter()
-        .chain([set::<Vbe>(), set::<Lck>()])
-        .collect()
+    [
+        set::<Main>(),
+        set::<NoHitCounts>(),
+        set::<Mgt>(),
+        set::<Mempool>(),
+        set::<Sma>(),
+        set::<Smf>(),
+        set::<Vbe>(),
+        set::<Lck>(),
+        set::<Xkey>(),
+    ]
+    .concat()
 }
 
 fn params() -> String {

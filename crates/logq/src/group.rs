@@ -205,6 +205,12 @@ pub struct Wanted {
     pub timeout: Duration,
 }
 
+/// Bytes of records that are held at most, before all are given out as they are: -L bounds only how many they belong to.
+const HELD_BYTES: usize = 256 << 20;
+
+/// Transactions below each other: ESI inclusions and restarts are far fewer.
+const DEEPEST: usize = 500;
+
 /// Gathers. Feed it with what the log gives, take out groups.
 #[derive(Debug)]
 pub struct Grouper {
@@ -214,13 +220,14 @@ pub struct Grouper {
     incomplete: BTreeMap<u64, u32>,
     ready: VecDeque<u32>,
     next_order: u64,
+    held_bytes: usize,
 }
 
 impl Grouper {
     /// An empty one. `Raw` has no use for it.
     pub fn new(grouping: Grouping, wanted: Wanted) -> Grouper {
         let (all, incomplete, ready) = Default::default();
-        Grouper { grouping, wanted, all, incomplete, ready, next_order: 0 }
+        Grouper { grouping, wanted, all, incomplete, ready, next_order: 0, held_bytes: 0 }
     }
 
     /// Takes records of one transaction.
@@ -240,6 +247,7 @@ impl Grouper {
         }
         if let Some(vtx) = self.all.get_mut(&vxid) {
             vtx.records.extend_from_slice(records);
+            self.held_bytes += records.len();
         }
         self.scan(vxid, now);
         while let Some((_, vxid)) = self.incomplete.first_key_value().map(|(o, v)| (*o, *v)) {
@@ -251,7 +259,7 @@ impl Grouper {
         }
         // Those ready go out before the next record is fed, and don't count.
         let mut outstanding = self.all.len() - self.waiting();
-        while outstanding > self.wanted.limit {
+        while outstanding > self.wanted.limit || self.held_bytes > HELD_BYTES {
             let Some(vxid) = self.incomplete.first_key_value().map(|(_, v)| *v) else { break };
             self.force(vxid, "store overflow", now);
             outstanding = self.all.len() - self.waiting();
@@ -290,7 +298,12 @@ impl Grouper {
         let result = is_shown.then(|| show(&group));
         let vxids: Vec<u32> = group.iter().map(|txn| txn.vxid).collect();
         for vxid in vxids {
-            self.all.remove(&vxid);
+            let bytes = self.all.remove(&vxid).map_or(0, |vtx| vtx.records.len());
+            // What was put in was never counted.
+            self.held_bytes = self.held_bytes.saturating_sub(bytes);
+        }
+        if self.all.is_empty() {
+            self.held_bytes = 0;
         }
         Some(result)
     }
@@ -361,12 +374,14 @@ impl Grouper {
             let rest = vtx.records.get(vtx.scanned..).unwrap_or_default();
             let Some((rec, after)) = record::split(rest) else { return };
             let bytes = rest.len() - after.len();
-            let Some((tag, owned)) = rec.map(|rec| (rec.tag, rec.bytes.to_vec())) else {
+            // Few records say how transactions belong together.
+            let tells = |rec: &Rec<'_>| rec.vxid != vxid || matches!(rec.tag, Tag::Begin | Tag::Link | Tag::End);
+            let Some((tag, owned)) = rec.filter(tells).map(|rec| (rec.tag, rec.bytes.to_vec())) else {
                 vtx.pass(bytes);
                 continue;
             };
             vtx.pass(bytes);
-            // The copy lets links be followed while this one's records are written to; only a few tags need it.
+            // The copy lets links be followed while this one's records are written to.
             let Some(rec) = record::records(&owned).next() else { continue };
             if rec.vxid != vxid {
                 self.diagnose(vxid, &rec, "vxid mismatch");
@@ -457,10 +472,14 @@ impl Grouper {
 
     /// Links two transactions, unless the child is above its parent.
     fn set_parent(&mut self, parent: u32, child: u32) -> Option<&'static str> {
-        let mut above = Some(parent);
+        let (mut above, mut depth) = (Some(parent), 0);
         while let Some(vxid) = above {
             if vxid == child {
                 return Some("link to self");
+            }
+            depth += 1;
+            if depth > DEEPEST {
+                return Some("link too deep");
             }
             above = self.all.get(&vxid).and_then(|v| v.parent);
         }

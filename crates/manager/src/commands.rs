@@ -198,6 +198,13 @@ impl Manager {
         }
     }
 
+    /// Says something about a parameter, the first time only.
+    fn tell_once(&mut self, name: &str, text: &str) {
+        if self.params_told.insert(name.to_owned()) {
+            say(Loud::Info, text);
+        }
+    }
+
     /// Sets (or resets, without a value) a parameter here and in the worker. `-j` answers with `param.show -j`.
     fn param_set(&mut self, name: &str, value: Option<&str>, request: &Request) -> Reply {
         let done = match value {
@@ -205,11 +212,17 @@ impl Manager {
             None => self.params.reset(name),
         };
         let applied = match done {
-            Err(e) => return refused_param(&e),
+            Err(e) => match e.forgiven() {
+                Some(text) => {
+                    self.tell_once(name, &text);
+                    return Reply::ok(text);
+                }
+                None => return refused_param(&e),
+            },
             Ok(applied) => applied,
         };
-        if let Some(note) = applied.note {
-            say(Loud::Info, &format!("Parameter {name}: {note}"));
+        if let Some(note) = applied.told(name) {
+            self.tell_once(name, &note);
         }
         self.params_changed();
         let running = self.worker.pid().is_some();

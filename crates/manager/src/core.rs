@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The manager at work: one thread, one loop over everything that can happen.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -44,6 +45,8 @@ pub struct Manager {
     pub(crate) exe: Executable,
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
+    /// Names of which something was said already.
+    pub(crate) params_told: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
     pub(crate) listeners: Vec<Listener>,
@@ -144,6 +147,9 @@ impl Manager {
             if on {
                 features.push(word.to_string());
             }
+        }
+        if self.params.vcl_dialect != "auto" {
+            features.push(format!("dialect={}", self.params.vcl_dialect));
         }
         let request = Request {
             source,

@@ -169,6 +169,7 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
     if args.len() == 1 && args[0] == "--optstring" {
         return Ok(Request::Print("optstring".into()));
     }
+    let args = &with_long(args);
     let mut getopt = Getopt { args, next: 0, bundle: Vec::new(), only_operands: false, program };
     let (mut options, mut flags) = (Options::default(), Flags::default());
     let mut operand = None;
@@ -190,6 +191,29 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
         return argument(format!("Too many arguments ({operand}...)"));
     }
     check(options, flags)
+}
+
+/// The long option that we have, as the parameter that it is: `--vcl-dialect=2.1` or `--vcl-dialect 2.1`.
+fn with_long(args: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if arg == "--" {
+            out.push(arg.clone());
+            out.extend(args.cloned());
+            break;
+        }
+        let value = match arg.strip_prefix("--vcl-dialect") {
+            Some("") => args.next().map(String::as_str),
+            Some(value) => value.strip_prefix('='),
+            None => None,
+        };
+        match value {
+            Some(value) => out.extend(["-p".to_owned(), format!("vcl_dialect={value}")]),
+            None => out.push(arg.clone()),
+        }
+    }
+    out
 }
 
 fn version(first: bool, count: usize) -> Result<Request, Fatal> {

@@ -110,6 +110,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         worker: Worker::new(jail.clone()),
         jail,
         params,
+        params_told: Default::default(),
         stores,
         store_files,
         listeners,
@@ -135,7 +136,11 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         clock,
     };
     manager.params_changed();
-    notes.iter().for_each(|note| say(Loud::Info, note));
+    for (name, note) in notes {
+        if manager.params_told.insert(name) {
+            say(Loud::Info, &note);
+        }
+    }
     Ok((manager, todo))
 }
 
@@ -172,14 +177,15 @@ fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
     jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
-fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
+/// Sets a parameter; answers its name and what is to be said of it.
+fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<(String, String)>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {
         ParamArg::Malformed(_) => argument("\t-p lacks '='"),
-        ParamArg::Set(name, value) => {
-            let applied = params.set(name, value).map_err(|e| plain(e.to_string()))?;
-            Ok(applied.note.map(|note| format!("Parameter {name}: {note}")))
-        }
+        ParamArg::Set(name, value) => match params.set(name, value) {
+            Ok(applied) => Ok(applied.told(name).map(|note| (name.clone(), note))),
+            Err(e) => e.forgiven().map(|note| Some((name.clone(), note))).ok_or_else(|| plain(e.to_string())),
+        },
         ParamArg::Protect(list) => params.protect(list).map(|()| None).map_err(|e| plain(e.to_string())),
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! How long a response lives: Varnish 7.1's rules and outcomes (its "clockless cache"), which VCL then may change.
+//! How long a response lives: Varnish's rules and outcomes (its "clockless cache"), which VCL then may change. By default
+//! those of 7.1; what older releases did otherwise is `tables::ttl_rules`.
 //!
 //! ```text
 //! age      Age; t_origin = now - age
@@ -9,6 +10,7 @@
 //! ```
 
 use base::clock::Real;
+use tables::ttl_rules::{self, Lives, TtlRules};
 
 use crate::cache_control::{first_line_seconds, seconds};
 use crate::{Head, date, names};
@@ -24,11 +26,13 @@ pub struct Defaults {
     pub keep: f64,
     /// `clock_skew`
     pub clock_skew: f64,
+    /// The release whose rules count.
+    pub rules: &'static TtlRules,
 }
 
 impl Default for Defaults {
     fn default() -> Self {
-        Defaults { ttl: 120.0, grace: 10.0, keep: 0.0, clock_skew: 10.0 }
+        Defaults { ttl: 120.0, grace: 10.0, keep: 0.0, clock_skew: 10.0, rules: &ttl_rules::TODAY }
     }
 }
 
@@ -51,27 +55,6 @@ pub struct Freshness {
     pub max_age: u32,
 }
 
-impl Freshness {
-    /// The text of the TTL log record for a response received at `now`:
-    /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`.
-    pub fn log_text(&self, now: Real, uncacheable: bool) -> String {
-        // As whole numbers: formatting floats costs ten times as much.
-        let whole = |seconds: f64| seconds.round_ties_even() as i64;
-        format!(
-            "RFC {} {} {} {} {} {} {} {} {}",
-            whole(self.ttl),
-            whole(self.grace),
-            whole(self.keep),
-            whole(now.0),
-            whole(self.t_origin.0),
-            whole(self.date),
-            whole(self.expires),
-            self.max_age,
-            if uncacheable { "uncacheable" } else { "cacheable" }
-        )
-    }
-}
-
 /// The life of a response that is to be cached.
 pub fn freshness(response: &Head, now: Real, defaults: &Defaults) -> Freshness {
     let age = response.get(names::AGE).map_or(0, seconds);
@@ -85,14 +68,13 @@ pub fn freshness(response: &Head, now: Real, defaults: &Defaults) -> Freshness {
         expires: time(names::EXPIRES),
         max_age: 0,
     };
-    life.ttl = match response.status() {
-        200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414 => {
-            said(response, &mut life, now, defaults).unwrap_or(life.ttl)
-        }
-        302 | 307 => said(response, &mut life, now, defaults).unwrap_or(-1.0),
-        _ => -1.0,
+    life.ttl = match defaults.rules.lives(response.status()) {
+        Lives::ByDefault => said(response, &mut life, now, defaults).unwrap_or(life.ttl),
+        Lives::IfSaid => said(response, &mut life, now, defaults).unwrap_or(-1.0),
+        Lives::Never => -1.0,
     };
     if life.ttl >= 0.0
+        && defaults.rules.stale_while_revalidate
         && let Some(grace) = first_line_seconds(response, b"stale-while-revalidate")
     {
         life.grace = f64::from(grace);
@@ -170,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_old_releases() {
+        use tables::dialects::Dialect;
+        let life = |dialect, status, line: &[u8]| {
+            let mut head = Head::new();
+            head.start_response(b"HTTP/1.1", status).unwrap();
+            head.append_line(line).unwrap();
+            let life = freshness(&head, NOW, &Defaults { rules: TtlRules::of(Some(dialect)), ..Defaults::default() });
+            (life.ttl, life.grace)
+        };
+        assert_eq!(life(Dialect::V30, 302, b"A: b"), (120.0, 10.0));
+        assert_eq!(life(Dialect::V30, 204, b"Cache-Control: max-age=9"), (-1.0, 10.0));
+        assert_eq!(life(Dialect::V21, 500, b"Cache-Control: max-age=9"), (9.0, 10.0));
+        assert_eq!(life(Dialect::V20, 200, b"Cache-Control: max-age=9, stale-while-revalidate=99"), (9.0, 10.0));
+    }
+
+    #[test]
     fn cache_control_comes_first() {
         check(200, &["Cache-Control: max-age=5", "Expires: Sun, 06 Nov 1994 08:59:37 GMT"], 5.0);
         check(200, &["Cache-Control: max-age=5, s-maxage=7"], 7.0);
@@ -193,11 +191,5 @@ mod tests {
     fn age_moves_the_origin_and_not_the_ttl() {
         let life = life(200, &["Age: 30", "Cache-Control: max-age=100, stale-while-revalidate=9"]);
         assert_eq!((life.t_origin, life.ttl, life.grace), (Real(NOW.0 - 30.0), 100.0, 9.0));
-    }
-
-    #[test]
-    fn the_log_record() {
-        let text = life(200, &["Age: 1", "Cache-Control: max-age=3"]).log_text(NOW, false);
-        assert_eq!(text, "RFC 3 10 0 784111777 784111776 0 0 3 cacheable");
     }
 }

@@ -86,6 +86,8 @@ impl Span {
 pub struct Head {
     arena: Vec<u8>,
     lines: Vec<Line>,
+    /// A bit for the name of each line there was: most names that are asked for are in no head, and that tells.
+    names: u64,
     method: Span,
     url: Span,
     proto: Span,
@@ -120,6 +122,7 @@ impl Head {
     pub fn clear(&mut self) {
         self.arena.clear();
         self.lines.clear();
+        self.names = 0;
         (self.method, self.url, self.proto, self.reason) = Default::default();
         self.status = 0;
         self.version = Version::default();
@@ -171,12 +174,31 @@ impl Head {
     /// The values of all fields of that name, in order.
     pub fn get_all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
         let key = line::key(name);
-        self.lines.iter().filter(move |l| l.is(key, name, &self.arena)).map(|l| l.value(&self.arena))
+        let lines = if self.may_have(key) { &self.lines[..] } else { &[] };
+        lines.iter().filter(move |l| l.is(key, name, &self.arena)).map(|l| l.value(&self.arena))
     }
 
+    #[inline]
     fn find(&self, name: &[u8], from: usize) -> Option<usize> {
         let key = line::key(name);
-        (from..self.lines.len()).find(|&i| self.lines[i].is(key, name, &self.arena))
+        if self.may_have(key) { self.find_line(key, name, from) } else { None }
+    }
+
+    #[inline]
+    fn may_have(&self, key: u16) -> bool {
+        self.names & line::bit(key) != 0
+    }
+
+    fn find_line(&self, key: u16, name: &[u8], from: usize) -> Option<usize> {
+        let rest = self.lines.get(from..)?;
+        rest.iter().position(|line| line.is(key, name, &self.arena)).map(|at| from + at)
+    }
+
+    /// All lines are added here.
+    #[inline]
+    fn add(&mut self, line: Line) {
+        self.names |= line::bit(line.key());
+        self.lines.push(line);
     }
 
     /// Adds the field `name: value` at the end. The value is taken as it is: VCL may set what it likes, CR and LF included
@@ -197,6 +219,16 @@ impl Head {
         if !is_token(name) {
             return Err(Lost::BadField);
         }
+        self.append_known(name, value)
+    }
+
+    /// As [`Head::append_parts`] for a name that is known to be a token, as those of [`crate::names`] are.
+    ///
+    /// # Errors
+    /// See [`Lost`]; nothing is added.
+    pub fn append_known(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+        let name = name.as_ref();
+        debug_assert!(is_token(name));
         let value_len: usize = value.iter().map(|part| part.len()).sum();
         self.room_for_line()?;
         self.room(name.len() + 2 + value_len)?;
@@ -236,12 +268,29 @@ impl Head {
     /// Makes the line of the arena's tail from `at` on.
     fn push_line(&mut self, at: usize, name_len: usize) -> Result<(), Lost> {
         match Line::new(&self.arena, at, name_len) {
-            Some(line) => self.lines.push(line),
+            Some(line) => self.add(line),
             None => {
                 self.arena.truncate(at);
                 return Err(Lost::BadField);
             }
         }
+        Ok(())
+    }
+
+    /// Puts a whole line (`name: value`) in the place of the `i`-th.
+    ///
+    /// # Errors
+    /// See [`Lost`]; `BadField` when there is no such line, too. The old line stays.
+    pub fn replace_line(&mut self, i: usize, text: &[u8]) -> Result<(), Lost> {
+        let name_len = memchr::memchr(b':', text).ok_or(Lost::BadField)?;
+        if i >= self.lines.len() || !is_token(&text[..name_len]) {
+            return Err(Lost::BadField);
+        }
+        self.room(text.len())?;
+        let at = self.arena.len();
+        self.arena.extend_from_slice(text);
+        self.push_line(at, name_len)?;
+        self.lines.swap_remove(i);
         Ok(())
     }
 
@@ -281,6 +330,9 @@ impl Head {
     pub fn unset(&mut self, name: impl AsRef<[u8]>) -> usize {
         let name = name.as_ref();
         let (key, before, arena) = (line::key(name), self.lines.len(), &self.arena);
+        if !self.may_have(key) {
+            return 0;
+        }
         self.lines.retain(|l| !l.is(key, name, arena));
         before - self.lines.len()
     }
@@ -349,6 +401,7 @@ impl Head {
         self.arena.extend_from_slice(&other.arena);
         self.lines.clear();
         self.lines.extend_from_slice(&other.lines);
+        self.names = other.names;
         (self.method, self.url, self.proto, self.reason) = (other.method, other.url, other.proto, other.reason);
         (self.status, self.version) = (other.status, other.version);
     }

@@ -27,32 +27,45 @@ const INSERT: u8 = 4;
 const PASS_RESPONSE: u8 = 8;
 const ALL: u8 = FETCH | PASS | INSERT | PASS_RESPONSE;
 
+/// Fields that go no further in some direction.
+const FIELDS: &[(&str, u8)] = &[
+    (names::ACCEPT_RANGES, PASS | FETCH | INSERT),
+    (names::AGE, INSERT | PASS_RESPONSE),
+    (names::CACHE_CONTROL, FETCH),
+    (names::CONNECTION, ALL),
+    (names::CONTENT_RANGE, FETCH | INSERT),
+    (names::HTTP2_SETTINGS, ALL),
+    (names::IF_MATCH, FETCH),
+    (names::IF_MODIFIED_SINCE, FETCH),
+    (names::IF_NONE_MATCH, FETCH),
+    (names::IF_RANGE, FETCH),
+    (names::IF_UNMODIFIED_SINCE, FETCH),
+    (names::KEEP_ALIVE, ALL),
+    (names::PROXY_AUTHENTICATE, FETCH | INSERT),
+    (names::PROXY_AUTHORIZATION, FETCH | INSERT),
+    (names::RANGE, FETCH | INSERT),
+    (names::TE, ALL),
+    (names::TRAILER, ALL),
+    (names::TRANSFER_ENCODING, ALL),
+    (names::UPGRADE, ALL),
+];
+
+/// For each first letter (without its case) the lengths that names of [`FIELDS`] have, a bit each.
+const LENGTHS: [u32; 32] = {
+    let (mut table, mut i) = ([0; 32], 0);
+    while i < FIELDS.len() {
+        let name = FIELDS[i].0.as_bytes();
+        table[(name[0] & 31) as usize] |= 1 << name.len();
+        i += 1;
+    }
+    table
+};
+
 /// The directions in which the field goes no further.
 fn held_back(name: &[u8]) -> u8 {
-    const FIELDS: &[(&str, u8)] = &[
-        (names::ACCEPT_RANGES, PASS | FETCH | INSERT),
-        (names::AGE, INSERT | PASS_RESPONSE),
-        (names::CACHE_CONTROL, FETCH),
-        (names::CONNECTION, ALL),
-        (names::CONTENT_RANGE, FETCH | INSERT),
-        (names::HTTP2_SETTINGS, ALL),
-        (names::IF_MATCH, FETCH),
-        (names::IF_MODIFIED_SINCE, FETCH),
-        (names::IF_NONE_MATCH, FETCH),
-        (names::IF_RANGE, FETCH),
-        (names::IF_UNMODIFIED_SINCE, FETCH),
-        (names::KEEP_ALIVE, ALL),
-        (names::PROXY_AUTHENTICATE, FETCH | INSERT),
-        (names::PROXY_AUTHORIZATION, FETCH | INSERT),
-        (names::RANGE, FETCH | INSERT),
-        (names::TE, ALL),
-        (names::TRAILER, ALL),
-        (names::TRANSFER_ENCODING, ALL),
-        (names::UPGRADE, ALL),
-    ];
     // First letter and length decide for nearly every field that isn't in the table.
-    let Some(first) = name.first().map(u8::to_ascii_lowercase) else { return 0 };
-    if !matches!(first, b'a' | b'c' | b'h' | b'i' | b'k' | b'p' | b'r' | b't' | b'u') {
+    let lengths = name.first().map_or(0, |first| LENGTHS[usize::from(first & 31)]);
+    if name.len() > 31 || lengths >> name.len() & 1 == 0 {
         return 0;
     }
     FIELDS

@@ -17,6 +17,7 @@ pub mod list;
 pub mod names;
 pub mod range;
 pub mod status;
+pub mod tags;
 pub mod vary;
 
 pub use head::{Field, Head, HeadLimits, Lost, Version};

@@ -87,10 +87,19 @@ impl AddressText {
     }
 
     fn number(&mut self, n: u16) {
-        if n >= 10 {
-            self.number(n / 10);
+        let mut digits = [0; 5];
+        let (mut left, mut at) = (n, digits.len());
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+            if left == 0 {
+                break;
+            }
         }
-        self.push(b'0' + (n % 10) as u8);
+        for &digit in &digits[at..] {
+            self.push(digit);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ pub mod proxy;
 pub mod resolve;
 pub mod stream;
 
-pub use address::Address;
+pub use address::{Address, AddressText};
 pub use connect::{ConnectError, Target, connect};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};

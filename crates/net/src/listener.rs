@@ -94,6 +94,18 @@ impl Listener {
         }
     }
 
+    /// Accepts a TCP connection only when its first bytes have come (or after a second without): one wake-up, and no read
+    /// for nothing. Nothing on a unix socket.
+    ///
+    /// # Errors
+    /// The operating system refused.
+    pub fn set_defer_accept(&self, on: bool) -> io::Result<()> {
+        match &self.socket {
+            Inner::Tcp(listener) => sys::sock::set_defer_accept(listener, u16::from(on)),
+            Inner::Unix(_) => Ok(()),
+        }
+    }
+
     /// Waits for a connection. Never answers [`Accept::Nothing`].
     pub async fn accept(&self) -> Accept {
         poll_fn(|cx| match self.poll(cx) {
@@ -179,6 +191,22 @@ mod tests {
             assert!(matches!(listener.try_accept(), Accept::Nothing));
             let (accepted, _three) = tokio::join!(listener.accept(), connect(&target, Duration::from_secs(5)));
             assert!(matches!(accepted, Accept::Connection(_)));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_silent_connection_is_deferred() {
+        rt::run(async {
+            let (listener, target) = listener();
+            listener.set_defer_accept(true).unwrap();
+            let silent = connect(&target, Duration::from_secs(5)).await.unwrap();
+            let talks = connect(&target, Duration::from_secs(5)).await.unwrap();
+            talks.write_all(b"x", None).await.unwrap();
+            let Accept::Connection(first) = listener.accept().await else { panic!("no connection") };
+            assert_eq!(first.peer, talks.local());
+            let Accept::Connection(second) = listener.accept().await else { panic!("no connection") };
+            assert_eq!(second.peer, silent.local(), "but not for ever");
         })
         .unwrap();
     }

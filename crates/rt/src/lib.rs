@@ -31,22 +31,27 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     Ok(output)
 }
 
-/// As [`run`], with its progress to be seen from another thread through a [`Watch`].
+/// As [`run`], with its progress to be seen from another thread through a [`Watch`]. `settle` runs on this thread whenever
+/// it is about to wait for events, and now and then while it has no time to.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_watched<F: Future>(progress: Arc<Progress>, main: F) -> std::io::Result<F::Output> {
+pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) -> std::io::Result<F::Output> {
     let (asleep, awake) = (progress.clone(), progress.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .on_thread_park(move || asleep.asleep())
+        .on_thread_park(move || {
+            settle();
+            asleep.asleep();
+        })
         .on_thread_unpark(move || awake.awake())
         .build()?;
     progress.on_this_thread();
     let local = tokio::task::LocalSet::new();
-    local.spawn_local(progress.answer());
+    local.spawn_local(progress.answer(settle));
     let output = local.block_on(&runtime, main);
     drop(local);
+    settle();
     patience::forget_timers();
     Ok(output)
 }

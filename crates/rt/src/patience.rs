@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Timers that a thread keeps.
-const SPARE: usize = 256;
+/// Timers that a thread keeps: for connections that go from one kind of wait to another at once.
+const SPARE: usize = 1024;
 
 /// A wait shorter than this gets a timer of another such one: set for a moment or for minutes, a timer is of no use to the
 /// other kind.

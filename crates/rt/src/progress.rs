@@ -40,9 +40,10 @@ impl Progress {
     }
 
     /// Answers pings, as one task among the others.
-    pub(crate) async fn answer(self: Arc<Self>) {
+    pub(crate) async fn answer(self: Arc<Self>, settle: fn()) {
         loop {
             self.ping.notified().await;
+            settle();
             self.turn();
         }
     }
@@ -96,7 +97,7 @@ mod tests {
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let watched = progress.clone();
         let thread = std::thread::spawn(move || {
-            crate::run_watched(watched, async move {
+            crate::run_watched(watched, || {}, async move {
                 crate::yield_now().await;
                 blocked.send(()).unwrap();
                 may_go.recv().unwrap();

@@ -77,6 +77,27 @@ impl Map {
         unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<AtomicU32>(), count) }
     }
 
+    /// The `count` 64-bit words from byte `at`.
+    pub fn longs(&self, at: usize, count: usize) -> &[AtomicU64] {
+        assert!(at.is_multiple_of(8));
+        let first = self.at(at, count * 8);
+        // SAFETY: mapped for all `count` words (`at`), aligned, alive as long as `self`; any bits are a valid word.
+        unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<AtomicU64>(), count) }
+    }
+
+    /// Tells the CPU that the `len` bytes from `at` will be written soon; nothing where it can't be told.
+    #[inline]
+    pub fn prefetch(&self, at: usize, len: usize) {
+        #[cfg(target_arch = "x86_64")]
+        for line in (at..(at + len).min(self.len)).step_by(64) {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            // SAFETY: a hint reads and writes nothing that the program can see, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.base.as_ptr().wrapping_add(line).cast()) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (at, len);
+    }
+
     /// The `len` bytes from `at`.
     pub fn bytes(&self, at: usize, len: usize) -> &[AtomicU8] {
         let first = self.at(at, len);

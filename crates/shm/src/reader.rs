@@ -28,6 +28,10 @@ const INDEX_BYTES: u64 = 4 << 20;
 const SEGMENT_BYTES: u64 = 4 << 20;
 /// Segments of one workdir that are looked at.
 const SEGMENTS: usize = 100_000;
+/// Bytes of documents and counters that one look reads in all: fifty times what ten thousand backends have.
+const LOOK_BYTES: usize = 256 << 20;
+/// Counters that one look gives.
+const READINGS: usize = 4_000_000;
 /// Fixed part of a segment.
 const HEAD: usize = 24;
 /// First word of a segment in use.
@@ -134,6 +138,7 @@ impl Reader {
     pub fn read(&mut self) -> Result<Vec<Reading>, ReadError> {
         let mut all = Vec::new();
         let mut seen = HashMap::new();
+        let mut left = LOOK_BYTES;
         for home in [Home::Manager, Home::Worker] {
             let dir = self.workdir.join(home.dir_name());
             let segments = match segments(&dir) {
@@ -144,7 +149,12 @@ impl Reader {
                 Err(error) => return Err(ReadError::Io { path: dir.join(crate::vsm::INDEX_NAME), error }),
             };
             for segment in segments {
-                self.segment(&dir, &segment, &mut seen, &mut all);
+                let bytes = self.segment(&dir, &segment, &mut seen, &mut all);
+                // More than that isn't a workdir of ours or of Varnish's.
+                left = left.saturating_sub(bytes);
+                if left == 0 || all.len() > READINGS {
+                    break;
+                }
             }
         }
         // Documents of a life that is over.
@@ -152,29 +162,33 @@ impl Reader {
         Ok(all)
     }
 
-    fn segment(&self, dir: &Path, segment: &Line, seen: &mut Docs, all: &mut Vec<Reading>) {
+    /// Reads a segment: how many bytes it had.
+    fn segment(&self, dir: &Path, segment: &Line, seen: &mut Docs, all: &mut Vec<Reading>) -> usize {
         match segment.class.as_str() {
             "StatDoc" => {
                 let known = u64::from_str_radix(&segment.ident, 16).ok().and_then(|id| Some((id, self.docs.get(&id)?)));
                 if let Some((id, doc)) = known {
                     seen.insert(id, Arc::clone(doc));
-                } else if let Some((id, doc)) =
-                    load(dir, segment).and_then(|bytes| Some((doc_id(&bytes)?, parse(&bytes)?)))
-                {
+                    return 0;
+                }
+                let Some(bytes) = load(dir, segment) else { return 0 };
+                if let (Some(id), Some(doc)) = (doc_id(&bytes), parse(&bytes)) {
                     seen.insert(id, doc);
                 }
+                bytes.len()
             }
             "Stat" => {
-                let Some(bytes) = load(dir, segment) else { return };
-                let (Some(READY), Some(body)) = (u32_at(&bytes, 0), body(&bytes)) else { return };
-                let Some(doc) = doc_id(&bytes).and_then(|id| seen.get(&id)) else { return };
+                let Some(bytes) = load(dir, segment) else { return 0 };
+                let (Some(READY), Some(body)) = (u32_at(&bytes, 0), body(&bytes)) else { return bytes.len() };
+                let Some(doc) = doc_id(&bytes).and_then(|id| seen.get(&id)) else { return bytes.len() };
                 let set: Arc<str> = segment.ident.as_str().into();
                 all.extend(doc.iter().filter_map(|about| {
                     let value = u64_at(body, about.index)?;
                     Some(Reading { set: Arc::clone(&set), about: Arc::clone(about), value })
                 }));
+                bytes.len()
             }
-            _ => {}
+            _ => 0,
         }
     }
 }
@@ -191,10 +205,19 @@ struct Line {
     ident: String,
 }
 
+/// Opens an ordinary file. What else may stand there isn't waited for (a pipe that nobody writes) or followed.
+fn open(path: &Path) -> io::Result<File> {
+    let kind = std::fs::symlink_metadata(path)?.file_type();
+    if !kind.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    File::open(path)
+}
+
 /// The segments in force; None when there is no index with a head.
 fn segments(dir: &Path) -> io::Result<Option<Vec<Line>>> {
     let mut text = Vec::new();
-    match File::open(dir.join(crate::vsm::INDEX_NAME)) {
+    match open(&dir.join(crate::vsm::INDEX_NAME)) {
         Ok(file) => file.take(INDEX_BYTES).read_to_end(&mut text)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -205,7 +228,7 @@ fn segments(dir: &Path) -> io::Result<Option<Vec<Line>>> {
 /// The text of an index; empty when there is none that may be read.
 fn index_text(dir: &Path) -> String {
     let mut text = Vec::new();
-    let read = File::open(dir.join(crate::vsm::INDEX_NAME)).and_then(|f| f.take(INDEX_BYTES).read_to_end(&mut text));
+    let read = open(&dir.join(crate::vsm::INDEX_NAME)).and_then(|f| f.take(INDEX_BYTES).read_to_end(&mut text));
     if read.is_err() {
         text.clear();
     }
@@ -266,10 +289,7 @@ fn load(dir: &Path, line: &Line) -> Option<Vec<u8>> {
 }
 
 fn load_any(dir: &Path, line: &Line) -> Option<Vec<u8>> {
-    let mut file = File::open(dir.join(&line.file)).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let mut file = open(&dir.join(&line.file)).ok()?;
     file.seek(SeekFrom::Start(line.offset)).ok()?;
     let mut bytes = Vec::new();
     file.take(line.length.min(SEGMENT_BYTES)).read_to_end(&mut bytes).ok()?;

@@ -2,11 +2,13 @@
 //! VSL: the log, a ring of records in shared memory. [`LogRing`] is the ring, [`TxnLog`] gathers the records of one
 //! transaction and writes them as a batch.
 
+mod gather;
 pub mod layout;
 pub mod num;
 mod ring;
 mod txn;
 
+pub use gather::{flush_gathered, gather_here};
 pub use layout::{Marker, Record, records};
 pub use ring::LogRing;
 pub use txn::{RecordWriter, TxnLog};

@@ -20,6 +20,16 @@ pub enum Target {
     Unix(PathBuf),
 }
 
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Udp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Target::Udp(host, port) => write!(f, "{host}:{port}"),
+            Target::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
 /// statsd's port.
 const PORT: u16 = 8125;
 

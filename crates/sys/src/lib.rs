@@ -6,6 +6,7 @@
 // Wrapping system calls is what this crate is for; every use is a small function with a proof.
 #![allow(unsafe_code)]
 
+pub mod alloc;
 pub mod cpu;
 pub mod daemon;
 pub mod extent;
@@ -18,6 +19,7 @@ pub mod process;
 pub mod signal;
 pub mod sock;
 pub mod syslog;
+pub mod tcp;
 pub mod tty;
 pub mod udp;
 pub mod user;

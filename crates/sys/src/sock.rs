@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +55,23 @@ fn tcp_socket(addr: SocketAddr) -> io::Result<Socket> {
     }
     socket.set_reuse_address(true)?;
     Ok(socket)
+}
+
+/// Sets TCP_DEFER_ACCEPT on a listening socket: connections on which nothing has come for so many seconds are shown to
+/// nobody before that; 0 shows them at once.
+pub fn set_defer_accept(listener: impl AsFd, seconds: u16) -> io::Result<()> {
+    let seconds = libc::c_int::from(seconds);
+    // SAFETY: the kernel reads one int from a living variable of that size.
+    let done = unsafe {
+        libc::setsockopt(
+            listener.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Binds a Unix-domain socket, replacing a socket file that is there already, and sets its owner and mode when asked.

@@ -9,6 +9,7 @@ pub mod json;
 pub mod no_hit;
 pub mod params;
 pub mod tags;
+pub mod ttl_rules;
 pub mod vcltext;
 pub mod vclvars;
 pub mod vmods;

@@ -80,6 +80,8 @@ pub enum ParamError {
         name: String,
         /// What takes its place.
         instead: &'static str,
+        /// Setting it may be taken for done: nobody can miss it.
+        is_forgiven: bool,
     },
     /// The value cannot be.
     Invalid {
@@ -122,7 +124,7 @@ impl std::fmt::Display for ParamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown { name } => write!(f, "Unknown parameter \"{name}\"."),
-            Self::Gone { name, instead } => write!(f, "Unknown parameter \"{name}\".\n{instead}"),
+            Self::Gone { name, instead, .. } => write!(f, "Unknown parameter \"{name}\".\n{instead}"),
             Self::Invalid { name, value, why } => {
                 write!(f, "{why}\n(attempting to set param '{name}' to '{value}')")
             }
@@ -135,6 +137,21 @@ impl std::fmt::Display for ParamError {
 
 impl std::error::Error for ParamError {}
 
+impl ParamError {
+    /// What to say instead of an error about a name that is gone and that nobody can miss.
+    pub fn forgiven(&self) -> Option<String> {
+        match self {
+            Self::Gone { name, instead, is_forgiven: true } => Some(format!("Parameter {name} is ignored: {instead}")),
+            Self::Gone { .. }
+            | Self::Unknown { .. }
+            | Self::Invalid { .. }
+            | Self::NotAvailable { .. }
+            | Self::NotBuilt { .. }
+            | Self::Protected { .. } => None,
+        }
+    }
+}
+
 /// What setting a parameter did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Applied {
@@ -145,6 +162,15 @@ pub struct Applied {
 }
 
 impl Applied {
+    /// The note as a line for the log; `name` is what was given.
+    pub fn told(&self, name: &str) -> Option<String> {
+        let note = self.note?;
+        Some(match self.spec.name == name {
+            true => format!("Parameter {name}: {note}"),
+            false => format!("Parameter {name} is called {} here. {note}", self.spec.name),
+        })
+    }
+
     /// What `param.set` answers: empty, or when the change takes effect. `running`: whether there is a worker.
     pub fn reply(&self, running: bool) -> &'static str {
         if running && self.spec.has(Flag::MustRestart) {
@@ -267,7 +293,7 @@ impl Params {
 
     fn settable(&self, name: &str) -> Result<&'static Spec, ParamError> {
         let spec = lookup(name).ok_or_else(|| match old::gone(name) {
-            Some(instead) => ParamError::Gone { name: name.to_owned(), instead },
+            Some(instead) => ParamError::Gone { name: name.to_owned(), instead, is_forgiven: old::is_forgiven(name) },
             None => ParamError::Unknown { name: name.to_owned() },
         })?;
         if spec.has(Flag::NotAvailable) {

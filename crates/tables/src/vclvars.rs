@@ -167,7 +167,8 @@ impl Method {
             Method::Hash => &[Fail, Lookup],
             Method::Purge => &[Fail, Synth, Restart],
             Method::Miss => &[Fail, Synth, Restart, Pass, Fetch],
-            Method::Hit => &[Fail, Synth, Restart, Pass, Deliver],
+            // Fetch is 4.0's; 7.1 doesn't have it any more.
+            Method::Hit => &[Fail, Synth, Restart, Pass, Deliver, Fetch],
             Method::Deliver => &[Fail, Synth, Restart, Deliver],
             Method::Synth => &[Fail, Restart, Deliver],
             Method::BackendFetch => &[Fail, Fetch, Abandon, Error],

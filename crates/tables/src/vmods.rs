@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Signatures of the VCL modules of Varnish 7.1's distribution, as data. `import`, argument checks and documentation
+//! Signatures of the VCL modules, as data. `import`, argument checks and documentation
 //! come from here; crate `vmods` implements each entry and a test there checks that none is missing.
 //!
 //! As in 7.1 a call in the wrong subroutine is no compile error but fails when run; [`Func::scope`] says where it works.
@@ -7,17 +7,35 @@
 mod accept;
 mod accept_language;
 mod blob;
+mod bodyaccess;
 mod cookie;
 mod debug;
+mod digest;
 mod directors;
+mod dynamic;
+mod geoip2;
+mod header;
+mod math;
+mod missing;
 mod proxy;
 mod purge;
+mod querystring;
+mod re2;
+mod saintmode;
+mod statsd;
 mod std;
+mod str;
+mod tcp;
 mod unix;
+mod uuid;
+mod var;
+mod vsthrottle;
 mod vtc;
+mod xkey;
 
 use crate::vclvars::Methods;
 pub use crate::vclvars::Type;
+pub use missing::{MISSING, Missing};
 
 /// What an argument is when the caller leaves it out.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -181,18 +199,31 @@ pub const MODULES: &[Module] = &[
     accept::MODULE,
     accept_language::MODULE,
     blob::MODULE,
+    bodyaccess::MODULE,
     cookie::MODULE,
     debug::MODULE,
+    digest::MODULE,
     directors::MODULE,
+    dynamic::MODULE,
+    geoip2::MODULE,
+    header::MODULE,
+    math::MODULE,
     proxy::MODULE,
     purge::MODULE,
+    querystring::MODULE,
+    re2::MODULE,
+    saintmode::MODULE,
+    statsd::MODULE,
     std::MODULE,
+    str::MODULE,
+    tcp::MODULE,
     unix::MODULE,
+    uuid::MODULE,
+    var::MODULE,
+    vsthrottle::MODULE,
     vtc::MODULE,
+    xkey::MODULE,
 ];
-
-/// Modules that Varnish users know and that aren't built: `import` refuses them by this text.
-pub const KNOWN_MISSING: &[&str] = &["bodyaccess", "header", "saintmode", "str", "tcp", "var", "vsthrottle", "xkey"];
 
 /// The module called `name`.
 pub fn find(name: &str) -> Option<&'static Module> {

@@ -50,7 +50,13 @@ impl Vcc<'_> {
         let name = format!("{} (as VCL 4.1)", sources[0].name);
         self.sources = sources;
         let src = self.sources.len() as u32;
-        let Translation { text, map, .. } = translation;
+        let Translation { text, map, notes, dialect, .. } = translation;
+        self.program.dialect = Some(dialect);
+        for note in notes.iter().filter(|note| note.warning && note.line > 0) {
+            let new = if note.new.is_empty() { "left out" } else { &note.new };
+            self.say(&format!("('{}' Line {}) {} -> {new}: {}\n", note.source, note.line, note.old, note.why));
+            self.warn();
+        }
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
         let (mut tokens, mut blobs) = (Vec::new(), std::mem::take(&mut self.program.blobs));
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);

@@ -27,6 +27,8 @@ pub type ObjectId = u32;
 pub struct Program {
     /// 40 or 41: the version that the first file declares.
     pub syntax: u8,
+    /// The dialect of a file from before 4.0, which was translated.
+    pub dialect: Option<crate::Dialect>,
     /// All subroutines' code, one after the other.
     pub code: Vec<Op>,
     /// For each op, an index into `places`.

@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use tables::dialects::Dialect;
+
 /// What compiling needs from outside. The caller decides about `vcl_path`, limits and permissions.
 pub trait Sources {
     /// The text of the file an `include` names. `path` is as written, or already joined to its includer's directory
@@ -55,6 +57,8 @@ pub const MAIN: &str = "";
 pub struct SourceBundle {
     /// Answers by kind (`f`, `g`, `h`, `s`) and question.
     pub answers: BTreeMap<(u8, String), Answer>,
+    /// The dialect that was asked for.
+    pub dialect: Option<Dialect>,
 }
 
 /// Passes questions on and records the answers.
@@ -131,12 +135,13 @@ impl Sources for SourceBundle {
 }
 
 /// First bytes of a serialised bundle; the last is the format's version.
-const MAGIC: &[u8; 8] = b"LQRVCLB\x01";
+const MAGIC: &[u8; 8] = b"LQRVCLB\x02";
 
 impl SourceBundle {
     /// As bytes for [`SourceBundle::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
+        put(&mut out, self.dialect.map_or("", Dialect::name).as_bytes());
         put_len(&mut out, self.answers.len());
         for ((kind, question), answer) in &self.answers {
             out.push(*kind);
@@ -163,7 +168,11 @@ impl SourceBundle {
     /// What [`SourceBundle::to_bytes`] wrote; `None` when the bytes are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Option<SourceBundle> {
         let mut input = Input(bytes.strip_prefix(MAGIC)?);
-        let mut bundle = SourceBundle::default();
+        let dialect = input.text()?;
+        let mut bundle = SourceBundle { dialect: Dialect::from_name(&dialect), ..SourceBundle::default() };
+        if bundle.dialect.is_none() && !dialect.is_empty() {
+            return None;
+        }
         for _ in 0..input.len()? {
             let kind = input.byte()?;
             let question = input.text()?;
@@ -245,6 +254,7 @@ mod tests {
         bundle.answers.insert((b'f', "b.vcl".into()), Answer::File(Err("Cannot read".into())));
         bundle.answers.insert((b'g', "*.vcl".into()), Answer::Glob(Ok(vec!["a.vcl".into(), "b.vcl".into()])));
         bundle.answers.insert((b'h', "lo".into()), Answer::Host(Ok(vec!["::1".parse().unwrap()])));
+        bundle.dialect = Some(Dialect::V21);
         bundle.answers.insert((b's', "/s".into()), Answer::Socket(Ok(true)));
         let bytes = bundle.to_bytes();
         assert_eq!(SourceBundle::from_bytes(&bytes), Some(bundle));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Statements.
 
-use tables::vclvars::{Return, Type};
+use tables::vclvars::{Method, Return, Type};
 
 use crate::emit::BodyPart;
 use crate::ir::{Expr, Node};
@@ -306,7 +306,11 @@ impl Vcc<'_> {
         }
         self.skip_c(b'(')?;
         self.expect(Tok::Id)?;
-        let word = self.text_of(&self.token());
+        let mut word = self.text_of(&self.token());
+        // What 4.0 called fetch in vcl_hit was miss in 4.1 and 5.
+        if word == "miss" && self.procs[current].method == Some(Method::Hit) {
+            word = Return::Fetch.name().to_owned();
+        }
         let Some(action) = Return::ALL.into_iter().find(|r| r.name() == word) else {
             return self.fail("Expected return action name.\n");
         };

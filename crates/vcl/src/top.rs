@@ -196,8 +196,11 @@ impl Vcc<'_> {
 
     fn missing_module<T>(&mut self, name: &str, token: &crate::token::Token) -> R<T> {
         self.say(&format!("Could not find VMOD {name}\n"));
-        if vmods::KNOWN_MISSING.contains(&name) {
-            self.say("\t(a module that exists for Varnish but isn't built into Lacquer yet)\n");
+        if let Some(missing) = vmods::Missing::find(name) {
+            self.say(&format!("\t({}; not built into Lacquer. Instead: {})\n", missing.what, missing.instead));
+        } else {
+            let built: Vec<&str> = vmods::MODULES.iter().map(|module| module.name).collect();
+            self.say(&format!("\t(Lacquer loads no shared objects; built in: {})\n", built.join(", ")));
         }
         self.stop_at(token)
     }

@@ -3,8 +3,9 @@
 
 use std::net::SocketAddr;
 
+use vrt::regex::MatchError;
 use vrt::vmod::{CallResult, Given};
-use vrt::{BackendRef, Blob, Failure, Text, Value};
+use vrt::{BackendRef, Blob, Failure, HeadId, Text, Value};
 
 /// The arguments of a call, by position.
 #[derive(Clone, Copy)]
@@ -92,6 +93,22 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// HEADER
+    pub(crate) fn header(self, at: usize) -> (HeadId, &'a Text) {
+        match &self.0[at] {
+            Value::Header(head, name) => (*head, name),
+            _ => self.wrong(at),
+        }
+    }
+
+    /// HTTP
+    pub(crate) fn http(self, at: usize) -> HeadId {
+        match self.0[at] {
+            Value::Http(head) => head,
+            _ => self.wrong(at),
+        }
+    }
+
     /// REGEX
     pub(crate) fn regex(self, at: usize) -> &'a vrt::regex::Regex {
         match &self.0[at] {
@@ -109,6 +126,11 @@ pub(crate) fn give(value: Value) -> CallResult {
 /// VCL fails with this text.
 pub(crate) fn fail<T>(text: impl Into<std::borrow::Cow<'static, str>>) -> Result<T, Failure> {
     Err(Failure::new(text))
+}
+
+/// A match was given up.
+pub(crate) fn gave_up(error: MatchError) -> Failure {
+    Failure::new(format!("Regexp matching failed: {}", error.text()))
 }
 
 /// A value later.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_blob(3).
 
-mod codec;
+pub(crate) mod codec;
 
 use std::collections::HashMap;
 use std::sync::Arc;

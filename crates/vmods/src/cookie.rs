@@ -4,9 +4,9 @@
 use tables::Tag;
 use vrt::regex::{MatchError, Regex};
 use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, Text, Value};
+use vrt::{Text, Value};
 
-use crate::args::{Args, give};
+use crate::args::{Args, gave_up, give};
 
 /// vmod_cookie(3)
 pub(crate) static VMOD: Vmod = Vmod {
@@ -113,10 +113,6 @@ impl Jar {
         }
         Ok(removed)
     }
-}
-
-fn gave_up(error: MatchError) -> Failure {
-    Failure::new(format!("Regexp matching failed: {}", error.text()))
 }
 
 fn parse(call: &mut Call<'_>, args: &[Value]) -> CallResult {

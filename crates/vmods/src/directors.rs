@@ -108,6 +108,10 @@ fn place(text: &[u8]) -> f64 {
 /// Chosen at once, by the text.
 fn hash_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
     let place = place(Args(args).bytes_of(0));
-    let now = call.ctx.clock().real();
-    give(Value::Backend(this(object).by_weight(place, now)))
+    give(Value::Backend(this(object).by_weight(place, |member| call.ctx.healthy(member))))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    pub(crate) use super::simple::tests::stub;
 }

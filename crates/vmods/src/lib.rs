@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The modules of Varnish 7.1's distribution, one file each. Signatures are data in `tables::vmods`; a test checks that
+//! The VCL modules: those of Varnish 7.1's distribution and of its users, one file each. Signatures are data in `tables::vmods`; a test checks that
 //! each of them is implemented here. No function blocks a runtime's thread: what would wait returns a future.
 
 mod accept;
 mod accept_language;
 mod args;
 mod blob;
+mod bodyaccess;
 mod cookie;
 mod debug;
+mod digest;
 mod directors;
+mod dynamic;
+mod geoip2;
+mod header;
+mod math;
 mod proxy;
 mod purge;
+mod querystring;
+mod re2;
+mod saintmode;
 mod standard;
+mod statsd;
+mod str;
+mod tcp;
 mod unix;
+mod uuid;
+mod var;
+mod vsthrottle;
 mod vtc;
+mod xkey;
 
 use vrt::vmod::Vmod;
 
@@ -22,14 +38,30 @@ pub static ALL: &[&Vmod] = &[
     &accept::VMOD,
     &accept_language::VMOD,
     &blob::VMOD,
+    &bodyaccess::VMOD,
     &cookie::VMOD,
     &debug::VMOD,
+    &digest::VMOD,
     &directors::VMOD,
+    &dynamic::VMOD,
+    &geoip2::VMOD,
+    &header::VMOD,
+    &math::VMOD,
     &proxy::VMOD,
     &purge::VMOD,
+    &querystring::VMOD,
+    &re2::VMOD,
+    &saintmode::VMOD,
+    &statsd::VMOD,
     &standard::VMOD,
+    &str::VMOD,
+    &tcp::VMOD,
     &unix::VMOD,
+    &uuid::VMOD,
+    &var::VMOD,
+    &vsthrottle::VMOD,
     &vtc::VMOD,
+    &xkey::VMOD,
 ];
 
 #[cfg(test)]

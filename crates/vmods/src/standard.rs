@@ -4,7 +4,7 @@
 mod address;
 mod conversions;
 mod files;
-mod fnmatch;
+pub(crate) mod fnmatch;
 mod number;
 mod query;
 mod strftime;
@@ -143,8 +143,7 @@ fn file_exists(call: &mut Call<'_>, args: &[Value]) -> CallResult {
 }
 
 fn healthy(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let now = call.ctx.clock().real();
-    give(Value::Bool(Args(args).backend(0).is_some_and(|backend| backend.healthy(now).ok)))
+    give(Value::Bool(Args(args).backend(0).is_some_and(|backend| call.ctx.healthy(backend))))
 }
 
 fn ip(call: &mut Call<'_>, args: &[Value]) -> CallResult {

@@ -148,6 +148,32 @@ pub trait Ctx {
     /// VCL fails with that text (called in the wrong place).
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure>;
 
+    /// Purges all objects that bear one of these keys ([`message::tags::words`]); `soft` takes their ttl only. How many it
+    /// reached.
+    ///
+    /// # Errors
+    /// VCL fails with that text (called in the wrong place).
+    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+        let _ = (keys, soft);
+        Err("there is no cache here to purge".into())
+    }
+
+    /// The request's body as `std.cache_req_body` kept it, piece by piece. False: it isn't kept.
+    fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
+        let _ = piece;
+        false
+    }
+
+    /// The client's socket. `None` where there is no client.
+    fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
+        None
+    }
+
+    /// Whether a backend or director is healthy for this transaction.
+    fn healthy(&mut self, director: &BackendRef) -> bool {
+        director.healthy(self.clock().real()).ok
+    }
+
     /// A property of a store: `free_space` and `used_space` as BYTES, `happy` as BOOL; what `std` and VCL ask.
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value;
 

@@ -18,6 +18,8 @@ use crate::value::{Blob, Text, Value};
 use crate::vmod::{Call, Given};
 
 impl Machine {
+    // Apart from the loop around it, whose few ops would have to save what these many need.
+    #[inline(never)]
     pub(crate) fn step(&mut self, op: Op, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
         let program = &vcl.program;
         let name = |field: u16| &*program.headers[field as usize];

@@ -145,6 +145,48 @@ pub(crate) fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]
     Ok(())
 }
 
+/// Adds a field behind those that are there; empty values are allowed.
+///
+/// # Errors
+/// VCL fails with that text: no place for it, no head to change, not a name or a value that a field can have.
+pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), Failure> {
+    check_value(value, name)?;
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    match head.append(name, value) {
+        Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
+        Err(Lost::BadField) => {
+            return Err(format!("Bad header name \"{}\"", name.escape_ascii()).into());
+        }
+        Err(Lost::NoSpace | Lost::TooManyFields) => {
+            log.put_parts(Tag::LostHeader, &[name, b": ", value]);
+            return Err(Failure::new("workspace allocation failure"));
+        }
+    }
+    Ok(())
+}
+
+/// Puts another line in the place of the `i`-th of a head and logs both.
+///
+/// # Errors
+/// VCL fails with that text: no place for it, no head to change, not a field.
+pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Result<(), Failure> {
+    check_value(line, b"line")?;
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    let old = head.field(i).map(|field| field.line().to_vec());
+    match head.replace_line(i, line) {
+        Ok(()) => {
+            log.put(tag(id, Part::Unset), &old.unwrap_or_default());
+            log.put(tag(id, Part::Header), line);
+        }
+        Err(Lost::BadField) => return Err(format!("Bad header line \"{}\"", line.escape_ascii()).into()),
+        Err(Lost::NoSpace | Lost::TooManyFields) => {
+            log.put(Tag::LostHeader, line);
+            return Err(Failure::new("workspace allocation failure"));
+        }
+    }
+    Ok(())
+}
+
 /// Removes all fields of that name.
 pub(crate) fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), Failure> {
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;

@@ -36,7 +36,8 @@ const MOST_GUARDS: usize = 1024;
 pub(crate) struct Sieve {
     /// The tests that ask whether it is set or equals something, and the text that each wants.
     equal: u64,
-    texts: HashMap<Box<[u8]>, u64>,
+    /// Sorted by length, then by bytes.
+    texts: Vec<(Box<[u8]>, u64)>,
     set: u64,
     /// Finds what patterns can't do without, and for each text the tests that want it.
     finder: Option<AhoCorasick>,
@@ -54,6 +55,7 @@ pub(crate) struct Sieve {
 impl Sieve {
     pub(crate) fn new(subject: &Subject, program: &Program, regexes: &[Arc<Regex>]) -> Sieve {
         let mut sieve = Sieve::default();
+        let mut texts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut needs: HashMap<Vec<u8>, u64> = HashMap::new();
         for (n, test) in subject.tests.iter().enumerate() {
             let bit = 1 << n;
@@ -61,7 +63,7 @@ impl Sieve {
                 TestOf::Set => sieve.set |= bit,
                 TestOf::Equal(str) => {
                     sieve.equal |= bit;
-                    *sieve.texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
+                    *texts.entry(program.strings[*str as usize].clone()).or_default() |= bit;
                 }
                 TestOf::Match(index) => {
                     let texts = regexes[*index as usize].needs();
@@ -74,6 +76,8 @@ impl Sieve {
                 }
             }
         }
+        sieve.texts = texts.into_iter().collect();
+        sieve.texts.sort_unstable_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
         let built = AhoCorasick::builder().ascii_case_insensitive(true).build(needs.keys());
         match built {
             Ok(finder) if sieve.sifted.count_ones() as usize >= FEWEST_NEEDS => {
@@ -105,6 +109,12 @@ impl Sieve {
         sieve
     }
 
+    /// The tests that want just this text.
+    fn wanting(&self, value: &[u8]) -> u64 {
+        let at = self.texts.binary_search_by(|(text, _)| (text.len(), &**text).cmp(&(value.len(), value)));
+        at.map_or(0, |at| self.texts[at].1)
+    }
+
     /// What can be told before any pattern is run.
     fn first(&self, value: Option<&[u8]>) -> Known {
         let Some(value) = value else { return Known { answers: self.unset, place: Place::default() } };
@@ -121,7 +131,7 @@ impl Sieve {
     fn sift(&self, value: &[u8]) -> Answers {
         let mut known = Answers { asked: self.set | self.equal, holds: self.set };
         if self.equal != 0 {
-            known.holds |= self.texts.get(value).copied().unwrap_or(0);
+            known.holds |= self.wanting(value);
         }
         let Some(finder) = &self.finder else { return known };
         let mut possible = 0;
@@ -149,6 +159,13 @@ fn alias(head: HeadId) -> HeadId {
 }
 
 impl Machine {
+    /// The answer of a test that was found out before.
+    #[inline]
+    pub(crate) fn known(&self, subject: u16, test: u16) -> Option<bool> {
+        let (known, bit) = (self.known[usize::from(subject)].answers, 1 << test);
+        (known.asked & bit != 0).then_some(known.holds & bit != 0)
+    }
+
     /// The answer of a test.
     #[inline]
     pub(crate) fn answer(
@@ -158,12 +175,10 @@ impl Machine {
         vcl: &Arc<LoadedVcl>,
         ctx: &mut dyn Ctx,
     ) -> Result<bool, Failure> {
-        let known = self.known[usize::from(subject)].answers;
-        let bit = 1 << test;
-        if known.asked & bit != 0 {
-            return Ok(known.holds & bit != 0);
+        match self.known(subject, test) {
+            Some(holds) => Ok(holds),
+            None => self.find_out(subject, test, vcl, ctx),
         }
-        self.find_out(subject, test, vcl, ctx)
     }
 
     fn find_out(&mut self, number: u16, test: u16, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<bool, Failure> {

@@ -6,7 +6,7 @@ mod arith;
 pub mod convert;
 pub mod ctx;
 mod exec;
-mod fields;
+pub mod fields;
 mod init;
 mod known;
 pub mod loaded;
@@ -21,7 +21,7 @@ pub mod vmod;
 pub use ctx::{Ctx, Failure, Privates};
 pub use loaded::{Env, LoadError, LoadedVcl, check_regex, finish, load, load_waiting};
 pub use machine::{Action, Machine, Outcome, Spot};
-pub use spec::backend_spec;
+pub use spec::{backend_spec, probe_spec};
 pub use tables::vclvars::{HeadId, Method, Return, Type, Var};
 pub use value::{BackendRef, Blob, Text, Value};
 

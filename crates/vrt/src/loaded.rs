@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use backend::Director;
+use backend::{BackendSpec, Director, Event};
 use base::Clock;
 use shm::vsl::TxnLog;
 use tables::vclvars::Method;
@@ -33,7 +33,15 @@ pub trait Env {
 
     /// The worker's clock.
     fn clock(&self) -> Clock;
+
+    /// Makes backends while the VCL runs, for the modules that do; `None` where there are none to be had.
+    fn backend_maker(&self) -> Option<BackendMaker> {
+        None
+    }
 }
+
+/// Makes a backend of the VCL of that name; it is cold.
+pub type BackendMaker = Arc<dyn Fn(&str, BackendSpec) -> Arc<dyn Director> + Send + Sync>;
 
 /// Why a program can't be loaded: the text for the CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +70,7 @@ pub struct LoadedVcl {
     pub(crate) modules: Vec<PrivCell>,
     pub(crate) objects: Vec<OnceLock<Object>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
+    backend_maker: Option<BackendMaker>,
     /// What its lines cost, when asked.
     pub profile: Profile,
 }
@@ -89,7 +98,17 @@ impl LoadedVcl {
 
     /// Makes a module's director known to `backend.list` and to temperature events.
     pub fn add_director(&self, director: &Arc<dyn Director>) {
-        self.directors.lock().unwrap_or_else(|e| e.into_inner()).push(Arc::downgrade(director));
+        let mut directors = self.directors.lock().unwrap_or_else(|e| e.into_inner());
+        directors.retain(|known| known.strong_count() > 0);
+        directors.push(Arc::downgrade(director));
+    }
+
+    /// Makes a backend while the VCL runs: warm, and known to `backend.list`. `None` where that isn't possible (the checker).
+    pub fn make_backend(&self, spec: BackendSpec) -> Option<Arc<dyn Director>> {
+        let backend = (self.backend_maker.as_ref()?)(&self.name, spec);
+        self.add_director(&backend);
+        backend.event(Event::Warm);
+        Some(backend)
     }
 
     /// All backends and directors of this VCL that still exist.
@@ -200,6 +219,7 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
         modules: program.imports.iter().map(|_| PrivCell::default()).collect(),
         objects: program.objects.iter().map(|_| OnceLock::new()).collect(),
         directors: Mutex::default(),
+        backend_maker: env.backend_maker(),
         profile: Profile::default(),
         program,
     })

@@ -11,7 +11,7 @@ use vcl::program::Op;
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::known::Known;
 use crate::loaded::LoadedVcl;
-use crate::profile::{Blind, Counting, Watch};
+use crate::profile::{Blind, Watch};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -255,8 +255,8 @@ impl Machine {
     fn run_in(&mut self, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
-        let profiled = vcl.profile.is_on();
-        self.stepwise = self.traces || profiled;
+        let watch = vcl.profile.watch(vcl.program.code.len());
+        self.stepwise = self.traces || watch.is_some();
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
             State::Running => {}
@@ -268,45 +268,65 @@ impl Machine {
                 }
             }
         }
-        if profiled {
-            self.run_ops(&mut Counting::new(&vcl.profile, vcl.program.code.len()), vcl, ctx)
-        } else {
-            self.run_ops(&mut Blind, vcl, ctx)
+        match watch {
+            Some(mut watch) => self.run_ops(&mut watch, vcl, ctx),
+            None => self.run_ops(&mut Blind, vcl, ctx),
         }
     }
 
     fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
+        let program = &vcl.program;
         for _ in 0..BUDGET {
             let pc = self.pc;
-            let next = self.step(vcl.program.code[pc as usize], vcl, ctx);
-            if let Ok(next) = &next {
-                watch.ran(pc, next);
-            }
-            match next {
-                Ok(Next::Op) => self.pc += 1,
-                Ok(Next::Goto(to)) => self.pc = to,
-                Ok(Next::Call(entry)) => {
-                    self.calls.push(self.pc + 1);
-                    self.pc = entry;
-                }
-                Ok(Next::Leave) => match self.calls.pop() {
-                    Some(back) => self.pc = back,
-                    None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
-                },
-                Ok(Next::End(action)) => return self.end(action, ctx),
-                Ok(Next::Wait { void, future }) => {
+            let op = program.code[pc as usize];
+            // Most of what runs only says where to go on: that needs no detour by way of a `Next`.
+            match op {
+                Op::Step { .. } if !self.traces => self.pc += 1,
+                Op::Jump { to } => self.pc = to,
+                Op::JumpIf { to } => self.pc = if self.flag { to } else { self.pc + 1 },
+                Op::JumpUnless { to } => self.pc = if self.flag { self.pc + 1 } else { to },
+                Op::Not => (self.flag, self.pc) = (!self.flag, self.pc + 1),
+                Op::CallSub { sub } => self.enter(program.subs[sub as usize].entry),
+                Op::Leave if !self.calls.is_empty() => self.pc = self.calls.pop().unwrap_or_default(),
+                Op::TestField { head, field } => {
+                    self.flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
                     self.pc += 1;
-                    self.state = State::Waiting { void };
-                    return Outcome::Wait(future);
                 }
-                Err(failure) => return self.fail(failure, ctx),
+                op => match self.step(op, vcl, ctx) {
+                    Ok(Next::Op) => self.pc += 1,
+                    Ok(Next::Goto(to)) => self.pc = to,
+                    Ok(Next::Call(entry)) => self.enter(entry),
+                    Ok(Next::Leave) => match self.calls.pop() {
+                        Some(back) => self.pc = back,
+                        None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
+                    },
+                    Ok(Next::End(action)) => {
+                        watch.ran(pc, pc);
+                        return self.end(action, ctx);
+                    }
+                    Ok(Next::Wait { void, future }) => {
+                        self.pc += 1;
+                        watch.ran(pc, self.pc);
+                        self.state = State::Waiting { void };
+                        return Outcome::Wait(future);
+                    }
+                    Err(failure) => return self.fail(failure, ctx),
+                },
             }
+            watch.ran(pc, self.pc);
         }
         self.ops += u64::from(BUDGET);
         if self.ops > MOST_OPS {
             return self.fail(Failure::new("VCL ran too many steps"), ctx);
         }
         Outcome::OutOfBudget
+    }
+
+    /// Goes into a subroutine.
+    #[inline]
+    fn enter(&mut self, entry: u32) {
+        self.calls.push(self.pc + 1);
+        self.pc = entry;
     }
 
     /// What the future of [`Outcome::Wait`] gave; the next [`Machine::run`] goes on with it.

@@ -9,21 +9,24 @@ use std::time::Instant;
 
 use vcl::program::{Op, Program};
 
-use crate::machine::Next;
-
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
 const SHARDS: usize = 16;
-/// The first so many runs are all timed.
-const ALL_TIMED: u64 = 1000;
-/// Of so many later runs one is timed.
-const TIMED: u64 = 16;
+/// The first so many runs of subroutines on each thread are all looked at.
+const ALL: u64 = 1000;
+/// Of so many later ones one is, drawn by lot, and counts for all of them: to look costs as much as to run.
+const ONE_OF: u64 = 16;
 
 /// The counts of a loaded VCL.
 #[derive(Default)]
 pub struct Profile {
     on: AtomicBool,
+    shards: [OnceLock<Shard>; SHARDS],
+}
+
+struct Shard {
     runs: AtomicU64,
-    shards: [OnceLock<Box<[Counts]>>; SHARDS],
+    lots: AtomicU64,
+    ops: Box<[Counts]>,
 }
 
 /// Of one op.
@@ -31,7 +34,6 @@ pub struct Profile {
 struct Counts {
     runs: AtomicU64,
     jumps: AtomicU64,
-    timed: AtomicU64,
     nanos: AtomicU64,
 }
 
@@ -39,7 +41,6 @@ struct Counts {
 struct Sum {
     runs: u64,
     jumps: u64,
-    timed: u64,
     nanos: u64,
 }
 
@@ -50,11 +51,11 @@ pub struct Line {
     pub source: u32,
     /// The line, from 1.
     pub line: u32,
-    /// How often it ran.
+    /// How often it ran: counted at first, then drawn from a sample.
     pub runs: u64,
     /// How often its condition held; `None` for a line that has none.
     pub held: Option<u64>,
-    /// What all its runs took, in nanoseconds: measured for some of them, without the time that modules wait.
+    /// What all its runs took, in nanoseconds, without the time that modules wait.
     pub nanos: u64,
 }
 
@@ -62,9 +63,10 @@ impl Profile {
     /// Begins anew, or ends; what was counted stays until it begins anew.
     pub fn switch(&self, on: bool) {
         if on {
-            let counts = self.shards.iter().filter_map(OnceLock::get).flatten();
-            self.runs.store(0, Relaxed);
-            counts.flat_map(|c| [&c.runs, &c.jumps, &c.timed, &c.nanos]).for_each(|n| n.store(0, Relaxed));
+            for shard in self.shards.iter().filter_map(OnceLock::get) {
+                shard.runs.store(0, Relaxed);
+                shard.ops.iter().flat_map(|c| [&c.runs, &c.jumps, &c.nanos]).for_each(|n| n.store(0, Relaxed));
+            }
         }
         self.on.store(on, Relaxed);
     }
@@ -76,13 +78,12 @@ impl Profile {
 
     /// What was counted, in order of place. Lines that never ran are there with 0.
     pub fn lines(&self, program: &Program) -> Vec<Line> {
-        let shards: Vec<&[Counts]> = self.shards.iter().filter_map(|shard| shard.get().map(|s| &**s)).collect();
+        let shards: Vec<&Shard> = self.shards.iter().filter_map(OnceLock::get).collect();
         let sum = |pc: usize| {
-            shards.iter().fold(Sum::default(), |sum, counts| Sum {
-                runs: sum.runs + counts[pc].runs.load(Relaxed),
-                jumps: sum.jumps + counts[pc].jumps.load(Relaxed),
-                timed: sum.timed + counts[pc].timed.load(Relaxed),
-                nanos: sum.nanos + counts[pc].nanos.load(Relaxed),
+            shards.iter().map(|shard| &shard.ops[pc]).fold(Sum::default(), |sum, counts| Sum {
+                runs: sum.runs + counts.runs.load(Relaxed),
+                jumps: sum.jumps + counts.jumps.load(Relaxed),
+                nanos: sum.nanos + counts.nanos.load(Relaxed),
             })
         };
         let mut by_line: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -91,20 +92,43 @@ impl Profile {
                 by_line.entry((place.source, place.line)).or_default().push(pc);
             }
         }
-        let cost = |sum: Sum| (sum.nanos as f64 / sum.timed.max(1) as f64 * sum.runs as f64) as u64;
         let one = |((source, line), ops): ((u32, u32), Vec<usize>)| Line {
             source,
             line,
             runs: ops.iter().map(|pc| sum(*pc).runs).max().unwrap_or(0),
             held: held(program, &ops, sum),
-            nanos: ops.iter().map(|pc| cost(sum(*pc))).sum(),
+            nanos: ops.iter().map(|pc| sum(*pc).nanos).sum(),
         };
         by_line.into_iter().map(one).collect()
     }
 
-    fn shard(&self, ops: usize) -> &[Counts] {
-        let shard = &self.shards[(thread_number() % SHARDS as u64) as usize];
-        shard.get_or_init(|| (0..ops).map(|_| Counts::default()).collect())
+    /// What looks on while a subroutine of a program with so many ops runs, if this run is to be looked at.
+    pub(crate) fn watch(&self, ops: usize) -> Option<Counting<'_>> {
+        if !self.is_on() {
+            return None;
+        }
+        let shard = self.shards[(thread_number() % SHARDS as u64) as usize].get_or_init(|| Shard {
+            runs: AtomicU64::new(0),
+            lots: AtomicU64::new(1),
+            ops: (0..ops).map(|_| Counts::default()).collect(),
+        });
+        let weight = match shard.runs.fetch_add(1, Relaxed) {
+            run if run < ALL => 1,
+            _ if shard.draw() => ONE_OF,
+            _ => return None,
+        };
+        Some(Counting { counts: &shard.ops, weight, since: Instant::now() })
+    }
+}
+
+impl Shard {
+    /// True once in [`ONE_OF`] times, without any order: a request runs some subroutines after each other, and each must have
+    /// its turn. Knuth's linear congruence.
+    fn draw(&self) -> bool {
+        let next =
+            self.lots.load(Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.lots.store(next, Relaxed);
+        (next >> 33).is_multiple_of(ONE_OF)
     }
 }
 
@@ -121,7 +145,7 @@ fn thread_number() -> u64 {
 /// the next [`Op::Step`].
 fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<u64> {
     let jumps = |pc: &usize| matches!(program.code[*pc], Op::JumpIf { .. } | Op::JumpUnless { .. });
-    let last = *ops.iter().filter(|pc| jumps(pc)).next_back()?;
+    let last = *ops.iter().rfind(|pc| jumps(pc))?;
     let block = (last + 1..program.code.len()).find(|pc| matches!(program.code[*pc], Op::Step { .. }))?;
     let went_on = |pc: usize| sum(pc).runs - sum(pc).jumps.min(sum(pc).runs);
     let mut ways = Vec::new();
@@ -140,8 +164,8 @@ fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<
 
 /// Looks on while ops run.
 pub(crate) trait Watch {
-    /// Op `pc` ran, and did this.
-    fn ran(&mut self, pc: u32, next: &Next);
+    /// Op `pc` ran, and the next to run is `then`.
+    fn ran(&mut self, pc: u32, then: u32);
 }
 
 /// Doesn't look.
@@ -149,35 +173,25 @@ pub(crate) struct Blind;
 
 impl Watch for Blind {
     #[inline(always)]
-    fn ran(&mut self, _: u32, _: &Next) {}
+    fn ran(&mut self, _: u32, _: u32) {}
 }
 
-/// Counts, and times some of the runs.
+/// Counts and times.
 pub(crate) struct Counting<'a> {
     counts: &'a [Counts],
-    since: Option<Instant>,
-}
-
-impl<'a> Counting<'a> {
-    pub fn new(profile: &'a Profile, ops: usize) -> Self {
-        let run = profile.runs.fetch_add(1, Relaxed);
-        let timed = run < ALL_TIMED || run % TIMED == 0;
-        Counting { counts: profile.shard(ops), since: timed.then(Instant::now) }
-    }
+    /// For how many runs this one stands.
+    weight: u64,
+    since: Instant,
 }
 
 impl Watch for Counting<'_> {
-    fn ran(&mut self, pc: u32, next: &Next) {
-        let counts = &self.counts[pc as usize];
-        counts.runs.fetch_add(1, Relaxed);
-        if matches!(next, Next::Goto(_)) {
-            counts.jumps.fetch_add(1, Relaxed);
+    fn ran(&mut self, pc: u32, then: u32) {
+        let (counts, now) = (&self.counts[pc as usize], Instant::now());
+        counts.runs.fetch_add(self.weight, Relaxed);
+        if then > pc + 1 {
+            counts.jumps.fetch_add(self.weight, Relaxed);
         }
-        if let Some(since) = &mut self.since {
-            let now = Instant::now();
-            counts.timed.fetch_add(1, Relaxed);
-            counts.nanos.fetch_add((now - *since).as_nanos() as u64, Relaxed);
-            *since = now;
-        }
+        counts.nanos.fetch_add((now - self.since).as_nanos() as u64 * self.weight, Relaxed);
+        self.since = now;
     }
 }

@@ -37,7 +37,8 @@ pub fn backend_spec(decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Option<Bac
     })
 }
 
-fn probe_spec(decl: &ProbeDecl) -> ProbeSpec {
+/// The probe that a declaration describes.
+pub fn probe_spec(decl: &ProbeDecl) -> ProbeSpec {
     ProbeSpec {
         url: decl.url.clone(),
         request: decl.request.as_deref().map(<[u8]>::to_vec),

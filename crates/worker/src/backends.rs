@@ -10,7 +10,7 @@ use engine::Engine;
 use parking_lot::Mutex;
 use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{Marker, TxnLog};
-use tables::counters::{Main, Vbe};
+use tables::counters::{Main, Vbe, Xkey};
 use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::vmod::Vmod;
@@ -50,6 +50,19 @@ impl Services {
         })
     }
 
+    /// A VCL imports xkey: from now on objects are kept by their keys, and counted.
+    pub fn heed_tags(&self) {
+        if self.engine.cache.heeds_tags() {
+            return;
+        }
+        let set = self.stats.add::<Xkey>("XKEY").unwrap_or_else(|error| {
+            eprintln!("counters XKEY: {error}");
+            CounterSet::private()
+        });
+        // As MAIN, it lives as long as the process.
+        self.engine.cache.heed_tags(Box::leak(Box::new(set)));
+    }
+
     /// A VCL is gone: its file goes with the last backend.
     pub fn forget(&self, vcl: &str) {
         self.clusters.lock().remove(vcl);
@@ -85,6 +98,10 @@ impl backend::Services for Services {
         self.engine.log.write_one(Tag::Error, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
 
+    fn log_notice(&self, text: &str) {
+        self.engine.log.write_one(Tag::Notice, base::Vxid::NONE, Marker::None, text.as_bytes());
+    }
+
     fn log_health(&self, text: &str) {
         self.engine.log.write_one(Tag::BackendHealth, base::Vxid::NONE, Marker::None, text.as_bytes());
     }
@@ -112,5 +129,10 @@ impl vrt::Env for LoadEnv<'_> {
 
     fn clock(&self) -> Clock {
         self.engine.clock.clone()
+    }
+
+    fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
+        let backends = self.backends.clone();
+        Some(Arc::new(move |vcl, spec| backends.create(vcl, spec)))
     }
 }

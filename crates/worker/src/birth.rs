@@ -16,7 +16,7 @@ use shm::vsc::Stats;
 use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
-use tables::counters::{Main, NoHitCounts, Set, Sma, Smf};
+use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
 
 use crate::backends::Services;
 use crate::conf;
@@ -66,9 +66,13 @@ pub struct Worker {
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
     /// Connections per client network.
     pub crowd: Arc<crate::serving::Crowd>,
+    /// `MEMPOOL.*`
+    pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    /// In builds that count what requests cost.
+    pub costs: Option<&'static Costs>,
     /// `debug.shutdown.delay`
     pub shutdown_delay_ms: AtomicU64,
 }
@@ -88,6 +92,7 @@ impl Worker {
             Box::leak(Box::new(stats.add::<NoHitCounts>(NoHitCounts::NAME).map_err(text)?));
         let log = LogRing::create(&set, &start.params, main_set).map_err(|error| format!("the log: {error}"))?;
         let log = Arc::new(log);
+        let pools = crate::pools::Pools::new(&stats, start.params.thread_pools).map_err(text)?;
         let stores = Arc::new(open_stores(&start, &stats)?);
         let cache = Cache::new(cache::Config {
             clock: clock.clone(),
@@ -114,6 +119,7 @@ impl Worker {
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             identity: start.identity.clone(),
             hostname,
+            turns: engine::turns::Turns::new(&start.params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
@@ -123,7 +129,7 @@ impl Worker {
         let services = Arc::new(Services::new(engine.clone(), stats.clone()));
         let backends = Backends::new(::backend::Env { clock, services: services.clone() });
         let listeners = crate::serving::adopt(&start)?;
-        main.pools.set(1);
+        let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
             engine,
             backends,
@@ -131,8 +137,10 @@ impl Worker {
             vcls,
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
+            pools,
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),
+            costs: costs.map(|set| &**Box::leak(Box::new(set))),
             shutdown_delay_ms: AtomicU64::new(0),
             start,
         }))

@@ -180,11 +180,15 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         err_unref: false,
         unsafe_path: true,
         lazy_hosts: true,
+        dialect: bundle.dialect,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    if compiled.program.imports.iter().any(|import| import.module == "xkey") {
+        worker.services.heed_tags();
+    }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
@@ -309,6 +313,7 @@ fn change_params(
         return Reply::new(Status::Param, error.to_string());
     }
     engine.log.apply(&params);
+    engine.turns.apply(&params);
     engine.cache.set_params(conf::cache_params(&params));
     vrt::regex::set_match_limit(params.pcre2_match_limit);
     engine.params.store(Arc::new(params));

@@ -8,6 +8,7 @@ mod commands;
 mod conf;
 mod housekeeping;
 mod panic;
+mod pools;
 mod profile;
 mod serving;
 mod vcls;

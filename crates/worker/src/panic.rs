@@ -61,8 +61,9 @@ fn report(what: &str) -> String {
     )
 }
 
-/// Leaves the report and ends the process.
+/// Leaves the report and ends the process. What this thread has logged is written, as far as it can be.
 pub fn die(report: &str) -> ! {
+    shm::vsl::flush_gathered();
     if let Some(Some(segment)) = SEGMENT.get() {
         segment.write_text(report.as_bytes());
     }

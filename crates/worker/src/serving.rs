@@ -74,13 +74,14 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
             let progress = Arc::<rt::Progress>::default();
             let (desk, name) = (engine::current::desk(), name);
             worker.seats.lock().push(Seat { name: name.clone(), progress: progress.clone(), desk });
-            if let Err(error) = rt::run_watched(progress, serve(worker, share)) {
+            shm::vsl::gather_here();
+            if let Err(error) = rt::run_watched(progress, shm::vsl::flush_gathered, serve(worker, share)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });
         spawned.map_err(|error| format!("thread {number}: {error}"))?;
     }
-    worker.engine.main.threads.set(threads as u64);
+    worker.engine.main.threads_created.add(threads as u64);
     crate::watchdog::start(worker)
 }
 
@@ -108,6 +109,9 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
                 };
                 if let Err(error) = listener.set_keepalive(&keepalive) {
                     eprintln!("keepalive on {}: {error}", socket.info.name);
+                }
+                if let Err(error) = listener.set_defer_accept(params.tcp_defer_accept) {
+                    eprintln!("deferred accept on {}: {error}", socket.info.name);
                 }
                 rt::spawn(accept(worker.clone(), listener, socket.info));
             }
@@ -190,8 +194,9 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
     let place = Place { engine: engine.clone(), network, crowd: worker.crowd.clone() };
     let (info, fd) = (info.clone(), accepted.stream.as_fd().as_raw_fd());
     let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local, fd };
+    let open = engine::current::open(engine::current::What::Session);
     rt::spawn(async move {
-        let _place = place;
+        let (_place, _open) = (place, open);
         fronts::serve(engine, info, accepted).await;
     });
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer explain`: asks a running server what would become of a request, and why.
 
+use base::say;
+
 use crate::{Config, connection, is_good};
 
 const USAGE: &str = "\
@@ -32,11 +34,11 @@ pub fn main(args: &[String]) -> i32 {
     while let Some(word) = words.next() {
         let place = match word.as_str() {
             "-h" | "--help" | "-?" => {
-                print!("{USAGE}");
+                say::out(format_args!("{USAGE}"));
                 return 0;
             }
             "--reasons" => {
-                print!("{}", reasons());
+                say::out(format_args!("{}", reasons()));
                 return 0;
             }
             "-n" => &mut config.name,
@@ -72,7 +74,7 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn refuse(why: &str) -> i32 {
-    eprint!("lacquer explain: {why}\n{USAGE}");
+    say::err(format_args!("lacquer explain: {why}\n{USAGE}"));
     2
 }
 
@@ -80,7 +82,7 @@ fn ask(config: &Config, command: &[String]) -> i32 {
     let timeout = match config.timeout() {
         Ok(timeout) => timeout,
         Err(text) => {
-            eprintln!("{text}");
+            say::err(format_args!("{text}\n"));
             return 2;
         }
     };
@@ -91,11 +93,11 @@ fn ask(config: &Config, command: &[String]) -> i32 {
     let Some(mut connection) = connection else { return 2 };
     match connection.ask(&cli::client::encode(command)) {
         Ok(reply) if is_good(reply.status) => {
-            print!("{}", reply.text());
+            say::out(format_args!("{}", reply.text()));
             0
         }
         Ok(reply) => {
-            eprintln!("{}", reply.text().trim_end());
+            say::err(format_args!("{}\n", reply.text().trim_end()));
             1
         }
         Err(status) => status.clamp(1, 2),

@@ -72,6 +72,9 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         say::out(format_args!("{OPTSTRING}\n"));
         return 0;
     }
+    if args == ["--help"] {
+        return usage(program, 0);
+    }
     let mut config = Config::default();
     let mut rest = args;
     while let Some((word, tail)) = rest.split_first() {

@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use base::say;
 use cli::Reply;
 use sys::fd::Want;
 use sys::signal::{SIGINT, SIGTERM, Signals};
@@ -36,7 +37,7 @@ pub fn main(args: &[String]) -> i32 {
     while let Some(word) = words.next() {
         let place = match word.as_str() {
             "-h" | "--help" | "-?" => {
-                print!("{USAGE}");
+                say::out(format_args!("{USAGE}"));
                 return 0;
             }
             "-n" => &mut config.name,
@@ -66,18 +67,18 @@ pub fn main(args: &[String]) -> i32 {
     let Some(mut connection) = connection else { return 2 };
     match count(&mut connection, vcl.as_deref(), seconds) {
         Ok(table) => {
-            println!("{}", table.trim_end());
+            say::out(format_args!("{}\n", table.trim_end()));
             0
         }
         Err(why) => {
-            eprintln!("lacquer vcl profile: {}", why.trim_end());
+            say::err(format_args!("lacquer vcl profile: {}\n", why.trim_end()));
             1
         }
     }
 }
 
 fn refuse(why: &str) -> i32 {
-    eprint!("lacquer vcl profile: {why}\n{USAGE}");
+    say::err(format_args!("lacquer vcl profile: {why}\n{USAGE}"));
     2
 }
 
@@ -85,7 +86,7 @@ fn refuse(why: &str) -> i32 {
 fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration) -> Result<String, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
     ask(connection, "on", vcl)?;
-    eprintln!("counting for {} s; Ctrl-C ends it early", time.as_secs_f64());
+    say::err(format_args!("counting for {} s; Ctrl-C ends it early\n", time.as_secs_f64()));
     let _ = sys::fd::wait(signals.as_fd(), Want::Read, Some(time));
     let _ = signals.take();
     let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, "show", vcl));

@@ -97,7 +97,7 @@ impl Program for Config {
         };
         let workdir = attach.wait(sleep).map_err(Failure::new)?;
         // Of several forms one is given, in this order.
-        let order = [Mode::Xml, Mode::Xml3, Mode::Json, Mode::Once, Mode::List];
+        let order = [Mode::Xml3, Mode::Xml, Mode::Json, Mode::Once, Mode::List];
         let mut reader = Reader::new(&workdir);
         let Some(mode) = order.into_iter().find(|m| modes.contains(m)) else {
             return view::follow(&mut reader, &workdir, filter)

@@ -75,24 +75,45 @@ pub fn xml(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result<
     out.flush()
 }
 
+/// Names of Varnish 3 and the counters of MAIN that count the same now: plugins of that time ask for them.
+const OLD: &[(&str, &str)] = &[
+    ("client_conn", "sess_conn"),
+    ("client_drop", "sess_dropped"),
+    ("n_wrk", "threads"),
+    ("n_wrk_create", "threads_created"),
+    ("n_wrk_drop", "sess_dropped"),
+    ("n_wrk_failed", "threads_failed"),
+    ("n_wrk_lqueue", "thread_queue_len"),
+    ("n_wrk_max", "threads_limited"),
+    ("n_wrk_queued", "sess_queued"),
+    ("s_bodybytes", "s_resp_bodybytes"),
+    ("s_hdrbytes", "s_resp_hdrbytes"),
+];
+
 /// --xml3: the set's class, its own name and the counter's apart; those of MAIN have only the last.
 pub fn xml3(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result<()> {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     writeln!(out, "<?xml version=\"1.0\"?>\n<varnishstat timestamp=\"{}\">", now())?;
     for reading in readings {
         let (class, ident) = reading.set.split_once('.').unwrap_or((&reading.set, ""));
-        writeln!(out, "\t<stat>")?;
-        if class != "MAIN" {
-            writeln!(out, "\t\t<type>{}</type>", escape(class))?;
+        let mut one = |name: &str| {
+            writeln!(out, "\t<stat>")?;
+            if class != "MAIN" {
+                writeln!(out, "\t\t<type>{}</type>", escape(class))?;
+            }
+            if !ident.is_empty() {
+                writeln!(out, "\t\t<ident>{}</ident>", escape(ident))?;
+            }
+            // Then counters were called `a`, gauges `i`.
+            let flag = if reading.about.kind == Kind::Counter { 'a' } else { 'i' };
+            let (name, value) = (escape(name), value(reading, raw));
+            writeln!(out, "\t\t<name>{name}</name>\n\t\t<value>{value}</value>\n\t\t<flag>{flag}</flag>")?;
+            writeln!(out, "\t\t<description>{}</description>\n\t</stat>", escape(&reading.about.oneliner))
+        };
+        one(&reading.about.name)?;
+        if class == "MAIN" {
+            OLD.iter().filter(|(_, now)| *now == reading.about.name).try_for_each(|(old, _)| one(old))?;
         }
-        if !ident.is_empty() {
-            writeln!(out, "\t\t<ident>{}</ident>", escape(ident))?;
-        }
-        // Then counters were called `a`, gauges `i`.
-        let flag = if reading.about.kind == Kind::Counter { 'a' } else { 'i' };
-        let (name, value) = (escape(&reading.about.name), value(reading, raw));
-        writeln!(out, "\t\t<name>{name}</name>\n\t\t<value>{value}</value>\n\t\t<flag>{flag}</flag>")?;
-        writeln!(out, "\t\t<description>{}</description>\n\t</stat>", escape(&reading.about.oneliner))?;
     }
     writeln!(out, "</varnishstat>")?;
     out.flush()

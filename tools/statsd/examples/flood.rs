@@ -6,6 +6,9 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+/// What a sender that had no CPU for a while may be late and still send: a burst that a buffer of 8 MB takes twice.
+const CATCH_UP: Duration = Duration::from_millis(40);
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let address = args.next().expect("flood ADDRESS [packets=N] [rate=N] [metrics=N] [batch=N] [names=N]");
@@ -45,7 +48,7 @@ fn main() {
         if rate > 0.0 {
             let due = Duration::from_secs_f64(sent as f64 / rate) + lost_time;
             let ahead = due.saturating_sub(began.elapsed());
-            lost_time += began.elapsed().saturating_sub(due + Duration::from_millis(20));
+            lost_time += began.elapsed().saturating_sub(due + CATCH_UP);
             // Sleeping for less than the timer's slack would make bursts.
             if ahead > Duration::from_micros(200) {
                 std::thread::sleep(ahead - Duration::from_micros(60));

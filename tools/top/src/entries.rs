@@ -86,8 +86,10 @@ impl Entries {
         out.flush()
     }
 
-    /// The first ones for a screen; unless the log is over all fade, and those that are next to nothing go.
+    /// The first ones for a screen. From the second look on all fade, unless the log is over, and those that are next to
+    /// nothing go.
     pub fn lines(&mut self, lines: usize, columns: usize, is_over: bool) -> Vec<String> {
+        let fades = self.samples > 0 && !is_over;
         self.samples = (self.samples + 1).min(self.period.max(1));
         let width = Tag::ALL.iter().map(|tag| tag.name().len()).max().unwrap_or(0);
         let sorted = self.sorted();
@@ -102,7 +104,7 @@ impl Entries {
             .collect();
         let least = sorted.iter().take(lines).next_back().map_or(0.0, |(_, count)| **count);
         let beyond: Vec<(Tag, Vec<u8>)> = sorted.iter().skip(lines * 10).map(|(key, _)| (*key).clone()).collect();
-        if !is_over {
+        if fades {
             beyond.iter().for_each(|key| {
                 self.counts.remove(key);
             });
@@ -127,6 +129,9 @@ mod tests {
         let mut out = Vec::new();
         entries.print(&mut out).unwrap();
         assert_eq!(out, b"     2.00 ReqURL /c\n     1.00 ReqURL /a\n     1.00 ReqURL /b\n");
+        assert_eq!(entries.lines(2, 80, false)[0].trim_start(), "2.00 ReqURL         /c");
+        assert_eq!(entries.lines(2, 80, true)[0].trim_start(), "2.00 ReqURL         /c");
         assert_eq!(entries.lines(2, 80, false).len(), 2);
+        assert_eq!(entries.lines(2, 80, false)[0].trim_start(), "1.44 ReqURL         /c");
     }
 }

@@ -74,7 +74,7 @@ impl Bereq {
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
-        self.log.putf(Tag::FetchBody, format_args!("{number} {word} {how}"));
+        drop(self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how));
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_extra(&mut chain));

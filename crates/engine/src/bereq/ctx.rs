@@ -214,6 +214,23 @@ impl Ctx for Bereq {
         Err(Failure::new("purge can only happen in vcl_hit{} or vcl_miss{}"))
     }
 
+    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+        Ok(self.engine.purge_tags(keys, soft))
+    }
+
+    fn healthy(&mut self, director: &BackendRef) -> bool {
+        let identity = vars::identity(&self.sess, self.client_identity.as_ref());
+        let choice = Choice {
+            engine: &self.engine,
+            head: &self.head,
+            digest: &self.digest.0,
+            identity: &identity,
+            is_bereq: true,
+            log: RefCell::new(&mut self.log),
+        };
+        director.healthy_for(&choice).ok
+    }
+
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
         self.engine.store_property(name, property)
     }
@@ -241,7 +258,8 @@ impl Bereq {
         let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
-        self.log.putf(Tag::Ttl, format_args!("VCL {ttl:.0} {grace:.0} {keep:.0} {origin:.0} {word}"));
+        let record = self.log.record(Tag::Ttl).text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep);
+        drop(record.sp_whole(origin).text(" ").text(word));
         Ok(())
     }
 

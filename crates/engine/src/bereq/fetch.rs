@@ -8,14 +8,17 @@ use std::task::Poll;
 use backend::ConnectOpts;
 use cache::{Flags, Times};
 use http1::Framing;
-use message::freshness::{self, Defaults};
+use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use tables::tags::Tag;
+use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
 use super::ctx::limit;
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
+use crate::req::decimal;
+use crate::spare;
 
 /// varnishd's words for why a connection ends, in BackendClose records.
 pub(super) mod why {
@@ -52,8 +55,9 @@ impl Bereq {
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }
-        let id = self.vxid.to_string();
-        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
+        let mut digits = [0; 24];
+        let id = decimal(u64::from(self.vxid.log_id()), &mut digits);
+        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id]));
         match self.vcl(Method::BackendFetch).await {
             Action::Fetch => {}
             Action::Error { .. } => {
@@ -104,11 +108,11 @@ impl Bereq {
                 }
             };
             self.mark("Connected");
-            self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
+            self.log.put(Tag::BackendOpen, &conn.opened().text());
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
-                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+                Some(Link { conn, input: spare::buffer(), used: 0, framing: Framing::None, interim: 0, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
@@ -143,9 +147,10 @@ impl Bereq {
                 grace: params.default_grace.as_secs_f64(),
                 keep: params.default_keep.as_secs_f64(),
                 clock_skew: f64::from(params.clock_skew),
+                rules: TtlRules::of(self.vcl.program.dialect),
             };
             let fresh = freshness::freshness(&self.beresp, now, &defaults);
-            self.log.put(Tag::Ttl, fresh.log_text(now, false).as_bytes());
+            self.log_freshness(&fresh);
             fresh
         };
         self.origin = fresh.t_origin;
@@ -164,6 +169,15 @@ impl Bereq {
             link.close.get_or_insert(why::REQ_CLOSE);
         }
         Ok(())
+    }
+
+    /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
+    fn log_freshness(&mut self, fresh: &Freshness) {
+        let now = self.t_resp.0;
+        let record =
+            self.log.record(Tag::Ttl).text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep);
+        let record = record.sp_whole(now).sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
+        drop(record.sp_num(u64::from(fresh.max_age)).text(" cacheable"));
     }
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).

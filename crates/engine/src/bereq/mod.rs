@@ -38,6 +38,7 @@ use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
+use crate::turns::Turn;
 
 pub use start::{Mode, start};
 
@@ -94,7 +95,8 @@ pub struct Bereq {
     pub(crate) engine: Arc<Engine>,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Arc<LoadedVcl>,
-    pub(crate) machine: Machine,
+    /// What runs its VCL, from the first subroutine on.
+    pub(crate) machine: Option<Box<Machine>>,
     pub(crate) log: TxnLog,
     pub(crate) vxid: Vxid,
     pub(crate) head: Head,
@@ -111,6 +113,9 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) uncacheable: bool,
     pub(crate) hit_for_pass: bool,
+    /// Its place among those in progress.
+    pub(crate) _turn: Turn,
+    pub(crate) _open: crate::current::Open,
     /// What made the answer uncacheable, in words.
     pub(crate) why_uncacheable: Option<Box<[u8]>>,
     pub(crate) is_bgfetch: bool,
@@ -146,6 +151,9 @@ pub struct Bereq {
 }
 
 impl Bereq {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
+
     /// Runs the fetch to its end.
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
@@ -181,7 +189,7 @@ impl Bereq {
         self.log.flush();
         let heads = [&mut self.head, &mut self.original, &mut self.beresp];
         spare::leave_heads(heads.map(std::mem::take));
-        spare::leave_machine(std::mem::take(&mut self.machine));
+        self.machine.take().into_iter().for_each(spare::leave_machine);
         if self.is_bgfetch {
             self.engine.main.n_bgfetch.dec();
         }
@@ -189,7 +197,7 @@ impl Bereq {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method) -> Action {
-        let mut machine = std::mem::take(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(&self.vcl, method);
         let action = loop {
             let outcome = machine.run(self);
@@ -203,7 +211,7 @@ impl Bereq {
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = machine;
+        self.machine = Some(machine);
         match &action {
             Action::Fail => self.engine.main.vcl_fail.inc(),
             Action::Error { status, reason } => self.error = (*status, reason.clone()),
@@ -283,8 +291,9 @@ impl Bereq {
         vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
         vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
         vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
+        spare::leave_buffer(link.input);
         let closed = link.conn.finish(link.close.or(otherwise));
-        self.log.putf(Tag::BackendClose, format_args!("{closed}"));
+        self.log.put(Tag::BackendClose, &closed.text());
     }
 }
 

@@ -75,6 +75,10 @@ impl Bereq {
             let _ = self.busy().set_extra(&extra.store(), Flags::NONE);
             self.log_events();
         }
+        if self.engine.cache.heeds_tags() {
+            let keys = message::tags::keys(&self.beresp);
+            self.busy().set_tags(keys);
+        }
         let (kind, name) = (store.kind().as_str(), store.name());
         self.log.put_parts(Tag::Storage, &[kind.as_bytes(), b" ", name.as_bytes()]);
         Ok(())
@@ -93,7 +97,8 @@ impl Bereq {
         if !(self.uncacheable || is_passed) || self.busy().is_private() {
             return;
         }
-        let spot = if is_passed { self.machine.ended_at() } else { self.machine.uncacheable_at() };
+        let Some(machine) = &self.machine else { return };
+        let spot = if is_passed { machine.ended_at() } else { machine.uncacheable_at() };
         let Some(spot) = spot else { return };
         let cause = match spot.sub {
             _ if is_passed => Uncacheable::VclPass,

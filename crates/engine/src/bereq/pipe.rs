@@ -166,7 +166,7 @@ impl PipeBereq {
             }
         };
         self.log.timestamp("Connected", self.engine.clock.real());
-        self.log.putf(Tag::BackendOpen, format_args!("{}", conn.opened()));
+        self.log.put(Tag::BackendOpen, &conn.opened().text());
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
         let mut sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
@@ -194,7 +194,7 @@ impl PipeBereq {
         vbe.pipe_out.add(acct.inwards);
         vbe.pipe_in.add(acct.outwards);
         let closed = conn.finish(Some("Piped transaction"));
-        self.log.putf(Tag::BackendClose, format_args!("{closed}"));
+        self.log.put(Tag::BackendClose, &closed.text());
         SessClose::TxPipe
     }
 }

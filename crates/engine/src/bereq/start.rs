@@ -16,6 +16,7 @@ use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::req::Req;
 use crate::spare;
+use crate::turns;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +57,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let why = mode.reason();
-    log.putf(Tag::Begin, format_args!("bereq {} {why}", req.vxid));
+    drop(log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why));
     log.put(Tag::VclUse, vcl.name.as_bytes());
-    req.log.putf(Tag::Link, format_args!("bereq {vxid} {why}"));
+    drop(req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why));
     log.timestamp("Start", engine.clock.real());
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
@@ -69,7 +70,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         sess: req.sess.clone(),
         params,
         vcl,
-        machine: spare::machine(),
+        machine: None,
         log,
         vxid,
         head: spare::head(limits),
@@ -85,6 +86,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         uncacheable: mode == Mode::Pass,
         hit_for_pass: false,
         why_uncacheable: None,
+        _open: crate::current::open(crate::current::What::Fetch),
+        _turn: turns::enter_anyway(&req.sess),
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,
         is_hitpass: req.is_hitpass,

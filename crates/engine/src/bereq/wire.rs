@@ -19,6 +19,7 @@ use super::fetch::{GONE, why};
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
+use crate::spare;
 use crate::transport::BodyError;
 
 /// Bytes read at once while the head comes in; what follows of the body is taken along.
@@ -47,9 +48,10 @@ impl Bereq {
 
     async fn exchange_on(&mut self, link: &mut Link) -> Result<(), Failure> {
         let chunked = self.frame_request();
-        let mut head = Vec::with_capacity(512);
+        let mut head = spare::buffer();
         self.head.write_to(&mut head);
         let sent = self.send(link, &head, chunked).await;
+        spare::leave_buffer(head);
         self.mark("Bereq");
         self.engine.main.backend_req.inc();
         sent?;

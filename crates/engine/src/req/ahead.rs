@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -144,7 +144,7 @@ impl Req {
 
 /// A fragment as a task.
 async fn run(mut child: Box<Req>, mut inlet: Inlet) {
-    let panicked = contained(child.run(&mut inlet)).await.is_err();
+    let panicked = contained(pin!(child.run(&mut inlet))).await.is_err();
     if panicked {
         child.note_panic();
     }

@@ -226,6 +226,34 @@ impl Ctx for ReqCtx<'_> {
         Ok(engine.cache.purge(&self.req.digest, engine.mono_of(self.req.t_req), purge) as i64)
     }
 
+    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+        Ok(self.req.engine().purge_tags(keys, soft))
+    }
+
+    fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
+        let body = &self.req.body;
+        body.cached().iter().for_each(|buf| piece(buf));
+        body.is_cached()
+    }
+
+    fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
+        Some(self.req.sess.socket)
+    }
+
+    fn healthy(&mut self, director: &BackendRef) -> bool {
+        let req = &mut *self.req;
+        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
+        let choice = Choice {
+            engine: &req.sess.engine,
+            head: &req.head,
+            digest: &req.digest.0,
+            identity: &identity,
+            is_bereq: false,
+            log: RefCell::new(&mut req.log),
+        };
+        director.healthy_for(&choice).ok
+    }
+
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
         self.req.engine().store_property(name, property)
     }

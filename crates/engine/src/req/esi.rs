@@ -217,8 +217,8 @@ impl Req {
         let mut nested = Nested::new(down, transport);
         let panicked = {
             // Named, for a future that contains itself has no size.
-            let run: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(contained(child.run(&mut nested)));
-            run.await.is_err()
+            let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut nested));
+            contained(run.as_mut()).await.is_err()
         };
         if panicked {
             child.note_panic();

@@ -94,10 +94,13 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         local: server,
         proxy: RefCell::new(None),
         client: Cell::new(client),
+        client_text: Cell::new(client.text()),
         server: Cell::new(server),
         t_open: engine.clock.real(),
         timeouts: Cell::new(SessTimeouts::of(&params)),
         peer_ids: None,
+        // There is no connection: asking about one is an error.
+        socket: sys::tcp::SocketNumber::new(-1),
         tos: Cell::new(None),
     });
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);

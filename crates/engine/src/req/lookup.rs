@@ -15,6 +15,7 @@ use super::why::Why;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
+use crate::turns;
 
 /// A request as the cache asks about it.
 pub(crate) struct Asked<'a> {
@@ -82,7 +83,11 @@ impl Req {
             };
             waited = true;
             self.log.flush();
-            if !self.wait_for(&mut ticket, &mut patience, transport).await {
+            // Who is parked takes nobody's place.
+            let had_turn = self.turn.take().is_some();
+            let came = self.wait_for(&mut ticket, &mut patience, transport).await;
+            self.turn = had_turn.then(|| turns::enter_anyway(&sess));
+            if !came {
                 engine.main.busy_timeout.inc();
                 self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
@@ -109,13 +114,13 @@ impl Req {
             Lookup::Miss(busy) => Step::Miss(busy, None),
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
-                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.inc();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
-                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).text(" ").fixed6(ttl_left);
+                self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.inc();
                 self.is_hitpass = true;
                 Step::Pass
@@ -161,7 +166,7 @@ impl Req {
         });
         let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
         for life in [left, times.grace, times.keep] {
-            record = record.text(" ").fixed6(life);
+            record = record.sp_fixed6(life);
         }
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
@@ -204,6 +209,15 @@ impl Req {
                 self.is_hit = true;
                 Step::Pass
             }
+            // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
+            // right to fetch into the cache passes, as there.
+            Action::Fetch => match busy {
+                Some(busy) => Step::Miss(busy, Some(obj)),
+                None => {
+                    self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
+                    Step::Pass
+                }
+            },
             other => Self::common_step(other),
         }
     }

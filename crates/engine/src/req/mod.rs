@@ -33,6 +33,7 @@ use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
+use tables::no_hit::NoHit;
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -46,8 +47,10 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
 use crate::transport::Transport;
+use crate::turns::{self, Entry, Turn};
 
 pub use self::ctx::ReqCtx;
+pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -111,7 +114,8 @@ pub struct Req {
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    pub(crate) machine: Machine,
+    /// What runs its VCL, from the first subroutine on.
+    pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
@@ -148,11 +152,18 @@ pub struct Req {
     pub(crate) nest: Option<esi::Nest>,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
+    /// Its place among those in progress; a fragment has none of its own.
+    pub(crate) turn: Option<Turn>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
     /// Why it is no hit; `None` once it is one.
     pub(crate) why: Option<why::Why>,
     _open: crate::current::Open,
+}
+
+impl Req {
+    /// Bytes of one, heads and buffers aside.
+    pub const BYTES: usize = size_of::<Self>();
 }
 
 impl Req {
@@ -163,7 +174,9 @@ impl Req {
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
         drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
-        req.log.announce(Tag::Link, sess.vxid, format_args!("req {vxid} rxreq"));
+        let mut digits = [0; 24];
+        let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
+        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req
@@ -190,7 +203,7 @@ impl Req {
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
-            machine: spare::machine(),
+            machine: None,
             interims: None,
             t_resp: t_req,
             obj: None,
@@ -218,9 +231,10 @@ impl Req {
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
+            turn: None,
             trial: None,
             why: Some(why::Why::undecided()),
-            _open: crate::current::open(),
+            _open: crate::current::open(crate::current::What::Request),
             top_req: None,
             nest: None,
             vcl_first: None,
@@ -240,7 +254,7 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        if self.esi_level == 0 && self.start_vcl(transport).is_err() {
+        if self.esi_level == 0 && (self.take_turn(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
         let mut step = match self.accept(transport) {
@@ -267,6 +281,26 @@ impl Req {
             };
         }
         self.obj = None;
+    }
+
+    /// Waits until there is room for one more transaction.
+    async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), turns::Full> {
+        let turn = match turns::enter(&self.sess) {
+            Ok(Entry::Now(turn)) => turn,
+            Ok(Entry::Later(wait)) => {
+                self.log.flush();
+                self.drive(transport, wait).await
+            }
+            Err(full) => {
+                self.engine().main.sess_dropped.inc();
+                self.minimal(transport, 503);
+                self.close = Some(SessClose::Overload);
+                self.why = Some(why::Why::new(NoHit::Refused, "thread_queue_limit"));
+                return Err(full);
+            }
+        };
+        self.turn = Some(turn);
+        Ok(())
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
@@ -322,7 +356,7 @@ impl Req {
         let take = std::mem::take::<Head>;
         let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
         spare::leave_heads(heads.map(take));
-        spare::leave_machine(std::mem::take(&mut self.machine));
+        self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
     /// Queues a response that VCL never sees.
@@ -345,7 +379,7 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let mut machine = std::mem::take(&mut self.machine);
+        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
             let now = self.now_of(method);
@@ -370,7 +404,7 @@ impl Req {
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = machine;
+        self.machine = Some(machine);
         self.after_vcl(method, action)
     }
 
@@ -378,7 +412,8 @@ impl Req {
     fn after_vcl(&mut self, method: Method, action: Action) -> Action {
         // A hit gets here three times: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
-            let why = why::Why::of_vcl(method, &action, self.machine.ended_at(), self.why.as_ref());
+            let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
+            let why = why::Why::of_vcl(method, &action, spot, self.why.as_ref());
             self.why = why.or_else(|| self.why.take());
         }
         match &action {

@@ -47,7 +47,7 @@ impl Req {
     }
 
     pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
-        let client = self.sess.client.get().text();
+        let client = self.sess.client_text.get();
         self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.sess.listener.name.as_bytes()]);
         REQ.log_request(&self.head, &mut self.log);
         self.prepare();
@@ -129,7 +129,7 @@ impl Req {
 
     /// Adds the client to X-Forwarded-For.
     fn forwarded_for(&mut self) {
-        let client = self.sess.client.get().text();
+        let client = self.sess.client_text.get();
         if self.head.collect(names::X_FORWARDED_FOR).is_err() {
             self.engine().main.losthdr.inc();
         }

@@ -8,7 +8,7 @@ use crate::output::Output;
 /// Pairs that a thread keeps.
 const SPARE: usize = 64;
 /// A buffer that grew beyond this isn't kept.
-const KEEP_BYTES: usize = 16 * 1024;
+const KEEP_BYTES: usize = 32 * 1024;
 
 /// What a connection reads into and writes from.
 #[derive(Default)]

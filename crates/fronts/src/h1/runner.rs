@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use super::conn::Conn;
 use super::transport::H1;
 use super::{Turn, busy};
 
@@ -19,8 +20,8 @@ const SPARE: usize = 64;
 enum Place {
     #[default]
     Empty,
-    In(Box<H1>),
-    Out(Box<H1>, Turn),
+    In(Conn),
+    Out(Conn, Turn),
 }
 
 struct Runner {
@@ -42,28 +43,29 @@ impl Runner {
 /// One connection after the other, for ever.
 async fn work(place: Rc<Cell<Place>>) {
     loop {
-        let mut h1 = poll_fn(|_| match place.take() {
-            Place::In(h1) => Poll::Ready(h1),
+        let conn = poll_fn(|_| match place.take() {
+            Place::In(conn) => Poll::Ready(conn),
             other => {
                 place.set(other);
                 Poll::Pending
             }
         })
         .await;
+        let mut h1 = H1::new(conn);
         let turn = busy(&mut h1).await;
-        place.set(Place::Out(h1, turn));
+        place.set(Place::Out(h1.into_conn(), turn));
     }
 }
 
 /// Serves the connection until it is idle or at its end.
-pub(super) async fn run(h1: Box<H1>) -> (Box<H1>, Turn) {
+pub(super) async fn run(conn: Conn) -> (Conn, Turn) {
     let mut runner = RUNNERS.with(|spare| spare.borrow_mut().pop()).unwrap_or_else(Runner::new);
-    runner.place.set(Place::In(h1));
+    runner.place.set(Place::In(conn));
     let done = poll_fn(|cx| {
         let polled = runner.work.as_mut().poll(cx);
         assert!(polled.is_pending(), "a runner has no end");
         match runner.place.take() {
-            Place::Out(h1, turn) => Poll::Ready((h1, turn)),
+            Place::Out(conn, turn) => Poll::Ready((conn, turn)),
             other => {
                 runner.place.set(other);
                 Poll::Pending

@@ -3,22 +3,20 @@
 
 use std::io::ErrorKind;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use engine::Sess;
 use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Step};
 use message::{Head, Version, list, names};
-use net::Stream;
 use rt::{Instant, Sleep};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
 use super::buffers::{self, Buffers};
+use super::conn::{AFTER_PIPE, Conn, Parting};
 use super::pace::{Pace, Verdict};
 use crate::output::Output;
 
@@ -42,12 +40,10 @@ enum Sending {
     NoBody,
 }
 
-/// One connection.
+/// A connection that is busy.
 pub(crate) struct H1 {
-    stream: Option<Stream>,
-    pub(crate) sess: Rc<Sess>,
-    /// What was read; what lies before `used` is done with.
-    pub(crate) input: Vec<u8>,
+    /// What lies in its input before `used` is done with.
+    pub(crate) conn: Conn,
     pub(crate) used: usize,
     pub(crate) acct: Acct,
     output: Output,
@@ -68,9 +64,7 @@ pub(crate) struct H1 {
     send_moved: Option<Instant>,
     send_timer: Option<Pin<Box<Sleep>>>,
     recv_timer: Option<Pin<Box<Sleep>>>,
-    /// Since when it waits for a request, once that was noted.
-    pub(crate) idle_since: Instant,
-    /// A request was served since then.
+    /// A request was served.
     pub(crate) was_busy: bool,
     /// When the head that has begun to come must be whole.
     pub(crate) head_deadline: Option<Instant>,
@@ -81,15 +75,17 @@ pub(crate) struct H1 {
 }
 
 impl H1 {
-    pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
-        let now = Instant::now();
+    /// The connection is busy from now on.
+    pub(crate) fn new(mut conn: Conn) -> Self {
+        let Buffers { input, output } = buffers::take();
+        if conn.input.is_empty() {
+            conn.input = input;
+        }
         H1 {
-            stream: Some(stream),
-            sess,
-            input: Vec::new(),
+            conn,
             used: 0,
             acct: Acct::default(),
-            output: Output::default(),
+            output,
             body: None,
             body_len: None,
             body_failed: None,
@@ -103,7 +99,6 @@ impl H1 {
             send_moved: None,
             send_timer: None,
             recv_timer: None,
-            idle_since: now,
             was_busy: false,
             head_deadline: None,
             recv_since: None,
@@ -112,13 +107,16 @@ impl H1 {
         }
     }
 
-    /// The stream; there is one until `pipe` takes it.
-    pub(crate) fn stream(&self) -> &Stream {
-        self.stream.as_ref().expect("nothing is read or written after a pipe")
+    /// The connection is idle from now on, or at its end. Its buffers go back when nothing is in them.
+    pub(crate) fn into_conn(mut self) -> Conn {
+        self.compact();
+        let input = if self.conn.input.is_empty() { std::mem::take(&mut self.conn.input) } else { Vec::new() };
+        buffers::give(Buffers { input, output: self.output });
+        self.conn
     }
 
     pub(crate) fn is_piped(&self) -> bool {
-        self.stream.is_none()
+        self.conn.stream.is_none()
     }
 
     pub(crate) fn head_is_sent(&self) -> bool {
@@ -131,34 +129,15 @@ impl H1 {
 
     /// Moves what is left of the input to its start.
     pub(crate) fn compact(&mut self) {
-        self.input.drain(..self.used);
+        self.conn.input.drain(..self.used);
         self.used = 0;
         self.head_deadline = None;
     }
 
-    /// Until when it may stay idle.
-    pub(crate) fn idle_deadline(&self) -> Instant {
-        self.idle_since + self.sess.timeouts.get().idle
-    }
-
-    /// The connection is busy from now on.
-    pub(crate) fn take_buffers(&mut self) {
-        let spare = buffers::take();
-        if self.input.is_empty() {
-            self.input = spare.input;
-        }
-        self.output = spare.output;
-    }
-
-    /// The connection is idle from now on: nothing is in its buffers.
-    pub(crate) fn give_buffers(&mut self) {
-        buffers::give(Buffers { input: std::mem::take(&mut self.input), output: std::mem::take(&mut self.output) });
-    }
-
     /// Reads to the end of the input, as much as it has room for; 0 is the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
-        let stream = self.stream.as_mut().expect("nothing is read or written after a pipe");
-        stream.poll_read_buf(cx, &mut self.input)
+        let stream = self.conn.stream.as_mut().expect(AFTER_PIPE);
+        stream.poll_read_buf(cx, &mut self.conn.input)
     }
 
     /// A request begins, with this body.
@@ -193,7 +172,7 @@ impl H1 {
     }
 
     /// Whether the client may still be sending something that nobody will read.
-    pub(crate) fn expects_more(&self) -> bool {
+    fn expects_more(&self) -> bool {
         match (&self.body, self.body_failed) {
             (None, _) => false,
             (Some(_), None) => !self.body_done,
@@ -201,64 +180,18 @@ impl H1 {
         }
     }
 
-    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is
-    /// read, and `true` asks to go on with [`H1::linger`].
-    pub(crate) fn finish(&mut self) -> bool {
-        const MOST: usize = 64 * 1024;
+    /// What its end has to heed.
+    pub(crate) fn parting(&self) -> Parting {
         let is_sending = self.expects_more();
-        let has_input = self.used < self.input.len();
-        self.give_buffers();
-        let Some(stream) = self.stream.as_ref().filter(|_| !self.is_reset) else { return false };
-        let mut is_shut = is_sending || has_input;
-        if is_shut {
-            stream.shutdown_write();
-        }
-        let mut waste = [0; 4096];
-        let mut seen = 0;
-        while seen < MOST {
-            match stream.try_read(&mut waste) {
-                Ok(0) => return false,
-                Ok(n) => seen += n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return is_sending && error.kind() == ErrorKind::WouldBlock,
-            }
-            if !is_shut {
-                stream.shutdown_write();
-                is_shut = true;
-            }
-        }
-        is_sending
-    }
-
-    /// Reads on for a moment, while the client sends what nobody wants.
-    pub(crate) async fn linger(&self) {
-        const MOST: usize = 8 << 20;
-        const LINGER: Duration = Duration::from_secs(2);
-        let Some(stream) = &self.stream else { return };
-        let until = Instant::now() + LINGER;
-        let mut waste = vec![0; 4096];
-        let mut seen = 0;
-        while seen < MOST {
-            match stream.try_read(&mut waste) {
-                Ok(0) => return,
-                Ok(n) => seen += n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !matches!(rt::timeout_at(until, stream.readable()).await, Ok(Ok(()))) {
-                        return;
-                    }
-                }
-                Err(_) => return,
-            }
-        }
+        Parting { is_sending, has_input: self.used < self.conn.input.len(), is_reset: self.is_reset }
     }
 
     /// What the decoder makes of the input at hand. `None`: more is needed.
     fn decode(&mut self) -> Option<Result<Option<Buf>, BodyError>> {
         let decoder = self.body.as_mut()?;
-        match decoder.decode(&self.input[self.used..]) {
+        match decoder.decode(&self.conn.input[self.used..]) {
             Ok(Step::Data(range)) => {
-                let piece = self.input[self.used + range.start..self.used + range.end].to_vec();
+                let piece = self.conn.input[self.used + range.start..self.used + range.end].to_vec();
                 self.used += range.end;
                 self.acct.req_body += piece.len() as u64;
                 Some(Ok(Some(Buf::unaccounted(piece))))
@@ -283,17 +216,17 @@ impl H1 {
 
     /// Reads more of the body. Ready when something was read, or never will be.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        let mut input = std::mem::take(&mut self.input);
+        let mut input = std::mem::take(&mut self.conn.input);
         if self.used == input.len() {
             input.clear();
             self.used = 0;
         }
         input.reserve(BODY_READ_BYTES);
         let filled = loop {
-            match self.stream().try_read_buf(&mut input) {
+            match self.conn.stream().try_read_buf(&mut input) {
                 Ok(0) => break Poll::Ready(Err(BodyError::Closed)),
                 Ok(n) => break Poll::Ready(Ok(n)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => match self.stream().poll_readable(cx) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match self.conn.stream().poll_readable(cx) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(_)) => break Poll::Ready(Err(BodyError::Closed)),
                     Poll::Pending => break Poll::Pending,
@@ -302,7 +235,7 @@ impl H1 {
                 Err(_) => break Poll::Ready(Err(BodyError::Closed)),
             }
         };
-        self.input = input;
+        self.conn.input = input;
         match filled {
             Poll::Ready(filled) => {
                 self.recv_timer = None;
@@ -315,8 +248,8 @@ impl H1 {
 
     /// Ready when the client has had time enough to send more of its body.
     fn poll_recv_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let engine = self.sess.engine.clone();
-        let (idle, least) = (self.sess.timeouts.get().idle, engine.params.load().min_recv_rate);
+        let engine = self.conn.sess.engine.clone();
+        let (idle, least) = (self.conn.sess.timeouts.get().idle, engine.params.load().min_recv_rate);
         loop {
             let now = Instant::now();
             let since = *self.recv_since.get_or_insert(now);
@@ -340,7 +273,7 @@ impl H1 {
 
     /// Ready when the client has had time enough to read.
     fn poll_send_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let engine = self.sess.engine.clone();
+        let engine = self.conn.sess.engine.clone();
         let least = engine.params.load().min_send_rate;
         loop {
             // Nobody looks at the clock before the client makes us wait.
@@ -367,7 +300,7 @@ impl H1 {
 
     /// How long the client may still take to read.
     fn patience(&self, now: Instant) -> Duration {
-        let timeouts = self.sess.timeouts.get();
+        let timeouts = self.conn.sess.timeouts.get();
         let left = |limit: Duration, since: Instant| {
             if limit.is_zero() { Duration::MAX } else { (since + limit).saturating_duration_since(now) }
         };
@@ -393,12 +326,12 @@ impl Transport for H1 {
         log: &mut TxnLog,
     ) -> Option<SessClose> {
         use engine::httplog::RESP;
-        if let Some(tos) = self.sess.tos.take() {
+        if let Some(tos) = self.conn.sess.tos.take() {
             // A mark on packets is a wish: a kernel that refuses it costs no response.
-            let _ = self.stream().set_tos(tos);
+            let _ = self.conn.stream().set_tos(tos);
         }
         let mut close = close;
-        if self.sess.engine.draining.load(Ordering::Relaxed) {
+        if self.conn.sess.engine.draining.load(Ordering::Relaxed) {
             close.get_or_insert(SessClose::RespClose);
         }
         let says_close = resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close"));
@@ -465,7 +398,7 @@ impl Transport for H1 {
         // What is queued may go out: without its last chunk, or its announced length, nobody takes it for whole. A body
         // that ends with the connection would look whole: there the client gets a reset.
         if self.sending == Sending::Plain && self.version < Version::HTTP11 {
-            self.stream().reset_on_close();
+            self.conn.stream().reset_on_close();
             self.is_reset = true;
             self.output.clear();
         }
@@ -485,7 +418,7 @@ impl Transport for H1 {
     }
 
     fn has_input(&self) -> bool {
-        self.used < self.input.len()
+        self.used < self.conn.input.len()
     }
 
     fn send_interim(&mut self, interim: &Head) {
@@ -500,7 +433,7 @@ impl Transport for H1 {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
         while self.output.len() > keep {
-            let Some(stream) = &self.stream else { return Poll::Ready(Err(SendError::Closed)) };
+            let Some(stream) = &self.conn.stream else { return Poll::Ready(Err(SendError::Closed)) };
             match self.output.write(stream) {
                 Ok(0) => return Poll::Ready(Err(SendError::Closed)),
                 Ok(n) => {
@@ -521,14 +454,14 @@ impl Transport for H1 {
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(stream) = self.stream.as_ref().filter(|_| !self.expects_more()) else { return Poll::Pending };
+        let Some(stream) = self.conn.stream.as_ref().filter(|_| !self.expects_more()) else { return Poll::Pending };
         loop {
             // Behind a request that is at hand already an end isn't looked for: its answer is still wanted.
-            if self.used < self.input.len() {
+            if self.used < self.conn.input.len() {
                 return Poll::Pending;
             }
-            self.input.reserve(GONE_READ_BYTES);
-            match stream.try_read_buf(&mut self.input) {
+            self.conn.input.reserve(GONE_READ_BYTES);
+            match stream.try_read_buf(&mut self.conn.input) {
                 Ok(0) => return Poll::Ready(()),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match stream.poll_readable(cx) {
@@ -565,8 +498,8 @@ impl Transport for H1 {
         loop {
             match self.decode() {
                 Some(Ok(piece)) => {
-                    if self.input.capacity() > KEEP_BYTES * 4 && self.used == self.input.len() {
-                        self.input = Vec::new();
+                    if self.conn.input.capacity() > KEEP_BYTES * 4 && self.used == self.conn.input.len() {
+                        self.conn.input = Vec::new();
                         self.used = 0;
                     }
                     return Poll::Ready(Ok(piece));
@@ -583,9 +516,9 @@ impl Transport for H1 {
     }
 
     fn take_tunnel(&mut self) -> Option<Tunnel> {
-        let stream = self.stream.take()?;
-        let buffered = self.input[self.used..].to_vec();
-        self.used = self.input.len();
+        let stream = self.conn.stream.take()?;
+        let buffered = self.conn.input[self.used..].to_vec();
+        self.used = self.conn.input.len();
         Some(Tunnel { stream, buffered })
     }
 

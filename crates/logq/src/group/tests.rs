@@ -131,6 +131,20 @@ fn the_oldest_goes_when_there_are_too_many() {
     assert_eq!(groups(&mut grouper), ["1/1:Begin=req 0 x,VSL=store overflow"]);
 }
 
+#[test]
+fn a_transaction_that_never_ends_is_bounded() {
+    let mut grouper = Grouper::new(Grouping::Vxid, wanted());
+    let now = Instant::now();
+    grouper.feed(&make(Tag::Begin, 1, Marker::Client, b"req 0 rxreq"), now);
+    let long = make(Tag::ReqHeader, 1, Marker::Client, &vec![b'x'; 60_000]);
+    let mut given = 0;
+    for _ in 0..(HELD_BYTES / 60_000 + 10) {
+        grouper.feed(&long, now);
+        while grouper.take(|_| given += 1).is_some() {}
+    }
+    assert_eq!((given, grouper.all.len(), grouper.held_bytes), (1, 0, 0));
+}
+
 proptest! {
     #[test]
     fn nothing_can_hurt(lines in proptest::collection::vec((1u32..6, 0usize..6, 0u32..7, 0usize..5, any::<bool>()), 0..60),

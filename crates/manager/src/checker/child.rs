@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
-use vcl::{MAIN, Options, Recorder, SourceBundle, Sources};
+use vcl::{Dialect, MAIN, Options, Recorder, SourceBundle, Sources};
 
 use super::sources::DiskSources;
 use super::wire::{Good, Request, Source};
@@ -79,7 +79,9 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
     // Into the bundle with it, for who compiles again.
     let _ = recorder.read(MAIN);
     let has = |feature: &str| request.features.iter().any(|f| f == feature);
+    let dialect = request.features.iter().find_map(|f| f.strip_prefix("dialect=")).and_then(Dialect::from_name);
     let options = Options {
+        dialect,
         allow_inline_c: has("allow_inline_c"),
         err_unref: has("err_unref"),
         unsafe_path: has("unsafe_path"),
@@ -90,7 +92,8 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         ..Options::default()
     };
     let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
-    let bundle = recorder.into_bundle();
+    let mut bundle = recorder.into_bundle();
+    bundle.dialect = dialect;
     let out = match request.listing {
         true => listing(&bundle),
         false => Good { labels: compiled.program.labels.clone(), bundle: bundle.to_bytes() }.encode(),

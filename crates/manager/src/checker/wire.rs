@@ -17,7 +17,8 @@ pub struct Request {
     pub source: Source,
     /// Parameter vcl_path.
     pub vcl_path: String,
-    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`.
+    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`;
+    /// `dialect=2.1`.
     pub features: Vec<String>,
     /// Names of the stores.
     pub stores: Vec<String>,

@@ -44,6 +44,13 @@ fn values_may_be_glued_and_letters_bundled() {
 }
 
 #[test]
+fn a_dialect_is_a_parameter() {
+    let set = |v: &str| [Ordered::Param(ParamArg::Set("vcl_dialect".into(), v.into()))];
+    assert_eq!(serve("-d --vcl-dialect=2.1").ordered, set("2.1"));
+    assert_eq!(serve("--vcl-dialect 3.0 -d").ordered, set("3.0"));
+}
+
+#[test]
 fn combinations_are_refused_in_words_that_tests_know() {
     refused("-b a -f b", "Only one of -b or -f can be specified");
     refused("-d -F", "Only one of -d or -F can be specified");

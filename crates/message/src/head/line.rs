@@ -30,7 +30,17 @@ pub(crate) fn key(name: &[u8]) -> u16 {
     }
 }
 
+/// The bit of a name in [`Head::names`](super::Head): names with different keys mostly have different ones.
+#[inline]
+pub(crate) fn bit(key: u16) -> u64 {
+    1 << (u32::from(key).wrapping_mul(0x9e37_79b1) >> 26)
+}
+
 impl Line {
+    pub(crate) fn key(&self) -> u16 {
+        self.key
+    }
+
     /// The line that fills `arena` from `at` to its end; `None` when it is too long to be indexed.
     pub(crate) fn new(arena: &[u8], at: usize, name_len: usize) -> Option<Line> {
         let text = &arena[at..];
@@ -89,12 +99,18 @@ impl Line {
 
     #[inline]
     pub(crate) fn is(&self, key: u16, name: &[u8], arena: &[u8]) -> bool {
-        self.key == key && usize::from(self.name_len) == name.len() && self.name(arena).eq_ignore_ascii_case(name)
+        self.key == key && usize::from(self.name_len) == name.len() && same(self.name(arena), name)
     }
 
     pub(crate) fn field<'a>(&self, arena: &'a [u8]) -> Field<'a> {
         Field { text: self.text(arena), name_len: self.name_len, value_at: self.value_at, flags: self.flags }
     }
+}
+
+/// Whether two names of the same length are the same; mostly they are byte for byte.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a == b || a.eq_ignore_ascii_case(b)
 }
 
 /// A field line as seen from outside.

@@ -70,7 +70,7 @@ impl Head {
         for entry in head.table.chunks_exact(ENTRY) {
             let (len, name_len, value_at) = entry_parts(entry);
             let text = &head.body[at..at + len];
-            self.lines.push(Line::from_parts(text, at as u32, name_len, value_at));
+            self.add(Line::from_parts(text, at as u32, name_len, value_at));
             at += len;
         }
         self.arena.extend_from_slice(&head.body[..at]);

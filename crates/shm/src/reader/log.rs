@@ -20,6 +20,8 @@ use crate::vsm::Home;
 
 /// Bytes copied at once; a longer batch is copied whole.
 const STRETCH: usize = 128 << 10;
+/// A longer batch is none: writers gather at most `vsl_buffer` bytes.
+const BATCH_BYTES: usize = 64 << 20;
 /// So many segments behind the writer, what we read may be written over.
 const TOO_FAR: u32 = SEGMENTS as u32 - 2;
 
@@ -100,12 +102,16 @@ impl Ring {
     /// There is none, or it can't be read.
     pub fn open(workdir: &Path, from: From) -> Result<Ring, LogError> {
         let (watch, line) = Watch::new(workdir)?;
-        let file = File::open(watch.dir.join(&line.file)).map_err(LogError::Io)?;
+        let file = super::open(&watch.dir.join(&line.file)).map_err(LogError::Io)?;
         let mut head = [0; LOG_AT];
         file.read_exact_at(&mut head, line.offset).map_err(|_| LogError::NotALog)?;
         let words = u64_at(&head, SEGSIZE_AT).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         let bytes = words.checked_mul(4 * SEGMENTS).and_then(|n| n.checked_add(LOG_AT));
         if u64_at(&head, 0) != Some(MAGIC) || words == 0 || bytes.is_none_or(|n| n as u64 > line.length) {
+            return Err(LogError::NotALog);
+        }
+        // No file is that long: places in it can be added up from here on.
+        if line.offset.checked_add(line.length).is_none_or(|end| i64::try_from(end).is_err()) {
             return Err(LogError::NotALog);
         }
         let mut ring = Ring {
@@ -206,7 +212,7 @@ impl Ring {
             self.copy.clear();
             return Fill::End;
         }
-        let room = (self.end() - self.at) * 4;
+        let room = ((self.end() - self.at) * 4).min(BATCH_BYTES);
         let mut want = STRETCH.min(room);
         let whole = loop {
             if !self.read_words(want) {

@@ -2,7 +2,7 @@
 //! Tests of the reader: what the writer of this crate wrote, and what nobody should have written.
 
 use proptest::prelude::*;
-use tables::counters::Main;
+use tables::counters::{Main, Mgt};
 
 use super::*;
 use crate::vsc::Stats;
@@ -80,7 +80,133 @@ fn indexes() {
     check("# 1 2\n+ ../x 0 8 Stat a\n+ /x 0 8 Stat b\n+ f -1 8 Stat c\n+ f\n+\nx\n", "Some(\"\")");
 }
 
+/// A workdir with a manager, a worker, counters and a log, as files by name.
+fn whole(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let manager = SegmentSet::create(dir, Home::Manager, 1, None).unwrap();
+    let worker = SegmentSet::create(dir, Home::Worker, 2, None).unwrap();
+    let _counters = (Stats::new(&worker).add::<Main>("MAIN").unwrap(), Stats::new(&manager).add::<Mgt>("MGT").unwrap());
+    let mut params = tables::Params::default();
+    params.set("vsl_space", "1M").unwrap();
+    let ring = crate::vsl::LogRing::create(&worker, &params, crate::vsc::CounterSet::<Main>::private()).unwrap();
+    for n in 0..50 {
+        ring.write_one(tables::Tag::VclLog, base::Vxid(n), crate::vsl::Marker::Client, b"some text");
+    }
+    let homes = [Home::Manager, Home::Worker].map(|home| dir.join(home.dir_name()));
+    let names = homes.iter().flat_map(|home| std::fs::read_dir(home).unwrap().map(|e| e.unwrap().path()));
+    // Of the ring only what is written: the rest is zeros.
+    names.map(|path| (path.clone(), std::fs::read(path).unwrap().into_iter().take(64 << 10).collect())).collect()
+}
+
+/// Everything that the tools ask of a workdir.
+fn ask(dir: &Path) {
+    let mut reader = Reader::new(dir);
+    for _ in 0..2 {
+        assert!(reader.read().map_or(0, |all| all.len()) <= READINGS);
+    }
+    let _ = (status(dir), manager_arg(dir, "-T"));
+    for from in [log::From::Now, log::From::Past, log::From::PastAndOn] {
+        let Ok(mut ring) = log::Ring::open(dir, from) else { continue };
+        let mut bytes = 0;
+        while let log::Step::Records(records) = ring.step() {
+            bytes += records.len();
+            assert!(bytes <= 4 << 20, "walks round for ever");
+        }
+    }
+}
+
+/// One change: a byte, a word, a stretch, the length, a line of text twice or with other words.
+fn damage(octets: &mut Vec<u8>, kind: u8, at: usize, value: u64) {
+    let at = at % octets.len().max(1);
+    match kind % 6 {
+        0 => octets[at] = value as u8,
+        1 if octets.len() >= 8 => {
+            let at = at.min(octets.len() - 8) & !7;
+            octets[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        }
+        2 => octets.truncate(at),
+        3 => {
+            let end = (at + (value as usize % 100)).min(octets.len());
+            octets.drain(at..end);
+        }
+        4 => {
+            let piece = octets[at..(at + 64).min(octets.len())].to_vec();
+            octets.extend(piece);
+        }
+        _ => {
+            let text = String::from_utf8_lossy(&octets[..octets.len().min(4096)]).into_owned();
+            let mut words: Vec<&str> = text.split_inclusive([' ', '\n']).collect();
+            let (n, count) = (at % words.len().max(1), words.len());
+            if count > 0 {
+                words[n] =
+                    ["-1 ", "18446744073709551615 ", "9223372036854775807 ", "\n", "../../etc/passwd ", "Log ", "0 "]
+                        [value as usize % 7];
+            }
+            let new: Vec<u8> = words.concat().into_bytes();
+            octets.splice(..octets.len().min(4096), new);
+        }
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_segment_is_not_waited_for() {
+    let dir = Scratch::new("pipe");
+    let home = dir.0.join(Home::Manager.dir_name());
+    std::fs::create_dir_all(&home).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(home.join("pipe")).status().unwrap();
+    assert!(made.success());
+    std::fs::write(home.join("_.index"), "# 1 2\n+ pipe 0 100 StatDoc a\n+ pipe 0 100 Arg -T\n").unwrap();
+    ask(&dir.0);
+    std::fs::remove_file(home.join("_.index")).unwrap();
+    std::fs::rename(home.join("pipe"), home.join("_.index")).unwrap();
+    ask(&dir.0);
+}
+
+#[test]
+fn an_index_that_names_one_document_for_ever_is_bounded() {
+    let dir = Scratch::new("many");
+    let all = whole(&dir.0);
+    let home = dir.0.join(Home::Manager.dir_name());
+    for (path, octets) in &all {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, octets).unwrap();
+    }
+    let index = std::fs::read_to_string(home.join("_.index")).unwrap();
+    let stat = index.lines().find(|line| line.contains(" Stat ")).unwrap().to_owned();
+    let file = home.join(stat.split(' ').nth(1).unwrap());
+    std::fs::File::options().write(true).open(file).unwrap().set_len(8 << 20).unwrap();
+    let words: Vec<&str> = stat.split(' ').collect();
+    let more: String = (0..60_000).map(|i| format!("+ {} {} 4194304 Stat s{i}\n", words[1], words[2])).collect();
+    std::fs::write(home.join("_.index"), index + &more).unwrap();
+    let read = Reader::new(&dir.0).read().unwrap();
+    assert!(read.len() < 100 * 20, "{}", read.len());
+}
+
 proptest! {
+    #[test]
+    fn no_damaged_workdir_can_hurt(changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<usize>(),
+        prop_oneof![0u64..70, any::<u64>(), Just(1u64 << 62), Just(u64::from(u32::MAX))]), 1..5)) {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        static WHOLE: std::sync::OnceLock<Vec<(PathBuf, Vec<u8>)>> = std::sync::OnceLock::new();
+        let name = |n: u32| Scratch::new(&format!("damaged-{n}"));
+        let all = WHOLE.get_or_init(|| {
+            let dir = name(u32::MAX);
+            let files = whole(&dir.0);
+            files.into_iter().map(|(path, octets)| (path.strip_prefix(&dir.0).unwrap().to_owned(), octets)).collect()
+        });
+        let dir = name(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let mut files = all.clone();
+        for (file, kind, at, value) in &changes {
+            let n = file.index(files.len());
+            damage(&mut files[n].1, *kind, *at, *value);
+        }
+        for (path, octets) in files {
+            let path = dir.0.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, octets).unwrap();
+        }
+        ask(&dir.0);
+    }
+
     #[test]
     fn no_index_and_no_document_can_hurt(text in ".{0,300}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = index(&text);

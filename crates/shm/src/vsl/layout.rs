@@ -60,6 +60,18 @@ pub const fn head(tag: Tag, bytes: usize) -> u32 {
     (tag as u32) << 24 | bytes as u32
 }
 
+/// Writes a record to where it just fits: text gets its NUL, what remains of the last word is 0.
+pub fn fill(words: &mut [u32], tag: Tag, vxid: Vxid, marker: Marker, data: &[u8]) {
+    words[0] = head(tag, data.len() + usize::from(is_text(tag)));
+    words[1] = id_word(vxid, marker);
+    for (n, word) in words[HEAD_WORDS..].iter_mut().enumerate() {
+        let chunk = &data[(n * 4).min(data.len())..(n * 4 + 4).min(data.len())];
+        let mut bytes = [0; 4];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        *word = u32::from_ne_bytes(bytes);
+    }
+}
+
 /// The second word of a record.
 pub fn id_word(vxid: Vxid, marker: Marker) -> u32 {
     vxid.log_id()

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Numbers as text without `format!`: decimal, and fixed point as `%.3f` and `%.6f` write it.
 
+use std::cell::Cell;
+
 /// Two digits each, 00 to 99.
-static PAIRS: [u8; 200] = {
-    let mut table = [0; 200];
+static PAIRS: [[u8; 2]; 100] = {
+    let mut table = [[0; 2]; 100];
     let mut i = 0;
     while i < 100 {
-        table[i * 2] = b'0' + (i / 10) as u8;
-        table[i * 2 + 1] = b'0' + (i % 10) as u8;
+        table[i] = [b'0' + (i / 10) as u8, b'0' + (i % 10) as u8];
         i += 1;
     }
     table
@@ -56,7 +57,11 @@ pub fn fixed3(x: f64) -> Digits {
 /// Writes `%u`; gives its length. Right into its place: copying bytes just written costs more than making them.
 #[inline]
 pub fn put_dec(out: &mut [u8; ROOM], n: u64) -> usize {
-    let len = n.checked_ilog10().map_or(1, |log| log as usize + 1);
+    if n < 10 {
+        out[0] = b'0' + n as u8;
+        return 1;
+    }
+    let len = n.ilog10() as usize + 1;
     put_whole(&mut out[..len], n);
     len
 }
@@ -66,13 +71,53 @@ pub fn put_dec(out: &mut [u8; ROOM], n: u64) -> usize {
 pub fn put_fixed6(out: &mut [u8; ROOM], x: f64) -> usize {
     let scaled = scale(x, 1e6);
     let point = put_sign_and_whole(out, x, scaled / 1_000_000);
-    let part = (scaled % 1_000_000) as u32;
-    let decimals = &mut out[point..point + 7];
-    decimals[0] = b'.';
-    put_pair(&mut decimals[1..3], part / 10_000);
-    put_pair(&mut decimals[3..5], part / 100 % 100);
-    put_pair(&mut decimals[5..7], part % 100);
+    put_micros(out, point, (scaled % 1_000_000) as u32)
+}
+
+thread_local! {
+    /// The whole seconds that this thread wrote last, and their text: they change once a second only.
+    static SECONDS: Cell<(u64, [u8; 10])> = const { Cell::new((u64::MAX, [0; 10])) };
+}
+
+/// As [`put_fixed6`], cheaper for wall-clock times.
+#[inline]
+pub fn put_time(out: &mut [u8; ROOM], seconds: f64) -> usize {
+    let scaled = scale(seconds, 1e6);
+    let (whole, micros) = (scaled / 1_000_000, (scaled % 1_000_000) as u32);
+    let (known, text) = SECONDS.get();
+    if whole != known || seconds < 0.0 {
+        return put_new_second(out, seconds, whole, micros);
+    }
+    *out.first_chunk_mut().expect("shorter than ROOM") = text;
+    put_micros(out, text.len(), micros)
+}
+
+#[cold]
+fn put_new_second(out: &mut [u8; ROOM], seconds: f64, whole: u64, micros: u32) -> usize {
+    let point = put_sign_and_whole(out, seconds, whole);
+    let text = *out.first_chunk().expect("shorter than ROOM");
+    if point == text.len() && seconds > 0.0 {
+        SECONDS.set((whole, text));
+    }
+    put_micros(out, point, micros)
+}
+
+/// Writes a point and six decimals; gives where they end.
+#[inline]
+fn put_micros(out: &mut [u8; ROOM], point: usize, micros: u32) -> usize {
+    if let Some([dot, a, b, c, d, e, f]) = out.get_mut(point..).and_then(|rest| rest.first_chunk_mut()) {
+        *dot = b'.';
+        [*a, *b] = pair(micros / 10_000);
+        [*c, *d] = pair(micros / 100);
+        [*e, *f] = pair(micros);
+    }
     point + 7
+}
+
+/// Writes `%.0f`; gives its length. A tie goes to the even neighbour.
+#[inline]
+pub fn put_rounded(out: &mut [u8; ROOM], x: f64) -> usize {
+    put_sign_and_whole(out, x, (x.abs().round_ties_even() as u64).min(MOST))
 }
 
 /// Writes `%.3f`; gives its length.
@@ -80,11 +125,12 @@ pub fn put_fixed6(out: &mut [u8; ROOM], x: f64) -> usize {
 pub fn put_fixed3(out: &mut [u8; ROOM], x: f64) -> usize {
     let scaled = scale(x, 1e3);
     let point = put_sign_and_whole(out, x, scaled / 1000);
-    let part = (scaled % 1000) as u32;
-    let decimals = &mut out[point..point + 4];
-    decimals[0] = b'.';
-    decimals[1] = b'0' + (part / 100) as u8;
-    put_pair(&mut decimals[2..4], part % 100);
+    let millis = (scaled % 1000) as u32;
+    if let Some([dot, a, b, c]) = out.get_mut(point..).and_then(|rest| rest.first_chunk_mut()) {
+        *dot = b'.';
+        *a = b'0' + (millis / 100) as u8;
+        [*b, *c] = pair(millis);
+    }
     point + 4
 }
 
@@ -93,42 +139,46 @@ pub fn put_fixed3(out: &mut [u8; ROOM], x: f64) -> usize {
 fn put_sign_and_whole(out: &mut [u8; ROOM], x: f64, whole: u64) -> usize {
     let sign = usize::from(x.is_sign_negative() && !x.is_nan());
     out[0] = b'-';
-    let end = sign + whole.checked_ilog10().map_or(1, |log| log as usize + 1);
+    if whole < 10 {
+        out[sign] = b'0' + whole as u8;
+        return sign + 1;
+    }
+    let end = sign + whole.ilog10() as usize + 1;
     put_whole(&mut out[sign..end], whole);
     end
 }
 
 /// Fills `out`, which is as long as `n` has digits.
-#[inline]
 fn put_whole(out: &mut [u8], n: u64) {
     let (mut n, mut end) = (n, out.len());
     // 32-bit divisions are several times cheaper, and nearly all numbers are small.
     while n > u64::from(u32::MAX) {
-        put_pair(&mut out[end - 2..end], (n % 100) as u32);
+        out[end - 2..end].copy_from_slice(&pair((n % 100) as u32));
         (n, end) = (n / 100, end - 2);
     }
     let mut n = n as u32;
     while n >= 100 {
-        put_pair(&mut out[end - 2..end], n % 100);
+        out[end - 2..end].copy_from_slice(&pair(n));
         (n, end) = (n / 100, end - 2);
     }
     if n >= 10 {
-        put_pair(&mut out[end - 2..end], n);
+        out[end - 2..end].copy_from_slice(&pair(n));
     } else {
         out[end - 1] = b'0' + n as u8;
     }
 }
 
+/// The last two digits of `n`.
 #[inline]
-fn put_pair(out: &mut [u8], pair: u32) {
-    let pair = pair as usize * 2;
-    out.copy_from_slice(&PAIRS[pair..pair + 2]);
+fn pair(n: u32) -> [u8; 2] {
+    PAIRS[(n % 100) as usize]
 }
 
 /// The magnitude in units of `1 / unit`, rounded; a conversion from f64 saturates and makes not-a-number 0.
 #[inline]
 fn scale(x: f64, unit: f64) -> u64 {
-    ((x.abs() * unit + 0.5) as u64).min(MOST)
+    // By way of i64, for which there is an instruction.
+    ((x.abs() * unit + 0.5) as i64 as u64).min(MOST)
 }
 
 #[cfg(test)]
@@ -155,6 +205,12 @@ mod tests {
         #[test]
         fn like_format(n: u64, x in -1e9..2e9f64) {
             let (d, f6, f3) = (dec(n), fixed6(x), fixed3(x));
+            let time = Digits::of(|buf| put_time(buf, x));
+            prop_assert_eq!(text(&time), text(&f6));
+            let rounded = Digits::of(|buf| put_rounded(buf, x));
+            prop_assert_eq!(text(&rounded), format!("{x:.0}"));
+            let again = Digits::of(|buf| put_time(buf, x));
+            prop_assert_eq!(text(&again), text(&f6), "in the same second");
             prop_assert_eq!(text(&d), n.to_string());
             // A tie of the binary value may round either way.
             prop_assert!((text(&f6).parse::<f64>().unwrap() - x).abs() <= 0.5e-6 + x.abs() * 5e-16);

@@ -7,19 +7,24 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use base::Vxid;
-use parking_lot::Mutex;
+use base::lock::Mutex;
 use tables::Tag;
 use tables::counters::{Counter, Main};
 use tables::params::{DebugBit, Params};
 use tables::tags::TagMask;
 
+use super::gather;
 use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
 use super::txn::Announced;
 use crate::vsc::CounterSet;
 use crate::vsm::{Segment, SegmentSet};
+
+/// Bytes of the ring that are fetched ahead of gathered records at most.
+const PREFETCHED: usize = 2048;
 
 /// The log of a worker. Share it as `Arc<LogRing>`.
 #[derive(Debug)]
@@ -40,10 +45,19 @@ struct Position {
 }
 
 /// What the counters learn of a reservation.
-struct Amount {
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Amount {
     writes: u64,
     records: u64,
     flushes: u64,
+}
+
+impl std::ops::AddAssign for Amount {
+    fn add_assign(&mut self, more: Amount) {
+        self.writes += more.writes;
+        self.records += more.records;
+        self.flushes += more.flushes;
+    }
 }
 
 /// What parameters say, changed while others write.
@@ -138,6 +152,7 @@ impl LogRing {
         let nul = usize::from(layout::is_text(tag));
         let data = &data[..data.len().min(self.reclen().saturating_sub(nul))];
         let bytes = data.len() + nul;
+        gather::flush_gathered();
         let at = self.reserve(HEAD_WORDS + layout::data_words(bytes), Amount { writes: 1, records: 1, flushes: 0 });
         self.put_record(at, tag, vxid, marker, data);
     }
@@ -171,8 +186,14 @@ impl LogRing {
         }
     }
 
-    /// Writes records of one vxid as a batch, and before it a record of another one.
-    pub(super) fn write_batch(&self, before: Option<Announced>, records: &[u32], count: u64, overflow: bool) {
+    /// Writes records of one vxid as a batch, and before it a record of another one. Where a thread gathers, they wait.
+    pub(super) fn write_batch(
+        self: &Arc<Self>,
+        before: Option<Announced>,
+        records: &[u32],
+        count: u64,
+        overflow: bool,
+    ) {
         let before = before.as_ref().map(|before| {
             let nul = usize::from(layout::is_text(before.tag));
             let text = &before.text()[..before.text().len().min(self.reclen().saturating_sub(nul))];
@@ -181,17 +202,71 @@ impl LogRing {
         let before_words = before.as_ref().map_or(0, |(_, _, words)| *words);
         let size = before_words + HEAD_WORDS + records.len();
         let more = u64::from(before.is_some());
-        let at = self.reserve(size, Amount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) });
-        let words = &self.words()[at + before_words..][..HEAD_WORDS + records.len()];
-        for (word, record) in words[HEAD_WORDS..].iter().zip(records) {
-            word.store(*record, Ordering::Relaxed);
+        let amount = Amount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) };
+        let batch_head = [layout::BATCH, (records.len() * 4) as u32];
+        let gathered = gather::add(self, size, amount, |words| {
+            if let Some((before, text, len)) = before {
+                let at = words.len();
+                words.resize(at + len, 0);
+                layout::fill(&mut words[at..], before.tag, before.vxid, before.marker, text);
+            }
+            words.extend_from_slice(&batch_head);
+            words.extend_from_slice(records);
+        });
+        if gathered {
+            return;
         }
-        words[1].store((records.len() * 4) as u32, Ordering::Relaxed);
-        words[0].store(layout::BATCH, Ordering::Release);
+        let at = self.reserve(size, amount);
+        let words = &self.words()[at + before_words..][..HEAD_WORDS + records.len()];
+        self.copy(at + before_words + HEAD_WORDS, records);
+        words[1].store(batch_head[1], Ordering::Relaxed);
+        words[0].store(batch_head[0], Ordering::Release);
         if let Some((before, text, _)) = before {
             // Last: until its first word is there no reader comes to the batch behind it.
             self.put_record(at, before.tag, before.vxid, before.marker, text);
         }
+        // The ring is larger than any cache: what comes next, likely as long as this, is fetched while others work.
+        self.segment.map().prefetch(self.byte(at + size), size * 4);
+    }
+
+    /// Copies `records` to the word `at` and those after it; they are reserved. Two words at a time where that is aligned.
+    fn copy(&self, at: usize, records: &[u32]) {
+        if records.is_empty() {
+            return;
+        }
+        let first = usize::from(!self.byte(at).is_multiple_of(8));
+        let (single, rest) = records.split_at(first);
+        let (pairs, last) = rest.as_chunks::<2>();
+        for (word, record) in self.words()[at..].iter().zip(single) {
+            word.store(*record, Ordering::Relaxed);
+        }
+        let longs = self.segment.map().longs(self.byte(at + first), pairs.len());
+        for (long, [low, high]) in longs.iter().zip(pairs) {
+            let bytes = u64::from(low.to_le()) | u64::from(high.to_le()) << 32;
+            long.store(bytes.to_le(), Ordering::Relaxed);
+        }
+        for (word, record) in self.words()[at + first + pairs.len() * 2..].iter().zip(last) {
+            word.store(*record, Ordering::Relaxed);
+        }
+    }
+
+    /// Where in the map a word is.
+    fn byte(&self, word: usize) -> usize {
+        self.segment.offset() + LOG_AT + word * 4
+    }
+
+    /// Words that a thread may gather: at most an eighth of the ring, as for a batch.
+    pub(super) fn most_gathered(&self) -> usize {
+        gather::MOST_WORDS.min(self.segsize - HEAD_WORDS)
+    }
+
+    /// Writes whole records and batches; the first word comes last.
+    pub(super) fn write_words(&self, records: &[u32], amount: Amount) {
+        let at = self.reserve(records.len(), amount);
+        self.copy(at + 1, &records[1..]);
+        self.words()[at].store(records[0], Ordering::Release);
+        let next = (records.len() * 4).min(PREFETCHED);
+        self.segment.map().prefetch(self.byte(at + records.len()), next);
     }
 
     /// So many words; the first one holds the end marker until the caller replaces it.
@@ -215,10 +290,10 @@ impl LogRing {
 
     /// Tells readers of each segment of the ring that now has its first record.
     fn cross_segments(&self, position: &mut Position) {
-        let now = position.word / self.segsize;
-        if now <= position.segment_n as usize % SEGMENTS {
+        if position.word < self.segsize * (position.segment_n as usize % SEGMENTS + 1) {
             return;
         }
+        let now = position.word / self.segsize;
         while now > position.segment_n as usize % SEGMENTS {
             position.segment_n = position.segment_n.wrapping_add(1);
             self.offset(position.segment_n as usize % SEGMENTS).store(position.word as u64, Ordering::Relaxed);

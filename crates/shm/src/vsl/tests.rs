@@ -200,6 +200,55 @@ fn threads_share_the_ring() {
     }
 }
 
+#[test]
+fn what_is_gathered_waits_and_keeps_its_order() {
+    let f = Fixture::new(&[]);
+    gather_here();
+    let (mut one, mut two) = (f.log(1), f.log(2));
+    one.put(Tag::VclLog, b"first");
+    one.flush();
+    two.announce(Tag::Link, Vxid(1), &[b"req 2 esi"]);
+    two.put(Tag::VclLog, b"second");
+    two.flush();
+    assert_eq!((f.texts().len(), f.main.shm_records.get()), (0, 0));
+    // A record that is written at once comes after what waited.
+    f.ring.write_one(Tag::Cli, Vxid::NONE, Marker::None, b"Rd ping");
+    let want = ["1 VCL_Log first", "1 Link req 2 esi", "2 VCL_Log second", "0 CLI Rd ping"];
+    assert_eq!(f.texts(), want);
+    assert_eq!((f.main.shm_records.get(), f.main.shm_writes.get()), (4, 4));
+    one.put(Tag::VclLog, b"last");
+    one.flush();
+    flush_gathered();
+    assert_eq!(f.texts().last().unwrap(), "1 VCL_Log last");
+}
+
+#[test]
+fn what_is_gathered_is_bounded() {
+    let f = Fixture::new(&[]);
+    gather_here();
+    let mut log = f.log(1);
+    for _ in 0..500 {
+        log.put(Tag::VclLog, &[b'x'; 100]);
+        log.flush();
+    }
+    let waits = 500 - f.read().len();
+    assert!(waits * 110 < 32 << 10, "{waits} records wait");
+    flush_gathered();
+    assert_eq!(f.read().len(), 500);
+}
+
+#[test]
+fn rings_are_not_mixed() {
+    let (f, g) = (Fixture::new(&[]), Fixture::new(&[]));
+    gather_here();
+    for (fixture, text) in [(&f, "a"), (&g, "b"), (&f, "c")] {
+        let mut log = fixture.log(1);
+        log.put(Tag::VclLog, text.as_bytes());
+    }
+    flush_gathered();
+    assert_eq!((f.texts(), g.texts()), (vec!["1 VCL_Log a".into(), "1 VCL_Log c".into()], vec!["1 VCL_Log b".into()]));
+}
+
 proptest! {
     #[test]
     fn what_goes_in_comes_out(

@@ -22,6 +22,8 @@ pub struct TxnLog {
     ring: Arc<LogRing>,
     vxid: Vxid,
     marker: Marker,
+    /// The second word of each record: `vxid` and `marker`.
+    id: u32,
     buffer: Box<[u32]>,
     /// Words used.
     used: usize,
@@ -50,14 +52,11 @@ impl Announced {
     pub fn text(&self) -> &[u8] {
         &self.text[..self.len]
     }
-}
 
-impl fmt::Write for Announced {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let cut = text.len().min(ANNOUNCED_BYTES - self.len);
-        self.text[self.len..self.len + cut].copy_from_slice(&text.as_bytes()[..cut]);
+    fn push(&mut self, part: &[u8]) {
+        let cut = part.len().min(ANNOUNCED_BYTES - self.len);
+        self.text[self.len..self.len + cut].copy_from_slice(&part[..cut]);
         self.len += cut;
-        Ok(())
     }
 }
 
@@ -68,18 +67,8 @@ impl TxnLog {
     /// A log for the transaction `vxid`.
     pub fn new(ring: Arc<LogRing>, vxid: Vxid, marker: Marker) -> Self {
         let buffer = take_buffer(buffer_words(&ring));
-        Self {
-            ring,
-            vxid,
-            marker,
-            buffer,
-            used: 0,
-            records: 0,
-            start: Real(0.0),
-            last: Real(0.0),
-            announced: None,
-            is_silent: false,
-        }
+        let (id, start, last) = (layout::id_word(vxid, marker), Real(0.0), Real(0.0));
+        Self { ring, vxid, marker, id, buffer, used: 0, records: 0, start, last, announced: None, is_silent: false }
     }
 
     /// A log whose records nobody will see: for what only looks as if it happened.
@@ -91,13 +80,12 @@ impl TxnLog {
 
     /// Adds a record to the transaction that this one comes from (Link). It is written together with this one's first
     /// records, under the same lock; text beyond 56 bytes is cut.
-    pub fn announce(&mut self, tag: Tag, parent: Vxid, text: fmt::Arguments<'_>) {
+    pub fn announce(&mut self, tag: Tag, parent: Vxid, parts: &[&[u8]]) {
         if self.ring.is_masked(tag) {
             return;
         }
         let mut announced = Announced { tag, vxid: parent, marker: self.marker, text: [0; ANNOUNCED_BYTES], len: 0 };
-        // Writing never fails: what does not fit is cut.
-        let _ = fmt::Write::write_fmt(&mut announced, text);
+        parts.iter().for_each(|part| announced.push(part));
         self.announced = Some(announced);
     }
 
@@ -108,7 +96,7 @@ impl TxnLog {
         if words != self.buffer.len() {
             self.buffer = vec![0; words].into_boxed_slice();
         }
-        (self.vxid, self.marker) = (vxid, marker);
+        (self.vxid, self.marker, self.id) = (vxid, marker, layout::id_word(vxid, marker));
         (self.start, self.last) = (Real(0.0), Real(0.0));
     }
 
@@ -123,9 +111,17 @@ impl TxnLog {
     }
 
     /// Adds a record of this data.
-    #[inline]
     pub fn put(&mut self, tag: Tag, data: &[u8]) {
-        self.put_parts(tag, &[data]);
+        if self.ring.is_masked(tag) {
+            return;
+        }
+        match self.place(tag, data.len()) {
+            Some(place) => {
+                place[..data.len()].copy_from_slice(data);
+                self.added();
+            }
+            None => self.put_cut(tag, &[data]),
+        }
     }
 
     /// Adds a record of `a` followed by `b`.
@@ -135,27 +131,57 @@ impl TxnLog {
     }
 
     /// Adds a record of these parts, one after the other.
-    #[inline]
     pub fn put_parts(&mut self, tag: Tag, parts: &[&[u8]]) {
         if self.ring.is_masked(tag) {
             return;
         }
-        let nul = usize::from(layout::is_text(tag));
-        let wanted = parts.iter().map(|p| p.len()).sum::<usize>() + nul;
-        let room = self.room(wanted);
-        let words = &mut self.buffer[self.used + HEAD_WORDS..][..layout::data_words(room)];
-        // The NUL and the padding are in the last word, as the parts fill all but the NUL.
-        if let Some(last) = words.last_mut() {
+        match self.place(tag, parts.iter().map(|part| part.len()).sum()) {
+            Some(mut place) => {
+                for part in parts {
+                    let (here, rest) = place.split_at_mut(part.len());
+                    here.copy_from_slice(part);
+                    place = rest;
+                }
+                self.added();
+            }
+            None => self.put_cut(tag, parts),
+        }
+    }
+
+    /// Room for a record with `len` bytes of data, but for them complete; `None` when they don't fit and must be cut, or
+    /// the buffer written out first.
+    #[inline]
+    fn place(&mut self, tag: Tag, len: usize) -> Option<&mut [u8]> {
+        let bytes = len + usize::from(layout::is_text(tag));
+        let end = self.used + HEAD_WORDS + layout::data_words(bytes);
+        if bytes > self.ring.reclen() {
+            return None;
+        }
+        let place = self.buffer.get_mut(self.used..end)?;
+        // The NUL and the padding are in the last word, as the data fill all but the NUL.
+        if let Some(last) = place.last_mut() {
             *last = 0;
         }
-        let bytes = bytes_mut(words);
-        let mut at = 0;
-        for part in parts {
-            let cut = &part[..part.len().min(room - nul - at)];
-            bytes[at..at + cut.len()].copy_from_slice(cut);
-            at += cut.len();
+        let (head, data) = place.split_first_chunk_mut::<HEAD_WORDS>()?;
+        *head = [layout::head(tag, bytes), self.id];
+        self.used = end;
+        Some(bytes_mut(data))
+    }
+
+    /// The record that [`TxnLog::place`] made room for is in place.
+    #[inline]
+    fn added(&mut self) {
+        self.records += 1;
+        if self.ring.is_sync() {
+            self.write_out(false);
         }
-        self.finish(tag, at + nul);
+    }
+
+    /// As [`TxnLog::put_parts`] for records that are cut, or that the buffer has no room for.
+    #[cold]
+    fn put_cut(&mut self, tag: Tag, parts: &[&[u8]]) {
+        let mut record = self.record(tag);
+        parts.iter().for_each(|part| record.push(part));
     }
 
     /// Adds a formatted record: `log.putf(Tag::VclError, format_args!(...))`.
@@ -184,8 +210,7 @@ impl TxnLog {
         }
         let (since_start, since_last) = (now.since(self.start), now.since(self.last));
         self.last = now;
-        let record = self.record(Tag::Timestamp).text(label).text(": ");
-        record.fixed6(now.0).text(" ").fixed6(since_start).text(" ").fixed6(since_last);
+        self.record(Tag::Timestamp).text(label).text(":").sp_time(now).sp_fixed6(since_start).sp_fixed6(since_last);
     }
 
     /// Makes `now` the transaction's beginning without a record, as a restart or a session's next request needs.
@@ -241,12 +266,9 @@ impl TxnLog {
     #[inline]
     fn finish(&mut self, tag: Tag, bytes: usize) {
         self.buffer[self.used] = layout::head(tag, bytes);
-        self.buffer[self.used + 1] = layout::id_word(self.vxid, self.marker);
+        self.buffer[self.used + 1] = self.id;
         self.used += HEAD_WORDS + layout::data_words(bytes);
-        self.records += 1;
-        if self.ring.is_sync() {
-            self.write_out(false);
-        }
+        self.added();
     }
 }
 
@@ -300,36 +322,54 @@ impl RecordWriter<'_> {
     /// Appends a whole number.
     #[inline]
     pub fn num(self, n: u64) -> Self {
-        self.put_number(|out| num::put_dec(out, n))
+        self.put_number(|out| num::put_dec(first(out), n))
     }
 
     /// Appends a space and a whole number.
     #[inline]
     pub fn sp_num(self, n: u64) -> Self {
-        self.text(b" ").num(n)
+        self.put_number(|out| spaced(out, |out| num::put_dec(out, n)))
     }
 
     /// Appends a number with six decimals.
     #[inline]
     pub fn fixed6(self, x: f64) -> Self {
-        self.put_number(|out| num::put_fixed6(out, x))
+        self.put_number(|out| num::put_fixed6(first(out), x))
+    }
+
+    /// Appends a space and a number with six decimals.
+    #[inline]
+    pub fn sp_fixed6(self, x: f64) -> Self {
+        self.put_number(|out| spaced(out, |out| num::put_fixed6(out, x)))
+    }
+
+    /// Appends a space and a wall-clock time with six decimals.
+    #[inline]
+    pub fn sp_time(self, time: Real) -> Self {
+        self.put_number(|out| spaced(out, |out| num::put_time(out, time.0)))
+    }
+
+    /// Appends a space and a number rounded to a whole one, as `%.0f` writes it.
+    #[inline]
+    pub fn sp_whole(self, x: f64) -> Self {
+        self.put_number(|out| spaced(out, |out| num::put_rounded(out, x)))
     }
 
     /// Appends a number with three decimals.
     #[inline]
     pub fn fixed3(self, x: f64) -> Self {
-        self.put_number(|out| num::put_fixed3(out, x))
+        self.put_number(|out| num::put_fixed3(first(out), x))
     }
 
     /// Writes a number right into the buffer where there is room for any, else what fits of it.
     #[inline]
-    fn put_number(mut self, write: impl FnOnce(&mut [u8; num::ROOM]) -> usize) -> Self {
-        if self.at + num::ROOM < self.most {
+    fn put_number(mut self, write: impl FnOnce(&mut [u8; SPACED_ROOM]) -> usize) -> Self {
+        if self.at + SPACED_ROOM < self.most {
             let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
             let place = bytes[self.at..].first_chunk_mut().expect("room was checked");
             self.at += write(place);
         } else if self.most > 0 {
-            let mut number = [0; num::ROOM];
+            let mut number = [0; SPACED_ROOM];
             let len = write(&mut number);
             self.push(&number[..len]);
         }
@@ -363,10 +403,31 @@ impl Drop for RecordWriter<'_> {
             return;
         }
         let total = self.at + usize::from(layout::is_text(self.tag));
-        let padded = layout::data_words(total) * 4;
-        bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..])[self.at..padded].fill(0);
+        if layout::data_words(total) > self.at / 4 {
+            // The NUL and the padding, behind the last bytes of the data: by the word, which is cheaper than a fill.
+            let last = &mut self.log.buffer[self.log.used + HEAD_WORDS + self.at / 4];
+            *last = (u32::from_le(*last) & ((1 << (self.at % 4 * 8)) - 1)).to_le();
+        }
         self.log.finish(self.tag, total);
     }
+}
+
+/// Room for a space and a number.
+const SPACED_ROOM: usize = num::ROOM + 1;
+
+/// Puts a space before what `write` writes; gives the length of both.
+#[inline]
+fn spaced(out: &mut [u8; SPACED_ROOM], write: impl FnOnce(&mut [u8; num::ROOM]) -> usize) -> usize {
+    let [space, number @ ..] = out;
+    *space = b' ';
+    1 + write(number)
+}
+
+/// Room for a number alone.
+#[inline]
+fn first(out: &mut [u8; SPACED_ROOM]) -> &mut [u8; num::ROOM] {
+    let [number @ .., _] = out;
+    number
 }
 
 fn buffer_words(ring: &LogRing) -> usize {

@@ -117,17 +117,17 @@ set! {
     fetch_failed: Counter Info Integer "wrk" "Fetches that failed";
     fetch_no_thread: Counter Info Integer "wrk" "Fetches not started: no room for another transaction";
     pools: Gauge Info Integer "" "Thread pools";
-    threads: Gauge Info Integer "" "Transactions in progress" => "Each request or fetch in progress counts as one thread, as it would occupy one in Varnish.";
-    threads_limited: Counter Info Integer "" "Times thread_pool_max was reached";
-    threads_created: Counter Info Integer "" "Threads started";
+    threads: Gauge Info Integer "" "Threads that Varnish would have" => "One for each transaction in progress (txn_busy), and never fewer than thread_pools times thread_pool_min.";
+    threads_limited: Counter Info Integer "" "Requests that found thread_pools times thread_pool_max in progress" => "Each of them waited (sess_queued) or was refused (sess_dropped).";
+    threads_created: Counter Info Integer "" "Threads started" => "One for each CPU that may be used, when the worker starts: threads of the system, not those that MAIN.threads counts.";
     threads_destroyed: Counter Info Integer "" "Threads ended";
     threads_failed: Counter Info Integer "" "Threads that could not be started";
     thread_queue_len: Gauge Info Integer "" "Requests waiting for their turn";
     busy_sleep: Counter Info Integer "wrk" "Requests parked on a busy object";
     busy_wakeup: Counter Info Integer "wrk" "Parked requests that went on";
     busy_killed: Counter Info Integer "" "Parked requests that were given up";
-    sess_queued: Counter Info Integer "" "Sessions that waited for their turn";
-    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full";
+    sess_queued: Counter Info Integer "" "Requests that waited for their turn" => "thread_pools times thread_pool_max were in progress.";
+    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full" => "A request found thread_queue_limit others waiting and was answered 503, or a connection came beyond max_sessions or max_sessions_per_ip.";
     req_dropped: Counter Info Integer "" "Requests refused, the queue being full";
     n_object: Gauge Info Integer "wrk" "Objects in the cache";
     n_vampireobject: Gauge Diag Integer "wrk" "Objects known but not yet raised";
@@ -254,6 +254,7 @@ set! {
     mem_evict: Counter Info Integer "" "Memory steps: objects evicted";
     mem_bgfetch: Counter Info Integer "" "Memory steps: background fetches refused";
     mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
+    txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
 }
 
@@ -334,11 +335,21 @@ set! {
 }
 
 set! {
+    /// Objects by key, there once a VCL imports xkey.
+    Xkey "XKEY" 110 "Keys of objects";
+    g_keys: Gauge Info Integer "" "Number of surrogate keys" => "Keys that objects bear now.";
+    g_hashhead_bytes: Gauge Debug Bytes "" "Bytes used by keys";
+    g_ochead_bytes: Gauge Debug Bytes "" "Bytes used by links between keys and objects";
+    g_oc_bytes: Gauge Debug Bytes "" "Bytes used by objects with keys";
+    g_bytes: Gauge Info Bytes "" "Bytes used for all of it";
+}
+
+set! {
     /// A pool of reusable structures.
     Mempool "MEMPOOL" 30 "Memory pool";
-    live: Gauge Debug Integer "" "In use";
+    live: Gauge Debug Integer "" "In use" => "Requests (reqN), connections (sessN) or fetches (busyobj) in progress; N is one of thread_pools shares of the threads.";
     pool: Gauge Debug Integer "" "In reserve";
-    sz_wanted: Gauge Debug Bytes "" "Bytes asked for";
+    sz_wanted: Gauge Debug Bytes "" "Bytes asked for" => "Bytes of one, without heads and buffers, which are pooled by themselves.";
     sz_actual: Gauge Debug Bytes "" "Bytes given";
     allocs: Counter Debug Integer "" "Taken";
     frees: Counter Debug Integer "" "Given back";
@@ -357,4 +368,12 @@ set! {
     locks: Counter Debug Integer "" "Times the lock was taken";
     dbg_busy: Counter Debug Integer "" "Times it was found taken (debug=+lck)";
     dbg_try_fail: Counter Debug Integer "" "Attempts given up (debug=+lck)";
+}
+
+set! {
+    /// What requests cost; only in builds that count.
+    Costs "COSTS" 90 "What requests cost (build feature costs)";
+    allocations: Counter Debug Integer "" "Allocations of memory";
+    locks: Counter Debug Integer "" "Locks taken";
+    turns: Counter Debug Integer "" "Times these were brought up to date";
 }

@@ -2,6 +2,7 @@
 //! Limits, some of which hang on another parameter's value.
 
 use super::{Params, Spec, Value};
+use crate::dialects::Dialect;
 
 /// Least and greatest value now, as `param.show` shows them.
 pub type Limits = (Option<String>, Option<String>);
@@ -40,6 +41,9 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
         // A smaller minimum must not leave the reserve above its limit.
         ("thread_pool_min", Value::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
             Err("thread_pool_reserve would exceed 95% of it\n".to_owned())
+        }
+        ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
+            Err("it is auto, 2.0, 2.1 or 3.0\n".to_owned())
         }
         _ => Ok(()),
     }

@@ -8,6 +8,8 @@ use super::{Spec, Value};
 /// Old or later name, today's name.
 const ALIASES: &[(&str, &str)] = &[
     ("deprecated_dummy", "debug"),
+    ("http_headers", "http_max_hdr"),
+    ("max_esi_includes", "max_esi_depth"),
     ("overflow_max", "thread_queue_limit"),
     ("pcre_match_limit", "pcre2_match_limit"),
     ("pcre_match_limit_recursion", "pcre2_depth_limit"),
@@ -25,6 +27,20 @@ const ALIASES: &[(&str, &str)] = &[
     ("vmod_dir", "vmod_path"),
 ];
 
+/// Those of the gone that nobody can miss: setting one is told and does nothing.
+const FORGIVEN: &[&str] = &[
+    "cli_banner",
+    "cli_buffer",
+    "expiry_sleep",
+    "gzip_stack_buffer",
+    "gzip_tmp_space",
+    "gzip_window",
+    "obj_workspace",
+    "object_workspace",
+    "srcaddr_hash",
+    "srcaddr_ttl",
+];
+
 /// Name, what to do instead.
 const GONE: &[(&str, &str)] = &[
     ("cache_vbe_conns", "Backend connections are always reused; Connection: close of a backend ends one."),
@@ -38,10 +54,8 @@ const GONE: &[(&str, &str)] = &[
     ("gzip_stack_buffer", "gzip_buffer is the only buffer left."),
     ("gzip_tmp_space", "Memory is taken from the heap."),
     ("gzip_window", "The window is always the largest."),
-    ("http_headers", "It is called http_max_hdr."),
     ("log_hashstring", "Use param.set vsl_mask +Hash or -Hash."),
     ("log_local_address", "ReqStart names the listener."),
-    ("max_esi_includes", "It is called max_esi_depth."),
     ("obj_workspace", "Objects are as large as they need to be."),
     ("object_workspace", "Objects are as large as they need to be."),
     ("saintmode_threshold", "Use a director with probes and vcl_backend_error."),
@@ -63,25 +77,30 @@ pub fn gone(name: &str) -> Option<&'static str> {
     GONE.iter().find(|(old, _)| *old == name).map(|(_, text)| *text)
 }
 
+/// Whether setting this gone name does no harm.
+pub fn is_forgiven(name: &str) -> bool {
+    FORGIVEN.contains(&name)
+}
+
 /// The value in today's unit, and what is worth telling about it.
 pub fn convert(name: &str, spec: &Spec, value: Value) -> (Value, Option<&'static str>) {
     match (name, value) {
         ("session_linger", Value::Seconds(t)) => (
             Value::Seconds(Duration::from_secs_f64(t.as_secs_f64() / 1e3)),
-            Some("session_linger is called timeout_linger now and takes seconds; milliseconds were converted."),
+            Some("It takes seconds; the milliseconds given were converted."),
         ),
         ("thread_pool_purge_delay", Value::Seconds(t)) => (
             Value::Seconds(Duration::from_secs_f64(t.as_secs_f64() / 1e3)),
-            Some("thread_pool_purge_delay is called thread_pool_destroy_delay now and takes seconds."),
+            Some("It takes seconds; the milliseconds given were converted."),
         ),
         ("thread_pool_add_delay", Value::Seconds(t)) if t >= Duration::from_secs(1) => {
-            (Value::Seconds(t), Some("thread_pool_add_delay is in seconds; old releases took milliseconds."))
+            (Value::Seconds(t), Some("It takes seconds; releases before 4 took milliseconds. It has no effect here."))
         }
         ("lru_interval", Value::Seconds(t)) if t >= Duration::from_secs(600) => {
             (Value::Seconds(t), Some("With such an lru_interval objects are evicted in almost any order."))
         }
         (_, value) if name != spec.name && name != "deprecated_dummy" => {
-            (value, Some("This name belongs to another release; it was mapped."))
+            (value, Some("The name belongs to another release."))
         }
         (_, value) if spec.no_effect() => (value, Some("This parameter has no effect here; its text says why.")),
         (_, value) => (value, None),

@@ -48,7 +48,7 @@ impl Show<'_> {
     fn chosen<'p>(&self, params: &'p Params) -> Result<impl Iterator<Item = &'static Spec> + use<'p>, ParamError> {
         let one = match self.name {
             Some(name) => Some(lookup(name).ok_or_else(|| match old::gone(name) {
-                Some(instead) => ParamError::Gone { name: name.to_owned(), instead },
+                Some(instead) => ParamError::Gone { name: name.to_owned(), instead, is_forgiven: false },
                 None => ParamError::Unknown { name: name.to_owned() },
             })?),
             None => None,
@@ -249,7 +249,9 @@ pub fn rst() -> String {
                 out.push_str(&format!("\t* {label}: {value}\n"));
             }
         }
-        let flags: Vec<&str> = spec.flags.iter().filter_map(|f| flag_name(*f)).collect();
+        // Two names differ between this text and the CLI, as in varnishd.
+        let flags = spec.flags.iter().filter(|flag| **flag != Flag::BuildOptions).filter_map(|f| flag_name(*f));
+        let flags: Vec<&str> = flags.map(|name| if name == "delayed_effect" { "delayed" } else { name }).collect();
         if !flags.is_empty() {
             out.push_str(&format!("\t* Flags: {}\n", flags.join(", ")));
         }

@@ -134,9 +134,9 @@ params! {
         "How many stale objects may be refreshed in the background at the same time. Beyond it they are delivered without being refreshed. 0 is no limit.";
     cache_status: Switch = "off" ["bool"] { Own }
         "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
-    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload }
+    cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
-    cc_warnings: Text = "-Wall -Werror" [""] { MustReload }
+    cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
         "No effect here: VCL is not compiled through C.";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
         "The largest CLI reply. A longer one is cut and has status 201 instead of 200.";
@@ -282,6 +282,8 @@ params! {
         "Report where the worker crashed before it dies.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
+    tcp_defer_accept: Switch = "on" ["bool"] { Own MustRestart }
+        "Take a client's connection only when its first bytes have come, or nothing for a second. A connection per request costs a third less of the system's time; connections that say nothing are seen a second late.";
     tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
         "Accept TCP Fast Open.";
     tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
@@ -296,8 +298,8 @@ params! {
         "No effect here: transactions are tasks, no thread ends with one.";
     thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental NoEffect }
         "No effect here: transactions are tasks, no thread is started for one.";
-    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect NoEffect }
-        "With thread_pools, bounds the transactions in progress: thread_pools times this.";
+    thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
+        "thread_pools times this bounds the transactions in progress: requests and fetches, each counted as the thread it would take in Varnish. A request beyond that waits; see thread_queue_limit.\nRequests parked on a busy object don't count. Fetches count and never wait.";
     thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect NoEffect }
         "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
     thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect NoEffect }
@@ -308,17 +310,17 @@ params! {
         "No effect here: transactions are tasks, no idle thread waits to end.";
     thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental NoEffect }
         "The worker is ended with a report when a queue has not moved for this long.";
-    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental NoEffect }
+    thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
         "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
-    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental NoEffect }
-        "How many requests may wait for their turn in each pool; more are answered 503.";
+    thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
+        "thread_pools times this many requests may wait for their turn when thread_pool_max is reached; more are answered 503 and their connection is closed.";
     thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
         "No effect here: counters are exact at all times.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
         "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
     timeout_idle: Seconds = "5.000" ["seconds" min "0.000"] {}
         "How long a client connection may be silent between requests.";
-    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental }
+    timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
@@ -332,9 +334,11 @@ params! {
         "Allow \"/\" and \"..\" in the names that import and include take.";
     vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}
         "How long an unused VCL in state auto stays warm.";
+    vcl_dialect: Text = "auto" [""] { Own }
+        "The language of VCL files that don't say `vcl 4.x;`: 2.0, 2.1 or 3.0; auto tells it by their words.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
         "Directories, separated by colons, where VCL files are looked for.";
-    vmod_path: Text = "" [""] {}
+    vmod_path: Text = "" [""] { BuildOptions NoEffect }
         "No effect here: vmods are part of the program.";
     vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
         "Size of the buffer in which a transaction gathers its log records; vsl_reclen and 12 bytes at least.";

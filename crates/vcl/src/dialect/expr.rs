@@ -4,9 +4,10 @@
 use tables::dialects::{Dialect, OldVar};
 
 use super::R;
+use super::ctx::Ctx;
 use super::names::Of;
 use super::policy::CACHEABLE;
-use super::walk::{Ctx, Walker};
+use super::walk::Walker;
 use crate::token::Tok;
 
 const UNITS: [&str; 15] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB"];

@@ -5,14 +5,20 @@
 //! file; each stretch of it knows the place it comes from, so messages and traces speak of the file as it was written.
 //! What an old release did by itself (its built-in VCL, its rules for what is stored) is written out in VCL.
 
+mod assign;
+mod ban;
+mod ctx;
+mod cursor;
 mod decl;
 mod detect;
 mod expr;
 mod flat;
+mod leave;
 mod names;
 mod out;
 mod policy;
 mod stmt;
+mod subs;
 mod walk;
 
 use tables::dialects::Dialect;

@@ -315,7 +315,7 @@ const CACHED: &str = "beresp.status == 200 || beresp.status == 203 || beresp.sta
 const V30_TTL: &str = "\
 if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.status == 414) {
     set beresp.ttl = -1s;
-} else if ((beresp.status == 302 || beresp.status == 307) && !beresp.http.Expires &&
+} else if (beresp.ttl < 0s && (beresp.status == 302 || beresp.status == 307) && !beresp.http.Expires &&
     beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
     # default_ttl
     set beresp.ttl = 120s;

@@ -113,6 +113,12 @@ fn names_of_the_client_side() {
         "set req.hash += req.http.X; return (hash);",
         "sub vcl_hash { hash_data(req.http.X); return (lookup); }",
     );
+    becomes(
+        "2.1",
+        "vcl_recv",
+        "panic \"a\" req.url;",
+        "sub vcl_recv { std.log(\"Panic: \" + \"a\" + req.url); return (fail); }",
+    );
     becomes("2.1", "vcl_pass", "return (pass);", "sub vcl_pass { return (fetch); }");
     becomes(
         "2.1",
@@ -298,6 +304,24 @@ fn notes_have_line_old_and_new() {
     let notes = made(&vcl, None).unwrap().notes;
     let note = notes.iter().find(|n| n.line == 3).unwrap();
     assert_eq!((note.old.as_str(), note.new.as_str(), note.warning), ("req.request", "req.method", false));
+}
+
+#[test]
+fn a_field_set_in_the_wrong_place_is_warned_of() {
+    let vcl = |sub: &str, head: &str| {
+        format!(
+            "{BACKEND}sub vcl_hit {{ set req.http.tempheader = \"1\"; }}\nsub {sub} {{\n  set {head}.http.X-Hit = \"0\";\n  \
+             if (req.http.tempheader) {{\n    set {head}.http.X-Hit = req.http.tempheader;\n  }}\n}}\n"
+        )
+    };
+    let wrong = made(&vcl("vcl_fetch", "beresp"), None).unwrap().notes;
+    let warnings: Vec<_> = wrong.iter().filter(|n| n.warning && n.line > 0).collect();
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].line == 6 && warnings[0].why.contains("set the field of resp in vcl_deliver"), "{warnings:?}");
+    assert!(made(&vcl("vcl_deliver", "resp"), None).unwrap().notes.iter().all(|n| !n.warning || n.line == 0));
+    let said =
+        crate::compile("old.vcl", vcl("vcl_fetch", "beresp").as_bytes(), &Files(&[]), &Options::default()).unwrap();
+    assert!(said.warnings.starts_with("('old.vcl' Line 6) set beresp.http.X-Hit"), "{}", said.warnings);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 /// How bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Code {
+pub(crate) enum Code {
     Identity,
     Base64(&'static Alphabet),
     Hex,
@@ -13,7 +13,7 @@ pub(super) enum Code {
 
 /// A variant of base64.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Alphabet {
+pub(crate) struct Alphabet {
     last: [u8; 2],
     pad: Option<u8>,
 }
@@ -51,7 +51,7 @@ impl Alphabet {
 
 impl Code {
     /// By the word in VCL.
-    pub(super) fn of(word: &str) -> Code {
+    pub(crate) fn of(word: &str) -> Code {
         match word {
             "IDENTITY" => Code::Identity,
             "BASE64" => Code::Base64(&STANDARD),
@@ -65,11 +65,11 @@ impl Code {
     }
 
     /// Whether upper and lower case are a choice.
-    pub(super) fn has_case(self) -> bool {
+    pub(crate) fn has_case(self) -> bool {
         matches!(self, Code::Hex | Code::Url)
     }
 
-    pub(super) fn encode(self, bytes: &[u8], upper: bool) -> Vec<u8> {
+    pub(crate) fn encode(self, bytes: &[u8], upper: bool) -> Vec<u8> {
         match self {
             Code::Identity => bytes.to_vec(),
             Code::Base64(alphabet) => encode_base64(alphabet, bytes),
@@ -90,7 +90,7 @@ impl Code {
     }
 
     /// `None`: not this encoding. `most` bytes of the text count; of hex the whole text must be right.
-    pub(super) fn decode(self, text: &[u8], most: Option<usize>) -> Option<Vec<u8>> {
+    pub(crate) fn decode(self, text: &[u8], most: Option<usize>) -> Option<Vec<u8>> {
         let cut = &text[..most.map_or(text.len(), |most| most.min(text.len()))];
         match self {
             Code::Identity => Some(cut.to_vec()),

@@ -39,10 +39,10 @@ impl Members {
     }
 
     /// Healthy when one is; the change that counts is the latest up to the first healthy one.
-    pub(super) fn any_healthy(&self, now: Real) -> Health {
+    pub(super) fn any_healthy(&self, health: impl Fn(&Arc<dyn Director>) -> Health) -> Health {
         let mut found = Health { ok: false, changed: Real(0.0) };
         for (member, _) in &self.list {
-            let health = member.healthy(now);
+            let health = health(member);
             found.changed.0 = found.changed.0.max(health.changed.0);
             if health.ok {
                 found.ok = true;
@@ -53,8 +53,12 @@ impl Members {
     }
 
     /// The healthy member at `place` (0 to 1) of their weights; nobody when they weigh nothing.
-    pub(super) fn by_weight(&self, place: f64, now: Real) -> Option<&Arc<dyn Director>> {
-        let healthy: Vec<_> = self.list.iter().filter(|(member, _)| member.healthy(now).ok).collect();
+    pub(super) fn by_weight(
+        &self,
+        place: f64,
+        mut healthy: impl FnMut(&Arc<dyn Director>) -> bool,
+    ) -> Option<&Arc<dyn Director>> {
+        let healthy: Vec<_> = self.list.iter().filter(|(member, _)| healthy(member)).collect();
         let total: f64 = healthy.iter().map(|(_, weight)| weight).sum();
         if total.is_nan() || total <= 0.0 {
             return None;

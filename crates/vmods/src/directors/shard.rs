@@ -104,6 +104,9 @@ impl Dice for Lot<'_> {
     fn now(&self) -> Real {
         self.ctx.now()
     }
+    fn health(&self, member: &Arc<dyn Director>) -> Health {
+        member.healthy_for(self.ctx)
+    }
     fn roll(&mut self) -> f64 {
         self.ctx.random()
     }

@@ -50,16 +50,20 @@ impl Simple {
     }
 
     /// A healthy member by weight; `place` is 0 to 1.
-    pub(super) fn by_weight(&self, place: f64, now: Real) -> Option<Arc<dyn Director>> {
-        self.members.read().by_weight(place, now).cloned()
+    pub(super) fn by_weight(
+        &self,
+        place: f64,
+        healthy: impl FnMut(&Arc<dyn Director>) -> bool,
+    ) -> Option<Arc<dyn Director>> {
+        self.members.read().by_weight(place, healthy).cloned()
     }
 
-    fn next(&self, now: Real) -> Option<Arc<dyn Director>> {
+    fn next(&self, ctx: &dyn ResolveCtx) -> Option<Arc<dyn Director>> {
         let members = self.members.read();
         let count = members.len();
         for _ in 0..count {
             let at = self.at.fetch_add(1, Ordering::Relaxed) % count;
-            if members.get(at).healthy(now).ok {
+            if members.get(at).healthy_for(ctx).ok {
                 // Kept small; that another thread may come between costs one turn at most.
                 self.at.store((at + 1) % count, Ordering::Relaxed);
                 return Some(members.get(at).clone());
@@ -68,11 +72,11 @@ impl Simple {
         None
     }
 
-    fn current(&self, sticky: bool, now: Real) -> Option<Arc<dyn Director>> {
+    fn current(&self, sticky: bool, ctx: &dyn ResolveCtx) -> Option<Arc<dyn Director>> {
         let members = self.members.read();
         let count = members.len();
         let first = if sticky && count > 0 { self.at.load(Ordering::Relaxed) % count } else { 0 };
-        let found = (0..count).map(|step| (first + step) % count).find(|&at| members.get(at).healthy(now).ok)?;
+        let found = (0..count).map(|step| (first + step) % count).find(|&at| members.get(at).healthy_for(ctx).ok)?;
         self.at.store(found, Ordering::Relaxed);
         Some(members.get(found).clone())
     }
@@ -110,11 +114,10 @@ impl Director for Simple {
     }
 
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
-        let now = ctx.now();
         let member = match self.kind {
-            Kind::RoundRobin => self.next(now),
-            Kind::Fallback { sticky } => self.current(sticky, now),
-            Kind::Random => self.by_weight(ctx.random(), now),
+            Kind::RoundRobin => self.next(ctx),
+            Kind::Fallback { sticky } => self.current(sticky, ctx),
+            Kind::Random => self.by_weight(ctx.random(), |member| member.healthy_for(ctx).ok),
             // `.backend()` gives members, never the director.
             Kind::Hash => None,
         };
@@ -123,7 +126,11 @@ impl Director for Simple {
     }
 
     fn own_health(&self, now: Real) -> Option<Health> {
-        (self.kind != Kind::Hash).then(|| self.members.read().any_healthy(now))
+        (self.kind != Kind::Hash).then(|| self.members.read().any_healthy(|member| member.healthy(now)))
+    }
+
+    fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
+        (self.kind != Kind::Hash).then(|| self.members.read().any_healthy(|member| member.healthy_for(ctx)))
     }
 
     fn summary(&self, now: Real) -> Summary {
@@ -267,7 +274,8 @@ pub(super) mod tests {
     #[test]
     fn weights_divide_the_line() {
         let (director, members) = director(Kind::Random, &[1.0, 2.0, 1.0]);
-        let pick = |place| director.by_weight(place, NOW).map(|member| member.name().to_owned());
+        let pick =
+            |place| director.by_weight(place, |member| member.healthy(NOW).ok).map(|member| member.name().to_owned());
         let picks = [0.0, 0.24, 0.25, 0.74, 0.75, 0.999].map(|place| pick(place).expect("one"));
         assert_eq!(picks, ["m0", "m0", "m1", "m1", "m2", "m2"]);
         set(&members[1], AdminHealth::Sick);
@@ -302,7 +310,7 @@ pub(super) mod tests {
         let (director, _) = director(Kind::Hash, &[1.0, 2.0, 1.0]);
         for (line, name) in CHOICES.split(' ').enumerate() {
             let place = crate::directors::place(format!("key{line}").as_bytes());
-            let found = director.by_weight(place, NOW).expect("one");
+            let found = director.by_weight(place, |member| member.healthy(NOW).ok).expect("one");
             assert_eq!(found.name(), name, "key{line}");
         }
     }

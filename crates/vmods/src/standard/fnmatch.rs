@@ -3,14 +3,14 @@
 
 /// FNM_PATHNAME, FNM_NOESCAPE, FNM_PERIOD.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flags {
-    pub(super) pathname: bool,
-    pub(super) noescape: bool,
-    pub(super) period: bool,
+pub(crate) struct Flags {
+    pub(crate) pathname: bool,
+    pub(crate) noescape: bool,
+    pub(crate) period: bool,
 }
 
 /// Whether the whole subject matches.
-pub(super) fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
+pub(crate) fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the last star stands, and how far it has eaten: one place to go back to is enough.
     let mut star: Option<(usize, usize)> = None;

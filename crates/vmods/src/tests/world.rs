@@ -58,6 +58,11 @@ impl Env for TestEnv {
     fn clock(&self) -> Clock {
         Clock::manual()
     }
+
+    fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
+        let backends = self.backends.clone();
+        Some(Arc::new(move |vcl, spec| backends.create(vcl, spec)))
+    }
 }
 
 struct NoSources;

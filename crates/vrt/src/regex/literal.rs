@@ -16,6 +16,8 @@ pub(super) enum Literal {
     Suffix(Box<[u8]>),
     /// `^abc$`
     Equal(Box<[u8]>),
+    /// `[a-z]`: one byte of several.
+    OneOf(ByteSet),
     /// `www.example.com`, `a[bc]d`: text in which some bytes may be one of several.
     Loose(Box<Loose>),
 }
@@ -83,6 +85,9 @@ impl Literal {
             Node::Set(set) => set.single(),
             _ => None,
         };
+        if let ([Node::Set(set)], false, false) = (nodes, start, end) {
+            return Some(Literal::OneOf(*set));
+        }
         let Some(text) = nodes.iter().map(byte).collect::<Option<Vec<u8>>>() else {
             return if start || end { None } else { Loose::of(nodes).map(|loose| Literal::Loose(Box::new(loose))) };
         };
@@ -101,6 +106,10 @@ impl Literal {
                 let at = from + finder.find(&subject[from..])?;
                 Some(at..at + finder.needle().len())
             }
+            Literal::OneOf(set) => {
+                let at = from + subject[from..].iter().position(|byte| set.has(*byte))?;
+                Some(at..at + 1)
+            }
             Literal::Suffix(text) => {
                 let trimmed = subject.strip_suffix(b"\n").unwrap_or(subject);
                 let places = [trimmed, subject].into_iter().filter(|s| s.ends_with(text));
@@ -118,6 +127,7 @@ impl Literal {
             Literal::Prefix(text) => subject.starts_with(text).then_some(0..text.len()),
             Literal::Equal(text) => (subject == &**text || trimmed == &**text).then_some(0..text.len()),
             Literal::Loose(loose) => loose.find_from(subject, 0),
+            Literal::OneOf(_) => self.find_from(subject, 0),
             // The leftmost place wins: before the last newline, if there is one.
             Literal::Suffix(_) => self.find_from(subject, 0),
         }

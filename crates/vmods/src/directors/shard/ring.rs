@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use backend::Director;
+use backend::{Director, Health};
 use base::Real;
 
 use super::super::hash32;
@@ -68,6 +68,10 @@ const DEBUG_RAMP: u32 = 4;
 /// What a choice needs from the transaction.
 pub(super) trait Dice {
     fn now(&self) -> Real;
+    /// A member's health.
+    fn health(&self, member: &Arc<dyn Director>) -> Health {
+        member.healthy(self.now())
+    }
     /// `[0, 1)`
     fn roll(&mut self) -> f64;
     /// A record Error, without `vmod_directors: shard NAME: `.
@@ -155,18 +159,18 @@ impl Ring {
         if self.debug & DEBUG_LOOKUP != 0 {
             dice.debug(&format!("lookup key {:x} idx {at} host {}", wish.key, self.points[at].1));
         }
-        let mut walk = Walk::new(self, at, now);
+        let mut walk = Walk::new(self, at);
         let backend = |seen: Seen| &self.members[seen.host].backend;
-        if alt > 0 && !walk.step(alt - 1, wish.healthy == Healthy::All) {
+        if alt > 0 && !walk.step(alt - 1, wish.healthy == Healthy::All, dice) {
             return walk.previous.map(backend);
         }
-        if !walk.step(0, wish.healthy != Healthy::Ignore) {
+        if !walk.step(0, wish.healthy != Healthy::Ignore, dice) {
             return walk.previous.map(backend);
         }
         let chosen = walk.last?;
         let warmup = if wish.warmup == -1.0 { self.warmup } else { wish.warmup };
         let plain = alt > 0 || wish.healthy == Healthy::Ignore || (!wish.rampup && warmup == 0.0);
-        if plain || !walk.step(0, true) {
+        if plain || !walk.step(0, true, dice) {
             return Some(backend(chosen));
         }
         let (Some(chosen), Some(other)) = (walk.previous, walk.last) else { return Some(backend(chosen)) };
@@ -231,7 +235,6 @@ struct Seen {
 struct Walk<'a> {
     ring: &'a Ring,
     at: usize,
-    now: Real,
     met: Vec<bool>,
     met_count: usize,
     previous: Option<Seen>,
@@ -239,13 +242,13 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(ring: &'a Ring, at: usize, now: Real) -> Self {
-        Walk { ring, at, now, met: vec![false; ring.members.len()], met_count: 0, previous: None, last: None }
+    fn new(ring: &'a Ring, at: usize) -> Self {
+        Walk { ring, at, met: vec![false; ring.members.len()], met_count: 0, previous: None, last: None }
     }
 
     /// Goes to the member after `skip` others; of the sick, those count that needn't be healthy. False: there is none;
     /// `previous` is then the last good one that was met.
-    fn step(&mut self, mut skip: i64, healthy: bool) -> bool {
+    fn step(&mut self, mut skip: i64, healthy: bool, dice: &dyn Dice) -> bool {
         // A member without points is never met, so a whole turn is the end.
         for _ in 0..self.ring.points.len() {
             if self.met_count >= self.met.len() {
@@ -255,7 +258,7 @@ impl<'a> Walk<'a> {
             if !self.met[host] {
                 self.met[host] = true;
                 self.met_count += 1;
-                let health = self.ring.members[host].backend.healthy(self.now);
+                let health = dice.health(&self.ring.members[host].backend);
                 let seen = Some(Seen { host, changed: health.changed });
                 if (health.ok || !healthy) && skip == 0 {
                     if self.last.is_some() {

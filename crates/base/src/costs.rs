@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What requests cost, counted: allocations and locks taken. Without the build feature `costs` nothing is
+//! counted and nothing here takes time.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Whether this build counts.
+pub const COUNTED: bool = cfg!(feature = "costs");
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static LOCKS: AtomicU64 = AtomicU64::new(0);
+
+/// The counts so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Memory asked of the allocator, growing included.
+    pub allocations: u64,
+    /// Locks taken.
+    pub locks: u64,
+}
+
+/// Everything counted since this process began.
+pub fn so_far() -> Costs {
+    Costs { allocations: ALLOCATIONS.load(Relaxed), locks: LOCKS.load(Relaxed) }
+}
+
+/// Memory is asked for.
+#[inline(always)]
+pub fn allocation() {
+    if COUNTED {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+    }
+}
+
+/// A lock was taken.
+#[inline(always)]
+pub fn lock() {
+    if COUNTED {
+        LOCKS.fetch_add(1, Relaxed);
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The lock for state that a panic can't leave half changed in a way that matters; for the rest there is
+//! [`crate::critical::Lock`]. Both are counted in builds that count (see [`crate::costs`]).
+
+pub use parking_lot::MutexGuard;
+
+use crate::costs;
+
+/// A lock without poisoning.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(parking_lot::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A free lock around `value`.
+    pub const fn new(value: T) -> Self {
+        Mutex(parking_lot::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        costs::lock();
+        self.0.lock()
+    }
+
+    /// The lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let guard = self.0.try_lock()?;
+        costs::lock();
+        Some(guard)
+    }
+
+    /// The value, when nobody else can reach it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
+    /// The value alone.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Tags: which objects bear which key, and purging by key.
+//!
+//! A purge by key takes a number from the sequence of all invalidations and stays in a journal while a fetch runs that
+//! began before it: the object that such a fetch brings answers the requests that waited for it and no later ones (or, after
+//! a soft purge, has no ttl). Off until [`Cache::heed_tags`]: objects stored before that aren't found by key.
+//!
+//! A member of a key knows where its object lists it, and the object where the key does, so that taking out an object costs
+//! the same however many others bear its keys. The lock is a leaf, under the shard's.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+
+use base::Mono;
+use base::critical::Lock;
+use tables::counters::Xkey;
+
+use crate::attrs::Times;
+use crate::ban::Bans;
+use crate::cache::{Cache, Shared};
+use crate::objcore::{Objcore, State};
+
+/// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
+const JOURNAL: usize = 1024;
+/// Members looked at under one hold of the lock.
+const STRIDE: usize = 128;
+/// An object without any ttl is never found; this much is none to everybody else.
+const NO_TTL: f64 = 1e-6;
+
+#[derive(Default)]
+pub(crate) struct Tags {
+    is_on: AtomicBool,
+    counters: OnceLock<&'static Xkey>,
+    inner: Lock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    keys: HashMap<Arc<[u8]>, Key>,
+    /// By the objcore's address, which can't be another's while a member holds it weakly.
+    objects: HashMap<usize, Box<[Link]>>,
+    /// Links of all objects, which is also how many members all keys have.
+    links: usize,
+    /// Fetches in progress, by the number known when they began.
+    running: BTreeMap<u64, usize>,
+    journal: VecDeque<Entry>,
+    /// Number of the newest purge that fell out of the journal too early.
+    lost: u64,
+}
+
+#[derive(Default)]
+struct Key {
+    members: Vec<Member>,
+}
+
+struct Member {
+    oc: Weak<Objcore>,
+    /// Which of the object's links this is.
+    back: u32,
+}
+
+struct Link {
+    key: Arc<[u8]>,
+    /// Where the key has it.
+    at: u32,
+}
+
+struct Entry {
+    seq: u64,
+    key: Arc<[u8]>,
+    /// When, if it was a soft one.
+    soft: Option<Mono>,
+}
+
+/// What came over the keys of an object while it was fetched.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Overtaken {
+    /// Number of the first hard purge.
+    pub hard: Option<u64>,
+    /// Number and moment of the last soft one.
+    pub soft: Option<(u64, Mono)>,
+}
+
+impl Overtaken {
+    /// Notes it on the objcore, which is busy still.
+    pub fn apply(&self, oc: &Objcore) {
+        if let Some((_, at)) = self.soft {
+            oc.set_times(softened(oc.times(), at));
+        }
+        if let Some(seq) = self.hard {
+            oc.overtake(seq);
+        }
+    }
+}
+
+impl Tags {
+    /// Whether keys are kept at all.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed)
+    }
+
+    fn turn_on(&self, counters: &'static Xkey) {
+        self.counters.get_or_init(|| counters);
+        self.is_on.store(true, Relaxed);
+    }
+
+    /// A fetch begins: the number it must give back with [`Tags::end`] or [`Tags::attach`].
+    pub fn begin(&self, bans: &Bans) -> Option<u64> {
+        self.is_on().then(|| {
+            let mut inner = self.inner.lock();
+            let seq = bans.seq();
+            *inner.running.entry(seq).or_default() += 1;
+            seq
+        })
+    }
+
+    /// A fetch ended without an object.
+    pub fn end(&self, began: Option<u64>) {
+        if let Some(began) = began {
+            self.inner.lock().end(began);
+        }
+    }
+
+    /// A fetch has become an object with these keys.
+    pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>) -> Overtaken {
+        if began.is_none() && keys.is_empty() {
+            return Overtaken::default();
+        }
+        let mut inner = self.inner.lock();
+        let found = began.map_or_else(Overtaken::default, |began| inner.overtaken(keys, began));
+        if !keys.is_empty() {
+            inner.insert(oc, keys);
+            self.count(&inner);
+        }
+        if let Some(began) = began {
+            inner.end(began);
+        }
+        found
+    }
+
+    /// An object leaves the cache.
+    pub fn detach(&self, oc: &Objcore) {
+        if self.is_on() {
+            let mut inner = self.inner.lock();
+            if inner.remove(std::ptr::from_ref(oc) as usize) {
+                self.count(&inner);
+            }
+        }
+    }
+
+    fn count(&self, inner: &Inner) {
+        let Some(counters) = self.counters.get() else { return };
+        let of = |count: usize, each: usize| (count * each) as u64;
+        let keys = of(inner.keys.len(), size_of::<Key>() + 2 * size_of::<Arc<[u8]>>());
+        let objects = of(inner.objects.len(), size_of::<usize>() + size_of::<Box<[Link]>>());
+        counters.g_keys.set(inner.keys.len() as u64);
+        counters.g_hashhead_bytes.set(keys);
+        counters.g_oc_bytes.set(objects);
+        let links = of(inner.links, size_of::<Link>() + size_of::<Member>());
+        counters.g_ochead_bytes.set(links);
+        counters.g_bytes.set(keys + objects + links);
+    }
+
+    /// Puts a purge into the journal: its number.
+    fn enter(&self, bans: &Bans, key: &[u8], soft: Option<Mono>) -> u64 {
+        let mut inner = self.inner.lock();
+        let seq = bans.next_seq();
+        inner.trim();
+        if !inner.running.is_empty() {
+            inner.journal.push_back(Entry { seq, key: key.into(), soft });
+        }
+        if inner.journal.len() > JOURNAL {
+            inner.lost = inner.journal.pop_front().map_or(0, |entry| entry.seq);
+        }
+        seq
+    }
+
+    /// Up to [`STRIDE`] objects with that key below place `end`, and where to go on.
+    fn some(&self, key: &[u8], end: usize) -> (Vec<Arc<Objcore>>, usize) {
+        let inner = self.inner.lock();
+        let Some(members) = inner.keys.get(key).map(|key| &key.members) else { return (Vec::new(), 0) };
+        let end = end.min(members.len());
+        let begin = end.saturating_sub(STRIDE);
+        (members[begin..end].iter().filter_map(|member| member.oc.upgrade()).collect(), begin)
+    }
+}
+
+impl Inner {
+    fn end(&mut self, began: u64) {
+        if let Some(count) = self.running.get_mut(&began) {
+            *count -= 1;
+            if *count == 0 {
+                self.running.remove(&began);
+                self.trim();
+            }
+        }
+    }
+
+    /// Drops the purges that no fetch in progress began before.
+    fn trim(&mut self) {
+        let oldest = self.running.keys().next().copied().unwrap_or(u64::MAX);
+        while self.journal.front().is_some_and(|entry| entry.seq <= oldest) {
+            self.journal.pop_front();
+        }
+    }
+
+    fn overtaken(&self, keys: &[Box<[u8]>], began: u64) -> Overtaken {
+        let mut found = Overtaken::default();
+        if began < self.lost {
+            found.hard = Some(self.lost);
+        }
+        let from = self.journal.partition_point(|entry| entry.seq <= began);
+        for entry in self.journal.range(from..).filter(|entry| keys.iter().any(|key| **key == *entry.key)) {
+            match entry.soft {
+                Some(at) => found.soft = Some((entry.seq, at)),
+                None => found.hard = found.hard.or(Some(entry.seq)),
+            }
+        }
+        found
+    }
+
+    fn insert(&mut self, oc: &Arc<Objcore>, keys: &[Box<[u8]>]) {
+        let mut links: Vec<Link> = Vec::with_capacity(keys.len());
+        for name in keys {
+            if links.iter().any(|link| *link.key == **name) {
+                continue;
+            }
+            let name = match self.keys.get_key_value(&**name) {
+                Some((name, _)) => name.clone(),
+                None => Arc::from(&**name),
+            };
+            let members = &mut self.keys.entry(name.clone()).or_default().members;
+            links.push(Link { key: name, at: members.len() as u32 });
+            members.push(Member { oc: Arc::downgrade(oc), back: links.len() as u32 - 1 });
+        }
+        self.links += links.len();
+        self.objects.insert(Arc::as_ptr(oc) as usize, links.into());
+    }
+
+    fn remove(&mut self, address: usize) -> bool {
+        let Some(links) = self.objects.remove(&address) else { return false };
+        self.links -= links.len();
+        for link in &links {
+            let members = &mut self.keys.get_mut(&link.key).expect("a link's key exists").members;
+            members.swap_remove(link.at as usize);
+            let moved = members.get(link.at as usize).map(|member| (member.oc.as_ptr() as usize, member.back));
+            if members.is_empty() {
+                self.keys.remove(&link.key);
+            }
+            if let Some((address, back)) = moved {
+                self.objects.get_mut(&address).expect("a member's object is listed")[back as usize].at = link.at;
+            }
+        }
+        true
+    }
+}
+
+/// A purge by keys under way: it goes in steps, so that no thread is held by a key with a million objects.
+pub struct TagPurge {
+    cache: Cache,
+    keys: VecDeque<Box<[u8]>>,
+    is_soft: bool,
+    now: Mono,
+    /// The key that is being worked on, the purge's number, and the place it has come to.
+    at: Option<(Box<[u8]>, u64, usize)>,
+    count: usize,
+}
+
+impl TagPurge {
+    /// Purges some more; how many objects it reached in all, once it is done.
+    pub fn step(&mut self) -> Option<usize> {
+        let shared = self.cache.shared().clone();
+        let (key, seq, end) = match self.at.take() {
+            Some(at) => at,
+            None => {
+                let Some(key) = self.keys.pop_front() else { return Some(self.count) };
+                let seq = shared.tags.enter(&shared.bans, &key, self.is_soft.then_some(self.now));
+                (key, seq, usize::MAX)
+            }
+        };
+        let (objects, begin) = shared.tags.some(&key, end);
+        let purge =
+            |oc: &&Arc<Objcore>| if self.is_soft { shared.soften(oc, self.now) } else { shared.invalidate(oc, seq) };
+        self.count += objects.iter().filter(purge).count();
+        self.at = (begin > 0).then_some((key, seq, begin));
+        if self.at.is_none() && self.keys.is_empty() { Some(self.count) } else { None }
+    }
+}
+
+impl Cache {
+    /// Keeps keys from now on ([`crate::Busy::set_tags`]) and shows how many there are in `counters`.
+    pub fn heed_tags(&self, counters: &'static Xkey) {
+        self.shared().tags.turn_on(counters);
+    }
+
+    /// Whether keys are kept: else a fetch needn't look for them.
+    pub fn heeds_tags(&self) -> bool {
+        self.shared().tags.is_on()
+    }
+
+    /// A purge of all objects with any of these keys, to be carried out by [`TagPurge::step`]; a soft one takes their ttl
+    /// only, and counts those that had some left.
+    pub fn purge_tags<'k>(&self, keys: impl Iterator<Item = &'k [u8]>, now: Mono, is_soft: bool) -> TagPurge {
+        TagPurge { cache: self.clone(), keys: keys.map(Box::from).collect(), is_soft, now, at: None, count: 0 }
+    }
+}
+
+/// Fresh until `now` and no longer; grace and keep as they were. One that is younger than the purge was never fresh.
+fn softened(times: Times, now: Mono) -> Times {
+    let ttl = now.since(times.t_origin);
+    if ttl > 0.0 {
+        return Times { ttl, ..times };
+    }
+    Times { t_origin: times.t_origin.plus(-NO_TTL), ttl: NO_TTL, ..times }
+}
+
+impl Shared {
+    /// Takes the ttl of a stored object that has some left; whether it had.
+    fn soften(&self, oc: &Arc<Objcore>, now: Mono) -> bool {
+        let dead = {
+            let mut shard = self.shard(&oc.digest).lock();
+            if oc.state() != State::Stored || oc.times().fresh_until(None).0 <= now.0 {
+                return false;
+            }
+            oc.set_times(softened(oc.times(), now));
+            if oc.times().dead_at().0 <= now.0 {
+                self.main.n_expired.inc();
+                Some(self.unlink(&mut shard, oc, crate::gone::Cause::Purged))
+            } else {
+                self.arm(&mut shard, oc, oc.times().dead_at());
+                None
+            }
+        };
+        drop(dead);
+        true
+    }
+}

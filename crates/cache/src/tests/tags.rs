@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Purging by key.
+
+use proptest::prelude::*;
+use tables::counters::Xkey;
+
+use super::kit::*;
+use crate::*;
+
+struct Tagged {
+    kit: Kit,
+    counters: &'static Xkey,
+}
+
+impl Tagged {
+    fn new() -> Tagged {
+        let (kit, counters) = (Kit::new(), Box::leak(Box::<Xkey>::default()) as &'static Xkey);
+        kit.cache.heed_tags(counters);
+        Tagged { kit, counters }
+    }
+
+    fn busy(&self, url: &str) -> Busy {
+        busy_of(self.kit.look_with(&Req::new(url), &LookupOptions { always_miss: true, ..LookupOptions::default() }))
+    }
+
+    fn fill(&self, mut busy: Busy, url: &str, keys: &str, grace: f64) {
+        busy.set_tags(keys.split(' ').map(|key| key.as_bytes().into()).collect());
+        self.kit.fill(busy, &Req::new(url), None, self.kit.attrs(100.0, grace, 0.0, Flags::NONE), b"x");
+    }
+
+    fn put(&self, url: &str, keys: &str) {
+        self.fill(self.busy(url), url, keys, 50.0);
+    }
+
+    fn purge(&self, keys: &str, soft: bool) -> usize {
+        let mut purge = self.kit.cache.purge_tags(keys.split(' ').map(str::as_bytes), self.kit.now(), soft);
+        loop {
+            if let Some(count) = purge.step() {
+                return count;
+            }
+        }
+    }
+}
+
+#[test]
+fn objects_go_by_any_of_their_keys_and_count_once() {
+    let t = Tagged::new();
+    t.put("/a", "all a");
+    t.put("/b", "all b b");
+    t.put("/c", "all");
+    assert_eq!(t.counters.g_keys.get(), 3);
+    assert_eq!(t.purge("b nothing", false), 1);
+    assert_eq!(["/a", "/b", "/c"].map(|url| t.kit.verdict(url)), ["hit", "miss", "hit"]);
+    assert_eq!(t.purge("a all", false), 2);
+    assert_eq!(["/a", "/b", "/c"].map(|url| t.kit.verdict(url)), ["miss", "miss", "miss"]);
+    assert_eq!((t.counters.g_keys.get(), t.counters.g_bytes.get()), (0, 0));
+}
+
+#[test]
+fn a_soft_purge_leaves_grace_and_counts_what_was_fresh() {
+    let t = Tagged::new();
+    t.put("/a", "k");
+    t.fill(t.busy("/b"), "/b", "k", 0.0);
+    assert_eq!((t.purge("k", true), t.purge("k", true)), (2, 0));
+    assert_eq!((t.kit.verdict("/a"), t.kit.verdict("/b")), ("grace+fetch", "miss"));
+    assert_eq!(t.purge("k", false), 1);
+    assert_eq!(t.kit.verdict("/a"), "miss");
+}
+
+#[test]
+fn a_purge_that_overtakes_a_fetch_counts() {
+    let t = Tagged::new();
+    let (hard, soft, other) = (t.busy("/hard"), t.busy("/soft"), t.busy("/other"));
+    assert_eq!((t.purge("h", false), t.purge("s", true)), (0, 0));
+    t.fill(hard, "/hard", "h", 50.0);
+    t.fill(soft, "/soft", "s", 50.0);
+    t.fill(other, "/other", "o", 50.0);
+    assert_eq!(["/hard", "/soft", "/other"].map(|url| t.kit.verdict(url)), ["miss", "grace+fetch", "hit"]);
+    t.put("/hard", "h");
+    assert_eq!(t.kit.verdict("/hard"), "hit", "a fetch that began later isn't overtaken");
+}
+
+#[test]
+fn more_purges_than_the_journal_holds_overtake_every_older_fetch() {
+    let t = Tagged::new();
+    let old = t.busy("/old");
+    (0..3000).for_each(|n| assert_eq!(t.purge(&format!("k{n}"), false), 0));
+    let young = t.busy("/young");
+    t.fill(old, "/old", "x", 50.0);
+    t.fill(young, "/young", "x", 50.0);
+    assert_eq!((t.kit.verdict("/old"), t.kit.verdict("/young")), ("miss", "hit"));
+}
+
+#[test]
+fn what_expires_leaves_the_index() {
+    let t = Tagged::new();
+    t.put("/a", "k");
+    t.kit.pass(200.0);
+    t.kit.cache.expire(t.kit.now(), 10, &mut |_| ());
+    assert_eq!((t.counters.g_keys.get(), t.purge("k", false)), (0, 0));
+}
+
+#[test]
+fn a_key_with_many_objects_is_purged_in_steps() {
+    let t = Tagged::new();
+    (0..1000).for_each(|n| t.put(&format!("/{n}"), "all"));
+    let mut purge = t.kit.cache.purge_tags([&b"all"[..]].into_iter(), t.kit.now(), false);
+    assert_eq!(purge.step(), None);
+    t.put("/late", "all");
+    let count = loop {
+        if let Some(count) = purge.step() {
+            break count;
+        }
+    };
+    assert_eq!((count, t.kit.verdict("/late")), (1000, "hit"));
+}
+
+proptest! {
+    /// The same as a list of objects that is searched from end to end.
+    #[test]
+    fn the_index_agrees_with_a_plain_list(
+        ops in proptest::collection::vec((0u8..4, 0u8..12, proptest::collection::vec(0u8..5, 1..4)), 1..80)
+    ) {
+        let t = Tagged::new();
+        let mut plain: Vec<(u8, Vec<u8>)> = Vec::new();
+        for (op, url, keys) in ops {
+            let names: Vec<String> = keys.iter().map(|key| format!("k{key}")).collect();
+            if op < 3 {
+                t.kit.cache.purge(&digest(&format!("/{url}")), t.kit.now(), Purge::HARD);
+                plain.retain(|(other, _)| *other != url);
+                t.put(&format!("/{url}"), &names.join(" "));
+                plain.push((url, keys));
+            } else {
+                let before = plain.len();
+                plain.retain(|(_, own)| !own.iter().any(|key| keys.contains(key)));
+                prop_assert_eq!(t.purge(&names.join(" "), false), before - plain.len());
+            }
+            let distinct: std::collections::BTreeSet<u8> = plain.iter().flat_map(|(_, keys)| keys.clone()).collect();
+            prop_assert_eq!(t.counters.g_keys.get() as usize, distinct.len());
+        }
+    }
+}

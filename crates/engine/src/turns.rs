@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How many transactions may be in progress: `thread_pools` times `thread_pool_max`, as if each took a thread. A request
+//! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. A fetch
+//! counts and never waits, and neither does a request that goes on after it was parked: others wait for them.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+
+use base::lock::Mutex;
+use tables::params::Params;
+
+use crate::sess::Sess;
+
+/// The count and the queue. Shared by all threads.
+#[derive(Debug, Default)]
+pub struct Turns {
+    busy: AtomicU64,
+    most: AtomicU64,
+    most_waiting: AtomicU64,
+    waiting: AtomicU64,
+    queue: Mutex<VecDeque<Arc<Place>>>,
+}
+
+/// A request in the queue.
+#[derive(Debug, Default)]
+struct Place(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    New,
+    Waiting(Waker),
+    /// Its turn has come: it is counted.
+    Called,
+    /// It went away.
+    Gone,
+}
+
+/// There is no room in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// Whether a request may begin.
+#[derive(Debug)]
+pub enum Entry {
+    /// At once.
+    Now(Turn),
+    /// Later: await it.
+    Later(Wait),
+}
+
+impl Turns {
+    /// With the limits of these parameters.
+    pub fn new(params: &Params) -> Self {
+        let turns = Self::default();
+        turns.apply(params);
+        turns
+    }
+
+    /// New parameters are in force.
+    pub fn apply(&self, params: &Params) {
+        let pools = u64::from(params.thread_pools);
+        self.most.store(pools * u64::from(params.thread_pool_max), SeqCst);
+        self.most_waiting.store(pools * u64::from(params.thread_queue_limit), SeqCst);
+        self.call_next();
+    }
+
+    /// Transactions in progress.
+    pub fn busy(&self) -> u64 {
+        self.busy.load(Relaxed)
+    }
+
+    /// Requests that wait.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed)
+    }
+
+    fn try_enter(&self) -> bool {
+        if self.busy.fetch_add(1, SeqCst) < self.most.load(Relaxed) {
+            return true;
+        }
+        self.leave();
+        false
+    }
+
+    fn leave(&self) {
+        self.busy.fetch_sub(1, SeqCst);
+        // Who queues up says so before it looks at `busy` again: one of the two sees the other.
+        if self.waiting.load(SeqCst) > 0 {
+            self.call_next();
+        }
+    }
+
+    /// Calls as many of the queue as there is room for.
+    fn call_next(&self) {
+        let mut called = Vec::new();
+        {
+            let mut queue = self.queue.lock();
+            while self.busy.load(SeqCst) < self.most.load(SeqCst) {
+                let Some(place) = queue.pop_front() else { break };
+                self.waiting.store(queue.len() as u64, SeqCst);
+                let mut state = place.0.lock();
+                let before = std::mem::replace(&mut *state, State::Called);
+                match before {
+                    State::Gone => *state = State::Gone,
+                    State::New | State::Called => drop(self.busy.fetch_add(1, SeqCst)),
+                    State::Waiting(waker) => {
+                        self.busy.fetch_add(1, SeqCst);
+                        called.push(waker);
+                    }
+                }
+            }
+        }
+        called.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A turn for a request of this session, or its place in the queue. `main` counts what happens.
+///
+/// # Errors
+/// [`Full`].
+pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Full> {
+    let (turns, main) = (&sess.engine.turns, sess.engine.main);
+    if turns.try_enter() {
+        return Ok(Entry::Now(Turn(sess.clone())));
+    }
+    main.threads_limited.inc();
+    let place = Arc::<Place>::default();
+    {
+        let mut queue = turns.queue.lock();
+        if queue.len() as u64 >= turns.most_waiting.load(SeqCst) {
+            return Err(Full);
+        }
+        queue.push_back(place.clone());
+        turns.waiting.store(queue.len() as u64, SeqCst);
+    }
+    main.sess_queued.inc();
+    turns.call_next();
+    Ok(Entry::Later(Wait { sess: sess.clone(), place }))
+}
+
+/// A turn whatever the limit: for what others wait for.
+pub fn enter_anyway(sess: &Rc<Sess>) -> Turn {
+    sess.engine.turns.busy.fetch_add(1, SeqCst);
+    Turn(sess.clone())
+}
+
+/// One of the transactions in progress.
+pub struct Turn(Rc<Sess>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.engine.turns.leave();
+    }
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Turn")
+    }
+}
+
+/// A place in the queue.
+pub struct Wait {
+    sess: Rc<Sess>,
+    place: Arc<Place>,
+}
+
+impl Future for Wait {
+    type Output = Turn;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn> {
+        let mut state = self.place.0.lock();
+        if matches!(*state, State::Called) {
+            *state = State::Gone;
+            return Poll::Ready(Turn(self.sess.clone()));
+        }
+        *state = State::Waiting(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let turns = &self.sess.engine.turns;
+        let before = std::mem::replace(&mut *self.place.0.lock(), State::Gone);
+        match before {
+            State::Called => turns.leave(),
+            State::New | State::Waiting(_) => {
+                let mut queue = turns.queue.lock();
+                queue.retain(|place| !Arc::ptr_eq(place, &self.place));
+                turns.waiting.store(queue.len() as u64, SeqCst);
+            }
+            State::Gone => {}
+        }
+    }
+}
+
+impl std::fmt::Debug for Wait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wait")
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a hit costs, counted: no allocation, one lock, two system calls and hardly ever a sleep. The counts come from the
+//! build feature `costs` (`base::costs`), from strace and from the kernel's own figures of the worker's threads.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+/// All of them ask at once: that is what a busy server finds when it looks.
+const CONNECTIONS: usize = 800;
+const ROUNDS: usize = 30;
+/// Not one: threads would wait for each other's locks.
+const PATHS: usize = 64;
+const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0)\r\n\
+    Accept: text/html,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.5\r\n\r\n";
+
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
+                head.push(byte[0]);
+            }
+            let fields = "Cache-Control: max-age=3600\r\nContent-Type: text/plain\r\nConnection: close\r\n";
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{BODY}", BODY.len());
+        }
+    });
+    address
+}
+
+struct Server {
+    process: Child,
+    dir: PathBuf,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Server {
+        let dir = std::env::temp_dir().join(format!("lacquer-costs.{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let log = std::fs::File::create(dir.join("out")).unwrap();
+        // A port of its own: the kernel's choice, given up for the server.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_lacquer"))
+            .arg0("varnishd")
+            .args([
+                "-F",
+                "-j",
+                "none",
+                "-s",
+                "malloc,10m",
+                "-a",
+                &address.to_string(),
+                "-b",
+                &origin().to_string(),
+                "-n",
+            ])
+            .arg(dir.join("n"))
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut server = Server { process, dir, address };
+        let begin = Instant::now();
+        while TcpStream::connect(server.address).is_err() {
+            let ended = server.process.try_wait().unwrap();
+            let said = || std::fs::read_to_string(server.dir.join("out"));
+            assert!(ended.is_none() && begin.elapsed() < LIMIT, "the server doesn't start: {:?}", said());
+            std::thread::yield_now();
+        }
+        server
+    }
+
+    fn worker(&self) -> u32 {
+        let path = format!("/proc/{0}/task/{0}/children", self.process.id());
+        let children = std::fs::read_to_string(path).unwrap();
+        children.split_whitespace().last().expect("a worker").parse().unwrap()
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        let out = Command::new(env!("CARGO_BIN_EXE_lacquer"))
+            .args(["stat", "-1", "-f", name, "-n"])
+            .arg(self.dir.join("n"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        text.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no {name}: {text}"))
+    }
+
+    /// The threads that serve.
+    fn threads(&self) -> Vec<PathBuf> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.worker())).unwrap();
+        let serves = |task: &PathBuf| {
+            let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+            name.trim_end().strip_prefix("lacquer-").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+        };
+        tasks.map(|task| task.unwrap().path()).filter(serves).collect()
+    }
+
+    /// How often they went to sleep of their own accord.
+    fn sleeps(&self) -> u64 {
+        let one = |task: &PathBuf| -> u64 {
+            let status = std::fs::read_to_string(task.join("status")).unwrap();
+            let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches:")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        self.threads().iter().map(one).sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Connections, and room for one answer.
+struct Client {
+    streams: Vec<TcpStream>,
+    answer: Vec<u8>,
+    worker: u32,
+    threads: Vec<PathBuf>,
+    hits: u64,
+}
+
+impl Client {
+    fn new(server: &Server) -> Client {
+        let connect = |_| {
+            let stream = TcpStream::connect(server.address).unwrap();
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            stream
+        };
+        let streams = (0..CONNECTIONS).map(connect).collect();
+        Client { streams, answer: Vec::new(), worker: server.worker(), threads: server.threads(), hits: 0 }
+    }
+
+    /// All connections ask while the worker is stopped, then all are read, so often. Answers how many hits that makes.
+    fn ask(&mut self, times: usize) -> f64 {
+        for _ in 0..times {
+            signal("-STOP", self.worker);
+            while !self.threads.iter().all(|thread| is_stopped(thread)) {
+                std::thread::yield_now();
+            }
+            for (n, stream) in self.streams.iter_mut().enumerate() {
+                let request = format!("GET /page/{} HTTP/1.1\r\n{FIELDS}", n % PATHS);
+                stream.write_all(request.as_bytes()).unwrap();
+            }
+            signal("-CONT", self.worker);
+            for stream in &mut self.streams {
+                self.answer.clear();
+                while !self.answer.ends_with(BODY.as_bytes()) {
+                    let mut bytes = [0; 2048];
+                    let n = stream.read(&mut bytes).unwrap();
+                    assert!(n > 0, "a connection was closed");
+                    self.answer.extend_from_slice(&bytes[..n]);
+                }
+                assert!(self.answer.starts_with(b"HTTP/1.1 200 "));
+            }
+        }
+        self.hits += (CONNECTIONS * times) as u64;
+        (CONNECTIONS * times) as f64
+    }
+}
+
+/// By a signal, or by who traces it because of one.
+fn is_stopped(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(thread.join("stat")).unwrap();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    matches!(state, Some("T" | "t"))
+}
+
+fn signal(which: &str, pid: u32) {
+    let status = Command::new("kill").args([which, &pid.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// System calls of the threads that serve while `run` runs; `None` where nothing may be traced.
+fn calls_during(server: &Server, run: impl FnOnce() -> f64) -> Option<(u64, f64)> {
+    let out = server.dir.join("calls");
+    let mut strace = Command::new("strace");
+    for thread in server.threads() {
+        strace.arg("-p").arg(thread.file_name()?);
+    }
+    let mut strace = strace.args(["-c", "-o"]).arg(&out).stderr(Stdio::piped()).spawn().ok()?;
+    let mut said = strace.stderr.take()?;
+    let mut text = Vec::new();
+    while text.iter().filter(|byte| **byte == b'\n').count() < server.threads().len() {
+        let mut byte = [0];
+        if said.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        text.push(byte[0]);
+    }
+    let hits = run();
+    Command::new("kill").args(["-INT", &strace.id().to_string()]).status().ok()?;
+    strace.wait().ok()?;
+    let table = std::fs::read_to_string(out).ok()?;
+    let total = table.lines().find(|line| line.ends_with(" total"))?;
+    Some((total.split_whitespace().nth(3)?.parse().ok()?, hits))
+}
+
+/// Per hit; what other work on the machine does makes them larger, never smaller.
+#[derive(Debug, Clone, Copy)]
+struct Costs {
+    allocations: f64,
+    locks: f64,
+    sleeps: f64,
+    calls: f64,
+}
+
+impl Costs {
+    fn least(self, other: Costs) -> Costs {
+        Costs {
+            allocations: self.allocations.min(other.allocations),
+            locks: self.locks.min(other.locks),
+            sleeps: self.sleeps.min(other.sleeps),
+            calls: self.calls.min(other.calls),
+        }
+    }
+
+    /// What happens several times a second beside requests is in the figures too, and the lock of the log's ring, which is
+    /// taken once for many transactions.
+    fn are_as_they_should(&self) -> bool {
+        self.allocations < 0.02 && self.locks < 1.06 && self.sleeps < 0.02 && self.calls <= 2.1
+    }
+}
+
+fn measured(server: &Server, client: &mut Client) -> Costs {
+    // The counts, once all hits so far are in them.
+    let counts = |hits: u64| {
+        let wait = |what: &str, least: u64| {
+            let begin = Instant::now();
+            while server.counter(what) < least {
+                assert!(begin.elapsed() < LIMIT, "{what} stays below {least}");
+            }
+        };
+        wait("MAIN.cache_hit", hits);
+        wait("COSTS.turns", server.counter("COSTS.turns") + 2);
+        (server.counter("COSTS.allocations"), server.counter("COSTS.locks"))
+    };
+    let (before, slept) = (counts(client.hits), server.sleeps());
+    let hits = client.ask(ROUNDS);
+    // To be stopped looks like a sleep; it isn't the server's.
+    let sleeps = server.sleeps() - (ROUNDS * server.threads().len()) as u64;
+    let after = counts(client.hits);
+    let each = |a: u64, b: u64| (b - a) as f64 / hits;
+    let calls = calls_during(server, || client.ask(ROUNDS / 3)).map(|(calls, hits)| calls as f64 / hits);
+    if calls.is_none() {
+        println!("system calls aren't counted: strace is missing, or may not trace");
+    }
+    Costs {
+        allocations: each(before.0, after.0),
+        locks: each(before.1, after.1),
+        sleeps: each(slept, sleeps),
+        calls: calls.unwrap_or_default(),
+    }
+}
+
+#[test]
+fn a_hit_costs_what_it_may() {
+    let server = Server::start();
+    let mut client = Client::new(&server);
+    client.ask(10);
+    client.hits -= PATHS as u64;
+    let mut least = measured(&server, &mut client);
+    for _ in 0..4 {
+        if least.are_as_they_should() {
+            break;
+        }
+        least = least.least(measured(&server, &mut client));
+    }
+    println!("a hit: {least:?}");
+    assert!(least.are_as_they_should(), "{least:?}");
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How long a response lives before VCL is asked, release by release: which statuses are given a time to live, and which
+//! fields count. All of them read s-maxage, max-age, Age, Expires and Date alike; `default_ttl`, `default_grace` and
+//! `default_keep` are 120 s, 10 s and 0 in each.
+
+use crate::dialects::Dialect;
+
+/// What a status makes of a response's time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lives {
+    /// As long as it says; `default_ttl` when it says nothing.
+    ByDefault,
+    /// As long as it says; not at all when it says nothing.
+    IfSaid,
+    /// Not at all.
+    Never,
+}
+
+/// The rules of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TtlRules {
+    by_default: &'static [u16],
+    if_said: &'static [u16],
+    others: Lives,
+    /// Whether stale-while-revalidate is an object's grace.
+    pub stale_while_revalidate: bool,
+}
+
+/// Those of 7.1.
+pub const TODAY: TtlRules = TtlRules {
+    by_default: &[200, 203, 204, 300, 301, 304, 404, 410, 414],
+    if_said: &[302, 307],
+    others: Lives::Never,
+    stale_while_revalidate: true,
+};
+
+/// Redirects that say nothing had the default; 204 and 414 had nothing.
+const V30: TtlRules = TtlRules {
+    by_default: &[200, 203, 300, 301, 302, 307, 404, 410],
+    if_said: &[],
+    others: Lives::Never,
+    stale_while_revalidate: false,
+};
+
+/// Whatever the status: that it may be cached was another question (`beresp.cacheable`).
+const V2X: TtlRules =
+    TtlRules { by_default: &[], if_said: &[], others: Lives::ByDefault, stale_while_revalidate: false };
+
+impl TtlRules {
+    /// The rules for a VCL written for that release; `None`: it is new.
+    pub const fn of(dialect: Option<Dialect>) -> &'static TtlRules {
+        match dialect {
+            None => &TODAY,
+            Some(Dialect::V30) => &V30,
+            Some(Dialect::V20 | Dialect::V21) => &V2X,
+        }
+    }
+
+    /// What a status makes of it.
+    pub fn lives(&self, status: u16) -> Lives {
+        if self.by_default.contains(&status) {
+            Lives::ByDefault
+        } else if self.if_said.contains(&status) {
+            Lives::IfSaid
+        } else {
+            self.others
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: u16, today: Lives, v30: Lives, v2x: Lives) {
+        let lives = |dialect| TtlRules::of(dialect).lives(status);
+        let old = [lives(Some(Dialect::V30)), lives(Some(Dialect::V21)), lives(Some(Dialect::V20))];
+        assert_eq!((lives(None), old), (today, [v30, v2x, v2x]), "{status}");
+    }
+
+    #[test]
+    fn statuses_by_release() {
+        check(200, Lives::ByDefault, Lives::ByDefault, Lives::ByDefault);
+        check(302, Lives::IfSaid, Lives::ByDefault, Lives::ByDefault);
+        check(307, Lives::IfSaid, Lives::ByDefault, Lives::ByDefault);
+        check(204, Lives::ByDefault, Lives::Never, Lives::ByDefault);
+        check(414, Lives::ByDefault, Lives::Never, Lives::ByDefault);
+        check(500, Lives::Never, Lives::Never, Lives::ByDefault);
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_saintmode(3) of varnish-modules.
+
+use super::Type::*;
+use super::{Arg, Func, Module, Object};
+use crate::vclvars::Method;
+
+/// vmod_saintmode(3)
+pub(super) const MODULE: Module = Module {
+    name: "saintmode",
+    text: "Backends that are sick for single objects",
+    functions: &[
+        Func::new(
+            Void,
+            "blacklist",
+            &[Arg::new(Duration, "expires")],
+            "Holds the backend of this fetch sick for its object for a while",
+        )
+        .only(Method::BackendResponse.set()),
+        Func::new(String, "status", &[], "The saintmode directors of this VCL as JSON"),
+    ],
+    objects: &[Object {
+        name: "saintmode",
+        args: &[Arg::new(Backend, "backend"), Arg::new(Int, "threshold")],
+        text: "A director over one backend: sick for what was blacklisted, and for all when there is too much of that",
+        methods: &[
+            Func::new(Backend, "backend", &[], "The director"),
+            Func::new(Int, "blacklist_count", &[], "How many objects are on its list"),
+            Func::new(Bool, "is_healthy", &[], "Whether it is healthy for this transaction's object"),
+        ],
+    }],
+};

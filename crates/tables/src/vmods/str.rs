@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_str(3) of varnish-modules.
+
+use super::Default as D;
+use super::Type::*;
+use super::{Arg, Func, Module};
+
+const S: Arg = Arg::new(String, "s");
+const TWO: &[Arg] = &[Arg::new(String, "s1"), Arg::new(String, "s2")];
+
+/// vmod_str(3)
+pub(super) const MODULE: Module = Module {
+    name: "str",
+    text: "Pieces of texts",
+    objects: &[],
+    functions: &[
+        Func::new(Int, "count", &[S], "How many bytes a text has; -1 when it is unset").pure(),
+        Func::new(Bool, "startswith", TWO, "Whether s1 begins with s2").pure(),
+        Func::new(Bool, "endswith", TWO, "Whether s1 ends with s2").pure(),
+        Func::new(Bool, "contains", TWO, "Whether s2 is in s1").pure(),
+        Func::new(
+            String,
+            "take",
+            &[S, Arg::new(Int, "n"), Arg::new(Int, "offset").or(D::Int(0))],
+            "n bytes from offset on; a negative offset counts from the end, a negative n takes what is left of it",
+        )
+        .pure(),
+        Func::new(String, "reverse", &[S], "The bytes in reverse order").pure(),
+        Func::new(
+            String,
+            "split",
+            &[S, Arg::new(Int, "n"), Arg::new(String, "sep").or(D::Str(" \t"))],
+            "The n-th word between bytes of sep, from the end when n is negative; unset when there is none",
+        )
+        .pure(),
+    ],
+};

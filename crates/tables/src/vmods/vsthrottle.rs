@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_vsthrottle(3) of varnish-modules.
+
+use super::Default as D;
+use super::Type::*;
+use super::{Arg, Func, Module};
+
+const BUCKET: &[Arg] = &[
+    Arg::new(String, "key"),
+    Arg::new(Int, "limit"),
+    Arg::new(Duration, "period"),
+    Arg::new(Duration, "block").or(D::Real(0.0)),
+];
+const BLOCKED: &[Arg] =
+    &[Arg::new(String, "key"), Arg::new(Int, "limit"), Arg::new(Duration, "period"), Arg::new(Duration, "block")];
+
+/// vmod_vsthrottle(3)
+pub(super) const MODULE: Module = Module {
+    name: "vsthrottle",
+    text: "Token buckets: so many requests of a key in a period. All four arguments together name a bucket",
+    objects: &[],
+    functions: &[
+        Func::new(Bool, "is_denied", BUCKET, "Takes a token: whether there was none, or the bucket is blocked"),
+        Func::new(Void, "return_token", BUCKET, "Puts a token back"),
+        Func::new(Int, "remaining", BUCKET, "How many tokens are left; -1 without a key"),
+        Func::new(Duration, "blocked", BLOCKED, "How long the bucket stays blocked; -1 s without a key"),
+    ],
+};

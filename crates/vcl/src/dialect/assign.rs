@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is set and unset.
+
+use tables::dialects::OldVar;
+
+use super::R;
+use super::ctx::{Ctx, Kept};
+use super::policy::CACHEABLE;
+use super::walk::Walker;
+use crate::token::Tok;
+
+impl Walker<'_> {
+    pub fn unset(&mut self) -> R<Kept> {
+        let first = self.at;
+        let name_at = self.after(first);
+        let (name, last) = self.dotted(name_at);
+        let end = self.after(last);
+        if self.tok_at(end) != Tok::C(b';') {
+            self.at = end;
+            self.expect(Tok::C(b';'))?;
+        }
+        if !name.contains(".http.") {
+            return self.fail_range("Only http header variables can be unset.\n", name_at, last);
+        }
+        let Some(new) = self.target(&name, name_at, last)? else {
+            self.drop_until(end);
+            return Ok(Kept::No);
+        };
+        if self.is("remove") {
+            self.note(first, first, "unset", "one word for it is left");
+            self.put("unset");
+        } else {
+            self.keep();
+        }
+        self.put_name(last, &name, &new);
+        self.keep_c(b';')?;
+        Ok(Kept::Yes)
+    }
+
+    pub fn put_name(&mut self, last: usize, name: &str, new: &str) {
+        if name == new {
+            while self.at <= last {
+                self.keep();
+            }
+        } else {
+            self.put_until(last, new);
+        }
+    }
+
+    /// What is set or unset is called now; `None` = that is said elsewhere, in this subroutine's other part.
+    pub fn target(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
+        let is_bereq = name.starts_with("bereq.");
+        if (self.ctx.only_bereq() && !is_bereq) || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && is_bereq) {
+            // Its places are checked all the same.
+            self.quiet = true;
+            let known = self.var_now(name, first, last, true);
+            self.quiet = false;
+            return known.map(|_| None);
+        }
+        if self.ctx == Ctx::Hit && name.starts_with("obj.http.") {
+            return self.fail_range(
+                "An object's fields can't be changed in vcl_hit: others may be reading it. Set the field of resp in vcl_deliver.\n",
+                first,
+                last,
+            );
+        }
+        let new = self.var_now(name, first, last, true)?;
+        if self.ctx == Ctx::Fetch && name.starts_with("req.") {
+            let why = "the fetch has a request of its own: what is set in it reaches neither vcl_deliver nor a restart";
+            self.warn(first, last, &new, why);
+        }
+        Ok(Some(new))
+    }
+
+    pub fn set(&mut self) -> R<Kept> {
+        let first = self.at;
+        let name_at = self.after(first);
+        if self.tok_at(name_at) != Tok::Id {
+            self.at = name_at;
+            return self.expect(Tok::Id).map(|()| Kept::No);
+        }
+        let (name, last) = self.dotted(name_at);
+        let low = name.to_ascii_lowercase();
+        let value = self.after(self.after(last));
+        let end = self.semicolon();
+        if let Some(kept) = self.special_set(&low, first, name_at, last, value, end)? {
+            return Ok(kept);
+        }
+        let Some(new) = self.target(&name, name_at, last)? else {
+            self.drop_until(end);
+            return Ok(Kept::No);
+        };
+        if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
+            self.wrong_place(first, name_at, end);
+        }
+        self.keep();
+        self.put_name(last, &name, &new);
+        match self.tok() {
+            Tok::C(b'=') | Tok::AddTo | Tok::SubFrom | Tok::MulBy | Tok::DivBy => self.keep(),
+            _ => self.expect(Tok::C(b'='))?,
+        }
+        self.expr()?;
+        self.keep_c(b';')?;
+        Ok(Kept::Yes)
+    }
+
+    /// Warns of a field that is stored with the object though it says what became of one request.
+    pub fn wrong_place(&mut self, first: usize, name_at: usize, end: usize) {
+        let mut at = name_at;
+        while at < end {
+            let (name, last) = self.dotted(at);
+            if self.tok_at(at) == Tok::Id && self.hit_fields.contains(&name.to_ascii_lowercase()) {
+                let why = format!(
+                    "{name} is set in vcl_hit, and vcl_fetch doesn't run on a hit: what is set here is stored, and every hit has it \
+                     as the first response had; set the field of resp in vcl_deliver"
+                );
+                let line = format!("set {} ...", self.dotted(name_at).0);
+                self.warn(first, end, &line, &why);
+                return;
+            }
+            at = self.after(last);
+        }
+    }
+
+    /// What isn't just called otherwise now.
+    pub fn special_set(
+        &mut self,
+        name: &str,
+        first: usize,
+        name_at: usize,
+        last: usize,
+        value: usize,
+        end: usize,
+    ) -> R<Option<Kept>> {
+        if let Some(var) = OldVar::find(name).filter(|v| !v.is_field()) {
+            self.check_place(var, name_at, last, true)?;
+        }
+        let drop = |w: &mut Self, why: &str, warning: bool| -> R<Option<Kept>> {
+            if w.tok_at(end) != Tok::C(b';') {
+                w.at = end;
+                w.expect(Tok::C(b';'))?;
+            }
+            if warning {
+                w.warn(first, end, "", why)
+            } else {
+                w.note(first, end, "", why)
+            }
+            w.drop_until(end);
+            Ok(Some(Kept::No))
+        };
+        let on_error = self.ctx == Ctx::Error;
+        match name {
+            "req.hash" => {
+                if self.ctx != Ctx::Hash {
+                    return drop(self, "the hash is made in vcl_hash only", true);
+                }
+                let op = self.after(last);
+                if self.tok_at(op) != Tok::AddTo {
+                    self.at = op;
+                    self.expect(Tok::AddTo)?;
+                }
+                self.note(first, op, "hash_data()", "the hash isn't a variable any more");
+                self.put_until(op, "hash_data(");
+                self.tight = true;
+                self.string()?;
+                self.expect(Tok::C(b';'))?;
+                self.insert(")");
+                self.keep();
+                Ok(Some(Kept::Yes))
+            }
+            "obj.prefetch" => {
+                drop(self, "2.0 never fetched ahead; objects in grace are refreshed in the background now", false)
+            }
+            "beresp.saintmode" => {
+                drop(self, "saint mode is a module's now (vmod saintmode): the backend isn't left out", true)
+            }
+            "req.keep" => drop(self, "nothing reads it any more", false),
+            "obj.ttl" | "obj.grace" | "obj.keep" | "obj.cacheable" if on_error => {
+                drop(self, "a response made in vcl_synth is never stored", false)
+            }
+            "obj.grace" | "obj.keep" if self.ctx == Ctx::Hit => {
+                drop(self, "an object's times can't be changed in vcl_hit any more", true)
+            }
+            "obj.ttl" if self.ctx == Ctx::Hit => {
+                self.policy.purge = true;
+                let soon = self.tok_at(value) == Tok::Int && self.text_at(value).trim_start_matches('0').is_empty();
+                if soon || self.tok_at(value) == Tok::C(b'-') {
+                    self.warn(first, end, "purge.hard();", "an object ends by a purge, with all its variants");
+                    self.put_until(end, "purge.hard();");
+                } else {
+                    self.warn(
+                        first,
+                        end,
+                        "purge.soft(...);",
+                        "an object's time can only be cut, with all its variants'",
+                    );
+                    let op = self.after(last);
+                    self.put_until(op, "purge.soft(");
+                    self.tight = true;
+                    self.string()?;
+                    self.expect(Tok::C(b';'))?;
+                    self.insert(")");
+                    self.keep();
+                }
+                Ok(Some(Kept::Yes))
+            }
+            "obj.cacheable" if self.ctx == Ctx::Hit && self.text_at(value) == "false" => {
+                self.policy.purge = true;
+                self.warn(first, end, "purge.hard();", "an object ends by a purge, with all its variants");
+                self.put_until(end, "purge.hard();");
+                Ok(Some(Kept::Yes))
+            }
+            "obj.cacheable" if self.ctx == Ctx::Hit => drop(self, "what is stored is cacheable", false),
+            "obj.cacheable" | "beresp.cacheable" => {
+                let new = match self.text_at(value) {
+                    "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),
+                    "false" => format!("unset bereq.http.{CACHEABLE};"),
+                    _ => return self.fail_range("Expected true or false\n", value, value),
+                };
+                self.note(first, end, &new, "a mark takes the place of the variable");
+                self.put_until(end, &new);
+                Ok(Some(Kept::Yes))
+            }
+            "req.esi" => {
+                if self.ctx == Ctx::Fetch {
+                    return drop(self, "a client's ESI isn't decided in a fetch", true);
+                }
+                let new = match self.text_at(value) {
+                    _ if self.ctx == Ctx::Deliver => format!("set resp.do_esi = {};", self.text_at(value)),
+                    "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),
+                    "true" => "unset req.http.X-VCL-No-ESI;".to_owned(),
+                    _ => return self.fail_range("Expected true or false\n", value, value),
+                };
+                self.policy.no_esi |= self.ctx != Ctx::Deliver;
+                self.note(first, end, &new, "ESI is switched off for a response, in vcl_deliver");
+                self.put_until(end, &new);
+                Ok(Some(Kept::Yes))
+            }
+            "beresp.storage" if self.tok_at(value) == Tok::Str => {
+                let store = self.text_at(value).trim_matches('"').to_owned();
+                let new = format!("set beresp.storage = storage.{store};");
+                self.note(first, end, &new, "a store is a value of its own type");
+                self.put_until(end, &new);
+                Ok(Some(Kept::Yes))
+            }
+            "req.grace" if self.ctx == Ctx::Fetch => drop(self, "a fetch has no grace of its client's", true),
+            "req.proto" | "resp.proto" | "beresp.proto" | "bereq.proto" | "obj.proto" => {
+                drop(self, "a protocol's name is read only since 4.1", true)
+            }
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Bans, under each of their names, and what the hash is made of.
+
+use super::R;
+use super::ctx::{Ctx, Kept};
+use super::walk::Walker;
+use crate::token::Tok;
+
+impl Walker<'_> {
+    pub fn ban(&mut self, word: &str) -> R<Kept> {
+        let first = self.at;
+        self.put("ban");
+        self.keep_c(b'(')?;
+        let next = self.after(self.dotted(self.at).1);
+        let by_words = matches!(self.tok_at(next), Tok::C(b'~') | Tok::NoMatch | Tok::Eq | Tok::Ne);
+        match word {
+            "purge_url" | "ban_url" => {
+                self.insert("\"req.url ~ \" + ");
+                self.string()?;
+                self.note(first, first, "ban(\"req.url ~ \" + ...)", "a ban is an expression");
+            }
+            _ if self.tok() == Tok::Id && by_words => {
+                self.ban_words()?;
+                self.note(
+                    first,
+                    first,
+                    "ban(\"...\")",
+                    "what 2.x called purge is a ban, and its expression is a string",
+                );
+            }
+            _ => {
+                self.string()?;
+                if word == "purge" {
+                    self.note(first, first, "ban()", "what 2.x called purge is a ban; purge is something else now");
+                }
+            }
+        }
+        self.keep_c(b')')?;
+        self.keep_c(b';')?;
+        Ok(Kept::Yes)
+    }
+
+    /// `req.url == req.url && req.http.host ~ "x"` as a string that says it.
+    pub fn ban_words(&mut self) -> R {
+        loop {
+            self.expect(Tok::Id)?;
+            let (name, last) = self.dotted(self.at);
+            if name.eq_ignore_ascii_case("obj.hash") {
+                return self.fail("obj.hash has no counterpart: ban by what the hash is made of.\n");
+            }
+            let op = self.after(last);
+            let op_text = match self.tok_at(op) {
+                Tok::C(b'~') => "~",
+                Tok::NoMatch => "!~",
+                Tok::Eq => "==",
+                Tok::Ne => "!=",
+                _ => {
+                    self.at = op;
+                    return self.fail("Expected ~, !~, == or !=.\n");
+                }
+            };
+            let low = name.to_ascii_lowercase();
+            let field = ["req.http.", "obj.http."].iter().any(|p| low.len() > p.len() && low.starts_with(p));
+            if !field && !matches!(low.as_str(), "req.url" | "obj.status") {
+                return self.fail_range("Unknown purge variable.\n", self.at, last);
+            }
+            self.put_until(op, &format!("\"{name} {op_text} \" +"));
+            self.primary()?;
+            if self.tok() != Tok::And {
+                return Ok(());
+            }
+            self.put("+ \" && \" +");
+        }
+    }
+
+    pub fn hash_data(&mut self) -> R<Kept> {
+        let first = self.at;
+        self.sub_only(&[Ctx::Hash], first)?;
+        self.keep();
+        self.keep_c(b'(')?;
+        self.string()?;
+        self.keep_c(b')')?;
+        self.keep_c(b';')?;
+        Ok(Kept::Yes)
+    }
+
+    /// A string in brackets of our own, and the `;`.
+    pub fn parenthesised(&mut self) -> R<Kept> {
+        self.insert("(");
+        self.tight = true;
+        self.string()?;
+        self.expect(Tok::C(b';'))?;
+        self.insert(")");
+        self.keep();
+        Ok(Kept::Yes)
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where a statement runs, and what became of it.
+
+use tables::dialects::OldSub;
+
+/// Where a statement runs: an old subroutine, those with a part on the backend side twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub(crate) enum Ctx {
+    Recv,
+    Pipe,
+    Pass,
+    /// What vcl_pass says of `bereq`.
+    PassBereq,
+    Hash,
+    Miss,
+    /// What vcl_miss says of `bereq`.
+    MissBereq,
+    Hit,
+    Fetch,
+    Deliver,
+    Error,
+    Init,
+    Fini,
+}
+
+impl Ctx {
+    pub fn sub(self) -> OldSub {
+        match self {
+            Ctx::Recv => OldSub::Recv,
+            Ctx::Pipe => OldSub::Pipe,
+            Ctx::Pass | Ctx::PassBereq => OldSub::Pass,
+            Ctx::Hash => OldSub::Hash,
+            Ctx::Miss | Ctx::MissBereq => OldSub::Miss,
+            Ctx::Hit => OldSub::Hit,
+            Ctx::Fetch => OldSub::Fetch,
+            Ctx::Deliver => OldSub::Deliver,
+            Ctx::Error => OldSub::Error,
+            Ctx::Init => OldSub::Init,
+            Ctx::Fini => OldSub::Fini,
+        }
+    }
+
+    /// The contexts of an old subroutine; none for those that never ran.
+    pub fn of(sub: OldSub) -> &'static [Ctx] {
+        match sub {
+            OldSub::Recv => &[Ctx::Recv],
+            OldSub::Pipe => &[Ctx::Pipe],
+            OldSub::Pass => &[Ctx::Pass, Ctx::PassBereq],
+            OldSub::Hash => &[Ctx::Hash],
+            OldSub::Miss => &[Ctx::Miss, Ctx::MissBereq],
+            OldSub::Hit => &[Ctx::Hit],
+            OldSub::Fetch => &[Ctx::Fetch],
+            OldSub::Deliver => &[Ctx::Deliver],
+            OldSub::Error => &[Ctx::Error],
+            OldSub::Init => &[Ctx::Init],
+            OldSub::Fini => &[Ctx::Fini],
+            OldSub::Prefetch | OldSub::Timeout | OldSub::Discard => &[],
+        }
+    }
+
+    /// Only what is said of `bereq` counts here.
+    pub fn only_bereq(self) -> bool {
+        matches!(self, Ctx::PassBereq | Ctx::MissBereq)
+    }
+
+    /// On the backend side.
+    pub fn backend(self) -> bool {
+        self.only_bereq() || self == Ctx::Fetch
+    }
+
+    /// In the name of a user's subroutine that differs by context.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Ctx::Recv => "recv",
+            Ctx::Pipe => "pipe",
+            Ctx::Pass => "pass",
+            Ctx::PassBereq => "pass_bereq",
+            Ctx::Hash => "hash",
+            Ctx::Miss => "miss",
+            Ctx::MissBereq => "miss_bereq",
+            Ctx::Hit => "hit",
+            Ctx::Fetch => "fetch",
+            Ctx::Deliver => "deliver",
+            Ctx::Error => "error",
+            Ctx::Init => "init",
+            Ctx::Fini => "fini",
+        }
+    }
+
+    /// The subroutine's name now.
+    pub fn name_now(self) -> &'static str {
+        match self {
+            Ctx::Fetch => "vcl_backend_response",
+            Ctx::Error => "vcl_synth",
+            Ctx::PassBereq | Ctx::MissBereq => "vcl_backend_fetch",
+            other => other.sub().name(),
+        }
+    }
+}
+
+/// What became of a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub(crate) enum Kept {
+    /// Nothing is left of it.
+    No,
+    /// It is there, but does nothing that counts by itself.
+    Weak,
+    Yes,
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Statements that leave a subroutine: return, error, restart, and the bare words of 2.0.
+
+use tables::dialects::{Dialect, OldSub};
+
+use super::R;
+use super::ctx::{Ctx, Kept};
+use super::policy::RESTART;
+use super::walk::Walker;
+use crate::token::Tok;
+
+/// Variables that are numbers.
+const NUMBERS: [&str; 6] = ["obj.status", "beresp.status", "resp.status", "req.restarts", "server.port", "obj.hits"];
+
+impl Walker<'_> {
+    pub fn legal(&self, word: &str, at: usize) -> R {
+        let sub = self.ctx.sub();
+        let legal = sub.returns(self.dialect);
+        // What real files say of another release of theirs.
+        let lenient = sub == OldSub::Fetch && matches!(word, "pass" | "hit_for_pass");
+        if legal.contains(&word) || lenient {
+            return Ok(());
+        }
+        let known = OldSub::ALL.iter().any(|s| s.returns(self.dialect).contains(&word));
+        if !known {
+            return self.fail_range("Expected return action name.\n", at, at);
+        }
+        let text = format!(
+            "return ({word}) is not for {} in VCL {}; what it may return is: {}.\n",
+            sub.name(),
+            self.dialect.name(),
+            legal.join(", ")
+        );
+        self.fail_range(&text, at, at)
+    }
+
+    /// `lookup;`
+    pub fn bare(&mut self, word: &str) -> R<Kept> {
+        let (first, end) = self.bare_statement()?;
+        if self.dialect != Dialect::V20 {
+            return self.fail(&format!(
+                "A return action stands in brackets since VCL 2.1: please change \"{word};\" to \"return ({word});\".\n"
+            ));
+        }
+        self.legal(word, first)?;
+        self.leave_with(word, first, end)
+    }
+
+    pub fn return_statement(&mut self) -> R<Kept> {
+        let first = self.at;
+        let open = self.after(first);
+        let word_at = self.after(open);
+        let close = self.after(word_at);
+        let end = self.after(close);
+        for (at, tok) in [(open, Tok::C(b'(')), (word_at, Tok::Id), (close, Tok::C(b')')), (end, Tok::C(b';'))] {
+            if self.tok_at(at) != tok {
+                self.at = at;
+                self.expect(tok)?;
+            }
+        }
+        let word = self.text_at(word_at).to_owned();
+        self.legal(&word, word_at)?;
+        self.leave_with(&word, first, end)
+    }
+
+    /// A statement that returns `word`, from token `first` to its `;`.
+    pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> R<Kept> {
+        if word == "error" {
+            let new = if self.ctx == Ctx::Fetch { "return (error(501));" } else { "return (synth(501));" };
+            self.replace(first, end, new, "an error without a number was 501");
+            return Ok(Kept::Yes);
+        }
+        if word == "restart" {
+            return self.leave_by_restart(first, end);
+        }
+        let (new, why) = match (self.ctx, word) {
+            (Ctx::Recv, "lookup") => ("return (hash);", "vcl_hash comes next; lookup is what it returns"),
+            (Ctx::Hash, "hash") => ("return (lookup);", "lookup comes next"),
+            (Ctx::Pass, "pass") => ("return (fetch);", "vcl_pass goes on with the fetch"),
+            (Ctx::Fetch, "pass" | "hit_for_pass") => {
+                let two = self.dialect != Dialect::V30;
+                let new = match two {
+                    true => "if (beresp.ttl < 120s) { set beresp.ttl = 120s; } return (pass(beresp.ttl));",
+                    false => "return (pass(beresp.ttl));",
+                };
+                (new, "hit-for-pass is pass with a time now")
+            }
+            (Ctx::Fetch, "deliver") => {
+                self.policy.deliver_used = true;
+                self.note(first, end, "call deliver_as_before; return (deliver);", self.policy.why_deliver());
+                self.gap_then(first, end, "call deliver_as_before; ");
+                return Ok(Kept::Yes);
+            }
+            _ => ("", ""),
+        };
+        if new.is_empty() {
+            self.gap_then(first, end, "");
+        } else {
+            self.replace(first, end, new, why);
+        }
+        Ok(if self.ctx.only_bereq() { Kept::Weak } else { Kept::Yes })
+    }
+
+    /// Writes the statement from `first` to `end` after `before`; a bare word gets its `return`.
+    pub fn gap_then(&mut self, first: usize, end: usize, before: &str) {
+        if self.text_at(first) != "return" {
+            let new = format!("{before}return ({});", self.text_at(first));
+            self.note(
+                first,
+                end,
+                &format!("return ({});", self.text_at(first)),
+                "an action stands in return () since 2.1",
+            );
+            self.put_until(end, &new);
+            return;
+        }
+        if before.is_empty() {
+            self.keep();
+        } else {
+            self.insert_after_gap(before);
+        }
+        while self.at <= end && self.tok() != Tok::End {
+            self.keep();
+        }
+    }
+
+    pub fn leave_by_restart(&mut self, first: usize, end: usize) -> R<Kept> {
+        if self.ctx == Ctx::Fetch {
+            self.policy.failed = true;
+            self.policy.restart_in_fetch = true;
+            let new = format!("set bereq.http.{RESTART} = \"1\"; return (error(503));");
+            let why = "a fetch can't restart its client: it fails with a mark, and vcl_deliver restarts";
+            self.replace(first, end, &new, why);
+        } else if self.text_at(first) == "return" {
+            self.gap_then(first, end, "");
+        } else {
+            self.replace(first, end, "return (restart);", "an action stands in return () since 2.1");
+        }
+        Ok(Kept::Yes)
+    }
+
+    /// `restart;` and `restart rollback;`
+    pub fn restart(&mut self) -> R<Kept> {
+        let first = self.at;
+        let next = self.after(first);
+        if self.text_at(next) == "rollback" && self.tok_at(next) == Tok::Id {
+            let end = self.after(next);
+            if self.tok_at(end) != Tok::C(b';') {
+                self.at = end;
+                self.expect(Tok::C(b';'))?;
+            }
+            self.legal("restart", first)?;
+            self.policy.std = true;
+            if self.ctx == Ctx::Fetch {
+                return self.leave_by_restart(first, end);
+            }
+            self.replace(first, end, "std.rollback(req); return (restart);", "vmod std does it");
+            return Ok(Kept::Yes);
+        }
+        if self.dialect == Dialect::V30 {
+            return self.fail("Please change \"restart\" to \"return (restart)\".\n");
+        }
+        let (first, end) = self.bare_statement()?;
+        self.legal("restart", first)?;
+        self.leave_by_restart(first, end)
+    }
+
+    /// `error 404 "text";`
+    pub fn error(&mut self) -> R<Kept> {
+        let first = self.at;
+        self.legal("error", first)?;
+        let action = if self.ctx == Ctx::Fetch { "error" } else { "synth" };
+        self.put(&format!("return ({action}("));
+        self.tight = true;
+        let bracket = self.is_c(b'(');
+        if bracket {
+            self.skip();
+        }
+        let mark = self.out.mark();
+        match self.tok() {
+            Tok::C(b';') | Tok::Str => {
+                self.tight = false;
+                self.insert("501");
+            }
+            // 2.x: a text alone.
+            Tok::Id if self.dialect != Dialect::V30 && !NUMBERS.contains(&self.dotted(self.at).0.as_str()) => {
+                self.tight = false;
+                self.insert("501");
+            }
+            _ => self.product()?,
+        }
+        let status = self.written(mark);
+        if bracket && self.is_c(b',') {
+            self.skip();
+        }
+        if !matches!(self.tok(), Tok::C(b';' | b')')) {
+            self.insert(",");
+            self.string()?;
+        }
+        if bracket {
+            self.expect(Tok::C(b')'))?;
+            self.skip();
+        }
+        self.expect(Tok::C(b';'))?;
+        self.note(
+            first,
+            first,
+            &format!("return ({action}({}, ...))", status.trim()),
+            "an error is an action with a number",
+        );
+        self.insert("))");
+        self.keep();
+        Ok(Kept::Yes)
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Subroutines: where each runs, what it becomes there, and what it is called.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tables::dialects::OldSub;
+
+use super::R;
+use super::ctx::{Ctx, Kept};
+use super::names::Of;
+use super::out::Out;
+use super::walk::Walker;
+use crate::token::Tok;
+
+/// A subroutine's body: the items of its braces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decl {
+    pub from: usize,
+    pub to: usize,
+}
+
+impl Walker<'_> {
+    /// Each subroutine: its name and its body's braces.
+    pub fn subs(&self) -> Vec<(String, Decl)> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at + 1 < self.items.len() {
+            if self.tok_at(at) == Tok::C(b'{') {
+                at = self.block_end(at);
+            } else if self.tok_at(at) == Tok::Id && self.text_at(at) == "sub" {
+                let name = self.after(at);
+                let open = self.after(name);
+                if self.tok_at(name) == Tok::Id && self.tok_at(open) == Tok::C(b'{') {
+                    let to = self.block_end(open);
+                    found.push((self.text_at(name).to_owned(), Decl { from: open, to }));
+                    at = to;
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// Translates the user's own subroutines for each place they are called from, the called before the calling.
+    pub fn translate_user_subs(&mut self) -> R {
+        let subs = self.subs();
+        let machine = |name: &str| OldSub::ALL.into_iter().find(|sub| sub.name() == name);
+        let calls: Vec<(String, Vec<String>)> = subs
+            .iter()
+            .map(|(name, body)| {
+                let called = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "call");
+                (name.clone(), called.map(|n| self.text_at(self.after(n)).to_owned()).collect())
+            })
+            .collect();
+        // Who runs where: what is called runs wherever its callers do.
+        let mut runs: HashMap<String, BTreeSet<Ctx>> = HashMap::new();
+        for (name, _) in &subs {
+            if let Some(sub) = machine(name) {
+                runs.entry(name.clone()).or_default().extend(Ctx::of(sub));
+            }
+        }
+        loop {
+            let mut changed = false;
+            for (name, called) in &calls {
+                let here = runs.get(name).cloned().unwrap_or_default();
+                for to in called {
+                    let there = runs.entry(to.clone()).or_default();
+                    let before = there.len();
+                    there.extend(&here);
+                    changed |= there.len() != before;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        let own: Vec<&(String, Decl)> = subs.iter().filter(|(name, _)| machine(name).is_none()).collect();
+        let mut done: BTreeSet<String> = BTreeSet::new();
+        // In rounds; what calls in a circle comes last, and the compiler says so.
+        for _ in 0..=own.len() {
+            let mut left = false;
+            for (name, body) in &own {
+                if done.contains(name) {
+                    continue;
+                }
+                let called = calls.iter().filter(|(n, _)| n == name).flat_map(|(_, called)| called);
+                let waits = called.clone().any(|c| c != name && own.iter().any(|(n, _)| n == c) && !done.contains(c));
+                if waits {
+                    left = true;
+                    continue;
+                }
+                self.user_sub(name, *body, runs.get(name))?;
+                done.insert(name.clone());
+            }
+            if !left {
+                return Ok(());
+            }
+        }
+        for (name, body) in own {
+            if !done.contains(name) {
+                self.user_sub(name, *body, runs.get(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds which texts a user's subroutine has, and names them.
+    pub fn user_sub(&mut self, name: &str, body: Decl, runs: Option<&BTreeSet<Ctx>>) -> R {
+        let base = self.names.now(Of::Sub, name);
+        let mut texts: Vec<(Vec<u8>, String)> = Vec::new();
+        for ctx in runs.into_iter().flatten() {
+            let (kept, out) = self.body(body, *ctx)?;
+            let key = (name.to_owned(), *ctx);
+            if ctx.only_bereq() && kept != Kept::Yes {
+                self.variants.insert(key, None);
+                continue;
+            }
+            let known = texts.iter().find(|(text, _)| *text == out.text).map(|(_, name)| name.clone());
+            let now = known.unwrap_or_else(|| {
+                let now = if texts.is_empty() { base.clone() } else { format!("{base}_{}", ctx.suffix()) };
+                texts.push((out.text, now.clone()));
+                now
+            });
+            self.variants.insert(key, Some(now));
+        }
+        Ok(())
+    }
+
+    /// A block translated for a context.
+    pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Kept, Out)> {
+        let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
+        (self.at, self.ctx) = (body.from, ctx);
+        let kept = self.block();
+        let made = std::mem::replace(&mut self.out, out);
+        (self.at, self.ctx) = (at, outer);
+        Ok((kept?, made))
+    }
+
+    /// `sub NAME { ... }`
+    pub fn sub_decl(&mut self) -> R {
+        let first = self.at;
+        let name_at = self.after(first);
+        let open = self.after(name_at);
+        if self.tok_at(name_at) != Tok::Id {
+            self.at = name_at;
+            return self.expect(Tok::Id);
+        }
+        if self.tok_at(open) != Tok::C(b'{') {
+            self.at = open;
+            return self.expect(Tok::C(b'{'));
+        }
+        let name = self.text_at(name_at).to_owned();
+        let body = Decl { from: open, to: self.block_end(open) };
+        let machine = OldSub::ALL.into_iter().find(|sub| sub.name() == name);
+        let sub = self.gap_text();
+        match machine {
+            Some(sub_kind) if Ctx::of(sub_kind).is_empty() => {
+                self.warn(first, name_at, "", "the machine of 2.0 never did anything with it");
+                self.drop_until(body.to);
+            }
+            Some(sub_kind) => {
+                let mut any = false;
+                for ctx in Ctx::of(sub_kind) {
+                    let (kept, made) = self.body(body, *ctx)?;
+                    let nothing = match ctx {
+                        Ctx::PassBereq | Ctx::MissBereq => kept != Kept::Yes,
+                        Ctx::Pass | Ctx::Miss => kept == Kept::No,
+                        _ => false,
+                    };
+                    if nothing {
+                        continue;
+                    }
+                    self.write_sub(&sub, *ctx, ctx.name_now(), &made, any, first, name_at);
+                    any = true;
+                }
+                if !any {
+                    self.out.own(&sub);
+                }
+                self.at = body.to;
+                self.advance();
+            }
+            None => {
+                let all: Vec<(Ctx, Option<String>)> = self
+                    .variants
+                    .iter()
+                    .filter(|((n, _), _)| *n == name)
+                    .map(|((_, ctx), now)| (*ctx, now.clone()))
+                    .collect();
+                let mut by_name: BTreeMap<String, Ctx> = BTreeMap::new();
+                for (ctx, now) in all {
+                    if let Some(now) = now {
+                        let entry = by_name.entry(now).or_insert(ctx);
+                        *entry = (*entry).min(ctx);
+                    }
+                }
+                if by_name.is_empty() {
+                    // Called from nowhere: the compiler says so.
+                    by_name.insert(self.names.now(Of::Sub, &name), self.likely(body));
+                }
+                let mut any = false;
+                for (now, ctx) in by_name {
+                    let (_, made) = self.body(body, ctx)?;
+                    self.write_user_sub(&sub, &now, &made, any, first, name_at);
+                    any = true;
+                }
+                self.at = body.to;
+                self.advance();
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a subroutine that nothing calls could run, by its words.
+    pub fn likely(&self, body: Decl) -> Ctx {
+        let first = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id).find_map(|n| match self.text_at(n) {
+            "beresp" => Some(Ctx::Fetch),
+            "bereq" => Some(Ctx::Pipe),
+            "resp" => Some(Ctx::Deliver),
+            "obj" => Some(Ctx::Error),
+            "hash_data" => Some(Ctx::Hash),
+            _ => None,
+        });
+        first.unwrap_or(Ctx::Recv)
+    }
+
+    pub fn write_user_sub(&mut self, gap: &str, now: &str, made: &Out, again: bool, first: usize, name_at: usize) {
+        let (src, start, end) = (self.items[first].src, self.items[first].start, self.items[name_at].end);
+        self.out.own(if again { "\n\n" } else { gap });
+        self.out.instead(src, start, end, &format!("sub {now}"));
+        self.out.append(made);
+        if now != self.text_at(name_at) {
+            let why = if again {
+                "it is called on both sides, and what it says means something else on each"
+            } else {
+                "the name is taken, or reserved"
+            };
+            self.note(first, name_at, &format!("sub {now}"), why);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn write_sub(&mut self, gap: &str, ctx: Ctx, now: &str, made: &Out, again: bool, first: usize, name_at: usize) {
+        let (src, start, end) = (self.items[first].src, self.items[first].start, self.items[name_at].end);
+        self.out.own(if again { "\n\n" } else { gap });
+        if ctx.only_bereq() {
+            let guard = if ctx == Ctx::MissBereq { "!bereq.uncacheable" } else { "bereq.uncacheable" };
+            self.out.instead(src, start, end, &format!("sub {now} {{\n    if ({guard})"));
+            self.out.append(made);
+            self.out.own("\n}");
+            let why = "the request to the origin is made after vcl_miss and vcl_pass now: what they say of bereq is said in \
+                       vcl_backend_fetch";
+            self.note(first, name_at, &format!("sub {now}"), why);
+            return;
+        }
+        self.out.instead(src, start, end, &format!("sub {now}"));
+        self.out.append(made);
+        match ctx {
+            Ctx::Fetch => {
+                let why = "the fetch is a task of its own, and its request is bereq";
+                self.note(first, name_at, &format!("sub {now}"), why);
+            }
+            Ctx::Error => {
+                let why = "a response made here is resp now; failed fetches come here too, through vcl_backend_error and \
+                           vcl_deliver";
+                self.note(first, name_at, &format!("sub {now}"), why);
+            }
+            _ => {}
+        }
+    }
+}

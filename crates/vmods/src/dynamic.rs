@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_dynamic(3) of libvmod-dynamic: a name is a director over a backend for each of its addresses. Names are looked up by
+//! the system's resolver, off the runtimes' threads: the first time while the request waits, later when somebody asks for a name
+//! whose addresses are older than `ttl`.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use backend::{Backend, BackendSpec, Director, DirectorBase, Endpoint, Event, Health, ResolveCtx, Summary};
+use base::{Clock, Mono, Real, Vxid};
+use parking_lot::{Mutex, RwLock};
+use shm::vsl::{LogRing, Marker};
+use tables::Tag;
+use vrt::acl::Acl;
+use vrt::loaded::LoadedVcl;
+use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
+use vrt::{Failure, HeadId, Value};
+
+use crate::args::{Args, fail, give, wait};
+
+/// Names of one director: whoever chooses them by the Host field of strangers is bounded by this.
+const MOST: usize = 1000;
+/// Addresses of one name.
+const ADDRESSES: usize = 64;
+
+/// vmod_dynamic(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "dynamic",
+    functions: &[],
+    classes: &[Class {
+        name: "director",
+        new,
+        methods: &[
+            ("backend", backend),
+            ("debug", |_, object, args| {
+                this(object).debug.store(Args(args).bool(0), Relaxed);
+                give(Value::Void)
+            }),
+        ],
+    }],
+};
+
+/// What `new` makes.
+struct Dynamic {
+    name: String,
+    vcl: Weak<LoadedVcl>,
+    clock: Clock,
+    log: Arc<LogRing>,
+    port: String,
+    /// What all its backends have in common.
+    spec: BackendSpec,
+    shares_hosts: bool,
+    whitelist: Option<Arc<Acl>>,
+    ttl: f64,
+    unused_for: f64,
+    patience: Duration,
+    debug: AtomicBool,
+    domains: Mutex<Domains>,
+    backends: Mutex<Backends>,
+}
+
+/// By address and, unless hosts share, by host.
+type Backends = HashMap<(SocketAddr, Option<String>), Weak<dyn Director>>;
+
+/// By host and port.
+type Domains = HashMap<(String, String), Arc<Domain>>;
+
+/// A name and its backends.
+struct Domain {
+    base: DirectorBase,
+    me: Weak<Domain>,
+    owner: Weak<Dynamic>,
+    host: String,
+    port: String,
+    backends: RwLock<Vec<Arc<dyn Director>>>,
+    turn: AtomicUsize,
+    times: Mutex<Times>,
+}
+
+struct Times {
+    used: Mono,
+    /// When the next lookup is due; `None` before the first has ended.
+    due: Option<Mono>,
+    is_looking: bool,
+}
+
+fn this(object: &Object) -> Arc<Dynamic> {
+    object.clone().downcast().expect("made by this class")
+}
+
+fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
+    let args = Args(args);
+    let refused = |what: &str| fail(format!("dynamic.director(): {what}"));
+    if args.given(13) && args.blob(13).is_some() || args.word(14) != "cfg" {
+        return refused(
+            "resolver and ttl_from aren't built into Lacquer: addresses come from the system's resolver, for ttl",
+        );
+    }
+    let limit = |at: usize| Duration::try_from_secs_f64(args.real(at)).unwrap_or(Duration::ZERO);
+    let probe = match &args.0[3] {
+        Value::Probe(Some(index)) => call.vcl.program.probes.get(*index as usize).map(vrt::probe_spec),
+        _ => None,
+    };
+    let whitelist = match &args.0[4] {
+        Value::Acl(acl) => Some(acl.clone()),
+        _ => None,
+    };
+    let Ok(proxy_header @ 0..=2) = u8::try_from(args.int(12)) else { return refused("proxy_header must be 0, 1 or 2") };
+    let Ok(max_connections) = u32::try_from(args.int(11)) else {
+        return refused("max_connections must not be negative");
+    };
+    let port = String::from_utf8_lossy(args.bytes_of(0)).into_owned();
+    if port.is_empty() {
+        return refused("port must not be empty");
+    }
+    let spec = BackendSpec {
+        hosthdr: args.text(1).map(|host| host.lossy().into_owned()),
+        connect_timeout: limit(6),
+        first_byte_timeout: limit(7),
+        between_bytes_timeout: limit(8),
+        max_connections,
+        proxy_header,
+        probe,
+        ..BackendSpec::new(name, Endpoint::default())
+    };
+    Ok(Arc::new(Dynamic {
+        name: name.to_owned(),
+        vcl: Arc::downgrade(call.vcl),
+        clock: call.ctx.clock().clone(),
+        log: call.ctx.log().ring().clone(),
+        port,
+        spec,
+        shares_hosts: args.word(2) == "DIRECTOR",
+        whitelist,
+        ttl: args.real(5).max(0.0),
+        unused_for: args.real(9),
+        patience: limit(10),
+        debug: AtomicBool::new(false),
+        domains: Mutex::default(),
+        backends: Mutex::default(),
+    }))
+}
+
+/// The host that the transaction asks for, without a port.
+fn host_of(call: &mut Call<'_>) -> Option<String> {
+    let field = |id: HeadId| Some(call.ctx.head(id)?.get("Host")?.to_vec());
+    let host = [HeadId::Bereq, HeadId::Req].into_iter().find_map(field)?;
+    let host = String::from_utf8_lossy(&host);
+    let end = match host.strip_prefix('[') {
+        Some(rest) => return rest.split_once(']').map(|(address, _)| address.to_owned()),
+        None => host.find(':').unwrap_or(host.len()),
+    };
+    (end > 0).then(|| host[..end].to_owned())
+}
+
+fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let dynamic = this(object);
+    let given =
+        |at: usize| Some(String::from_utf8_lossy(Args(args).bytes_of(at)).into_owned()).filter(|s| !s.is_empty());
+    let Some(host) = given(0).or_else(|| host_of(call)) else { return give(Value::Backend(None)) };
+    let port = given(1).unwrap_or_else(|| dynamic.port.clone());
+    let Some(domain) = dynamic.domain(call, host.to_ascii_lowercase(), port) else {
+        call.ctx.log().putf(Tag::VclError, format_args!("vmod-dynamic: {}: more than {MOST} names", dynamic.name));
+        return give(Value::Backend(None));
+    };
+    if domain.times.lock().due.is_some() {
+        domain.refresh();
+        return give(Value::Backend(Some(domain)));
+    }
+    let patience = dynamic.patience;
+    wait(async move {
+        // Several may ask at once: each looks, as none of them can wait for another's task.
+        let _ = rt::timeout(patience, domain.clone().look_up()).await;
+        Ok(Value::Backend(Some(domain)))
+    })
+}
+
+impl Dynamic {
+    /// The name's director, made when there is none. Names that nobody used for long go.
+    fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Option<Arc<Domain>> {
+        let (now, mut gone) = (self.clock.mono(), Vec::new());
+        let mut domains = self.domains.lock();
+        if let Some(domain) = domains.get(&(host.clone(), port.clone())) {
+            domain.times.lock().used = now;
+            return Some(domain.clone());
+        }
+        domains.retain(|_, domain| {
+            let keeps = now.since(domain.times.lock().used) < self.unused_for;
+            if !keeps {
+                gone.push(domain.clone());
+            }
+            keeps
+        });
+        if domains.len() >= MOST {
+            return None;
+        }
+        let name = format!("{}({host}:{port})", self.name);
+        let domain = Arc::new_cyclic(|me| Domain {
+            me: me.clone(),
+            base: DirectorBase::new(&call.vcl.name, &name, call.ctx.clock().real()),
+            owner: Arc::downgrade(self),
+            host: host.clone(),
+            port: port.clone(),
+            backends: RwLock::default(),
+            turn: AtomicUsize::new(0),
+            times: Mutex::new(Times { used: now, due: None, is_looking: false }),
+        });
+        domains.insert((host, port), domain.clone());
+        drop(domains);
+        drop(gone);
+        let known: Arc<dyn Director> = domain.clone();
+        call.vcl.add_director(&known);
+        Some(domain)
+    }
+
+    fn log(&self, tag: Tag, domain: &Domain, what: std::fmt::Arguments<'_>) {
+        if tag == Tag::Error || self.debug.load(Relaxed) {
+            let vcl = self.vcl.upgrade().map(|vcl| vcl.name.clone()).unwrap_or_default();
+            let (host, port) = (&domain.host, &domain.port);
+            let text = format_args!("vmod-dynamic: {vcl} {} {host}:{port} {what}", self.name);
+            self.log.write_onef(tag, Vxid::NONE, Marker::None, text);
+        }
+    }
+
+    /// The backend of an address, shared with the other names that have it if that is wanted.
+    fn backend(&self, addr: SocketAddr, host: &str) -> Option<Arc<dyn Director>> {
+        let owner = (!self.shares_hosts).then(|| host.to_owned());
+        let mut backends = self.backends.lock();
+        if let Some(known) = backends.get(&(addr, owner.clone())).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        backends.retain(|_, backend| backend.strong_count() > 0);
+        let name = match &owner {
+            Some(host) => format!("{}({host}.{addr})", self.name),
+            None => format!("{}({addr})", self.name),
+        };
+        let hosthdr = self.spec.hosthdr.clone().or_else(|| owner.clone());
+        let spec = BackendSpec { name, endpoint: Endpoint::addr(addr), hosthdr, ..self.spec.clone() };
+        let backend = self.vcl.upgrade()?.make_backend(spec)?;
+        backends.insert((addr, owner), Arc::downgrade(&backend));
+        Some(backend)
+    }
+}
+
+impl Domain {
+    /// Starts a lookup when the last is older than `ttl`.
+    fn refresh(&self) {
+        let (Some(me), Some(owner)) = (self.me.upgrade(), self.owner.upgrade()) else { return };
+        let now = owner.clock.mono();
+        {
+            let mut times = self.times.lock();
+            times.used = now;
+            if times.is_looking || times.due.is_some_and(|due| now.since(due) < 0.0) {
+                return;
+            }
+            times.is_looking = true;
+        }
+        drop(rt::spawn(me.look_up()));
+    }
+
+    async fn look_up(self: Arc<Self>) {
+        let (host, port) = (self.host.clone(), self.port.clone());
+        let found = rt::blocking(move || net::resolve::resolve_now(Some(&host), &port, false)).await;
+        let Some(owner) = self.owner.upgrade() else { return };
+        match found {
+            Ok(addrs) => self.take(&owner, addrs),
+            Err(error) => owner.log(Tag::Error, &self, format_args!("getaddrinfo ({error})")),
+        }
+        let mut times = self.times.lock();
+        times.due = Some(owner.clock.mono().plus(owner.ttl));
+        times.is_looking = false;
+    }
+
+    /// These are the addresses from now on. Fetches under way keep the backends that they have.
+    fn take(&self, owner: &Dynamic, addrs: Vec<SocketAddr>) {
+        let mut backends: Vec<Arc<dyn Director>> = Vec::new();
+        for addr in addrs.into_iter().take(ADDRESSES) {
+            if owner.whitelist.as_ref().is_some_and(|acl| !acl.matches(addr.ip()).allowed) {
+                owner.log(Tag::Error, self, format_args!("whitelist mismatch {addr}"));
+                continue;
+            }
+            let Some(backend) = owner.backend(addr, &self.host) else { continue };
+            if !backends.iter().any(|other| Arc::ptr_eq(other, &backend)) {
+                owner.log(Tag::Debug, self, format_args!("address {addr}"));
+                backends.push(backend);
+            }
+        }
+        let old = std::mem::replace(&mut *self.backends.write(), backends);
+        drop(old);
+    }
+
+    fn any_healthy(&self, health: impl Fn(&Arc<dyn Director>) -> Health) -> Health {
+        let backends = self.backends.read();
+        let all = backends.iter().map(health);
+        all.fold(Health { ok: false, changed: Real(0.0) }, |sum, one| Health {
+            ok: sum.ok || one.ok,
+            changed: Real(sum.changed.0.max(one.changed.0)),
+        })
+    }
+}
+
+impl Director for Domain {
+    fn base(&self) -> &DirectorBase {
+        &self.base
+    }
+
+    fn kind(&self) -> &'static str {
+        "dynamic"
+    }
+
+    fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
+        self.refresh();
+        let healthy: Vec<Arc<dyn Director>> = {
+            let backends = self.backends.read();
+            backends.iter().filter(|backend| backend.healthy_for(ctx).ok).cloned().collect()
+        };
+        let at = self.turn.fetch_add(1, Relaxed).checked_rem(healthy.len())?;
+        healthy[at].resolve(ctx)
+    }
+
+    fn own_health(&self, now: Real) -> Option<Health> {
+        Some(self.any_healthy(|backend| backend.healthy(now)))
+    }
+
+    fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
+        Some(self.any_healthy(|backend| backend.healthy_for(ctx)))
+    }
+
+    fn summary(&self, now: Real) -> Summary {
+        let backends = self.backends.read();
+        let good = backends.iter().filter(|backend| backend.healthy(now).ok).count() as u32;
+        Summary { good, of: backends.len() as u32, healthy: good > 0 }
+    }
+
+    fn event(&self, _: Event) {
+        // Its backends are known to the VCL and hear of it themselves.
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_saintmode(3) of varnish-modules: a director over one backend with a list of objects for which it is sick.
+//!
+//! As there, the list counts each call of `blacklist`, is swept when health is asked for, and is looked at for fetches only;
+//! a threshold of 0 switches it off.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::{Arc, Weak};
+
+use backend::{Backend, Director, DirectorBase, Health, ResolveCtx};
+use base::Real;
+use parking_lot::Mutex;
+use tables::Tag;
+use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
+use vrt::{Failure, Method, Value, Var};
+
+use crate::args::{Args, fail, give};
+
+/// Objects on one list; beyond that the oldest goes.
+const MOST: usize = 100_000;
+
+/// vmod_saintmode(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "saintmode",
+    functions: &[("blacklist", blacklist), ("status", status)],
+    classes: &[Class {
+        name: "saintmode",
+        new,
+        methods: &[
+            ("backend", |_, object, _| give(Value::Backend(Some(this(object))))),
+            ("blacklist_count", |_, object, _| give(Value::Int(this(object).list.lock().len() as i64))),
+            ("is_healthy", |call, object, _| {
+                let director: Arc<dyn Director> = this(object);
+                give(Value::Bool(call.ctx.healthy(&director)))
+            }),
+        ],
+    }],
+};
+
+/// The directors of a VCL, for `status` and `blacklist`.
+#[derive(Default)]
+struct All(Mutex<Vec<Weak<Saint>>>);
+
+struct Saint {
+    base: DirectorBase,
+    backend: Arc<dyn Director>,
+    threshold: u32,
+    list: Mutex<VecDeque<Trouble>>,
+}
+
+struct Trouble {
+    digest: [u8; 32],
+    until: Real,
+}
+
+fn this(object: &Object) -> Arc<Saint> {
+    object.clone().downcast().expect("made by this class")
+}
+
+fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
+    let Some(backend) = Args(args).backend(0) else { return fail(format!("saintmode {name}: no backend")) };
+    let base = DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real());
+    let saint =
+        Arc::new(Saint { base, backend: backend.clone(), threshold: Args(args).int(1) as u32, list: Mutex::default() });
+    call.module.get_or(All::default).0.lock().push(Arc::downgrade(&saint));
+    let known: Arc<dyn Director> = saint.clone();
+    call.vcl.add_director(&known);
+    Ok(saint)
+}
+
+fn all(call: &Call<'_>) -> Vec<Arc<Saint>> {
+    call.module.get_or(All::default).0.lock().iter().filter_map(Weak::upgrade).collect()
+}
+
+fn blacklist(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    if call.method != Method::BackendResponse {
+        call.ctx.log().put(Tag::VclError, b"saintmode.blacklist() called outside of vcl_backend_response");
+        return give(Value::Void);
+    }
+    let seconds = Args(args).real(0);
+    let (Value::Backend(Some(backend)), Value::Blob(Some(digest))) =
+        (call.ctx.get(Var::BerespBackend), call.ctx.get(Var::BereqHash))
+    else {
+        return give(Value::Void);
+    };
+    let Ok(digest) = digest.as_bytes().try_into() else { return give(Value::Void) };
+    let Some(saint) =
+        all(call).into_iter().find(|saint| std::ptr::addr_eq(Arc::as_ptr(&saint.backend), Arc::as_ptr(&backend)))
+    else {
+        call.ctx.log().put_parts(
+            Tag::VclError,
+            &[b"Error: saintmode.blacklist(): Saintmode not in use for backend ", backend.name().as_bytes()],
+        );
+        return give(Value::Void);
+    };
+    let until = Real(call.ctx.clock().real().0 + seconds);
+    saint.add(Trouble { digest, until });
+    call.ctx.log().putf(
+        Tag::VclLog,
+        format_args!("saintmode: object put on blacklist for backend {} for {seconds:.2} seconds", backend.name()),
+    );
+    give(Value::Void)
+}
+
+fn status(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+    let mut out = "{\n\t\"saintmode\": [".to_owned();
+    for (at, saint) in all(call).iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        let (name, backend, count) = (saint.base.name(), saint.backend.name(), saint.list.lock().len());
+        let threshold = saint.threshold;
+        let _ = write!(
+            out,
+            "{comma}\n\t\t{{ \"name\": \"{name}\", \"backend\": \"{backend}\", \"count\": \"{count}\", \"threshold\": \"{threshold}\" }}"
+        );
+    }
+    out.push_str("\n\t]\n}\n");
+    give(Value::text(out))
+}
+
+impl Saint {
+    fn add(&self, trouble: Trouble) {
+        let mut list = self.list.lock();
+        if list.len() >= MOST {
+            list.pop_front();
+        }
+        list.push_back(trouble);
+    }
+
+    /// Why it is sick beyond its backend's own health. `digest` is the object's, in a fetch.
+    fn trouble(&self, digest: Option<&[u8; 32]>, now: Real) -> Option<&'static str> {
+        if self.threshold == 0 {
+            return None;
+        }
+        let mut list = self.list.lock();
+        list.retain(|trouble| trouble.until.0 > now.0);
+        if digest.is_some_and(|digest| list.iter().any(|trouble| trouble.digest == *digest)) {
+            Some("object blacklisted")
+        } else if list.len() >= self.threshold as usize {
+            Some("hit threshold")
+        } else {
+            None
+        }
+    }
+}
+
+impl Director for Saint {
+    fn base(&self) -> &DirectorBase {
+        &self.base
+    }
+
+    fn kind(&self) -> &'static str {
+        "saintmode"
+    }
+
+    fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
+        self.own_health_for(ctx)?.ok.then(|| self.backend.resolve(ctx)).flatten()
+    }
+
+    fn own_health(&self, now: Real) -> Option<Health> {
+        let health = self.backend.healthy(now);
+        Some(Health { ok: health.ok && self.trouble(None, now).is_none(), ..health })
+    }
+
+    fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
+        let health = self.backend.healthy_for(ctx);
+        let digest = ctx.is_bereq().then(|| ctx.digest());
+        let why = self.trouble(digest, ctx.now());
+        if let Some(why) = why {
+            ctx.log(&format!("saintmode: unhealthy: {why} for backend {}", self.backend.name()));
+        }
+        Some(Health { ok: health.ok && why.is_none(), ..health })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directors::tests::stub;
+
+    #[test]
+    fn sick_for_an_object_for_all_above_the_threshold_and_for_nobody_in_time() {
+        let saint = |threshold| Saint {
+            base: DirectorBase::new("v", "s", Real(0.0)),
+            backend: stub("b"),
+            threshold,
+            list: Mutex::default(),
+        };
+        let (two, none) = (saint(2), saint(0));
+        for (n, saint) in [(1, &two), (1, &none), (2, &none), (3, &none)] {
+            saint.add(Trouble { digest: [n; 32], until: Real(10.0) });
+        }
+        assert_eq!(two.trouble(Some(&[1; 32]), Real(9.0)), Some("object blacklisted"));
+        assert_eq!((two.trouble(Some(&[2; 32]), Real(9.0)), two.trouble(None, Real(9.0))), (None, None));
+        two.add(Trouble { digest: [2; 32], until: Real(20.0) });
+        assert_eq!(
+            (two.trouble(Some(&[3; 32]), Real(9.0)), two.own_health(Real(9.0)).map(|h| h.ok)),
+            (Some("hit threshold"), Some(false))
+        );
+        assert_eq!((two.trouble(Some(&[1; 32]), Real(10.0)), two.list.lock().len()), (None, 1));
+        assert_eq!(none.trouble(Some(&[1; 32]), Real(9.0)), None);
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_tcp(3) of varnish-modules. What the kernel refuses is a VCL_Error record; the transaction goes on.
+
+use sys::tcp::SocketNumber;
+use tables::Tag;
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Failure, Value};
+
+use crate::args::{Args, give};
+
+/// vmod_tcp(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "tcp",
+    classes: &[],
+    functions: &[
+        ("congestion_algorithm", congestion),
+        ("dump_info", dump),
+        ("get_estimated_rtt", |call, _| {
+            let milliseconds = info(call)?.map_or(0, |info| info.rtt / 1000);
+            give(Value::Real(f64::from(milliseconds)))
+        }),
+        ("set_socket_pace", pace),
+    ],
+};
+
+fn socket(call: &mut Call<'_>) -> Result<SocketNumber, Failure> {
+    call.ctx.client_socket().ok_or_else(|| "vmod_tcp: there is no client here".into())
+}
+
+fn info(call: &mut Call<'_>) -> Result<Option<sys::tcp::Info>, Failure> {
+    let info = socket(call)?.info().ok();
+    if info.is_none() {
+        call.ctx.log().put(Tag::VclError, b"getsockopt() failed");
+    }
+    Ok(info)
+}
+
+fn congestion(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let (socket, name) = (socket(call)?, Args(args).bytes_of(0));
+    if socket.set_congestion(name).is_err() {
+        call.ctx.log().put_parts(Tag::VclError, &[b"TCP_CONGESTION setsockopt() for \"", name, b"\" failed."]);
+        return give(Value::Int(-1));
+    }
+    match socket.congestion() {
+        Ok(name) => call.ctx.log().put2(Tag::VclLog, b"getsockopt() returned: ", &name),
+        Err(_) => call.ctx.log().put(Tag::VclError, b"getsockopt() failed"),
+    }
+    give(Value::Int(0))
+}
+
+fn dump(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+    let Some(i) = info(call)? else { return give(Value::Void) };
+    let log = call.ctx.log();
+    let (lost, retrans) = (i.lost, i.retrans);
+    log.putf(
+        Tag::VclLog,
+        format_args!("tcpi: snd_mss={} rcv_mss={} lost={lost} retrans={retrans}", i.snd_mss, i.rcv_mss),
+    );
+    let (window, reordering) = (i.snd_cwnd, i.reordering);
+    log.putf(
+        Tag::VclLog,
+        format_args!(
+            "tcpi2: pmtu={} rtt={} rttvar={} snd_cwnd={window} advmss={} reordering={reordering}",
+            i.pmtu, i.rtt, i.rttvar, i.advmss
+        ),
+    );
+    give(Value::Void)
+}
+
+fn pace(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let (socket, pace) = (socket(call)?, Args(args).int(0));
+    // The kernel takes 32 bits; a negative number means the most there is.
+    let rate = u32::try_from(pace.saturating_mul(1024)).unwrap_or(u32::MAX);
+    if socket.set_pacing_rate(rate).is_err() {
+        call.ctx.log().put(Tag::VclError, b"set_socket_pace(): Error setting pace");
+        return give(Value::Void);
+    }
+    call.ctx.log().putf(Tag::VclLog, format_args!("vmod-tcp: Socket paced to {pace} KB/s."));
+    if let Ok(rate) = socket.pacing_rate() {
+        call.ctx.log().putf(Tag::VclLog, format_args!("getsockopt() 0 {}", rate as i32));
+    }
+    give(Value::Void)
+}

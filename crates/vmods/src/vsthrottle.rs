@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_vsthrottle(3) of varnish-modules: token buckets, one for each key, limit, period and block, for the whole process.
+//!
+//! As there, a bucket gains whole tokens since it last gave one, a request refused by `block` takes a token if there is one,
+//! and `block` isn't renewed while it lasts. Buckets that are full again are dropped now and then.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+use base::Mono;
+use parking_lot::Mutex;
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Text, Value};
+
+use crate::args::{Args, give};
+
+/// Parts, each with a lock.
+const PARTS: usize = 16;
+/// A part drops the buckets nobody misses after so many calls.
+const SWEEP: u32 = 1000;
+/// Buckets of a part. When all are in use, the one that gave a token longest ago, of a few, makes room.
+const MOST: usize = 65_536;
+/// How many those few are.
+const FEW: usize = 8;
+
+static PARTS_OF_ALL: LazyLock<([Mutex<Part>; PARTS], RandomState)> = LazyLock::new(Default::default);
+
+/// vmod_vsthrottle(3)
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "vsthrottle",
+    classes: &[],
+    functions: &[
+        ("is_denied", |call, args| with(call, args, Value::Bool(true), |b, now| Value::Bool(b.is_denied(now)))),
+        ("return_token", |call, args| {
+            with(call, args, Value::Void, |b, _| {
+                b.put_back();
+                Value::Void
+            })
+        }),
+        ("remaining", |call, args| with(call, args, Value::Int(-1), |b, now| Value::Int(b.filled(now)))),
+        ("blocked", |call, args| with(call, args, Value::Duration(-1.0), |b, now| Value::Duration(b.blocked(now)))),
+    ],
+};
+
+type Name = (Text, i64, u64, u64);
+
+#[derive(Default)]
+struct Part {
+    buckets: HashMap<Name, Bucket>,
+    calls: u32,
+}
+
+struct Bucket {
+    tokens: i64,
+    limit: i64,
+    period: f64,
+    block: f64,
+    /// When it last gave a token.
+    last: Mono,
+    blocked_until: Mono,
+}
+
+fn with(
+    call: &mut Call<'_>,
+    args: &[Value],
+    no_key: Value,
+    act: impl FnOnce(&mut Bucket, Mono) -> Value,
+) -> CallResult {
+    let args = Args(args);
+    let Some(key) = args.text(0) else { return give(no_key) };
+    let now = call.ctx.clock().mono();
+    let (limit, period, block) = (args.int(1), args.real(2), args.real(3));
+    let name = (key.clone(), limit, period.to_bits(), block.to_bits());
+    let (parts, hasher) = &*PARTS_OF_ALL;
+    let mut part = parts[hasher.hash_one(key.as_bytes()) as usize % PARTS].lock();
+    part.make_room(now);
+    let bucket = part.buckets.entry(name).or_insert_with(|| Bucket::new(limit, period, block, now));
+    give(act(bucket, now))
+}
+
+impl Part {
+    fn make_room(&mut self, now: Mono) {
+        self.calls += 1;
+        if self.calls >= SWEEP || self.buckets.len() >= MOST {
+            self.calls = 0;
+            self.buckets.retain(|_, bucket| !bucket.is_as_new(now));
+        }
+        if self.buckets.len() >= MOST {
+            let oldest = self.buckets.iter().take(FEW).min_by(|a, b| a.1.last.0.total_cmp(&b.1.last.0));
+            if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+                self.buckets.remove(&name);
+            }
+        }
+    }
+}
+
+impl Bucket {
+    fn new(limit: i64, period: f64, block: f64, now: Mono) -> Bucket {
+        Bucket { tokens: limit, limit, period, block, last: now, blocked_until: Mono(0.0) }
+    }
+
+    fn is_as_new(&self, now: Mono) -> bool {
+        now.since(self.last) > self.period && now.0 >= self.blocked_until.0
+    }
+
+    /// Tokens with what was gained since it last gave one.
+    fn filled(&self, now: Mono) -> i64 {
+        let gained = now.since(self.last) / self.period * self.limit as f64;
+        self.tokens.saturating_add(gained as i64).min(self.limit)
+    }
+
+    fn is_denied(&mut self, now: Mono) -> bool {
+        let (tokens, is_blocked) = (self.filled(now), now.0 < self.blocked_until.0);
+        if tokens > 0 {
+            self.tokens = tokens - 1;
+            self.last = now;
+            return is_blocked;
+        }
+        if !is_blocked && self.block > 0.0 {
+            self.blocked_until = now.plus(self.block);
+        }
+        true
+    }
+
+    fn put_back(&mut self) {
+        self.tokens = self.tokens.saturating_add(1).min(self.limit);
+    }
+
+    fn blocked(&self, now: Mono) -> f64 {
+        self.blocked_until.since(now).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(bucket: &mut Bucket, times: &[f64]) -> Vec<bool> {
+        times.iter().map(|at| bucket.is_denied(Mono(*at))).collect()
+    }
+
+    #[test]
+    fn a_bucket_gives_what_it_gained() {
+        let mut bucket = Bucket::new(2, 1.0, 0.0, Mono(0.0));
+        assert_eq!(denied(&mut bucket, &[0.0, 0.0, 0.0, 0.4]), [false, false, true, true]);
+        // What was gained beyond whole tokens is lost when one is given.
+        assert_eq!(denied(&mut bucket, &[0.8, 0.8, 1.1, 1.4]), [false, true, true, false]);
+        assert_eq!(bucket.filled(Mono(100.0)), 2);
+    }
+
+    #[test]
+    fn a_block_lasts_and_is_not_renewed() {
+        let mut bucket = Bucket::new(1, 0.1, 0.4, Mono(0.0));
+        assert_eq!(denied(&mut bucket, &[0.0, 0.0, 0.25, 0.3]), [false, true, true, true]);
+        assert!((bucket.blocked(Mono(0.3)) - 0.1).abs() < 1e-9);
+        assert_eq!(denied(&mut bucket, &[0.55]), [false]);
+        assert_eq!(bucket.blocked(Mono(0.6)), 0.0);
+    }
+
+    #[test]
+    fn odd_arguments_do_no_harm() {
+        for (limit, period) in
+            [(0, 1.0), (-1, 1.0), (2, 0.0), (2, -1.0), (i64::MAX, f64::MIN_POSITIVE), (i64::MIN, -0.0)]
+        {
+            let mut bucket = Bucket::new(limit, period, f64::MAX, Mono(0.0));
+            for at in [0.0, 1.0, 1e9] {
+                bucket.is_denied(Mono(at));
+                bucket.put_back();
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_bounded() {
+        let mut part = Part::default();
+        for n in 0..MOST as i64 + 100 {
+            part.make_room(Mono(1.0));
+            part.buckets.insert((Text::EMPTY, n, 0, 0), Bucket::new(1, 10.0, 0.0, Mono(1.0)));
+        }
+        assert_eq!(part.buckets.len(), MOST);
+        part.make_room(Mono(100.0));
+        assert!(part.buckets.is_empty());
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The counters `MEMPOOL.*`: what Varnish takes from its pools of memory, and how many of them are in use. Here they are
+//! counted by the thread that has them; threads are dealt out to `thread_pools` shares, as Varnish's are to its pools.
+//! `LCK.conn_pool` counts the locks of the pools of backend connections.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use engine::bereq::Bereq;
+use engine::current::What;
+use engine::{Req, Sess};
+use shm::vsc::{CounterSet, Stats};
+use tables::counters::{Lck, Mempool};
+
+use crate::watchdog::Seat;
+
+/// The sets.
+pub struct Pools {
+    req: Vec<CounterSet<Mempool>>,
+    sess: Vec<CounterSet<Mempool>>,
+    busyobj: CounterSet<Mempool>,
+    conn_pool: CounterSet<Lck>,
+}
+
+impl Pools {
+    /// Publishes them, for that many shares.
+    pub fn new(stats: &Stats, shares: u32) -> io::Result<Pools> {
+        let sized = |ident: &str, bytes: usize| {
+            let set = stats.add::<Mempool>(ident)?;
+            set.sz_wanted.set(bytes as u64);
+            set.sz_actual.set(bytes as u64);
+            Ok::<_, io::Error>(set)
+        };
+        Ok(Pools {
+            req: (0..shares).map(|n| sized(&format!("MEMPOOL.req{n}"), Req::BYTES)).collect::<Result<_, _>>()?,
+            sess: (0..shares)
+                .map(|n| sized(&format!("MEMPOOL.sess{n}"), size_of::<Sess>()))
+                .collect::<Result<_, _>>()?,
+            conn_pool: stats.add::<Lck>("LCK.conn_pool")?,
+            busyobj: sized("MEMPOOL.busyobj", Bereq::BYTES)?,
+        })
+    }
+
+    /// Shows what the threads have now.
+    pub fn show(&self, seats: &[Seat]) {
+        for (sets, what) in [(&self.req[..], What::Request), (&self.sess, What::Session)] {
+            for (share, set) in sets.iter().enumerate() {
+                show(set, seats.iter().skip(share).step_by(sets.len()), what);
+            }
+        }
+        show(&self.busyobj, seats.iter(), What::Fetch);
+        let locks = &backend::LOCKS;
+        for (counter, count) in [
+            (&self.conn_pool.creat, &locks.made),
+            (&self.conn_pool.destroy, &locks.gone),
+            (&self.conn_pool.locks, &locks.taken),
+        ] {
+            counter.set(count.load(Relaxed));
+        }
+    }
+}
+
+fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a Seat>, what: What) {
+    let (live, begun) = seats.fold((0, 0), |(live, begun), seat| {
+        let (more, ever) = seat.desk.tally(what);
+        (live + more, begun + ever)
+    });
+    set.live.set(live);
+    set.allocs.set(begun);
+    set.frees.set(begun - live.min(begun));
+}

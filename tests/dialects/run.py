@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Old VCL before our varnishd, and what `lacquer vcl migrate` makes of it before a genuine one: do they decide the same?
+
+The files are those in `sites`, named DIALECT_NAME.vcl, and, with --dir, every old file below DIR. Each must migrate, the genuine varnishd
+must compile the result, and then both get the same generated requests; compared is what vcl_oracle compares: responses, what the origin
+was asked, and the log record by record. Skipped when there is no genuine varnishd.
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "vcl_oracle"), str(HERE.parent)]
+SPEC = importlib.util.spec_from_file_location("vcl_oracle", HERE.parent / "vcl_oracle" / "run.py")
+oracle = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(oracle)
+import requests
+from bed.daemon import workdir
+from bed.report import Report, options
+
+# Where we differ from 7.1 on purpose, whatever the dialect: `If-None-Match: *`, and a star among other names in Vary.
+requests.FIELDS[:] = [(n, [v for v in values if (n, v) != ("If-None-Match", "*")]) for n, values in requests.FIELDS]
+ANSWER = requests.answer
+
+
+def answer(*args):
+    """The origin's answer; a Vary with a star has nothing else."""
+    status, out, content = ANSWER(*args)
+    star = any(n.lower() == "vary" and "*" in v for n, v in out)
+    return status, [f for f in out if f[0].lower() != "vary" or not star or f[1] == "*"], content
+
+
+requests.answer = answer
+
+
+def lacquer(o, *args):
+    """`lacquer ARGS` by the binary that our varnishd is."""
+    return subprocess.run([os.path.realpath(o.varnishd), *args], executable=os.path.realpath(o.varnishd), capture_output=True, timeout=60)
+
+
+def pair(report, o, label, tree, name, dialect):
+    """One file: (compared, differing), or None when it isn't compared."""
+    scratch = workdir()
+    try:
+        oracle.prepared(tree, scratch)
+        old = scratch / name
+        dirs = [a for d in (old.parent, scratch) for a in ("-I", str(d))]
+        named = ["--dialect", dialect] if dialect else []
+        # A port that is one while the text is translated; the harness puts its own in.
+        text = old.read_bytes()
+        old.write_bytes(text.replace(b"@PORT@", b"60999"))
+        made = lacquer(o, "vcl", "migrate", *named, *dirs, str(old))
+        old.write_bytes(text)
+        if made.returncode:
+            why = made.stderr.decode(errors="replace")
+            if o.dir:
+                report.note(f"{label}: refused: {why.splitlines()[0] if why else ''}")
+                return None
+            report.check(False, f"{label}: isn't migrated: {why}")
+            return None
+        new = old.with_name("migrated.vcl")
+        new.write_bytes(made.stdout.replace(b"60999", b"@PORT@"))
+        vcl = made.stdout.decode("latin-1")
+        tests = requests.tests_of(vcl)
+        relative = new.relative_to(scratch)
+        with oracle.Side(o.genuine, scratch, str(relative), tests) as theirs, oracle.Side(o.varnishd, scratch, name, tests) as ours:
+            if dialect:
+                ours.server.cli.ask(f"param.set vcl_dialect {dialect}")
+            why = theirs.load()
+            if not report.check(not why, f"{label}: the genuine varnishd doesn't compile what it became: {why}"):
+                return None
+            why = ours.load()
+            if not report.check(not why, f"{label}: lacquer doesn't load it: {why}"):
+                return None
+            shown = ours.server.cli.ask("vcl.show under_test")
+            report.check("backend_hint" not in shown, f"{label}: vcl.show doesn't show the file as it was written")
+            return oracle.run(report, o, label, vcl, ours, theirs)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def files(o):
+    for f in sorted((HERE / "sites").glob("*.vcl")):
+        yield f.name, HERE / "sites", f.name, f.name.split("_")[0]
+    if o.dir:
+        top = pathlib.Path(o.dir)
+        for f in sorted(p for p in top.rglob("*.vcl*") if p.is_file()):
+            text = f.read_text("latin-1")
+            if re.search(r"(?m)^\s*(backend|director)\s", text) and not re.search(r"(?m)^\s*vcl\s+4", text):
+                yield str(f.relative_to(top)), f.parent, f.name, None
+
+
+def main():
+    o = options(__doc__, dir=dict(default="", help="a directory of further old files"),
+                genuine=dict(default=shutil.which("varnishd", path="/usr/sbin:/usr/local/sbin") or "", help="the varnishd to compare with"),
+                requests=dict(type=int, default=0), seed=dict(type=int, default=1), only=dict(default="", help="part of a file's name"),
+                show=dict(type=int, default=3), lines=dict(type=int, default=30))
+    o.requests = o.requests or (300 if o.full else 40)  # for each file
+    report = Report("dialects")
+    if not o.genuine:
+        report.check(True, "")
+        report.note("skipped: no genuine varnishd here")
+        return report.close()
+    results = [pair(report, o, *f) for f in files(o) if o.only in f[0]]
+    done = [r for r in results if r]
+    report.note(f"{len(done)} files compared, {sum(r[0] for r in done)} requests, {sum(r[1] for r in done)} of them differ")
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom."""
+import pathlib
+import socket
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.daemon import CliError, Varnishd, workdir
+from bed.http import Client
+from bed.report import Report, options
+
+LIMIT = 20
+
+VCL = """vcl 4.1;
+import statsd;
+backend none none;
+sub vcl_init { statsd.server("%s", "%s"); statsd.prefix("pre."); statsd.suffix(".post"); }
+sub vcl_recv {
+    if (req.url == "/all") {
+        statsd.incr("a"); statsd.counter("b", 42); statsd.gauge("c", 7); statsd.timing("d", 12);
+        statsd.counter("n", -3); statsd.gauge("n", -7); statsd.timing("n", -1);
+    } else if (req.url == "/odd") {
+        statsd.incr({"x:1|c
+evil y"}); statsd.incr(""); statsd.incr(req.http.nope);
+    } else {
+        statsd.incr("one");
+    }
+    return (synth(200));
+}
+"""
+
+
+def receive(sock):
+    """All datagrams that are there; the first is waited for."""
+    sock.settimeout(LIMIT)
+    got = [sock.recv(65536)]
+    sock.settimeout(0.2)
+    try:
+        while True:
+            got.append(sock.recv(65536))
+    except TimeoutError:
+        return sorted(b"\n".join(got).decode().splitlines())
+
+
+def ask(v, path, times=1):
+    with Client(v.address) as client:
+        return [client.request(path).whole() for _ in range(times)]
+
+
+ALL = ["pre.a.post:1|c", "pre.b.post:42|c", "pre.c.post:7|g", "pre.d.post:12|ms",
+       "pre.n.post:-3|c", "pre.n.post:-7|g", "pre.n.post:0|g"]
+
+
+def udp(report, program):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd:
+        statsd.bind(("127.0.0.1", 0))
+        for host in ("127.0.0.1", "localhost"):
+            with Varnishd(program, vcl=VCL % (host, statsd.getsockname()[1])) as v:
+                report.check(all(ask(v, "/all")), f"{host}: an answer")
+                got = receive(statsd)
+                report.check(got == ALL, f"{host}: each kind of metric arrives: {got}")
+                ask(v, "/odd")
+                got = receive(statsd)
+                report.check(got == ["pre.x_1_c_evil_y.post:1|c"], f"{host}: names can't break lines: {got}")
+                ask(v, "/", 100)
+                got = receive(statsd)
+                report.check(got == ["pre.one.post:1|c"] * 100, f"{host}: each call is a sample: {len(got)}")
+                v.cli.ask("vcl.inline two << END\n" + (VCL % (host, statsd.getsockname()[1])).replace("pre.", "") + "\nEND")
+                v.cli.ask("vcl.use two")
+                ask(v, "/")
+                got = receive(statsd)
+                report.check(got == ["one.post:1|c"], f"{host}: another VCL has a prefix of its own: {got}")
+
+
+def unix(report, program):
+    path = str(workdir() / "statsd")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as statsd:
+        statsd.bind(path)
+        pathlib.Path(path).chmod(0o666)
+        with Varnishd(program, vcl=VCL % (path, "")) as v:
+            ask(v, "/all")
+            got = receive(statsd)
+            report.check(got == ALL, f"a unix socket: {got}")
+            # Nobody reads: its queue fills up, and requests go on.
+            begin = time.monotonic()
+            report.check(all(ask(v, "/", 2000)), "a socket nobody reads: all requests are answered")
+            report.check(time.monotonic() - begin < LIMIT, "and in time")
+
+
+def unreachable(report, program):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+    for host, port in (("127.0.0.1", port), ("no.such.name.invalid", 8125), ("/no/such/path", "")):
+        with Varnishd(program, vcl=VCL % (host, port)) as v:
+            begin = time.monotonic()
+            report.check(all(ask(v, "/all", 200)), f"{host}: all requests are answered")
+            report.check(time.monotonic() - begin < LIMIT, f"{host}: and in time")
+
+
+def refused(report, program):
+    with Varnishd(program, vcl="vcl 4.1; backend none none;") as v:
+        for n, (host, port, why) in enumerate((("127.0.0.1", "port", "is no port"), ("", "8125", "no host"))):
+            try:
+                v.cli.ask(f"vcl.inline bad{n} << END\n" + VCL % (host, port) + "\nEND")
+                report.check(False, f"server({host!r}, {port!r}) is refused")
+            except CliError as error:
+                report.check(why in str(error), f"server({host!r}, {port!r}) is refused with a reason: {error}")
+
+
+def main():
+    o = options(__doc__)
+    report = Report("modules")
+    for test in (udp, unix, unreachable, refused):
+        test(report, o.varnishd)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tools that draw screens, driven in tmux: ours beside Varnish's own on the same server, by eye of a program."""
+import os
+import re
+import signal
+import subprocess
+import uuid
+
+import traffic
+from bed.daemon import Varnishd
+from bed.report import until
+
+LIMIT = 20
+WIDTH, HEIGHT = 140, 30
+
+
+class Terminals:
+    """A tmux of our own; each tool in a session."""
+
+    def __init__(self):
+        self.name = f"lacquer-{uuid.uuid4().hex[:12]}"
+
+    def tmux(self, *args):
+        env = {k: v for k, v in os.environ.items() if k != "TMUX"}
+        return subprocess.run(["tmux", "-L", self.name, "-f", "/dev/null", *args], capture_output=True, text=True, env={**env, "LC_ALL": "C.UTF-8"}).stdout
+
+    def open(self, session, *argv):
+        # What it says at its end and its status stay to be seen.
+        command = " ".join(f"'{a}'" for a in argv)
+        self.tmux("new-session", "-d", "-s", session, "-x", str(WIDTH), "-y", str(HEIGHT), f"{command}; echo ended with $?; read x")
+        return Terminal(self, session)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tmux("kill-server")
+
+
+class Terminal:
+    def __init__(self, terminals, session):
+        self.tmux, self.session = terminals.tmux, session
+
+    def page(self):
+        return [line.rstrip() for line in self.tmux("capture-pane", "-p", "-t", self.session).splitlines()]
+
+    def key(self, *names):
+        self.tmux("send-keys", "-t", self.session, *names)
+
+    def size(self, width, height):
+        self.tmux("resize-window", "-t", self.session, "-x", str(width), "-y", str(height))
+
+    def pid(self):
+        """The tool's process."""
+        shell = self.tmux("list-panes", "-t", self.session, "-F", "#{pane_pid}").strip()
+        kids = subprocess.run(["ps", "-o", "pid=", "--ppid", shell], capture_output=True, text=True).stdout.split()
+        return int(kids[0])
+
+    def shows(self, what):
+        """The page, once `what` is true of it; else None."""
+        def look():
+            page = self.page()
+            return page if what(page) else None
+        return until(LIMIT, look, 0.05)
+
+
+def forms(lines):
+    """What stands where, figures aside."""
+    return [re.sub(r"\d", "0", line) for line in lines]
+
+
+def rows(page):
+    """Counters and their current values on a page of varnishstat."""
+    found = (re.match(r"((?:MAIN|MGT|SMA|VBE|LCK|MEMPOOL|SMF)\.\S+) +(\S+)", line) for line in page)
+    return {m[1]: m[2] for m in found if m}
+
+
+def stat(report, terminals, tools, v):
+    pages = {}
+    for who, folder in tools.items():
+        t = terminals.open(f"stat-{who}", str(folder / "varnishstat"), "-n", str(v.n))
+        page = t.shows(lambda page: any("MAIN.client_req " in line for line in page) and re.search(r"Hitrate n: +[2-9]", page[0]))
+        if not report.check(page, f"varnishstat of {who} shows counters: {t.page()}"):
+            return
+        keys = {"first": page}
+        # End: the last counters; d: those that were never seen; v: the levels; h: help; G6's screen again.
+        for key, what in (("End", lambda p: "^^^ NAME" in p[3]), ("Home", lambda p: "    NAME" in p[3]), ("d", lambda p: "UNSEEN" in p[-4]),
+                          ("d", lambda p: "UNSEEN" not in p[-4]), ("v", lambda p: "DIAG" in p[-4]), ("v", lambda p: "DEBUG" in p[-4]),
+                          ("V", lambda p: "DIAG" in p[-4]), ("V", lambda p: "INFO" in p[-4]), ("e", lambda p: re.search(r"MGT.uptime +\d+$", p[4])),
+                          ("e", lambda p: "+" in p[4]), ("h", lambda p: any("Navigate" in line for line in p)), ("h", lambda p: "NAME" in p[3])):
+            t.key(key)
+            keys[f"{key} {len(keys)}"] = report.check(t.shows(what), f"varnishstat of {who}, key {key}: {t.page()}") and t.page()
+        t.size(78, 20)
+        report.check(t.shows(lambda p: len(p) == 20 and "NAME" in p[3]), f"varnishstat of {who} at another size: {t.page()}")
+        t.key("q")
+        report.check(t.shows(lambda p: any("ended with 0" in line for line in p)), f"varnishstat of {who} ends at q: {t.page()}")
+        pages[who] = keys
+    theirs, ours = (pages[who]["first"] for who in ("varnish", "us"))
+    report.check(forms(theirs[:4]) == forms(ours[:4]), f"the head is the same:\n{theirs[:4]}\n{ours[:4]}")
+    report.check([r for r in rows(theirs)] == [r for r in rows(ours)], f"the same counters:\n{rows(theirs)}\n{rows(ours)}")
+    moving = ("uptime", "MAIN.shm", "MAIN.threads", "MAIN.n_", "SMA")
+    a, b = ({n: x for n, x in rows(page).items() if not any(m in n for m in moving)} for page in (theirs, ours))
+    report.check(a == b and len(a) > 5, f"the same values:\n{a}\n{b}")
+    ends = [forms(pages[who]["End 1"])[4:-4] for who in ("varnish", "us")]
+    report.check([line.split()[0] for line in ends[0] if line] == [line.split()[0] for line in ends[1] if line], f"the same last counters:\n{ends}")
+    g6(report, terminals, tools, v)
+
+
+def g6(report, terminals, tools, v):
+    """The figures that the field looks at: three hit rates, requests, hits, misses, the backend's connections."""
+    t = terminals.open("stat-rate", str(tools["us"] / "varnishstat"), "-n", str(v.n))
+    page = t.shows(lambda page: re.search(r"Hitrate n: +1 +1 +1$", page[0]))
+    report.check(page and re.match(r"Uptime child: +\d+\+\d\d:\d\d:\d\d ", page[1]), f"uptimes and rates: {t.page()[:3]}")
+    before = counters(v)
+    for _ in range(10):
+        traffic.one(v.address, traffic.get(*[b"/rate"] * 10, auth=b""))
+    # The first of all counted as nothing: after that what was asked for was a hit, but for the first.
+    page = t.shows(lambda page: float(page[1].split()[-1]) > 0)
+    rates = [float(x) for x in page[1].split()[-3:]] if page else []
+    report.check(rates and max(rates) <= 0.995 and min(rates) > 0, f"rates of {rates} after 99 hits and a miss")
+    t.key("+")
+    report.check(t.shows(lambda page: "Refresh interval set to 1.1 seconds." in page[2]), f"the interval is told: {t.page()[:3]}")
+    now = counters(v)
+    report.check(now["cache_hit"] - before["cache_hit"] == 99 and now["cache_miss"] - before["cache_miss"] == 1, f"hits and misses: {before} {now}")
+    shown = t.shows(lambda page: rows(page).get("MAIN.client_req") == str(now["client_req"]))
+    figures = rows(shown or [])
+    for name in ("sess_conn", "client_req", "cache_hit", "cache_miss", "backend_conn", "backend_reuse", "backend_recycle"):
+        report.check(figures.get(f"MAIN.{name}") == str(now[name]), f"{name} on the screen: {figures.get(f'MAIN.{name}')}, not {now[name]}")
+    report.check(now["fetch_chunked"] == 0 and "MAIN.fetch_chunked" not in figures, "a counter that is zero is not shown")
+    t.key("q")
+
+
+def counters(v):
+    out = subprocess.run(["/usr/bin/varnishstat", "-n", str(v.n), "-1", "-f", "MAIN.*"], capture_output=True, text=True).stdout
+    return {line.split()[0].removeprefix("MAIN."): int(line.split()[1]) for line in out.splitlines()}
+
+
+def top(report, terminals, tools, v):
+    pages = {}
+    for who, folder in tools.items():
+        t = terminals.open(f"top-{who}", str(folder / "varnishtop"), "-n", str(v.n), "-d", "-i", "ReqURL")
+        pages[who] = report.check(t.shows(lambda page: "(EOF)" in page[0]), f"varnishtop of {who} shows all: {t.page()}") and t.page()
+        t.key("q")
+        report.check(t.shows(lambda p: any("ended with 0" in line for line in p)), f"varnishtop of {who} ends at q: {t.page()}")
+    if all(pages.values()):
+        report.check(pages["varnish"] == pages["us"], f"the same entries:\n{pages['varnish']}\n{pages['us']}")
+    t = terminals.open("top-by", str(tools["us"] / "varnishtop"), "-n", str(v.n), "-d", "--by", "client")
+    report.check(t.shows(lambda page: any(re.match(r" +\d+ +\d+ +[\d.]+% 127.0.0.1$", line) for line in page)), f"--by client: {t.page()}")
+    t.key("q")
+
+
+PROFILES = ["size", "Besize", "responsetime", "Beresptime", "reqbodytime", "Bereqtime", "BerespBodytime", "ReqAcct::4:1:5"]
+
+
+def hist(report, terminals, tools, v):
+    """The pictures, axes and heads of all profiles."""
+    open_ones = {(who, p): terminals.open(f"hist-{who}-{i}", str(folder / "varnishhist"), "-n", str(v.n), "-d", "-P", p)
+                 for who, folder in tools.items() for i, p in enumerate(PROFILES)}
+    for p in PROFILES:
+        pages = []
+        for who in tools:
+            t = open_ones[who, p]
+            pages.append(t.shows(lambda page: page[0].endswith("EOF")))
+            report.check(pages[-1], f"varnishhist -P {p} of {who}: {t.page()}")
+            t.key("q")
+            report.check(t.shows(lambda page: any("ended with 0" in line for line in page)), f"varnishhist of {who} ends at q: {t.page()}")
+        if all(pages):
+            report.check(pages[0] == pages[1], f"varnishhist -P {p}:\n" + "\n".join(pages[0]) + "\n" + "\n".join(pages[1]))
+
+
+def adm(report, terminals, tools, v):
+    """Varnishadm at a terminal: its prompt, completion, history, a text that goes on, the end."""
+    t = terminals.open("adm", str(tools["us"] / "varnishadm"), "-n", str(v.n))
+    report.check(t.shows(lambda p: any(line.startswith("varnish>") for line in p)), f"varnishadm prompts: {t.page()}")
+    t.key("vcl.li", "Tab")
+    report.check(t.shows(lambda p: any(line.startswith("varnish> vcl.list") for line in p)), f"Tab completes: {t.page()}")
+    t.key("Enter")
+    report.check(t.shows(lambda p: any(re.match(r"active .* boot$", line) for line in p)), f"the reply: {t.page()}")
+    t.key("pin", "Tab", "Enter")
+    report.check(t.shows(lambda p: any(line.startswith("PONG ") for line in p)), f"ping: {t.page()}")
+    t.key("Up")
+    report.check(t.shows(lambda p: p and [line for line in p if line][-1].startswith("varnish> ping")), f"Up is history: {t.page()}")
+    t.key("C-u", "param.set default_ttl 33", "Enter")
+    report.check(until(LIMIT, lambda: "33.000" in v.cli.ask("param.show default_ttl")), f"a parameter is set: {t.page()}")
+    t.key("quit", "Enter")
+    report.check(t.shows(lambda p: any("ended with 0" in line for line in p)), f"quit: {t.page()}")
+
+
+def hung_up(report, terminals, tools, v):
+    """A terminal that goes away ends them: no panic, no spinning."""
+    for name, args in (("varnishstat", []), ("varnishtop", []), ("varnishhist", []), ("varnishlog", []), ("varnishncsa", []), ("varnishadm", [])):
+        log = v.dir / f"{name}.stderr"
+        session = f"hup-{name}"
+        terminals.tmux("new-session", "-d", "-s", session, "-x", "100", "-y", "20",
+                       f"exec sh -c \"trap '' HUP; '{tools['us'] / name}' -n '{v.n}' {' '.join(args)}; echo $? >'{log}'\"")
+        t = Terminal(terminals, session)
+        if not until(LIMIT, lambda: subprocess.run(["ps", "-o", "pid=", "--ppid", pane(t)], capture_output=True, text=True).stdout.split()):
+            report.check(False, f"{name} starts")
+            continue
+        pid = t.pid()
+        # It is at work when it waits for its terminal or the log, with its signals set.
+        t.shows(lambda page: any(page) or name in ("varnishlog", "varnishncsa"))
+        terminals.tmux("kill-session", "-t", session)
+        traffic.one(v.address, traffic.get(b"/after"))
+        ended = until(LIMIT, lambda: (traffic.one(v.address, traffic.get(b"/after")), log.exists() and log.read_text().strip())[1], 0.1)
+        report.check(ended and int(ended) not in (101, 134), f"{name} after its terminal is gone: status {ended}")
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+
+
+def pane(t):
+    return t.tmux("list-panes", "-t", t.session, "-F", "#{pane_pid}").strip() or "0"
+
+
+def run(report, varnishd, tools):
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=traffic.args(varnishd), storage="malloc,20m") as v, Terminals() as terminals:
+        for _ in range(2):
+            traffic.send(v.address)
+        subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"], capture_output=True)
+        for story in (stat, top, hist, adm, hung_up):
+            story(report, terminals, tools, v)
