@@ -53,6 +53,8 @@ pub struct Params {
     pub ban_cutoff: usize,
     /// Mark older bans that say the same as done.
     pub ban_dups: bool,
+    /// An object that a lookup would have to test against more bans is killed untested (0: none is).
+    pub ban_lookup_limit: u64,
     /// Younger bans are left to lookups.
     pub ban_lurker_age: f64,
     /// Objects the lurker tests at a stretch.
@@ -76,6 +78,7 @@ impl Default for Params {
         Self {
             ban_cutoff: 0,
             ban_dups: true,
+            ban_lookup_limit: 0,
             ban_lurker_age: 60.0,
             ban_lurker_batch: 8,
             ban_lurker_sleep: 0.010,

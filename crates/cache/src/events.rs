@@ -30,6 +30,8 @@ pub enum Event {
     NukeLimit,
     /// A lookup found it banned.
     BannedByLookup(Vxid),
+    /// A lookup would have had to test it against more bans than `ban_lookup_limit`.
+    KilledByLookupLimit(Vxid),
     /// The lurker found it banned.
     BannedByLurker(Vxid),
     /// The lurker killed it because its ban is further down than `ban_cutoff`.
@@ -41,7 +43,10 @@ impl Event {
     pub fn tag(&self) -> EventTag {
         match self {
             Self::Expired { .. } | Self::Evicted(_) | Self::NothingToEvict | Self::NukeLimit => EventTag::ExpKill,
-            Self::BannedByLookup(_) | Self::BannedByLurker(_) | Self::KilledByCutoff(_) => EventTag::ExpBan,
+            Self::BannedByLookup(_)
+            | Self::KilledByLookupLimit(_)
+            | Self::BannedByLurker(_)
+            | Self::KilledByCutoff(_) => EventTag::ExpBan,
         }
     }
 }
@@ -55,6 +60,7 @@ impl std::fmt::Display for Event {
             Self::NothingToEvict => write!(f, "LRU_Fail"),
             Self::NukeLimit => write!(f, "LRU reached nuke_limit"),
             Self::BannedByLookup(xid) => write!(f, "{xid} banned lookup"),
+            Self::KilledByLookupLimit(xid) => write!(f, "{xid} killed for ban_lookup_limit"),
             Self::BannedByLurker(xid) => write!(f, "{xid} banned by lurker"),
             Self::KilledByCutoff(xid) => write!(f, "{xid} killed for lurker cutoff"),
         }

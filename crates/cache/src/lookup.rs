@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::{Mono, Vxid};
 
 use crate::attrs::{Flags, Vary};
+use crate::ban::Checked;
 use crate::boc::Boc;
 use crate::busy::Busy;
 use crate::cache::{Cache, ShardGuard, ShardInner};
@@ -74,6 +75,9 @@ pub enum Lookup {
     },
     /// It is being fetched: await the ticket, then [`Cache::resume`].
     Wait(Ticket),
+    /// So many bans have to be tested that others shall have their turn meanwhile: await the ticket, then
+    /// [`Cache::resume`].
+    Unfinished(Ticket),
     /// It is being fetched, and as many wait already as may.
     Refused,
 }
@@ -135,8 +139,11 @@ impl Cache {
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
-        let Redeemed { digest, arrival, is_alone } = ticket.redeem();
+        let Redeemed { digest, arrival, is_alone, was_parked } = ticket.redeem();
         let looked = self.look(&Ask { digest: &digest, req, now, options, arrival, is_alone });
+        if !was_parked {
+            return looked;
+        }
         let main = self.shared().main;
         match &looked.lookup {
             Lookup::Hit(_) | Lookup::Grace { .. } => main.busy_hit.inc(),
@@ -144,7 +151,7 @@ impl Cache {
                 main.busy_fetch.inc();
             }
             Lookup::Wait(_) => main.busy_again.inc(),
-            Lookup::Refused => {}
+            Lookup::Refused | Lookup::Unfinished(_) => {}
         }
         looked
     }
@@ -164,12 +171,28 @@ impl Cache {
             let scan = self.scan(&shard, ask);
             if let Some(oc) = scan.unchecked {
                 drop(shard);
-                if let Some(ban) = shared.bans.check(shared, &oc, ask.req, ask.arrival) {
-                    if shared.invalidate(&oc, ban.seq) {
-                        shared.main.bans_obj_killed.inc();
-                        events.push(Event::BannedByLookup(oc.xid()));
+                match shared.bans.check(shared, &oc, ask.req, ask.arrival) {
+                    Checked::Clean => {}
+                    Checked::Hit(ban) => {
+                        if shared.invalidate(&oc, ban.seq) {
+                            shared.main.bans_obj_killed.inc();
+                            events.push(Event::BannedByLookup(oc.xid()));
+                        }
+                        banned = Some(ban.spec.to_string());
                     }
-                    banned = Some(ban.spec.to_string());
+                    Checked::TooMany(seq) => {
+                        if shared.invalidate(&oc, seq) {
+                            shared.main.bans_obj_killed.inc();
+                            events.push(Event::KilledByLookupLimit(oc.xid()));
+                        }
+                        banned = Some("ban_lookup_limit".to_owned());
+                    }
+                    Checked::Unfinished => {
+                        let ticket = Ticket::unparked(self.clone(), *ask.digest, ask.arrival, ask.is_alone);
+                        let missed = Missed { banned, ..Missed::default() };
+                        let lookup = Lookup::Unfinished(ticket);
+                        return Looked { lookup, events, variants_passed: 0, missed };
+                    }
                 }
                 continue;
             }

@@ -89,7 +89,7 @@ impl Cache {
         let shared = self.shared();
         let is_busy = oc.state() == State::Busy;
         let vary = oc.with_front(|front| front.vary().map(|vary| (vary.spec.to_vec(), vary.values.to_vec()))).flatten();
-        let ban = if is_busy { None } else { shared.bans.find(shared, oc, req, shared.bans.seq()).1 };
+        let ban = if is_busy { None } else { shared.bans.would_hit(shared, oc, req, shared.bans.seq()) };
         Peeked {
             xid: oc.xid(),
             is_busy,

@@ -106,11 +106,22 @@ pub struct Ticket {
     /// The invalidations known when the request first looked up: later ones don't concern it.
     arrival: u64,
     is_used: bool,
+    /// It is on a list; else it only lets others have their turn.
+    is_parked: bool,
 }
 
 impl Ticket {
     pub(crate) fn new(cache: Cache, digest: Digest, waiter: Arc<Waiter>, arrival: u64) -> Self {
-        Self { cache, digest, waiter, arrival, is_used: false }
+        Self { cache, digest, waiter, arrival, is_used: false, is_parked: true }
+    }
+
+    /// Of a request that isn't parked and goes on after others had their turn.
+    pub(crate) fn unparked(cache: Cache, digest: Digest, arrival: u64, is_alone: bool) -> Self {
+        let waiter = Waiter::parked();
+        if is_alone {
+            waiter.wake(Rush::EachAlone);
+        }
+        Self { cache, digest, waiter, arrival, is_used: false, is_parked: false }
     }
 
     /// The request looks up again: whom it wakes next depends on what it finds.
@@ -118,10 +129,11 @@ impl Ticket {
         self.is_used = true;
         let woken = self.waiter.leave();
         // Whoever looks up again before it was woken leaves its place like one that goes away.
-        if woken.is_none() {
+        if woken.is_none() && self.is_parked {
             self.cache.count_gone(&self.digest);
         }
-        Redeemed { digest: self.digest, arrival: self.arrival, is_alone: woken == Some(Rush::EachAlone) }
+        let is_alone = woken == Some(Rush::EachAlone);
+        Redeemed { digest: self.digest, arrival: self.arrival, is_alone, was_parked: self.is_parked }
     }
 
     /// Whether it has been woken.
@@ -136,6 +148,8 @@ pub(crate) struct Redeemed {
     pub arrival: u64,
     /// The request doesn't wait again.
     pub is_alone: bool,
+    /// It has waited.
+    pub was_parked: bool,
 }
 
 impl Future for Ticket {
@@ -145,8 +159,12 @@ impl Future for Ticket {
         match &mut *self.waiter.state.lock() {
             Wait::Woken(_) | Wait::Gone => Poll::Ready(()),
             Wait::Parked(waker) => {
-                *waker = Some(cx.waker().clone());
-                Poll::Pending
+                let is_first = waker.replace(cx.waker().clone()).is_none();
+                if self.is_parked {
+                    return Poll::Pending;
+                }
+                cx.waker().wake_by_ref();
+                if is_first { Poll::Pending } else { Poll::Ready(()) }
             }
         }
     }
@@ -154,7 +172,7 @@ impl Future for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.is_used {
+        if self.is_used || !self.is_parked {
             return;
         }
         self.cache.shared().main.busy_killed.inc();

@@ -54,8 +54,6 @@ pub struct Engine {
     pub sessions: AtomicI64,
     /// Pipes open now.
     pub pipes: AtomicI64,
-    /// Background fetches running now.
-    pub bgfetches: AtomicI64,
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
     /// Set when the worker is to end: no new request on old connections.

@@ -19,10 +19,17 @@ pub(crate) fn request(head: &Head, limits: &Limits) -> Result<(), HeadError> {
     if head.method() == b"CONNECT" {
         return Err(HeadError::Connect);
     }
-    if host.is_some_and(|host| !authority::is_valid(host)) {
+    if host.is_some_and(|host| !authority::is_valid(host) && !is_purgers_host(head.method(), host)) {
         return Err(HeadError::BadHost);
     }
     if is_good_target(head) { Ok(()) } else { Err(HeadError::BadTarget) }
+}
+
+/// Programs in the field that purge send a whole URL for a Host. Such a request is for VCL alone.
+fn is_purgers_host(method: &[u8], host: &[u8]) -> bool {
+    let is_url = |authority: &[u8]| !authority.is_empty() && authority::is_valid(authority);
+    matches!(method, b"BAN" | b"PURGE")
+        && matches!(authority::target(host, true), Target::Absolute { authority, .. } if is_url(authority))
 }
 
 /// A path, an absolute URI of http or https, or `*` with OPTIONS; never with a fragment. (An https URI is good even when

@@ -122,7 +122,6 @@ impl Worker {
             turns: engine::turns::Turns::new(&start.params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
-            bgfetches: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),

@@ -42,6 +42,7 @@ pub fn cache_params(params: &Params) -> cache::Params {
     cache::Params {
         ban_cutoff: params.ban_cutoff as usize,
         ban_dups: params.ban_dups,
+        ban_lookup_limit: params.ban_lookup_limit.into(),
         ban_lurker_age: params.ban_lurker_age.as_secs_f64(),
         ban_lurker_batch: params.ban_lurker_batch as usize,
         ban_lurker_sleep: params.ban_lurker_sleep.as_secs_f64(),

@@ -25,6 +25,20 @@ use crate::request::Request;
 
 /// Bans taken off the list at a time while an object is tested.
 const CHUNK: usize = 64;
+/// Bans that an object is tested against before others get their turn.
+const SLICE: usize = 512;
+
+/// What came of testing an object.
+pub(crate) enum Checked {
+    /// No ban hits it.
+    Clean,
+    /// This one does.
+    Hit(Arc<Ban>),
+    /// There are more to be tested.
+    Unfinished,
+    /// They are more than a lookup may test, up to that number.
+    TooMany(u64),
+}
 
 /// One ban.
 pub(crate) struct Ban {
@@ -234,27 +248,58 @@ impl Bans {
         oc.ban_seq.load(Relaxed) < self.newest.load(Acquire).min(arrival)
     }
 
-    /// Tests an object against the bans up to number `arrival`, newest first. Answers the first that hits it;
-    /// else notes how far it has been tested.
-    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Option<Arc<Ban>> {
+    /// Tests an object against bans up to number `arrival`: so many at most as may be tested in one go, the oldest of them
+    /// if there are more, and among those the newest first. Notes how far it has been tested.
+    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Checked {
         let from = oc.ban_seq.load(Relaxed);
         let to = self.newest.load(Acquire).min(arrival);
         if from >= to {
-            return None;
+            return Checked::Clean;
         }
-        let (tests, hit) = self.find(shared, oc, req, arrival);
+        let (count, slice_end) = self.measure(from, to);
+        if count > self.main.bans_lookup_max.get() {
+            self.main.bans_lookup_max.set(count);
+        }
+        let limit = shared.params.load().ban_lookup_limit;
+        if limit > 0 && count > limit {
+            self.main.bans_lookup_cutoff.inc();
+            return Checked::TooMany(to);
+        }
+        let (tests, hit) = self.find(shared, oc, req, from, slice_end.unwrap_or(to), arrival);
         self.main.bans_tested.inc();
         self.main.bans_tests_tested.add(tests);
-        if hit.is_none() {
-            self.advance(oc, from, to);
+        if let Some(ban) = hit {
+            return Checked::Hit(ban);
         }
-        hit
+        self.advance(oc, from, slice_end.unwrap_or(to));
+        if slice_end.is_some() { Checked::Unfinished } else { Checked::Clean }
     }
 
-    /// The newest ban up to number `arrival` that hits the object, and how many tests that took. Notes nothing.
-    pub fn find(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> (u64, Option<Arc<Ban>>) {
-        let from = oc.ban_seq.load(Relaxed);
+    /// How many bans there are in (`from`, `to`]; and, when they are more than a slice, the last of the first slice.
+    fn measure(&self, from: u64, to: u64) -> (u64, Option<u64>) {
+        let list = self.inner.lock();
+        let at = |seq| list.entries.partition_point(|entry| entry.ban.seq <= seq);
+        let (start, end) = (at(from), at(to));
+        let slice_end = (end - start > SLICE).then(|| list.entries[start + SLICE - 1].ban.seq);
+        ((end - start) as u64, slice_end)
+    }
+
+    /// The ban up to number `arrival` that hits the object, if there is one. Notes nothing.
+    pub fn would_hit(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Option<Arc<Ban>> {
         let to = self.newest.load(Acquire).min(arrival);
+        self.find(shared, oc, req, oc.ban_seq.load(Relaxed), to, arrival).1
+    }
+
+    /// The newest ban in (`from`, `to`] that hits the object, and how many tests that took.
+    fn find(
+        &self,
+        shared: &Shared,
+        oc: &Objcore,
+        req: &dyn Request,
+        from: u64,
+        to: u64,
+        arrival: u64,
+    ) -> (u64, Option<Arc<Ban>>) {
         let (mut below, mut tests, mut hit) = (to, 0, None);
         while hit.is_none() {
             let chunk = self.chunk(from, below);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Bans: their language, what they hit, the lurker, the list.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::kit::*;
@@ -292,4 +294,38 @@ fn who_was_woken_finds_what_it_waited_for() {
         kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
         assert_eq!(kit.cache.census(), (0, 0, 0));
     }
+}
+
+/// A hit on an object that 10,000 bans stand above: in how many turns, and what it found.
+fn hit_below_many(params: Params) -> (Kit, usize, &'static str) {
+    let kit = Kit::with(&["malloc"], Params { ban_dups: false, ..params });
+    kit.put("/", 1000.0, b"x");
+    for n in 0..10_000 {
+        kit.cache.ban_text(&format!("req.url ~ no-{n}-such")).unwrap();
+    }
+    let (mut looked, mut turns) = (kit.look("/"), 1);
+    while let Lookup::Unfinished(mut ticket) = looked {
+        let bell = Arc::new(Bell::default());
+        assert!(poll(&mut ticket, &bell).is_pending() && bell.rings() == 1, "others have their turn");
+        assert!(poll(&mut ticket, &bell).is_ready());
+        (looked, turns) = (kit.resume(ticket, &Req::new("/")), turns + 1);
+    }
+    let word = word(&looked);
+    drop(looked);
+    (kit, turns, word)
+}
+
+#[test]
+fn ten_thousand_bans_are_tested_in_turns_and_once() {
+    let (kit, turns, word) = hit_below_many(Params::default());
+    assert_eq!((word, turns), ("hit", 20));
+    let tests = || (kit.main.bans_tests_tested.get(), kit.main.bans_lookup_max.get());
+    assert_eq!((tests(), kit.verdict("/"), tests()), ((10_000, 10_000), "hit", (10_000, 10_000)));
+}
+
+#[test]
+fn more_bans_than_a_lookup_may_test_kill() {
+    let (kit, turns, word) = hit_below_many(Params { ban_lookup_limit: 9_999, ..Params::default() });
+    assert_eq!((word, turns, kit.main.bans_tests_tested.get()), ("miss", 1, 0));
+    assert_eq!((kit.main.bans_lookup_cutoff.get(), kit.main.bans_obj_killed.get(), kit.held()), (1, 1, 0));
 }

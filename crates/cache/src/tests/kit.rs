@@ -126,6 +126,7 @@ pub fn word(lookup: &Lookup) -> &'static str {
         Lookup::HitForPass { .. } => "hit-for-pass",
         Lookup::Wait(_) => "wait",
         Lookup::Refused => "refused",
+        Lookup::Unfinished(_) => "unfinished",
     }
 }
 

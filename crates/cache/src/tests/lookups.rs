@@ -181,6 +181,33 @@ fn a_soft_purge_brings_nothing_back() {
 }
 
 #[test]
+fn a_dead_origin_is_survived_for_the_graced_time() {
+    const HOUR: f64 = 3600.0;
+    let kit = Kit::new();
+    kit.put_as(&Req::new("/"), None, kit.attrs(60.0, 4.0 * HOUR, HOUR, Flags::NONE), b"x");
+    // VCL's choice: ten seconds while the origin is well, four hours once it is not.
+    let with_grace =
+        |grace| kit.look_with(&Req::new("/"), &LookupOptions { max_grace: Some(grace), ..Default::default() });
+    kit.pass(65.0);
+    assert_eq!(word(&with_grace(10.0)), "grace+fetch");
+    for _ in 0..239 {
+        // Each minute somebody asks, the fetch behind it fails, and the page is there.
+        kit.pass(60.0);
+        let Lookup::Grace { stale, busy: Some(busy) } = with_grace(4.0 * HOUR) else { panic!("it is there") };
+        busy.fail(FetchFailed("the origin is dead"));
+        assert_eq!(block_on(read_all(&stale)).unwrap(), b"x");
+        assert_eq!(word(&with_grace(10.0)), "miss+stale");
+        kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    }
+    // Four hours and a minute after it came: too old to be delivered, good enough to be revalidated.
+    kit.pass(60.0);
+    assert_eq!(word(&with_grace(4.0 * HOUR)), "miss+stale");
+    kit.pass(HOUR);
+    kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});
+    assert_eq!(word(&with_grace(4.0 * HOUR)), "miss");
+}
+
+#[test]
 fn a_soft_purge_leaves_grace() {
     let kit = Kit::new();
     kit.put_as(&Req::new("/"), None, kit.attrs(100.0, 50.0, 0.0, Flags::NONE), b"x");

@@ -31,6 +31,8 @@ struct Model {
     readers: Vec<Reader>,
     /// When each URL was last invalidated.
     invalidated: [usize; 3],
+    /// When it was last purged softly: who asked before that may have it though its ttl was taken.
+    softened: [usize; 3],
     /// The byte at offset n of a body is n modulo 251.
     pattern: Vec<u8>,
 }
@@ -46,6 +48,7 @@ impl Model {
             parked: Vec::new(),
             readers: Vec::new(),
             invalidated: [0; 3],
+            softened: [0; 3],
             pattern: (0..80_000u32).map(|n| (n % 251) as u8).collect(),
         }
     }
@@ -76,7 +79,8 @@ impl Model {
     fn found(&mut self, found: Lookup, url: usize, arrived: usize, now: usize) {
         match found {
             Lookup::Hit(obj) => {
-                assert!(obj.times().fresh_until(None).0 > self.kit.now().0, "a hit is fresh");
+                let is_fresh = obj.times().fresh_until(None).0 > self.kit.now().0;
+                assert!(is_fresh || arrived < self.softened[url], "a hit is fresh");
                 self.deliver(obj, url, arrived);
             }
             Lookup::Grace { stale, busy } => {
@@ -90,7 +94,7 @@ impl Model {
                 drop(busy);
             }
             Lookup::HitForPass { .. } => {}
-            Lookup::Refused => panic!("any number may wait here"),
+            Lookup::Refused | Lookup::Unfinished(_) => panic!("any number may wait here, and there are few bans"),
             Lookup::Wait(ticket) => self.parked.push(Parked { ticket, url, arrived }),
         }
     }
@@ -173,6 +177,12 @@ impl Model {
     }
 
     fn invalidate(&mut self, url: usize) {
+        if self.rng.below(4) == 0 {
+            self.softened[url] = self.step;
+            let soft = Purge { ttl: Some(0.0), ..Purge::default() };
+            self.kit.cache.purge(&digest(URLS[url]), self.kit.now(), soft);
+            return;
+        }
         self.invalidated[url] = self.step;
         match self.rng.below(3) {
             0 => drop(self.kit.cache.purge(&digest(URLS[url]), self.kit.now(), Purge::HARD)),

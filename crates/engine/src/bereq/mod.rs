@@ -20,7 +20,6 @@ mod wire;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ::backend::{Backend, Conn, Director};
 use ::cache::{Busy, Digest, FetchFailed, ObjRef, Times};
@@ -192,7 +191,7 @@ impl Bereq {
         spare::leave_heads(heads.map(std::mem::take));
         self.machine.take().into_iter().for_each(spare::leave_machine);
         if self.is_bgfetch {
-            self.engine.bgfetches.fetch_sub(1, Ordering::Relaxed);
+            self.engine.main.n_bgfetch.dec();
         }
     }
 

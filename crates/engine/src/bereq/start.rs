@@ -2,7 +2,6 @@
 //! The birth of a backend request: what it takes over from the request that it is made for.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use cache::{Busy, Flags, ObjRef, Times};
 use message::head::StoredHead;
@@ -46,7 +45,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Ob
     let object = busy.object();
     let bereq = make(req, busy, stale, mode);
     if mode == Mode::Background {
-        req.engine().bgfetches.fetch_add(1, Ordering::Relaxed);
+        req.engine().main.n_bgfetch.inc();
     }
     task::run(Box::new(bereq));
     object

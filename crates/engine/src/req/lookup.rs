@@ -71,9 +71,17 @@ impl Req {
         let options = self.lookup_options();
         let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
         let (mut waited, mut patience) = (false, None);
-        while let Lookup::Wait(ticket) = looked.lookup {
+        loop {
+            let mut ticket = match looked.lookup {
+                Lookup::Wait(ticket) => ticket,
+                Lookup::Unfinished(mut ticket) => {
+                    self.drive(transport, &mut ticket).await;
+                    looked = engine.cache.resume(ticket, &self.asked(), now, &options);
+                    continue;
+                }
+                _ => break,
+            };
             waited = true;
-            let mut ticket = ticket;
             self.log.flush();
             // Who is parked takes nobody's place.
             let had_turn = self.turn.take().is_some();
@@ -121,7 +129,7 @@ impl Req {
                 self.error = (503, None);
                 Step::Synth
             }
-            Lookup::Wait(_) => unreachable!("waited for above"),
+            Lookup::Wait(_) | Lookup::Unfinished(_) => unreachable!("waited for above"),
         }
     }
 
@@ -181,7 +189,7 @@ impl Req {
         let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {
             Action::Deliver => {
-                if let Some(busy) = busy {
+                if let Some(busy) = busy.filter(|_| self.may_refresh()) {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
                     bereq::start(self, busy, Some(obj.clone()), Mode::Background);
@@ -212,6 +220,17 @@ impl Req {
             },
             other => Self::common_step(other),
         }
+    }
+
+    /// Whether one more fetch may run that no client waits for. If not, the stale object is delivered all the same, and
+    /// the next request for it tries again.
+    fn may_refresh(&self) -> bool {
+        let (main, limit) = (self.engine().main, self.params.bgfetch_limit);
+        let may = limit == 0 || main.n_bgfetch.get() < u64::from(limit);
+        if !may {
+            main.bgfetch_limited.inc();
+        }
+        may
     }
 
     pub(super) async fn miss(&mut self, busy: Busy, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {

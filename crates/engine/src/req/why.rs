@@ -91,7 +91,7 @@ impl Why {
             Some(Why::new(reason, format!("{why}{until}; by {xid}")))
         };
         match &looked.lookup {
-            Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) => None,
+            Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) | Lookup::Unfinished(_) => None,
             Lookup::HitForPass { xid, ttl_left } => marked(NoHit::HitForPass, *xid, *ttl_left),
             Lookup::HitForMiss { xid, ttl_left, .. } => marked(NoHit::HitForMiss, *xid, *ttl_left),
             Lookup::Refused => Some(Why::new(NoHit::Waitinglist, "waitinglist_limit")),

@@ -233,6 +233,10 @@ set! {
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
+    n_bgfetch: Gauge Info Integer "" "Background fetches running now";
+    bgfetch_limited: Counter Info Integer "" "Background fetches not started: bgfetch_limit";
+    bans_lookup_max: Gauge Diag Integer "" "Most bans that a lookup found an object untested against";
+    bans_lookup_cutoff: Counter Diag Integer "" "Objects killed at lookup: ban_lookup_limit";
     busy_hit: Counter Info Integer "" "Parked requests then answered from the cache";
     busy_fetch: Counter Info Integer "" "Parked requests that then went on to fetch";
     busy_again: Counter Info Integer "" "Parked requests parked once more";

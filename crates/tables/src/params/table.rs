@@ -118,6 +118,8 @@ params! {
         "The lurker treats objects that reach this many bans down the list as banned, which bounds the list. 0 is off.\nRarely used objects go first, as objects in use are tested at each lookup and stand near the top.";
     ban_dups: Switch = "on" ["bool"] {}
         "Drop an older ban when an equal one is added.";
+    ban_lookup_limit: Count = "10000" ["bans" min "0"] { Own }
+        "An object that a lookup would have to test against more bans than this counts as banned, which bounds what a hit may cost. 0 is no limit.";
     ban_lurker_age: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How old a ban must be before the lurker works on it. Bans tend to come in bursts, and traffic settles part of the work.";
     ban_lurker_batch: Count = "1000" ["" min "1"] {}
@@ -128,6 +130,8 @@ params! {
         "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
+    bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
+        "How many stale objects may be refreshed in the background at the same time. Beyond it they are delivered without being refreshed. 0 is no limit.";
     cache_status: Switch = "off" ["bool"] { Own }
         "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
     cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
