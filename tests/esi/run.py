@@ -347,6 +347,7 @@ class Cases:
 
     def silent(self):
         """An origin that says nothing, a client that goes: the fetch of a pass is given up at once, that of a miss is not."""
+        self.v.cli.ask("param.set pass_abort on")
         for n in (1, 4):
             self.v.cli.ask(f"param.set esi_parallel {n}")
             inner = f"/silent?pass=1&n={n}"
@@ -359,7 +360,6 @@ class Cases:
         self.leave("/silent?pass=1&posted", False, "a POST", method="POST")
         self.v.cli.ask("param.set pass_abort off")
         self.leave("/silent?pass=1&off", False, "a pass with pass_abort off")
-        self.v.cli.ask("param.set pass_abort on")
 
     def leave(self, page, ends, what, asked=None, method="GET"):
         """A client that asks for `page` and goes; whether the fetch of `asked` (or of the page) ends, too."""

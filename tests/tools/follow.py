@@ -58,7 +58,7 @@ def overrun(v, tool, what):
 
 
 def run(report, varnishd, tools, work):
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(varnishd), "-l", "2m"], storage=None) as v:
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-l", "2m"], storage=None) as v:
         for tool in tools:
             name = f"{tool.parent} {tool.name}"
             what = ["-i", "ReqURL"] if tool.name == "varnishlog" else ["-F", "%U"]

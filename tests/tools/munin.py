@@ -21,7 +21,7 @@ def fields(text, what):
 
 
 def run(report, varnishd, tools, work):
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=traffic.args(varnishd), storage="malloc,20m") as v:
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), storage="malloc,20m") as v:
         traffic.send(v.address)
         lacquer = pathlib.Path(varnishd).resolve()
         link = work / "lacquer_MAIN.cache"

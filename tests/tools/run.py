@@ -74,7 +74,7 @@ def show(result):
 
 def one(pairs, varnishd, name, work):
     vsl = work / f"{name}.vsl"
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(varnishd), "-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
                                               storage=None) as v:
         writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
                                   stderr=subprocess.DEVNULL)
@@ -106,7 +106,7 @@ def one(pairs, varnishd, name, work):
 def damaged(report, o, ours, work):
     """Files and workdirs that are changed somewhere."""
     vsl = work / "whole.vsl"
-    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=[*traffic.args(o.varnishd), "-l", "2m"], storage=None) as v:
+    with traffic.origin() as origin, Varnishd(o.varnishd, vcl=traffic.vcl(origin), args=["-l", "2m"], storage=None) as v:
         traffic.send(v.address)
         until(LIMIT, lambda: run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"])[1])
         subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "raw", "-w", str(vsl)], timeout=LIMIT, check=True)

@@ -213,7 +213,7 @@ def pane(t):
 
 
 def run(report, varnishd, tools):
-    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=traffic.args(varnishd), storage="malloc,20m") as v, Terminals() as terminals:
+    with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), storage="malloc,20m") as v, Terminals() as terminals:
         for _ in range(2):
             traffic.send(v.address)
         subprocess.run(["/usr/bin/varnishlog", "-n", str(v.n), "-d", "-g", "session", "-q", "ReqURL eq /last"], capture_output=True)

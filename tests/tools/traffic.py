@@ -39,11 +39,6 @@ def origin():
         server.server_close()
 
 
-def args(varnishd):
-    """Options for servers here. The clients close their half once they have asked; ours takes that for gone, unless told."""
-    return [] if str(varnishd).startswith("/usr/") else ["-p", "pass_abort=off"]
-
-
 def vcl(port):
     return f"""vcl 4.1;
 import std;

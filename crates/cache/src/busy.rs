@@ -139,13 +139,28 @@ impl Busy {
         vary: Option<Vary<'_>>,
         attrs: &Attrs,
     ) -> Result<(), NoSpace> {
+        self.set_head_and_extra(store, head, vary, attrs, &[])
+    }
+
+    /// [`Busy::set_head`] with what [`Busy::set_extra`] would store beside it, in one block.
+    ///
+    /// # Errors
+    /// As [`Busy::set_head`].
+    pub fn set_head_and_extra(
+        &mut self,
+        store: &Arc<Store>,
+        head: &[u8],
+        vary: Option<Vary<'_>>,
+        attrs: &Attrs,
+        extra: &[u8],
+    ) -> Result<(), NoSpace> {
         assert!(!self.is_published(), "the head is stored before it is published");
         let shared = self.cache.shared();
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
-        let parts = [head, vary.spec, vary.values];
+        let parts = [head, vary.spec, vary.values, extra];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
-        let [head_len, spec_len, values_len] = parts.map(|part| part.len() as u32);
-        let front = Front { buf, head_len, spec_len, values_len, extra_len: 0 };
+        let [head_len, spec_len, values_len, extra_len] = parts.map(|part| part.len() as u32);
+        let front = Front { buf, head_len, spec_len, values_len, extra_len };
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
@@ -163,7 +178,12 @@ impl Busy {
     pub fn set_extra(&mut self, extra: &[u8], more: Flags) -> Result<(), NoSpace> {
         let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
         let old = &filling.front;
-        let kept = &old.buf[..old.len() - old.extra_len as usize];
+        let (kept, before) = old.buf.split_at(old.len() - old.extra_len as usize);
+        if before == extra {
+            filling.attrs.flags |= more;
+            self.oc.add_flags(more);
+            return Ok(());
+        }
         let buf = self.cache.shared().block(&filling.store, &[kept, extra], &mut self.nukes_left, &mut self.events)?;
         filling.front.buf = buf;
         filling.front.extra_len = extra.len() as u32;

@@ -372,7 +372,7 @@ mod tests {
             size_of::<F>()
         }
         let bytes = output_bytes(serve);
-        assert!(bytes <= 640, "{bytes} bytes");
+        assert!(bytes <= 704, "{bytes} bytes");
         let bytes = size_of::<Sess>();
         assert!(bytes <= 384, "{bytes} bytes");
     }

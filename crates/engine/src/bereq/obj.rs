@@ -65,16 +65,12 @@ impl Bereq {
     ) -> Result<(), ()> {
         let attrs = Attrs { times: self.times, xid: self.vxid, flags };
         let vary = variant.map(|(spec, values)| Vary { spec, values });
-        let done = self.busy().set_head(store, head, vary, &attrs);
+        let is_marker = self.uncacheable && self.times.ttl > 0.0 && !self.busy().is_private();
+        let why = self.why_uncacheable.clone().filter(|_| is_marker);
+        let extra = Extra { why: why.as_deref(), ..Extra::default() }.store();
+        let done = self.busy().set_head_and_extra(store, head, vary, &attrs, &extra);
         self.log_events();
         done.map_err(drop)?;
-        if self.uncacheable && !self.busy().is_private() {
-            let why = self.why_uncacheable.clone();
-            let extra = Extra { why: why.as_deref(), ..Extra::default() };
-            // Without room for it nobody will know, and nothing else will be wrong.
-            let _ = self.busy().set_extra(&extra.store(), Flags::NONE);
-            self.log_events();
-        }
         if self.engine.cache.heeds_tags() {
             let keys = message::tags::keys(&self.beresp);
             self.busy().set_tags(keys);

@@ -248,8 +248,8 @@ params! {
         "A client that takes a response slower than this for a while is disconnected; 0 is off.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
-    pass_abort: Switch = "on" ["bool"] { Own }
-        "Give up a passed GET or HEAD when its client closes the connection before the answer is there, so that the backend isn't kept busy for nobody. A client that only closes its sending half is taken for gone, too. Off lets such a fetch go on to its first byte of body, as Varnish does.";
+    pass_abort: Switch = "off" ["bool"] { Own }
+        "Give up a passed GET or HEAD when its client closes the connection before the answer is there, so that the backend isn't kept busy for nobody. A client that only closes its sending half can't be told from one that is gone, and gets no answer then. Off lets such a fetch go on to its first byte of body, as Varnish does.";
     pcre2_depth_limit: Count = "20" ["" min "1"] { NoEffect }
         "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
     pcre2_jit_compilation: Switch = "on" ["bool"] { NoEffect }
