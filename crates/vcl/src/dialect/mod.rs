@@ -146,9 +146,10 @@ pub(crate) fn known_file(path: &str) -> Option<&'static str> {
 
 const KNOWN_FILES: [(&str, &str); 1] = [(
     "accept-language.vcl",
-    "This is the well-known C file that picks a language from Accept-Language. C isn't compiled here; its replacement \
-     (an include that sets X-Varnish-Accept-Language through vmod accept) isn't built yet: leave the include out, or pick \
-     the language with regsub() in vcl_recv.",
+    "This is the well-known C file that picks a language from Accept-Language. C isn't compiled here. In its place take the \
+     file of that name that comes with Lacquer: remove this one, set req.http.X-Languages to the site's languages, and \
+     `call rewrite_accept_language;` where the C called vcl_rewrite_accept_language(sp). It sets the same \
+     X-Varnish-Accept-Language.",
 )];
 
 /// Translates a program of an old dialect to VCL 4.1.

@@ -25,7 +25,7 @@ sub rewrite_accept_language {
         set req.http.X-Varnish-Accept-Language = accept_language.lookup(
             regsub(req.http.Cookie, "^(.*; *)?language=([A-Za-z0-9-]+).*$", "\2"),
             req.http.X-Languages,
-            default = accept_language.lookup(req.http.Accept-Language, req.http.X-Languages));
+            accept_language.lookup(req.http.Accept-Language, req.http.X-Languages));
     } else {
         set req.http.X-Varnish-Accept-Language = accept_language.lookup(req.http.Accept-Language, req.http.X-Languages);
     }
