@@ -174,9 +174,10 @@ impl Pass {
                 return Step::Walked;
             }
             let shard = shared.shards[self.shard].lock();
+            // Of one that was overtaken already, an older ban may say that it was so earlier.
             let stands_below = |oc: &&Arc<Objcore>| {
                 walked += 1;
-                oc.state() == State::Stored && !oc.is_overtaken() && self.row(oc.ban_seq.load(Relaxed)).is_some()
+                oc.state() == State::Stored && self.row(oc.ban_seq.load(Relaxed)).is_some()
             };
             self.pending = shard.heads.all().filter(stands_below).map(Arc::downgrade).collect();
             self.shard += 1;

@@ -232,7 +232,8 @@ impl Model {
 #[test]
 fn random_schedules_keep_the_promises() {
     let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
-    for seed in 0..seeds {
+    // 1214: a ban that the lurker forgot for an object which a newer one had overtaken.
+    for seed in (0..seeds).chain([1214]) {
         let run = std::panic::catch_unwind(|| {
             let mut model = Model::new(seed);
             (0..600).for_each(|_| model.turn());
