@@ -137,7 +137,7 @@ impl Bereq {
         if self.busy().is_private() {
             return None;
         }
-        if self.beresp.get(names::VARY) != Some(b"*") && vary::is_star(&self.beresp) {
+        if !self.uncacheable && self.beresp.get(names::VARY) != Some(b"*") && vary::is_star(&self.beresp) {
             // No request matches (RFC 9110 12.5.5). The bare star is VCL's to judge: the built-in one doesn't cache it.
             self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
             self.uncacheable = true;
