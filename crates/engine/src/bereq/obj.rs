@@ -137,8 +137,10 @@ impl Bereq {
         if self.busy().is_private() {
             return None;
         }
-        if !self.uncacheable && self.beresp.get(names::VARY) != Some(b"*") && vary::is_star(&self.beresp) {
-            // No request matches (RFC 9110 12.5.5). The bare star is VCL's to judge: the built-in one doesn't cache it.
+        // The bare star is VCL's to judge: the built-in one doesn't cache it. Gzip adds its name to it.
+        let is_bare = matches!(self.beresp.get(names::VARY), Some(b"*" | b"*, Accept-Encoding"));
+        if !self.uncacheable && !is_bare && vary::is_star(&self.beresp) {
+            // No request matches (RFC 9110 12.5.5).
             self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
             self.uncacheable = true;
             self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
