@@ -345,9 +345,9 @@ def inside(package, d):
     report = Report("package")
     package_octets = pathlib.Path(package).read_bytes()
     enter(d)
-    pathlib.Path("/root/lacquer.deb").write_bytes(package_octets)
+    pathlib.Path("/var/tmp/lacquer.deb").write_bytes(package_octets)
     with Origin(simple(lambda method, path, fields: ("Cache-Control: max-age=60\r\n", b"body " + path.encode()))) as origin:
-        story = Story(report, "/root/lacquer.deb", origin)
+        story = Story(report, "/var/tmp/lacquer.deb", origin)
         try:
             story.tell()
         finally:

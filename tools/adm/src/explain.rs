@@ -3,7 +3,7 @@
 
 use base::say;
 
-use crate::{Config, connection, is_good};
+use crate::{Config, is_good};
 
 const USAGE: &str = "\
 Usage: lacquer explain [options] URL
@@ -79,18 +79,7 @@ fn refuse(why: &str) -> i32 {
 }
 
 fn ask(config: &Config, command: &[String]) -> i32 {
-    let timeout = match config.timeout() {
-        Ok(timeout) => timeout,
-        Err(text) => {
-            say::err(format_args!("{text}\n"));
-            return 2;
-        }
-    };
-    let connection = match &config.address {
-        Some(address) => connection::open(address, config.secret.as_deref(), timeout),
-        None => config.by_name(timeout),
-    };
-    let Some(mut connection) = connection else { return 2 };
+    let Some(mut connection) = config.connect() else { return 2 };
     match connection.ask(&cli::client::encode(command)) {
         Ok(reply) if is_good(reply.status) => {
             say::out(format_args!("{}", reply.text()));

@@ -95,18 +95,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     if (config.address.is_some() && config.name.is_some()) || (config.address.is_none() && config.secret.is_some()) {
         return usage(program, 1);
     }
-    let timeout = match config.timeout() {
-        Ok(timeout) => timeout,
-        Err(text) => {
-            say::err(format_args!("{text}\n"));
-            return 2;
-        }
-    };
-    let connection = match &config.address {
-        Some(address) => connection::open(address, config.secret.as_deref(), timeout),
-        None => config.by_name(timeout),
-    };
-    let Some(mut connection) = connection else { return 2 };
+    let Some(mut connection) = config.connect() else { return 2 };
     let show = if config.protocol { Show::Protocol } else { Show::Script };
     if !rest.is_empty() {
         return one(&mut connection, rest, show);
@@ -157,6 +146,21 @@ impl Config {
             attach.timeout(value)?;
         }
         Ok(attach.patience)
+    }
+
+    /// A connection to the manager by address or name; what goes wrong is said on standard error.
+    fn connect(&self) -> Option<Connection> {
+        let timeout = match self.timeout() {
+            Ok(timeout) => timeout,
+            Err(text) => {
+                say::err(format_args!("{text}\n"));
+                return None;
+            }
+        };
+        match &self.address {
+            Some(address) => connection::open(address, self.secret.as_deref(), timeout),
+            None => self.by_name(timeout),
+        }
     }
 
     /// Finds the manager by its shared memory.

@@ -10,7 +10,7 @@ use sys::fd::Want;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::connection::Connection;
-use crate::{Config, connection, is_good};
+use crate::{Config, is_good};
 
 const USAGE: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
@@ -60,11 +60,7 @@ pub fn main(args: &[String]) -> i32 {
         Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
         _ => return refuse("-t wants seconds, at most a day"),
     };
-    let connection = match &config.address {
-        Some(address) => connection::open(address, config.secret.as_deref(), None),
-        None => config.by_name(Some(Duration::from_secs(5))),
-    };
-    let Some(mut connection) = connection else { return 2 };
+    let Some(mut connection) = config.connect() else { return 2 };
     match count(&mut connection, vcl.as_deref(), seconds) {
         Ok(table) => {
             say::out(format_args!("{}\n", table.trim_end()));

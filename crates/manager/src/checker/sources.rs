@@ -16,8 +16,8 @@ pub const LONGEST_FILE: u64 = 16 << 20;
 
 /// Files that come with the program: read when no folder of the path has one of that name.
 const OWN_FILES: &[(&str, &str)] = &[
-    ("accept-language.vcl", include_str!("../../../../packaging/root/usr/share/varnish/vcl/accept-language.vcl")),
-    ("devicedetect.vcl", include_str!("../../../../packaging/root/usr/share/varnish/vcl/devicedetect.vcl")),
+    ("accept-language.vcl", include_str!("../../../../packaging/files/usr/share/varnish/vcl/accept-language.vcl")),
+    ("devicedetect.vcl", include_str!("../../../../packaging/files/usr/share/varnish/vcl/devicedetect.vcl")),
 ];
 
 /// Answers from this machine.
