@@ -21,7 +21,7 @@ from bed.http import get
 from bed.report import ROOT, Report, options
 
 PACKAGING = ROOT / "packaging"
-RELOAD = PACKAGING / "root/usr/share/varnish/varnishreload"
+RELOAD = PACKAGING / "files/usr/share/varnish/varnishreload"
 
 AGENTS = {
     "pc": ["Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:120.0) Gecko/20100101 Firefox/120.0",
