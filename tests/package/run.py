@@ -57,7 +57,7 @@ BROWSERS = {
 }
 # 4 browsers x 18 languages x 2 views: never more variants than these words allow.
 DEVICES = f"""vcl 4.1;
-include "{PACKAGING}/root/usr/share/varnish/vcl/devicedetect.vcl";
+include "{PACKAGING}/files/usr/share/varnish/vcl/devicedetect.vcl";
 backend b none;
 sub vcl_recv {{
     call devicedetect;
