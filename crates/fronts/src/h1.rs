@@ -149,8 +149,10 @@ fn open(
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
     log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
     let (from, to) = (peer.text(), local.text());
-    let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
-    drop(record.text(to.ip_port()).sp_time(now).sp_num(fd as u64));
+    let mut record = log.record(Tag::SessOpen);
+    record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
+    record.sp_time(now).sp_num(fd as u64);
+    drop(record);
     drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
@@ -180,7 +182,7 @@ fn closed(sess: &Sess, close: SessClose) {
         engine.main.sess_closed_err.inc();
     }
     let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
-    drop(log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open));
+    log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open);
     log.put(Tag::End, b"");
 }
 

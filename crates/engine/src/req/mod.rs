@@ -173,7 +173,7 @@ impl Req {
         let engine = &sess.engine;
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
-        drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
+        req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq");
         let mut digits = [0; 24];
         let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
         req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
