@@ -20,6 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::Real;
+use engine::current::StepName;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_found_request};
@@ -218,7 +219,7 @@ async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
         settle(h1, &mut req).await;
     }
     req.finish(h1);
-    engine::current::enter(base::Vxid::NONE, "");
+    engine::current::enter(base::Vxid::NONE, StepName::NONE);
     let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
     let end = match ran.err().or(req.close) {
         None if h1.is_piped() => return Some(SessClose::TxPipe),

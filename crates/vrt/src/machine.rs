@@ -352,7 +352,9 @@ impl Machine {
         if !self.method.is_some_and(is_housekeeping) {
             ctx.log().put(Tag::VclReturn, action.kind().name().as_bytes());
         }
-        self.reset();
+        // The rest is forgotten by the next start, or when the machine is given back.
+        self.stack.clear();
+        (self.state, self.method) = (State::Idle, None);
         Outcome::Done(action)
     }
 

@@ -40,6 +40,7 @@ use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::bereq::pipe::PipeBereq;
+use crate::current::StepName;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
 use crate::reqbody::ReqBody;
@@ -353,9 +354,7 @@ impl Req {
         }
         self.log.put(Tag::End, b"");
         self.log.flush();
-        let take = std::mem::take::<Head>;
-        let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
-        spare::leave_heads(heads.map(take));
+        spare::leave_heads([&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head]);
         self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
@@ -536,22 +535,22 @@ impl Drop for Req {
 }
 
 impl Step {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> StepName {
         match self {
-            Step::Recv => "recv",
-            Step::Lookup => "lookup",
-            Step::Hit(..) => "hit",
-            Step::Miss(..) => "miss",
-            Step::Pass => "pass",
-            Step::Pipe => "pipe",
-            Step::Purge => "purge",
-            Step::Fetch(_) => "fetch",
-            Step::Deliver(_) => "deliver",
-            Step::Synth => "synth",
-            Step::VclFail => "vclfail",
-            Step::Restart => "restart",
-            Step::Transmit(_) => "transmit",
-            Step::Done => "done",
+            Step::Recv => const { StepName::of("recv") },
+            Step::Lookup => const { StepName::of("lookup") },
+            Step::Hit(..) => const { StepName::of("hit") },
+            Step::Miss(..) => const { StepName::of("miss") },
+            Step::Pass => const { StepName::of("pass") },
+            Step::Pipe => const { StepName::of("pipe") },
+            Step::Purge => const { StepName::of("purge") },
+            Step::Fetch(_) => const { StepName::of("fetch") },
+            Step::Deliver(_) => const { StepName::of("deliver") },
+            Step::Synth => const { StepName::of("synth") },
+            Step::VclFail => const { StepName::of("vclfail") },
+            Step::Restart => const { StepName::of("restart") },
+            Step::Transmit(_) => const { StepName::of("transmit") },
+            Step::Done => const { StepName::of("done") },
         }
     }
 }
