@@ -2,10 +2,12 @@
 //! Idle connections, one list per endpoint, newest first, shared by all threads.
 //!
 //! An idle connection stays with the runtime of the thread that used it last; another thread that takes it registers it
-//! with its own. Who takes it looks first whether the peer closed or sent something unasked. A sweep closes those that
-//! are too old.
+//! with its own. Who takes it sees first whether the peer closed or sent something unasked: where the connection's runtime
+//! would have heard of that, a system call is made only for a request that can't be sent a second time. A sweep closes
+//! those that are too old.
 
 use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use std::time::Duration;
 use base::Mono;
 use base::lock::{Mutex, MutexGuard};
 use net::{Address, Parked, Pending, Stream};
+use shm::vsl::num::dec;
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;
@@ -73,12 +76,36 @@ struct Inner {
 
 struct Idle {
     stream: Parked,
-    ends: Ends,
+    ends: Box<Ends>,
     since: Mono,
 }
 
-/// Both ends of a connection: remote, local. Asked for once in its life.
-pub(crate) type Ends = (Address, Address);
+/// What is known of a connection all its life.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub peer: Address,
+    /// Descriptor, remote and local address, as BackendOpen records have them.
+    text: Box<[u8]>,
+    fd_len: usize,
+}
+
+impl Ends {
+    pub fn of(stream: &Stream) -> Box<Self> {
+        let (peer, local) = (stream.peer(), stream.local());
+        let fd = dec(u64::from(stream.as_fd().as_raw_fd().unsigned_abs()));
+        let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
+        Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len() })
+    }
+
+    pub fn fd(&self) -> &[u8] {
+        &self.text[..self.fd_len]
+    }
+
+    /// A blank and both addresses.
+    pub fn addresses(&self) -> &[u8] {
+        &self.text[self.fd_len..]
+    }
+}
 
 /// The locks of pools, for the counters `LCK.conn_pool`.
 #[derive(Debug)]
@@ -106,13 +133,14 @@ impl Pool {
         self.inner.lock()
     }
 
-    /// The newest idle connection whose peer neither closed it nor sent anything.
-    pub(crate) fn take(&self) -> Option<(Stream, Ends)> {
+    /// The newest idle connection whose peer neither closed it nor sent anything; of that the system is asked when a request
+    /// is `once` only.
+    pub(crate) fn take(&self, once: bool) -> Option<(Stream, Box<Ends>)> {
         loop {
             let idle = self.lock().idle.pop()?;
-            // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
+            // Looked at outside of the lock: it may be a system call. What isn't usable is closed here.
             if self.is_current(&idle.ends)
-                && idle.stream.pending() == Pending::Nothing
+                && (if once { idle.stream.pending() } else { idle.stream.heard() }) == Pending::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some((stream, idle.ends));
@@ -122,13 +150,13 @@ impl Pool {
 
     /// Whether the connection leads to where the endpoint is now.
     fn is_current(&self, ends: &Ends) -> bool {
-        match (&self.name, ends.0) {
+        match (&self.name, ends.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),
             (Some(_), Address::Unix) | (None, _) => true,
         }
     }
 
-    pub(crate) fn put(&self, stream: Stream, ends: Ends, now: Mono) {
+    pub(crate) fn put(&self, stream: Stream, ends: Box<Ends>, now: Mono) {
         self.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
     }
 

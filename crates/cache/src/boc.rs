@@ -7,7 +7,6 @@
 //! ```
 //! (A fetch that doesn't stream goes from PrepStream straight to Finished.)
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
@@ -80,10 +79,40 @@ struct Inner {
     consumed: u64,
     clients: u32,
     had_client: bool,
-    waiters: BTreeMap<u64, Waker>,
+    waiters: Waiters,
     next_waiter: u64,
     writer: Option<Waker>,
     soft_purge: Option<SoftPurge>,
+}
+
+/// Those who wait for more, by number. Nearly always one: it has a place that needs no memory of its own.
+#[derive(Default)]
+struct Waiters {
+    first: Option<(u64, Waker)>,
+    more: Vec<(u64, Waker)>,
+}
+
+impl Waiters {
+    /// Waits, or goes on waiting.
+    fn insert(&mut self, id: u64, waker: &Waker) {
+        if let Some((_, old)) = self.first.iter_mut().chain(&mut self.more).find(|(other, _)| *other == id) {
+            return old.clone_from(waker);
+        }
+        match &mut self.first {
+            None => self.first = Some((id, waker.clone())),
+            Some(_) => self.more.push((id, waker.clone())),
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.first.take_if(|(other, _)| *other == id);
+        self.more.retain(|(other, _)| *other != id);
+    }
+
+    /// After the unlock: each of them takes the lock first thing.
+    fn wake(self) {
+        self.first.into_iter().chain(self.more).for_each(|(_, waker)| waker.wake());
+    }
 }
 
 /// A purge that came while the object was fetched and leaves it some life; several count as one, from the first one's time.
@@ -112,7 +141,7 @@ impl Boc {
             consumed: 0,
             clients: 0,
             had_client: false,
-            waiters: BTreeMap::new(),
+            waiters: Waiters::default(),
             next_waiter: 0,
             writer: None,
             soft_purge: None,
@@ -176,7 +205,7 @@ impl Boc {
             }
             std::mem::take(&mut inner.waiters)
         };
-        woken.into_values().for_each(Waker::wake);
+        woken.wake();
     }
 
     /// Adds body bytes and wakes the readers.
@@ -195,7 +224,7 @@ impl Boc {
             }
             std::mem::take(&mut inner.waiters)
         };
-        woken.into_values().for_each(Waker::wake);
+        woken.wake();
     }
 
     /// Drops the body so far; nobody reads it yet.
@@ -316,7 +345,7 @@ impl Boc {
 
     /// A waiter goes away. Everybody is woken by each event, so that it has nothing to pass on.
     pub fn forget(&self, id: u64) {
-        self.inner.lock().waiters.remove(&id);
+        self.inner.lock().waiters.remove(id);
     }
 }
 
@@ -330,7 +359,7 @@ impl Inner {
             self.next_waiter += 1;
             self.next_waiter
         });
-        self.waiters.insert(id, cx.waker().clone());
+        self.waiters.insert(id, cx.waker());
     }
 }
 

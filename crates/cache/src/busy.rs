@@ -31,16 +31,6 @@ pub struct ShortBody {
     pub fetched: u64,
 }
 
-/// See [`Busy::watch`]. For the fetch's own task: there is one place for a waker.
-pub struct Watch(Arc<Boc>);
-
-impl Watch {
-    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored.
-    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_unwanted(cx)
-    }
-}
-
 /// Nobody needs the rest of this fetch: its only client is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unwanted;
@@ -222,9 +212,10 @@ impl Busy {
         self.boc.poll_room(cx).map_err(|()| Unwanted)
     }
 
-    /// Tells when nobody needs this fetch any more.
-    pub fn watch(&self) -> Watch {
-        Watch(self.boc.clone())
+    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored. For the fetch's own task:
+    /// there is one place for a waker.
+    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.boc.poll_unwanted(cx)
     }
 
     /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
@@ -329,7 +320,13 @@ impl Busy {
             oc.set_state(State::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
-            if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
+            if is_found
+                && !oc.is_overtaken()
+                && let Some(old) = shard.heads.superseded(oc)
+            {
+                surplus = Some(shared.unlink(&mut shard, &old, Cause::Replaced));
+            } else if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc))
+            {
                 shared.main.vary_limit.inc();
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }

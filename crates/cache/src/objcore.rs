@@ -237,6 +237,18 @@ impl Objcore {
         boc.is_none_or(|boc| boc.front().is_none_or(|front| front.vary().is_none_or(matches)))
     }
 
+    /// Whether both are the same variant.
+    pub fn has_vary_of(&self, other: &Objcore) -> bool {
+        let same = |one: &Front| {
+            other.with_front(|two| match (one.vary(), two.vary()) {
+                (None, None) => true,
+                (Some(one), Some(two)) => (one.spec, one.values) == (two.spec, two.values),
+                (None, Some(_)) | (Some(_), None) => false,
+            })
+        };
+        self.with_front(same).flatten().unwrap_or(false)
+    }
+
     /// The stored head and its vary key, also while the body streams.
     pub fn with_front<R>(&self, read: impl FnOnce(&Front) -> R) -> Option<R> {
         if let Some(content) = self.content.get() {

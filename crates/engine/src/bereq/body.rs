@@ -14,7 +14,6 @@ use net::IoError;
 use tables::tags::Tag;
 
 use super::fetch::why;
-use super::wire::deadline;
 use super::{Bereq, Link, Step};
 use crate::extra::Extra;
 use crate::httplog::BERESP;
@@ -157,6 +156,10 @@ impl Bereq {
     fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
+        if gzip_bits.is_none() && program.is_none() {
+            // Why it is uncacheable was stored with the head.
+            return Ok(());
+        }
         let why = self.why_uncacheable.clone();
         let extra = Extra { gzip_bits, program: program.as_deref(), why: why.as_deref() };
         let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
@@ -220,7 +223,6 @@ impl Bereq {
     }
 
     async fn pump(&mut self, link: &mut Link, decoder: &mut Decoder, chain: &mut Chain) -> Result<(), Broken> {
-        let between = self.timeouts().between_bytes;
         let mut out = if chain.is_empty() { Vec::new() } else { vec![0; SLICE * 2] };
         let mut sliced = 0;
         loop {
@@ -268,8 +270,8 @@ impl Bereq {
                 return Err(Broken::Unwanted);
             }
             link.input.reserve(READ_BYTES);
-            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(between));
-            let Some(read) = self.unless_unwanted(read).await else { return Err(Broken::Unwanted) };
+            let between = self.timeouts().between_bytes;
+            let Some(read) = self.read_on(link, between).await else { return Err(Broken::Unwanted) };
             match read {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,

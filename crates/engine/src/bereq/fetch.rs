@@ -4,12 +4,15 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
-use backend::ConnectOpts;
+use backend::{Backend, Conn, ConnectOpts};
 use cache::{Flags, Times};
 use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
+use net::IoError;
+use rt::Patience;
 use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
@@ -36,17 +39,32 @@ impl Bereq {
     /// Awaits `work`; `None` when nobody needs this fetch before it is done. Only the fetch of a pass can be unwanted, and
     /// not when it may change something: what a client sends and doesn't wait for is done all the same.
     pub(super) fn unless_unwanted<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
-        let may_end = self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD");
-        let watch = may_end.then(|| self.busy().watch());
+        let may_end = self.may_end();
         async move {
             let mut work = pin!(work);
-            poll_fn(|cx| match (work.as_mut().poll(cx), &watch) {
-                (Poll::Ready(done), _) => Poll::Ready(Some(done)),
-                (Poll::Pending, Some(watch)) => watch.poll_unwanted(cx).map(|()| None),
-                (Poll::Pending, None) => Poll::Pending,
+            poll_fn(|cx| match work.as_mut().poll(cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if may_end => self.busy().poll_unwanted(cx).map(|()| None),
+                Poll::Pending => Poll::Pending,
             })
             .await
         }
+    }
+
+    /// Whether it is given up when its client goes.
+    fn may_end(&self) -> bool {
+        self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD")
+    }
+
+    /// Reads what the backend sends next, with `limit` as the longest wait; `None` when nobody needs it any more.
+    pub(super) async fn read_on(&mut self, link: &mut Link, limit: Duration) -> Option<Result<usize, IoError>> {
+        let (may_end, mut patience) = (self.may_end(), Patience::after(limit));
+        poll_fn(|cx| match link.conn.stream_mut().poll_read_more(cx, &mut link.input, &mut patience) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending if may_end => self.busy().poll_unwanted(cx).map(|()| None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
     }
 
     pub(super) async fn start_fetch(&mut self) -> Step {
@@ -94,21 +112,19 @@ impl Bereq {
         self.backend = Some(backend.clone());
         let mut fresh = false;
         loop {
-            let ends = crate::vars::proxy_ends(&self.sess);
-            let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), fresh, ends, authority: None };
-            let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
-                self.fetch_error(GONE);
-                return Err(());
-            };
-            let conn = match connected {
-                Ok(conn) => conn,
-                Err(error) => {
-                    self.log.putf(Tag::FetchError, format_args!("{error}"));
-                    return Err(());
+            let has_body = matches!(self.body, BereqBody::Lent(_) | BereqBody::Kept(_));
+            let once = has_body || !matches!(self.head.method(), b"GET" | b"HEAD");
+            let opts = ConnectOpts { fresh, once, ..ConnectOpts::default() };
+            let conn = match backend.idle(&opts) {
+                Some(conn) => {
+                    // That took no time.
+                    self.log.timestamp("Connected", self.log.last());
+                    conn
                 }
+                // Boxed: it is large, and rare.
+                None => Box::pin(self.connect(&backend, opts)).await?,
             };
-            self.mark("Connected");
-            self.log.put(Tag::BackendOpen, &conn.opened().text());
+            self.log.put_parts(Tag::BackendOpen, &conn.opened());
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
@@ -127,6 +143,20 @@ impl Bereq {
             self.engine.main.backend_retry.inc();
             fresh = true;
         }
+    }
+
+    /// A connection that isn't at hand.
+    async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<Conn, ()> {
+        let ends = crate::vars::proxy_ends(&self.sess);
+        let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), ends, ..opts };
+        let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
+            self.fetch_error(GONE);
+            return Err(());
+        };
+        if connected.is_ok() {
+            self.mark("Connected");
+        }
+        connected.map_err(|error| self.log.putf(Tag::FetchError, format_args!("{error}")))
     }
 
     /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.

@@ -117,7 +117,7 @@ pub struct Bereq {
     pub(crate) _turn: Turn,
     pub(crate) _open: crate::current::Open,
     /// What made the answer uncacheable, in words.
-    pub(crate) why_uncacheable: Option<Box<[u8]>>,
+    pub(crate) why_uncacheable: Option<Vec<u8>>,
     pub(crate) is_bgfetch: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
@@ -292,8 +292,7 @@ impl Bereq {
         vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
         vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
         spare::leave_buffer(link.input);
-        let closed = link.conn.finish(link.close.or(otherwise));
-        self.log.put(Tag::BackendClose, &closed.text());
+        link.conn.finish(link.close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
     }
 }
 
