@@ -62,7 +62,7 @@ struct Filling {
 
 impl Busy {
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
-        let nukes_left = cache.shared().params.load().nuke_limit;
+        let nukes_left = cache.shared().quick.nuke_limit();
         let shared = cache.shared();
         let tags_began = if is_private { None } else { shared.tags.begin(&shared.bans) };
         Self {
@@ -113,7 +113,7 @@ impl Busy {
     /// is reserved.
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
         let shared = self.cache.shared();
-        self.nukes_left = shared.params.load().nuke_limit;
+        self.nukes_left = shared.quick.nuke_limit();
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
@@ -288,7 +288,6 @@ impl Busy {
     fn unbusy(&mut self) {
         let filling = self.filling.as_ref().expect("only what has a head is published");
         let shared = self.cache.shared();
-        let params = shared.params.load();
         let (oc, digest) = (&self.oc, &self.oc.digest);
         let mut surplus = None;
         let (waiters, why) = {
@@ -325,7 +324,8 @@ impl Busy {
                 && let Some(old) = shard.heads.superseded(oc)
             {
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::Replaced));
-            } else if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc))
+            } else if let Some(old) =
+                shard.heads.surplus(digest, shared.quick.vary_limit()).filter(|old| !Arc::ptr_eq(old, oc))
             {
                 shared.main.vary_limit.inc();
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));

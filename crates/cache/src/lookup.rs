@@ -363,7 +363,7 @@ impl Cache {
             ask.req.vary_values(&spec, &mut values);
             Some((spec, values.into_boxed_slice()))
         });
-        let boc = Arc::new(Boc::new(false, shared.params.load().transit_buffer, guess));
+        let boc = Arc::new(Boc::new(false, shared.quick.transit_buffer(), guess));
         let oc = Objcore::busy(*ask.digest, shared.main, boc.clone());
         shared.bans.pin(&oc);
         shard.heads.add(oc.clone());

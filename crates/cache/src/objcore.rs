@@ -89,7 +89,7 @@ pub(crate) struct Content {
 
 impl Objcore {
     pub fn busy(digest: Digest, main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
-        main.n_objectcore.inc();
+        main.n_objectcore.tally();
         Arc::new(Self {
             digest,
             main,
@@ -156,7 +156,7 @@ impl Objcore {
         self.xid.store(attrs.xid.0, Relaxed);
         self.flags.store(attrs.flags.0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
-            self.main.n_object.inc();
+            self.main.n_object.tally();
         }
     }
 
@@ -323,9 +323,9 @@ impl Content {
 
 impl Drop for Objcore {
     fn drop(&mut self) {
-        self.main.n_objectcore.dec();
+        self.main.n_objectcore.untally(1);
         if self.store() != NO_STORE {
-            self.main.n_object.dec();
+            self.main.n_object.untally(1);
         }
     }
 }

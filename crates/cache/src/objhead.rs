@@ -95,7 +95,7 @@ impl Heads {
     /// Adds a busy variant.
     pub fn add(&mut self, oc: Arc<Objcore>) {
         if self.find(&oc.digest).is_none() {
-            self.main.n_objecthead.inc();
+            self.main.n_objecthead.tally();
             let key = oc.digest.hash();
             self.table.insert_unique(key, Slot::One(oc), |slot| slot.digest().hash());
             return;
@@ -233,7 +233,7 @@ impl Heads {
         let entry = self.table.entry(digest.hash(), |slot| slot.digest() == digest, |slot| slot.digest().hash());
         let slot = entry
             .or_insert_with(|| {
-                main.n_objecthead.inc();
+                main.n_objecthead.tally();
                 Slot::Many(Box::new(Objhead::new(*digest, None)))
             })
             .into_mut();
@@ -267,7 +267,7 @@ impl Heads {
     fn drop_head(&mut self, digest: &Digest) {
         if let Ok(entry) = self.table.find_entry(digest.hash(), |slot| slot.digest() == digest) {
             entry.remove();
-            self.main.n_objecthead.dec();
+            self.main.n_objecthead.untally(1);
         }
     }
 }
