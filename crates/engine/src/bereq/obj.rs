@@ -185,9 +185,9 @@ impl Bereq {
         let life = self.times.ttl + self.times.grace + self.times.keep;
         let chosen = self.storage.take();
         if self.uncacheable {
-            main.beresp_uncacheable.inc();
+            main.beresp_uncacheable.tally();
         } else if life < self.params.shortlived.as_secs_f64() {
-            main.beresp_shortlived.inc();
+            main.beresp_shortlived.tally();
         } else {
             return chosen;
         }

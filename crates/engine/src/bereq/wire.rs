@@ -51,7 +51,7 @@ impl Bereq {
         let sent = self.send(link, &head, chunked).await;
         spare::leave_buffer(head);
         self.mark("Bereq");
-        self.engine.main.backend_req.inc();
+        self.engine.main.backend_req.tally();
         sent?;
         self.receive_head(link).await
     }
@@ -328,13 +328,13 @@ impl Bereq {
     fn count_framing(&self, framing: Framing, to_head: bool) {
         let main = self.engine.main;
         match (framing, self.beresp.status() % 1000) {
-            _ if to_head => main.fetch_head.inc(),
-            (_, 204) => main.fetch_204.inc(),
-            (_, 304) => main.fetch_304.inc(),
-            (Framing::Length(_), _) => main.fetch_length.inc(),
-            (Framing::Chunked, _) => main.fetch_chunked.inc(),
-            (Framing::Eof, _) => main.fetch_eof.inc(),
-            (Framing::None, _) => main.fetch_none.inc(),
+            _ if to_head => main.fetch_head.tally(),
+            (_, 204) => main.fetch_204.tally(),
+            (_, 304) => main.fetch_304.tally(),
+            (Framing::Length(_), _) => main.fetch_length.tally(),
+            (Framing::Chunked, _) => main.fetch_chunked.tally(),
+            (Framing::Eof, _) => main.fetch_eof.tally(),
+            (Framing::None, _) => main.fetch_none.tally(),
         }
     }
 
