@@ -271,6 +271,12 @@ impl Boc {
         self.fetched.store(0, Relaxed);
     }
 
+    /// Wakes who waits, for something that isn't known here.
+    pub fn nudge(&self) {
+        let woken = std::mem::take(&mut self.inner.lock().waiters);
+        woken.wake();
+    }
+
     /// The last `count` blocks of a body that is kept.
     pub fn tail(&self, count: usize) -> Vec<Buf> {
         self.inner.lock().body.tail(count)

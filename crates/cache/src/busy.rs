@@ -223,6 +223,11 @@ impl Busy {
         self.boc.set_room(bytes);
     }
 
+    /// Wakes who waits for the head or the body: something that goes beside the object has come.
+    pub fn nudge(&self) {
+        self.boc.nudge();
+    }
+
     /// Whether anybody needs this fetch: `false` once the only client of an uncacheable one is gone.
     pub fn is_wanted(&self) -> bool {
         self.boc.is_wanted()

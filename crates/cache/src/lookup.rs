@@ -34,6 +34,8 @@ pub struct LookupOptions {
     pub max_ttl: Option<f64>,
     /// `req.grace`, seconds; only a value of 0 or more limits.
     pub max_grace: Option<f64>,
+    /// [`Missed::marker`] is wanted.
+    pub tells: bool,
 }
 
 /// The verdict.
@@ -292,7 +294,10 @@ impl Cache {
         missed: &mut Missed,
     ) -> (Lookup, Vec<Arc<Waiter>>) {
         let (shared, options) = (self.shared(), ask.options);
-        let marker = |oc: &Objcore| oc.with_front(|front| front.extra().to_vec()).unwrap_or_default();
+        let marker = |oc: &Objcore| {
+            let extra = options.tells.then(|| oc.with_front(|front| front.extra().to_vec()));
+            extra.flatten().unwrap_or_default()
+        };
         let ttl_left = |oc: &Objcore| oc.times().fresh_until(options.max_ttl).since(ask.now);
         if let Some(oc) = scan.hit {
             if oc.flags().has(Flags::HIT_FOR_MISS) && !oc.flags().has(Flags::HIT_FOR_PASS) {

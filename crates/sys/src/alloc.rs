@@ -107,7 +107,10 @@ mod tests {
                 // SAFETY: the size isn't zero; the block is used within its size and given back as what it is by then.
                 unsafe {
                     let at = Mimalloc.alloc_zeroed(layout);
-                    assert!(!at.is_null() && (at as usize).is_multiple_of(align) && *at.add(size - 1) == 0, "{size} {align}");
+                    assert!(
+                        !at.is_null() && (at as usize).is_multiple_of(align) && *at.add(size - 1) == 0,
+                        "{size} {align}"
+                    );
                     *at = 7;
                     let more = Mimalloc.realloc(at, layout, size * 3);
                     assert!((more as usize).is_multiple_of(align) && *more == 7, "{size} {align}");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The body on its way from the backend through the filters into storage.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
@@ -125,9 +126,9 @@ impl Bereq {
 
     /// The filters, what they make of the object, and whether ESI is among them.
     fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
-        let names = match &self.filters {
-            Some(names) => names.as_bytes().to_vec(),
-            None => self.filter_list().as_bytes().to_vec(),
+        let names: Cow<'static, [u8]> = match &self.filters {
+            Some(names) => names.as_bytes().to_vec().into(),
+            None => self.filter_list().as_bytes().into(),
         };
         let opened = open_fetch(
             &names,

@@ -289,7 +289,7 @@ impl Bereq {
 
     /// Asks the director for a backend; says in the log when there is none.
     pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
-        let Some(director) = self.director.clone() else {
+        let Some(director) = self.director.take() else {
             self.fetch_error("No backend");
             return None;
         };
@@ -297,6 +297,7 @@ impl Bereq {
         if found.is_none() {
             self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
         }
+        self.director = Some(director);
         found
     }
 }

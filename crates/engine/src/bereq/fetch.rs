@@ -261,7 +261,8 @@ impl Bereq {
             link.close.get_or_insert(why::RESP_CLOSE);
         }
         if self.params.http_range_support
-            && let Err(mismatch) = range::check_response(&self.original, &self.beresp, self.announced())
+            && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
+            && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
         {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
             self.end_link(Some(why::RESP_CLOSE));

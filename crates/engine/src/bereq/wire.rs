@@ -221,7 +221,10 @@ impl Bereq {
         let (limits, times) = (self.response_limits(), self.timeouts());
         let mut patience = times.first_byte;
         loop {
-            match parse_response(&link.input[link.used..], &limits, &mut self.beresp) {
+            let input = &link.input[link.used..];
+            let parsed =
+                if input.is_empty() { Ok(Progress::Idle) } else { parse_response(input, &limits, &mut self.beresp) };
+            match parsed {
                 Ok(Progress::Complete(parsed)) => {
                     link.used += parsed.consumed;
                     self.acct.beresp_head += parsed.consumed as u64;
@@ -282,6 +285,9 @@ impl Bereq {
     /// The head just read is an interim one.
     fn pass_interim_on(&mut self) {
         let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
+        if goes_on {
+            self.busy().nudge();
+        }
         let what = if goes_on { "passed on" } else { "dropped" };
         self.log.putf(Tag::Debug, format_args!("Interim response {} {what}", self.beresp.status()));
     }

@@ -41,9 +41,9 @@ impl Req {
         let Some(interims) = self.interims.take() else { return self.drive_for_client(transport, obj.headers()).await };
         let mut arrives = pin!(obj.headers());
         loop {
-            let next = poll_fn(|cx| match interims.poll_next(cx) {
-                Poll::Ready(interim) => Poll::Ready(Err(interim)),
-                Poll::Pending => arrives.as_mut().poll(cx).map(Ok),
+            let next = poll_fn(|cx| match interims.next() {
+                Some(interim) => Poll::Ready(Err(interim)),
+                None => arrives.as_mut().poll(cx).map(Ok),
             });
             match self.drive_for_client(transport, next).await? {
                 Ok(arrived) => return Some(arrived),

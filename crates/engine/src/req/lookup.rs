@@ -61,6 +61,7 @@ impl Req {
             ignore_vary: self.hash_ignore_vary,
             max_ttl: self.max_ttl,
             max_grace: self.max_grace,
+            tells: self.tells_why(),
         }
     }
 
@@ -107,7 +108,7 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
-        self.why = Why::of_lookup(&looked, &options, &self.head, now, self.tells_why());
+        self.why = Why::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
             Lookup::Hit(obj) => self.found(obj, None),
             Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
