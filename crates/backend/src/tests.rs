@@ -195,6 +195,29 @@ fn a_connection_travels_between_threads() {
 }
 
 #[test]
+fn a_thread_takes_its_own_connection_before_a_newer_one() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        let own = backend.connect(&ConnectOpts::default()).await.unwrap();
+        let local = own.stream().local();
+        own.finish(None, |_| ());
+        let theirs = backend.clone();
+        let thread = std::thread::spawn(move || {
+            run(async move {
+                let fresh = ConnectOpts { fresh: true, ..ConnectOpts::default() };
+                theirs.connect(&fresh).await.unwrap().finish(None, |_| ());
+            });
+        });
+        let _peers = (accept(&listener).await, accept(&listener).await);
+        rt::blocking(move || thread.join().unwrap()).await;
+        let first = backend.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(first.is_reused() && first.stream().local() == local);
+        assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused(), "the other's is better than none");
+    });
+}
+
+#[test]
 fn idle_connections_grow_too_old() {
     run(async {
         let (bed, (listener, spec)) = (Bed::new(), server().await);

@@ -238,14 +238,24 @@ impl Stream {
         }
     }
 
-    /// [`Stream::poll_read_buf`] for those who wait for it until `patience` is at an end.
+    /// [`Stream::poll_read_buf`] for those who wait for it until `patience` is at an end. `prepare` makes room in `into` once
+    /// there is something to be read.
     pub fn poll_read_more(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut Vec<u8>,
+        prepare: impl FnOnce(&mut Vec<u8>),
         patience: &mut Option<Patience>,
     ) -> Poll<Result<usize, IoError>> {
-        match (self.poll_read_buf(cx, into), patience) {
+        let read = match self.poll_readable(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => {
+                prepare(into);
+                self.poll_read_buf(cx, into)
+            }
+            Poll::Pending => Poll::Pending,
+        };
+        match (read, patience) {
             (Poll::Ready(read), _) => Poll::Ready(read.map_err(failure)),
             (Poll::Pending, None) => Poll::Pending,
             (Poll::Pending, Some(patience)) => patience.poll(cx).map(|()| Err(IoError::Timeout)),
@@ -469,7 +479,12 @@ impl Parked {
         self.stream.pending()
     }
 
-    /// The same without a system call, where this thread's runtime watches the stream: as far as it has heard when it last
+    /// Whether it is registered with the runtime of the thread whose [`rt::home`] that is.
+    pub fn is_home(&self, home: u64) -> bool {
+        self.home == home
+    }
+
+    /// The same as [`Parked::pending`] without a system call, where this thread's runtime watches the stream: as far as it has heard when it last
     /// asked for events.
     pub fn heard(&self) -> Pending {
         if self.home == rt::home() { self.stream.heard() } else { self.pending() }

@@ -270,9 +270,8 @@ impl Bereq {
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
                 return Err(Broken::Unwanted);
             }
-            link.input.reserve(READ_BYTES);
             let between = self.timeouts().between_bytes;
-            let Some(read) = self.read_on(link, between).await else { return Err(Broken::Unwanted) };
+            let Some(read) = self.read_on(link, READ_BYTES, between).await else { return Err(Broken::Unwanted) };
             match read {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,

@@ -56,10 +56,26 @@ impl Bereq {
         self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD")
     }
 
-    /// Reads what the backend sends next, with `limit` as the longest wait; `None` when nobody needs it any more.
-    pub(super) async fn read_on(&mut self, link: &mut Link, limit: Duration) -> Option<Result<usize, IoError>> {
+    /// Reads what the backend sends next, up to about `room` bytes, with `limit` as the longest wait; `None` when nobody
+    /// needs it any more.
+    pub(super) async fn read_on(
+        &mut self,
+        link: &mut Link,
+        room: usize,
+        limit: Duration,
+    ) -> Option<Result<usize, IoError>> {
         let (may_end, mut patience) = (self.may_end(), Patience::after(limit));
-        poll_fn(|cx| match link.conn.stream_mut().poll_read_more(cx, &mut link.input, &mut patience) {
+        // Who waits holds no buffer: few of them are in use, and those are in the processor's cache.
+        if link.input.is_empty() {
+            spare::leave_buffer(std::mem::take(&mut link.input));
+        }
+        let prepare = |input: &mut Vec<u8>| {
+            if input.capacity() == 0 {
+                *input = spare::buffer();
+            }
+            input.reserve(room);
+        };
+        poll_fn(|cx| match link.conn.stream_mut().poll_read_more(cx, &mut link.input, prepare, &mut patience) {
             Poll::Ready(read) => Poll::Ready(Some(read)),
             Poll::Pending if may_end => self.busy().poll_unwanted(cx).map(|()| None),
             Poll::Pending => Poll::Pending,
@@ -128,7 +144,7 @@ impl Bereq {
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
-                Some(Link { conn, input: spare::buffer(), used: 0, framing: Framing::None, interim: 0, close: None });
+                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");

@@ -254,8 +254,7 @@ impl Bereq {
                 }
             }
             let nothing_yet = link.input.is_empty();
-            link.input.reserve(HEAD_READ_BYTES);
-            let Some(read) = self.read_on(link, patience).await else {
+            let Some(read) = self.read_on(link, HEAD_READ_BYTES, patience).await else {
                 self.fetch_error(GONE);
                 link.close = Some(why::RX_BODY);
                 return Err(LATE);

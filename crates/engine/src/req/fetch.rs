@@ -20,7 +20,7 @@ impl Req {
         if lends {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
-        self.log.flush();
+        self.log.rest();
         let arrived = self.hear(&obj, transport).await;
         if lends {
             self.mark("ReqBody");
