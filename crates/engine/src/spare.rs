@@ -66,6 +66,9 @@ pub(crate) fn buffer() -> Vec<u8> {
 
 /// Leaves a buffer to the next fetch.
 pub(crate) fn leave_buffer(mut buffer: Vec<u8>) {
+    if buffer.capacity() == 0 {
+        return;
+    }
     SPARE.with(|spare| {
         let kept = &mut spare.borrow_mut().buffers;
         if kept.len() < BUFFERS && buffer.capacity() <= BUFFER_BYTES {

@@ -18,7 +18,7 @@ pub use stored::{BadStored, StoredHead};
 
 use crate::chars::{is_token, trim_start};
 use line::Line;
-pub(crate) use line::NOMINATED;
+pub(crate) use line::{NOMINATED, key};
 
 /// What a head may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -118,7 +118,7 @@ pub struct Bereq {
     pub(crate) _turn: Turn,
     pub(crate) _open: crate::current::Open,
     /// What made the answer uncacheable, in words.
-    pub(crate) why_uncacheable: Option<Box<[u8]>>,
+    pub(crate) why_uncacheable: Option<Vec<u8>>,
     pub(crate) is_bgfetch: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
@@ -287,13 +287,18 @@ impl Bereq {
         let vbe = link.conn.backend().vbe();
         // Those of earlier connections of this fetch are counted already.
         let (now, before) = (self.acct, std::mem::replace(&mut self.counted, self.acct));
-        vbe.bereq_hdrbytes.add(now.bereq_head - before.bereq_head);
-        vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
-        vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
-        vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
+        for (counter, bytes) in [
+            (&vbe.bereq_hdrbytes, now.bereq_head - before.bereq_head),
+            (&vbe.bereq_bodybytes, now.bereq_body - before.bereq_body),
+            (&vbe.beresp_hdrbytes, now.beresp_head - before.beresp_head),
+            (&vbe.beresp_bodybytes, now.beresp_body - before.beresp_body),
+        ] {
+            if bytes > 0 {
+                counter.add(bytes);
+            }
+        }
         spare::leave_buffer(link.input);
-        let closed = link.conn.finish(link.close.or(otherwise));
-        self.log.put(Tag::BackendClose, &closed.text());
+        link.conn.finish(link.close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
     }
 }
 

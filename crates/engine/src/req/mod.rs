@@ -306,7 +306,7 @@ impl Req {
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
     fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
-        self.engine().main.client_req.inc();
+        self.engine().main.client_req.tally();
         let Some(vcl) = self.engine().vcl.load_full() else {
             self.minimal(transport, 503);
             self.close = Some(SessClose::Overload);
@@ -330,7 +330,7 @@ impl Req {
                 (&main.s_resp_bodybytes, acct.resp_body),
             ] {
                 if bytes > 0 {
-                    counter.add(bytes);
+                    counter.tally_add(bytes);
                 }
             }
         } else {

@@ -255,6 +255,12 @@ impl TxnLog {
         self.write_out(false);
     }
 
+    /// Writes the records gathered, and lends the buffer to others until the next record: for whoever waits now.
+    pub fn rest(&mut self) {
+        self.flush();
+        give_buffer(std::mem::take(&mut self.buffer));
+    }
+
     fn write_out(&mut self, overflow: bool) {
         if self.used > 0 {
             if self.is_silent {
@@ -270,6 +276,9 @@ impl TxnLog {
     /// How many bytes of data the next record may have if it wants `wanted`; flushes if they would not fit.
     #[inline]
     fn room(&mut self, wanted: usize) -> usize {
+        if self.buffer.is_empty() {
+            self.buffer = take_buffer(buffer_words(&self.ring));
+        }
         let most = (self.buffer.len() - HEAD_WORDS) * 4;
         let bytes = wanted.min(self.ring.reclen()).min(most);
         if self.used + HEAD_WORDS + layout::data_words(bytes) > self.buffer.len() {
@@ -308,6 +317,9 @@ fn take_buffer(words: usize) -> Box<[u32]> {
 }
 
 fn give_buffer(buffer: Box<[u32]>) {
+    if buffer.is_empty() {
+        return;
+    }
     // A thread that ends has no use for it.
     let _ = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();
