@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use sys::lend::Loans;
+
 use crate::store::Charged;
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
@@ -43,6 +45,17 @@ impl Buf {
         assert!(range.start <= range.end && range.end <= self.len(), "slice outside its buffer");
         let len = (range.end - range.start) as u32;
         Buf { block: self.block.clone(), start: self.start + range.start as u32, len }
+    }
+
+    /// Notes that its block is sent once more; whether lending it ([`Buf::lend`]) pays.
+    pub fn note_send(&self) -> bool {
+        self.block.extent().is_some_and(|extent| extent.note_send())
+    }
+
+    /// Lends its bytes from `skip` on. False: they can't be lent, or no more can.
+    pub fn lend<'a>(&'a self, skip: usize, loans: &mut Loans<'a>) -> bool {
+        let (start, end) = (self.start as usize + skip, (self.start + self.len) as usize);
+        self.block.extent().is_some_and(|extent| loans.add(extent, start..end))
     }
 
     /// What the whole block behind this handle is charged with, in bytes; 0 when no store accounts for it.

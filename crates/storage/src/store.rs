@@ -244,6 +244,14 @@ impl Charged {
         }
     }
 
+    /// Its pages, if it has pages of its own.
+    pub fn extent(&self) -> Option<&Extent> {
+        match &self.bytes {
+            Bytes::Heap(_) => None,
+            Bytes::Paged(extent) => Some(extent),
+        }
+    }
+
     /// What a store is charged with for them.
     pub fn charged_bytes(&self) -> u64 {
         match (&self.bytes, &self.account) {
