@@ -41,6 +41,7 @@ async fn tend(worker: Arc<Worker>) {
     let began = engine.clock.mono();
     let mut next_told = None;
     let mut last_signs = None;
+    let bell = Arc::new(rt::Bell::default());
     loop {
         let log = |event: cache::Event| {
             let tag = match event.tag() {
@@ -82,9 +83,11 @@ async fn tend(worker: Arc<Worker>) {
         if went >= EXPIRE_BATCH {
             rt::yield_now().await;
         } else if is_idle {
+            // An object that is due before that rings; set before the look, so that none is missed.
+            engine.cache.wake_expiry_by(bell.waker(), engine.clock.mono().plus(IDLE_TICK.as_secs_f64()));
             let due = engine.cache.next_expiry().map(|due| due.since(engine.clock.mono()).max(0.0));
             let due = due.and_then(|due| Duration::try_from_secs_f64(due).ok()).unwrap_or(IDLE_TICK);
-            rt::sleep(due.clamp(TICK, IDLE_TICK)).await;
+            let _ = rt::timeout(due.clamp(TICK, IDLE_TICK), bell.rung()).await;
         } else {
             rt::sleep(TICK).await;
         }
