@@ -2,6 +2,8 @@
 //! What a hit costs, counted: no allocation, one lock, two system calls and hardly ever a sleep. The counts come from the
 //! build feature `costs` (`base::costs`), from strace and from the kernel's own figures of the worker's threads.
 
+mod bed;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -18,24 +20,6 @@ const ROUNDS: usize = 30;
 const PATHS: usize = 64;
 const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0)\r\n\
     Accept: text/html,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.5\r\n\r\n";
-
-fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
-                head.push(byte[0]);
-            }
-            let fields = "Cache-Control: max-age=3600\r\nContent-Type: text/plain\r\nConnection: close\r\n";
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{BODY}", BODY.len());
-        }
-    });
-    address
-}
 
 struct Server {
     process: Child,
@@ -61,7 +45,7 @@ impl Server {
                 "-a",
                 &address.to_string(),
                 "-b",
-                &origin().to_string(),
+                &bed::origin("Cache-Control: max-age=3600\r\nContent-Type: text/plain\r\n", BODY).to_string(),
                 "-n",
             ])
             .arg(dir.join("n"))
