@@ -155,13 +155,15 @@ impl Vcc<'_> {
         if let Some(index) = self.regexes.get(&*pattern) {
             return Ok(*index);
         }
-        if let Some(check) = self.options.check_regex
-            && let Err(why) = check(&pattern)
-        {
-            self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
-            let end = self.at.max(first + 1);
-            self.show_until(first, end);
-            return Err(Stop);
+        match self.options.check_regex.map_or(Ok(None), |check| check(&pattern)) {
+            Ok(None) => {}
+            Ok(Some(odd)) => self.remark(first, self.at, odd),
+            Err(why) => {
+                self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
+                let end = self.at.max(first + 1);
+                self.show_until(first, end);
+                return Err(Stop);
+            }
         }
         let index = self.program.regexes.len() as u32;
         self.program.regexes.push(pattern.clone().into());
@@ -173,6 +175,17 @@ impl Vcc<'_> {
         let first = self.at;
         let dotted = self.peek(1).tok == Tok::C(b'.');
         let id = match self.try_symbol(Kind::None, Look::Partial)? {
+            Some(id) if is_global(Ty::T(want)) && self.syms.get(id).kind == Kind::Action && !dotted => {
+                let kind = Kind::of_global(want).expect("it is a global");
+                let lower = self.text_of(&self.tokens[first]).to_ascii_lowercase();
+                match self.syms.namesake(&lower, kind) {
+                    Some(id) => id,
+                    None => {
+                        self.at = first;
+                        self.create(kind, want, What::Global(None))?
+                    }
+                }
+            }
             Some(id) => id,
             None if is_global(Ty::T(want)) && !dotted => {
                 let kind = Kind::of_global(want).expect("it is a global");

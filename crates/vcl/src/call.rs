@@ -16,13 +16,16 @@ impl Vcc<'_> {
         let name_at = self.at.saturating_sub(1);
         let args = self.arguments(func.args)?;
         self.add_use(name_at, name_at, sym, Access::Read);
+        self.note_work(name_at, func);
         Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret))
     }
 
     /// After a method's name.
     pub fn method_call(&mut self, object: u32, method: &'static Func, _name: &Token) -> R<Expr> {
         let import = self.program.objects[object as usize].import;
+        let name_at = self.at.saturating_sub(1);
         let args = self.arguments(method.args)?;
+        self.note_work(name_at, method);
         let e = self.call_site(import, Callee::Method(object, method.name.to_owned()), args, method.ret);
         Ok(e)
     }

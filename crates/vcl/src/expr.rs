@@ -215,7 +215,11 @@ impl Vcc<'_> {
         let op = self.token();
         let Ty::T(ty) = e.ty else { return self.fail("Operator not possible here\n") };
         self.next();
+        let first = self.at;
         let e2 = self.sum(ty)?;
+        if matches!(how, Compare::Equal | Compare::NotEqual) {
+            self.remark_pattern(first, &e, &e2);
+        }
         if e2.ty != e.ty {
             let op_text = self.text_of(&op);
             let (a, b) = (e.ty.user_name(), e2.ty.user_name());

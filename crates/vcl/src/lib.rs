@@ -14,6 +14,7 @@ pub mod format;
 mod input;
 mod ir;
 mod link;
+mod lint;
 pub mod listing;
 mod optimise;
 pub mod outline;
@@ -31,8 +32,8 @@ pub use program::Program;
 pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
 pub use tables::dialects::Dialect;
 
-/// Says what is wrong with a pattern.
-pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
+/// Says what is wrong with a pattern; of one that compiles, what in it can never match.
+pub type RegexCheck = fn(&[u8]) -> Result<Option<&'static str>, String>;
 
 /// How to compile.
 #[derive(Debug, Clone)]
@@ -132,6 +133,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
         vcc.say("No backends or directors found in VCL program, at least one is necessary.\n");
         return Err(vcc::Stop);
     }
+    vcc.lint();
     Ok(())
 }
 

@@ -246,12 +246,13 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point.
+    /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point. Before 7.0 nothing did, so a number
+    /// with a unit may have more: it is no field of HTTP.
     fn number(&mut self) -> Result<(), LexError> {
         let rest = &self.text[self.at..];
         let whole = rest.iter().take_while(|c| c.is_ascii_digit()).count();
         if rest.get(whole) != Some(&b'.') {
-            if whole > 15 {
+            if whole > 15 && !has_unit(&rest[whole..]) {
                 return fail("Too many digits for integer.\n", self.at, self.at + whole);
             }
             let num = number(&rest[..whole]);
@@ -260,13 +261,17 @@ impl Lexer<'_> {
         }
         let part = rest[whole + 1..].iter().take_while(|c| c.is_ascii_digit()).count();
         let end = whole + 1 + part;
-        if whole > 12 || part > 3 {
+        if (whole > 12 || part > 3) && !has_unit(&rest[end..]) {
             return fail("Too many digits for real.\n", self.at, self.at + end);
         }
         let num = number(&rest[..end]);
         self.push(Tok::Real, self.at + end, num);
         Ok(())
     }
+}
+
+fn has_unit(after: &[u8]) -> bool {
+    after.first().is_some_and(|c| is_id_start(*c))
 }
 
 fn number(digits: &[u8]) -> f64 {

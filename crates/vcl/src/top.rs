@@ -102,11 +102,18 @@ impl Vcc<'_> {
             _ => self.new_proc(id, &name),
         };
         self.procs[index].def.get_or_insert(at as u32);
+        let idle = self.is_word(&self.peek(1), "return") || self.peek(1).tok == Tok::C(b'}');
+        if let Some(earlier) = self.procs[index].ended.filter(|_| !idle) {
+            self.remark_part(at as u32, earlier, &name);
+        }
         self.current = Some(index);
         let e = self.block();
         self.current = None;
         self.depth = 0;
-        e
+        if e? {
+            self.procs[index].ended.get_or_insert(at as u32);
+        }
+        Ok(())
     }
 
     fn new_proc(&mut self, sym: u32, name: &str) -> usize {
