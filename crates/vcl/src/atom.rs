@@ -58,6 +58,8 @@ impl Vcc<'_> {
     }
 
     fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> R<T> {
+        let before: String = self.tokens[self.at.saturating_sub(2)..=self.at].iter().map(|t| self.text_of(t)).collect();
+        self.hint_name(&before, Kind::None);
         let name = self.token_name(token);
         self.fail_at(&format!("Unknown property {name} for type {}\n", e.ty.name()), token)
     }
@@ -91,6 +93,11 @@ impl Vcc<'_> {
                 Ok(Expr::new(Node::Blob(index), Type::Blob))
             }
             _ => {
+                if self.is_c(b'!') && want == Type::Regex {
+                    self.hint("\"doesn't match\" is written !~.");
+                } else if self.is_c(b'&') || self.is_c(b'|') {
+                    self.hint("\"and\" is written &&, and \"or\" ||.");
+                }
                 let found = self.token_name(&self.token());
                 let wanted = Ty::T(want).user_name();
                 self.fail(&format!("Unknown token {found} when looking for {wanted}\n\n"))
@@ -311,6 +318,14 @@ impl Vcc<'_> {
     }
 
     fn regsub(&mut self, all: bool) -> R<Expr> {
+        let e = self.regsub_call(all);
+        if e.is_err() {
+            self.hint("It takes (TEXT, PATTERN, REPLACEMENT).");
+        }
+        e
+    }
+
+    fn regsub_call(&mut self, all: bool) -> R<Expr> {
         self.skip_c(b'(')?;
         let text = self.expr(Type::String)?;
         self.skip_c(b',')?;

@@ -11,6 +11,7 @@ mod dialect;
 mod emit;
 mod expr;
 pub mod format;
+mod hint;
 mod input;
 mod ir;
 mod link;
@@ -107,7 +108,12 @@ pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options
     let mut vcc = vcc::Vcc::new(sources, options);
     match run(&mut vcc, name, text) {
         Ok(()) => vcc.link().map_err(|_| Diagnostics { text: "VCL compiler internal error\n".to_owned() }),
-        Err(vcc::Stop) => Err(Diagnostics { text: vcc.text }),
+        Err(vcc::Stop) => {
+            if let Some(hint) = vcc.hint.take() {
+                vcc.say(&format!("Hint: {hint}\n"));
+            }
+            Err(Diagnostics { text: vcc.text })
+        }
     }
 }
 
@@ -130,6 +136,9 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
     vcc.program()?;
     vcc.check()?;
     if vcc.program.default_backend.is_none() {
+        vcc.hint(
+            "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",
+        );
         vcc.say("No backends or directors found in VCL program, at least one is necessary.\n");
         return Err(vcc::Stop);
     }

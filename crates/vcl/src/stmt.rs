@@ -61,6 +61,7 @@ impl Vcc<'_> {
         if self.options.allow_inline_c {
             return self.fail("Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n");
         }
+        self.hint("VCL and its modules (std, header, cookie, digest, uuid, geoip2, accept, ...) do what inline C is used for.");
         self.fail("Inline-C not allowed\n")
     }
 
@@ -95,7 +96,10 @@ impl Vcc<'_> {
                 self.emit_statement(e)?;
             }
             What::Class(_, _, object) if self.names_method(object) => return self.fail("Syntax error.\n"),
-            _ => return self.fail("Symbol cannot be used here.\n"),
+            _ => {
+                self.hint_open_braces(first);
+                return self.fail("Symbol cannot be used here.\n");
+            }
         }
         Ok(false)
     }
@@ -330,6 +334,8 @@ impl Vcc<'_> {
             word = Return::Fetch.name().to_owned();
         }
         let Some(action) = Return::ALL.into_iter().find(|r| r.name() == word) else {
+            let method = self.procs[current].method;
+            self.hint_return(&word, method);
             return self.fail("Expected return action name.\n");
         };
         let at = self.at as u32;
@@ -398,7 +404,7 @@ impl Vcc<'_> {
         self.program.objects.push(ObjectDecl { name, import, class: object.name.to_owned() });
         let sym = self.syms.get_mut(id);
         (sym.ty, sym.what) = (Ty::Object(module, object), What::Instance(index));
-        let call = self.constructor_call(index, object.args);
+        let call = self.constructor_call(index, object);
         if call.is_err() {
             self.say("While compiling function call:\n");
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What compiles, what doesn't, and what is said about it.
 
+mod hints;
 mod hostile;
 mod messages;
 mod warnings;

@@ -107,6 +107,8 @@ pub(crate) struct Vcc<'a> {
     /// What warnings are made of, once the program is known to be right.
     pub remarks: Vec<Remark>,
     pub sets: Vec<Set>,
+    /// What to do about the error that ended it.
+    pub hint: Option<String>,
 }
 
 impl<'a> Vcc<'a> {
@@ -138,6 +140,7 @@ impl<'a> Vcc<'a> {
             warned: false,
             remarks: Vec::new(),
             sets: Vec::new(),
+            hint: None,
         };
         vcc.predefine();
         vcc
@@ -220,6 +223,7 @@ impl<'a> Vcc<'a> {
         if self.tok() == tok {
             return Ok(());
         }
+        self.hint_expected(tok);
         let found = self.token_name(&self.token());
         self.text.push_str(&format!("Expected {} got {found}\nat\n", tok.expected()));
         self.stop_here()
@@ -447,6 +451,7 @@ impl<'a> Vcc<'a> {
             let hi = if hi <= 41 { format!(" <= {}.{}", hi / 10, hi % 10) } else { String::new() };
             self.text.push_str(&format!(" (Only available when{lo} VCL syntax{hi})"));
         }
+        self.hint_name(&written, kind);
         self.fail_since("\nAt: ", first)
     }
 
