@@ -38,7 +38,7 @@ fn coordinate(out: &mut String, source: &Source, at: u32, short: bool) {
 }
 
 /// Quotes the line that begins at `start` and marks what lies in `from..to`. Of a very long line only what is around
-/// the mark; control characters, which would reach a terminal, as `?`.
+/// the mark.
 fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
     let (mut quoted, mut marks, mut column) = (Vec::new(), String::new(), 0usize);
     let before = (from as usize).saturating_sub(start);
@@ -54,7 +54,6 @@ fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
         let (c, width) = match *c {
             b'\t' => (b' ', 8 - (column & 7)),
             b'\r' => continue,
-            c if c < b' ' || c == 0x7f => (b'?', 1),
             c => (c, 1),
         };
         for _ in 0..width {

@@ -112,9 +112,15 @@ pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options
             if let Some(hint) = vcc.hint.take() {
                 vcc.say(&format!("Hint: {hint}\n"));
             }
-            Err(Diagnostics { text: vcc.text })
+            Err(Diagnostics { text: printable(vcc.text) })
         }
     }
+}
+
+/// What is quoted from files must not reach a terminal as commands.
+fn printable(text: String) -> String {
+    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_odd) { text.replace(is_odd, "?") } else { text }
 }
 
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {

@@ -173,5 +173,7 @@ fn what_is_quoted_is_short_and_harmless() {
     let marked = why.lines().skip_while(|line| !line.starts_with("[...]yyy")).nth(1).unwrap();
     assert!(marked.len() < 500 && marked.ends_with("-#------------------"), "{why}");
     let why = try_compile("vcl 4.1; backend b none;\nsub \x1b[31m\x07").unwrap_err();
+    let name = try_compile("vcl 4.1; include \"a\x1b[2Jb\"; backend b none;").unwrap_err();
+    assert!(name.starts_with("Cannot read file 'a?[2Jb'") && !name.contains('\x1b'), "{name:?}");
     assert!(why.contains("\nsub ?[31m?\n") && !why.contains('\x1b'), "{why:?}");
 }
