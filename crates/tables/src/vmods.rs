@@ -13,6 +13,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod geoip;
 mod geoip2;
 mod header;
 mod math;
@@ -205,6 +206,7 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    geoip::MODULE,
     geoip2::MODULE,
     header::MODULE,
     math::MODULE,

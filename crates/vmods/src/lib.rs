@@ -12,6 +12,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod geoip;
 mod geoip2;
 mod header;
 mod math;
@@ -44,6 +45,7 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &geoip::VMOD,
     &geoip2::VMOD,
     &header::VMOD,
     &math::VMOD,

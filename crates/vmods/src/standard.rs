@@ -68,7 +68,7 @@ fn may_block(method: Method) -> bool {
 }
 
 /// Runs what blocks where it may.
-fn off_thread(method: Method, call: impl FnOnce() -> Value + Send + 'static) -> CallResult {
+pub(crate) fn off_thread(method: Method, call: impl FnOnce() -> Value + Send + 'static) -> CallResult {
     if may_block(method) { give(call()) } else { wait(async { Ok(rt::blocking(call).await) }) }
 }
 

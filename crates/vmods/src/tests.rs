@@ -527,6 +527,15 @@ fn addresses_have_places() {
 }
 
 #[test]
+fn addresses_of_no_country_are_unknown() {
+    for ip in ["\"127.0.0.1\"", "\"no address\"", "client.ip", "req.http.none"] {
+        for name in ["code", "name"] {
+            assert_eq!(with("import geoip;", "", &format!("geoip.country_{name}({ip})")), "Unknown");
+        }
+    }
+}
+
+#[test]
 fn names_become_directors() {
     let vcl = "vcl 4.1; import dynamic; import std; backend none none; acl six { \"::\"/0; } \
         sub vcl_init { new d = dynamic.director(port=\"81\", ttl=5m); new no = dynamic.director(whitelist=six); } \

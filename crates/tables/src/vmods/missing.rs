@@ -43,7 +43,6 @@ pub const MISSING: &[Missing] = &[
     known("edgestash", "templates (Varnish Enterprise)", "ESI"),
     known("file", "files in VCL", "std.fileread"),
     known("fileserver", "files as a backend", "a web server as the backend"),
-    known("geoip", "country by the old GeoIP files", "geoip2, with an MMDB file"),
     known("ghost", "routes of the Varnish gateway", "directors"),
     known("goto", "backends made at run time (Varnish Enterprise)", "`backend`, one for each"),
     known("h2", "settings of HTTP/2 (Varnish Enterprise)", "the parameters whose names begin with h2_"),
