@@ -82,7 +82,7 @@ fn names() {
     bad("import directrs;", "Is directors meant?");
     bad("probe p { .uri = \"/\"; }", "Is .url meant?");
     bad("sub vcl_backend_respnse { }", "Is vcl_backend_response meant?");
-    bad("backend c none;", "Use it or delete it; with the parameter vcc_feature=-err_unref this is a warning.");
+    bad("backend c none;", "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.");
     whole("vcl 7.4;", "That is the version of the language, not of a release: write `vcl 4.1;`.");
     let backend =
         "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.";
