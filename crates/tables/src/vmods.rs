@@ -6,6 +6,7 @@
 
 mod accept;
 mod accept_language;
+mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
@@ -199,6 +200,7 @@ impl Module {
 pub const MODULES: &[Module] = &[
     accept::MODULE,
     accept_language::MODULE,
+    basicauth::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,

@@ -5,6 +5,7 @@
 mod accept;
 mod accept_language;
 mod args;
+mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
@@ -38,6 +39,7 @@ use vrt::vmod::Vmod;
 pub static ALL: &[&Vmod] = &[
     &accept::VMOD,
     &accept_language::VMOD,
+    &basicauth::VMOD,
     &blob::VMOD,
     &bodyaccess::VMOD,
     &cookie::VMOD,

@@ -63,7 +63,7 @@ pub(crate) static VMOD: Vmod = Vmod {
 };
 
 /// In `vcl_init` and `vcl_fini` nobody else waits for this thread, and nothing may run there that waits.
-fn may_block(method: Method) -> bool {
+pub(crate) fn may_block(method: Method) -> bool {
     matches!(method, Method::Init | Method::Fini)
 }
 

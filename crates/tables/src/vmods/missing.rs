@@ -31,7 +31,6 @@ pub const MISSING: &[Missing] = &[
         "backends by DNS (Varnish Enterprise)",
         "dynamic, or `backend` with the host name: it is looked up again at run time",
     ),
-    known("basicauth", "passwords in a file", "compare req.http.Authorization with texts made by digest.base64"),
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("brotli", "brotli coding (Varnish Enterprise)", "gzip, by beresp.do_gzip"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),
