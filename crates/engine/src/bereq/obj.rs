@@ -151,7 +151,11 @@ impl Bereq {
     /// judge: the built-in one doesn't cache it. Called before filters add a name of theirs.
     pub(super) fn judge_star(&mut self) {
         let vary = self.beresp.get(names::VARY);
-        if self.uncacheable || vary == Some(b"*") || !vary::is_star(&self.beresp) || self.busy.as_ref().is_some_and(cache::Busy::is_private) {
+        if self.uncacheable
+            || vary == Some(b"*")
+            || !vary::is_star(&self.beresp)
+            || self.busy.as_ref().is_some_and(cache::Busy::is_private)
+        {
             return;
         }
         // A 304 without a Vary of its own: the object's, which was judged when that was fetched.
