@@ -74,7 +74,7 @@ impl Bereq {
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
-        drop(self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how));
+        self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how);
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_extra(&mut chain));
@@ -389,7 +389,9 @@ impl Bereq {
             self.engine.cache.kill(&stale);
         }
         match finished {
-            Ok(length) => drop(self.log.record(Tag::Length).num(length)),
+            Ok(length) => {
+                self.log.record(Tag::Length).num(length);
+            }
             Err(_) => self.fetch_error("body of another length than announced"),
         }
         Step::Done

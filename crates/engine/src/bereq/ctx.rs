@@ -258,8 +258,8 @@ impl Bereq {
         let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
-        let record = self.log.record(Tag::Ttl).text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep);
-        drop(record.sp_whole(origin).text(" ").text(word));
+        let mut record = self.log.record(Tag::Ttl);
+        record.text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep).sp_whole(origin).text(" ").text(word);
         Ok(())
     }
 

@@ -220,10 +220,10 @@ impl Bereq {
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
     fn log_freshness(&mut self, fresh: &Freshness) {
         let now = self.t_resp.0;
-        let record =
-            self.log.record(Tag::Ttl).text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep);
-        let record = record.sp_whole(now).sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
-        drop(record.sp_num(u64::from(fresh.max_age)).text(" cacheable"));
+        let mut record = self.log.record(Tag::Ttl);
+        record.text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep).sp_whole(now);
+        record.sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
+        record.sp_num(u64::from(fresh.max_age)).text(" cacheable");
     }
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
@@ -307,6 +307,7 @@ impl Bereq {
                 return Step::Fail("given up in vcl_backend_response");
             }
         }
+        self.judge_star();
         self.mark("Process");
         if self.do_esi {
             self.do_stream = false;

@@ -32,6 +32,7 @@ use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
+use crate::current::StepName;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::reqbody::ReqBody;
@@ -187,8 +188,7 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
-        let heads = [&mut self.head, &mut self.original, &mut self.beresp];
-        spare::leave_heads(heads.map(std::mem::take));
+        spare::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
         self.machine.take().into_iter().for_each(spare::leave_machine);
         if self.is_bgfetch {
             self.engine.main.n_bgfetch.dec();
@@ -303,15 +303,15 @@ impl Bereq {
 }
 
 impl Step {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> StepName {
         match self {
-            Step::Start => "fetch",
-            Step::Retry => "retry",
-            Step::Body => "fetchbody",
-            Step::Conditional => "condfetch",
-            Step::Error => "error",
-            Step::Fail(_) => "fail",
-            Step::Done => "done",
+            Step::Start => const { StepName::of("fetch") },
+            Step::Retry => const { StepName::of("retry") },
+            Step::Body => const { StepName::of("fetchbody") },
+            Step::Conditional => const { StepName::of("condfetch") },
+            Step::Error => const { StepName::of("error") },
+            Step::Fail(_) => const { StepName::of("fail") },
+            Step::Done => const { StepName::of("done") },
         }
     }
 }

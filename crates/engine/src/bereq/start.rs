@@ -57,9 +57,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let why = mode.reason();
-    drop(log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why));
+    log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why);
     log.put(Tag::VclUse, vcl.name.as_bytes());
-    drop(req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why));
+    req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why);
     let now = engine.clock.real();
     log.timestamp("Start", now);
     let params = req.params.clone();

@@ -165,16 +165,14 @@ impl Req {
             let text = std::str::from_utf8(head.get(message::names::CONTENT_LENGTH)?).ok()?;
             text.parse::<u64>().ok()
         });
-        let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
-        for life in [left, times.grace, times.keep] {
-            record = record.sp_fixed6(life);
-        }
+        let mut record = self.log.record(Tag::Hit);
+        record.num(u64::from(obj.xid().log_id())).sp_fixed6(left).sp_fixed6(times.grace).sp_fixed6(times.keep);
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
         {
-            record = record.sp_num(fetched);
+            record.sp_num(fetched);
             if let Some(len) = announced {
-                record = record.sp_num(len);
+                record.sp_num(len);
             }
         }
         drop(record);
