@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use base::say;
+use mimalloc::MiMalloc;
+use sys::alloc::{Heard, Natural};
 
 /// In builds that count.
 struct Counted;
@@ -21,7 +23,7 @@ impl sys::alloc::Listener for Counted {
 }
 
 #[global_allocator]
-static ALLOCATOR: sys::alloc::Heard<mimalloc::MiMalloc, Counted> = sys::alloc::Heard::new(mimalloc::MiMalloc);
+static ALLOCATOR: Heard<Natural<MiMalloc>, Counted> = Heard::new(Natural::new(MiMalloc));
 
 /// What runs a tool: its name as started, its arguments; the result is the exit status.
 type ToolMain = fn(&str, &[String]) -> i32;
