@@ -1,9 +1,53 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Allocators around another one: one that tells somebody of each allocation, one that asks for no alignment in vain.
+//! The allocator, mimalloc, and one that tells somebody of each allocation.
 #![allow(unsafe_code)] // an allocator's methods are unsafe: whoever calls them promises
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
 use std::marker::PhantomData;
+
+use libmimalloc_sys::{
+    mi_free, mi_malloc, mi_malloc_aligned, mi_realloc, mi_realloc_aligned, mi_zalloc, mi_zalloc_aligned,
+};
+
+/// mimalloc. Asked for an alignment it looks for a block that happens to have it, and takes a larger one where none is at
+/// hand; all its blocks have the alignment of nearly all that is asked for.
+pub struct Mimalloc;
+
+/// What every block is aligned to: mimalloc counts sizes in words.
+const ALIGNED: usize = size_of::<usize>();
+
+// SAFETY: mimalloc's contract is malloc's: a block of at least `size` bytes that nobody else has, aligned to a word or as
+// asked, or null. `mi_free` and `mi_realloc*` take what any of the others gave; an alignment beyond a word was asked for at
+// birth and is asked for again.
+unsafe impl GlobalAlloc for Mimalloc {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let (size, align) = (layout.size(), layout.align());
+        // SAFETY: plain numbers; the alignment is a power of two (`Layout` has no other).
+        unsafe { if align <= ALIGNED { mi_malloc(size) } else { mi_malloc_aligned(size, align) } }.cast()
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, at: *mut u8, _: Layout) {
+        // SAFETY: the caller got `at` from this allocator and gives it up.
+        unsafe { mi_free(at.cast::<c_void>()) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let (size, align) = (layout.size(), layout.align());
+        // SAFETY: as in `alloc`.
+        unsafe { if align <= ALIGNED { mi_zalloc(size) } else { mi_zalloc_aligned(size, align) } }.cast()
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let (at, align) = (at.cast::<c_void>(), layout.align());
+        // SAFETY: the caller got `at` from this allocator and gives it up for the result.
+        unsafe { if align <= ALIGNED { mi_realloc(at, size) } else { mi_realloc_aligned(at, size, align) } }.cast()
+    }
+}
 
 /// Who is told. It must not allocate.
 pub trait Listener {
@@ -51,140 +95,26 @@ unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for Heard<A, L> {
     }
 }
 
-/// `A`, asked for no more alignment than its blocks have by themselves, as mimalloc's do: asked for any, it leaves the size's
-/// own class for the next larger one and a slower way, to free the block, too.
-///
-/// `A` must take back and resize a block whatever alignment it was asked for with.
-pub struct Natural<A>(A);
-
-/// What blocks of that size and more are aligned to.
-const NATURAL: usize = 16;
-
-impl<A> Natural<A> {
-    /// Around an allocator.
-    pub const fn new(inner: A) -> Self {
-        Natural(inner)
-    }
-}
-
-/// The layout without its alignment, where every block has that.
-#[inline]
-fn plain(size: usize, align: usize) -> Option<Layout> {
-    if align > NATURAL || size < align { None } else { Layout::from_size_align(size, 1).ok() }
-}
-
-#[inline]
-fn is_aligned(at: *mut u8, align: usize) -> bool {
-    at.addr() & (align - 1) == 0
-}
-
-// SAFETY: a block is as large as was asked for, since `A` is asked for that size; it is aligned, since one that isn't (which
-// only costs time) is given back for one that `A` was asked to align. `A` takes blocks back whatever their layout.
-unsafe impl<A: GlobalAlloc> GlobalAlloc for Natural<A> {
-    #[inline]
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if let Some(plain) = plain(layout.size(), layout.align()) {
-            // SAFETY: the caller's promise (a size above 0) holds for the same size.
-            let at = unsafe { self.0.alloc(plain) };
-            if is_aligned(at, layout.align()) {
-                return at;
-            }
-            // SAFETY: just allocated with this layout.
-            unsafe { self.0.dealloc(at, plain) };
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.0.alloc(layout) }
-    }
-
-    #[inline]
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: `at` came from `A`, which takes it back whatever layout it was asked for with.
-        unsafe { self.0.dealloc(at, layout) }
-    }
-
-    #[inline]
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if let Some(plain) = plain(layout.size(), layout.align()) {
-            // SAFETY: as in `alloc`.
-            let at = unsafe { self.0.alloc_zeroed(plain) };
-            if is_aligned(at, layout.align()) {
-                return at;
-            }
-            // SAFETY: just allocated with this layout.
-            unsafe { self.0.dealloc(at, plain) };
-        }
-        // SAFETY: the caller's promise.
-        unsafe { self.0.alloc_zeroed(layout) }
-    }
-
-    #[inline]
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let plain = plain(size, layout.align()).and_then(|_| plain(layout.size(), layout.align()));
-        let Some(plain) = plain else {
-            // SAFETY: the caller's promise; `A` resizes a block whatever alignment it was asked for with.
-            return unsafe { self.0.realloc(at, layout, size) };
-        };
-        // SAFETY: as above.
-        let moved = unsafe { self.0.realloc(at, plain, size) };
-        if is_aligned(moved, layout.align()) {
-            return moved;
-        }
-        // SAFETY: the caller promised that `size` is valid for this alignment.
-        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: as in `alloc`.
-        let aligned = unsafe { self.0.alloc(wanted) };
-        if aligned.is_null() {
-            // The old block is gone already: there is no way back.
-            std::alloc::handle_alloc_error(wanted);
-        }
-        // SAFETY: two blocks of `size` bytes; `moved` is given back once.
-        unsafe {
-            std::ptr::copy_nonoverlapping(moved, aligned, size);
-            self.0.dealloc(moved, plain);
-        }
-        aligned
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::alloc::System;
-    use std::cell::Cell;
-
     use super::*;
-
-    /// Aligns what it must, and of the rest every other block to nothing at all. Never frees.
-    struct Odd(Cell<usize>);
-
-    // SAFETY: blocks are those of `System` or 9 bytes into larger ones, which are never freed.
-    unsafe impl GlobalAlloc for Odd {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            self.0.set(self.0.get() + 1);
-            let skip = if layout.align() == 1 && self.0.get().is_multiple_of(2) { 9 } else { 0 };
-            let larger = Layout::from_size_align(layout.size() + 9, layout.align().max(16)).expect("small");
-            // SAFETY: not empty, and 9 bytes larger than what is given away.
-            unsafe { System.alloc_zeroed(larger).add(skip) }
-        }
-
-        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
-    }
 
     #[test]
     fn blocks_are_aligned_and_keep_their_bytes() {
-        let odd = Natural::new(Odd(Cell::new(0)));
-        for align in [1, 2, 4, 8, 16, 32, 64] {
-            for size in [1, 4, 8, 15, 16, 24, 100] {
-                for zeroed in [false, true] {
-                    let layout = Layout::from_size_align(size, align).expect("small");
-                    // SAFETY: `size` isn't 0; the block is written and read within it, and resized as it was allocated.
-                    unsafe {
-                        let at = if zeroed { odd.alloc_zeroed(layout) } else { odd.alloc(layout) };
-                        assert!(is_aligned(at, align));
-                        at.write_bytes(7, size);
-                        let at = odd.realloc(at, layout, size * 3);
-                        assert!(is_aligned(at, align));
-                        assert!(std::slice::from_raw_parts(at, size).iter().all(|&byte| byte == 7));
-                    }
+        for align in [1, 2, 4, 8, 16, 64, 4096] {
+            for size in [1, 7, 8, 24, 100, 1368, 5000, 200_000] {
+                let layout = Layout::from_size_align(size, align).unwrap();
+                // SAFETY: the size isn't zero; the block is used within its size and given back as what it is by then.
+                unsafe {
+                    let at = Mimalloc.alloc_zeroed(layout);
+                    assert!(
+                        !at.is_null() && (at as usize).is_multiple_of(align) && *at.add(size - 1) == 0,
+                        "{size} {align}"
+                    );
+                    *at = 7;
+                    let more = Mimalloc.realloc(at, layout, size * 3);
+                    assert!((more as usize).is_multiple_of(align) && *more == 7, "{size} {align}");
+                    Mimalloc.dealloc(more, Layout::from_size_align(size * 3, align).unwrap());
                 }
             }
         }

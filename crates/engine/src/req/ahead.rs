@@ -25,6 +25,7 @@ use super::downstream::Downstream;
 use super::esi::{Nest, Page, Top};
 use super::transmit::{Cut, close_of};
 use crate::contain::contained;
+use crate::current::StepName;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 
 /// A page's fragments that have begun, in the order of the page.
@@ -134,7 +135,7 @@ impl Req {
             match next.await? {
                 Next::Piece(piece) => self.push(down, piece, false, transport).await?,
                 Next::End(end) => {
-                    crate::current::enter(self.vxid, "esi");
+                    crate::current::enter(self.vxid, const { StepName::of("esi") });
                     return self.included(end, fragment.continues_on_error, page);
                 }
             }
