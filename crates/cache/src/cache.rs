@@ -2,7 +2,7 @@
 //! The cache as a whole: its shards, its stores, and the moves that keep index, heap and lists in step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 use base::critical::{Guard, Lock};
@@ -92,6 +92,35 @@ impl Default for Params {
     }
 }
 
+/// Those of the parameters that every fetch asks for.
+#[derive(Default)]
+pub(crate) struct Quick {
+    nuke_limit: AtomicU32,
+    vary_limit: AtomicUsize,
+    /// `u64::MAX`: any number.
+    transit_buffer: AtomicU64,
+}
+
+impl Quick {
+    fn set(&self, params: &Params) {
+        self.nuke_limit.store(params.nuke_limit, Relaxed);
+        self.vary_limit.store(params.vary_limit, Relaxed);
+        self.transit_buffer.store(params.transit_buffer.unwrap_or(u64::MAX), Relaxed);
+    }
+
+    pub fn nuke_limit(&self) -> u32 {
+        self.nuke_limit.load(Relaxed)
+    }
+
+    pub fn vary_limit(&self) -> usize {
+        self.vary_limit.load(Relaxed)
+    }
+
+    pub fn transit_buffer(&self) -> Option<u64> {
+        Some(self.transit_buffer.load(Relaxed)).filter(|&bytes| bytes != u64::MAX)
+    }
+}
+
 /// The cache of a worker; a cheap handle.
 #[derive(Clone)]
 pub struct Cache(Arc<Shared>);
@@ -107,6 +136,7 @@ pub(crate) struct Shared {
     pub heads: Box<dyn StoredHead>,
     pub regexes: Box<dyn Regexes>,
     pub params: ArcSwap<Params>,
+    pub quick: Quick,
     stores: Arc<Stores>,
     evictors: Box<[Evictor]>,
     pub gone: Gone,
@@ -178,6 +208,8 @@ impl Cache {
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
             alarm: alarm.clone(),
         };
+        let quick = Quick::default();
+        quick.set(&params);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
@@ -189,6 +221,7 @@ impl Cache {
             heads,
             regexes,
             params: ArcSwap::from_pointee(params),
+            quick,
             stores,
             evictors,
             gone: Gone::new(),
@@ -197,6 +230,7 @@ impl Cache {
 
     /// Puts new parameters into force.
     pub fn set_params(&self, params: Params) {
+        self.0.quick.set(&params);
         self.0.params.store(Arc::new(params));
     }
 
@@ -207,7 +241,7 @@ impl Cache {
 
     /// The right to fetch something that will never be found: a pass.
     pub fn private(&self) -> Busy {
-        let boc = Arc::new(Boc::new(true, self.0.params.load().transit_buffer, None));
+        let boc = Arc::new(Boc::new(true, self.0.quick.transit_buffer(), None));
         let oc = Objcore::busy(Digest([0; 32]), self.0.main, boc.clone());
         Busy::new(self.clone(), oc, boc, true)
     }

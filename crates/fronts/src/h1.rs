@@ -20,6 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::Real;
+use engine::current::StepName;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_found_request};
@@ -149,8 +150,10 @@ fn open(
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
     log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
     let (from, to) = (peer.text(), local.text());
-    let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
-    drop(record.text(to.ip_port()).sp_time(now).sp_num(fd as u64));
+    let mut record = log.record(Tag::SessOpen);
+    record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
+    record.sp_time(now).sp_num(fd as u64);
+    drop(record);
     drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
@@ -180,7 +183,7 @@ fn closed(sess: &Sess, close: SessClose) {
         engine.main.sess_closed_err.inc();
     }
     let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
-    drop(log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open));
+    log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open);
     log.put(Tag::End, b"");
 }
 
@@ -219,7 +222,7 @@ async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
         settle(h1, &mut req).await;
     }
     req.finish(h1);
-    engine::current::enter(base::Vxid::NONE, "");
+    engine::current::enter(base::Vxid::NONE, StepName::NONE);
     let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
     let end = match ran.err().or(req.close) {
         None if h1.is_piped() => return Some(SessClose::TxPipe),

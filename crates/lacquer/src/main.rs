@@ -21,7 +21,7 @@ impl sys::alloc::Listener for Counted {
 }
 
 #[global_allocator]
-static ALLOCATOR: sys::alloc::Heard<mimalloc::MiMalloc, Counted> = sys::alloc::Heard::new(mimalloc::MiMalloc);
+static ALLOCATOR: sys::alloc::Heard<sys::alloc::Mimalloc, Counted> = sys::alloc::Heard::new(sys::alloc::Mimalloc);
 
 /// What runs a tool: its name as started, its arguments; the result is the exit status.
 type ToolMain = fn(&str, &[String]) -> i32;

@@ -2,10 +2,8 @@
 //! What an error of our own costs: in a filter one transaction, under an objhead's lock the worker, which leaves a report
 //! and is replaced. The faults are planted (`base::planted`) by a feature that only tests turn on.
 
-mod bed;
-
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,6 +14,25 @@ use cli::client::ReplyDecoder;
 const LIMIT: Duration = Duration::from_secs(30);
 
 const BODY: &str = "some text, some text, some text";
+
+/// An origin with one answer, which ends with the test's process.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
+                head.push(byte[0]);
+            }
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{BODY}", BODY.len());
+        }
+    });
+    address
+}
 
 /// A varnishd whose CLI is its standard input and output.
 struct Server {
@@ -30,12 +47,11 @@ impl Server {
     fn start(name: &str, plant: &str) -> Server {
         let dir = std::env::temp_dir().join(format!("lacquer-planted.{name}.{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let origin = bed::origin("", BODY);
         let vcl = format!(
             "vcl 4.1; backend default {{ .host = \"{0}\"; .port = \"{1}\"; }}\n\
              sub vcl_backend_response {{ set beresp.do_gzip = true; }}\n",
-            origin.ip(),
-            origin.port()
+            origin().ip(),
+            origin().port()
         );
         std::fs::write(dir.join("test.vcl"), vcl).unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_lacquer"))

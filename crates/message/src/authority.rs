@@ -7,6 +7,10 @@ use crate::{Head, Lost, names};
 /// up to 65535 and may be missing after its colon. User names aren't taken, nor is a comma, which the grammar would allow
 /// in a name: it is how a list of hosts looks. Empty is valid as a Host field (RFC 9112 3.2).
 pub fn is_valid(text: &[u8]) -> bool {
+    // Nearly all are a name of plain letters. Without an early exit, which costs more than it saves.
+    if text.iter().fold(true, |plain, &c| plain & PLAIN[usize::from(c)]) {
+        return true;
+    }
     let (host, port) = match text.strip_prefix(b"[") {
         Some(rest) => {
             let Some(end) = memchr::memchr(b']', rest) else { return false };
@@ -22,6 +26,22 @@ pub fn is_valid(text: &[u8]) -> bool {
     };
     host.is_none_or(is_reg_name) && is_port(port)
 }
+
+/// What a registered name may have without an escape (RFC 3986 3.2.2), but for the comma.
+static PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut c = 0;
+    while c < 256 {
+        let b = c as u8;
+        table[c] = b.is_ascii_alphanumeric()
+            || matches!(
+                b,
+                b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'='
+            );
+        c += 1;
+    }
+    table
+};
 
 fn is_port(text: &[u8]) -> bool {
     match text {
@@ -43,8 +63,7 @@ fn is_reg_name(text: &[u8]) -> bool {
                 [a, b, after @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => after,
                 _ => return false,
             },
-            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'=' => after,
-            c if c.is_ascii_alphanumeric() => after,
+            &c if PLAIN[usize::from(c)] => after,
             _ => return false,
         };
     }

@@ -3,7 +3,7 @@
 //!
 //! The table has Varnish's outcomes: what a fetch, a pass, an insert into the cache and a delivery leave out.
 
-use crate::head::{Head, Version};
+use crate::head::{Head, Version, key};
 use crate::{Field, Lost, list, names};
 
 /// Where a head goes.
@@ -125,8 +125,8 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     }
     head.collect(names::CONNECTION).map_err(|_| BadConnection)?;
     let (arena, lines) = head.lines_mut();
-    let Some(range) = lines.iter().find(|l| l.name(arena).eq_ignore_ascii_case(b"connection")).map(|l| l.value_range())
-    else {
+    let name = names::CONNECTION.as_bytes();
+    let Some(range) = lines.iter().find(|l| l.is(key(name), name, arena)).map(|l| l.value_range()) else {
         return Ok(persistence);
     };
     let mut is_bad = false;
@@ -140,7 +140,8 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
             is_bad = true;
             continue;
         }
-        let nominated = lines.iter_mut().filter(|l| l.name(arena).eq_ignore_ascii_case(member));
+        let member_key = key(member);
+        let nominated = lines.iter_mut().filter(|l| l.is(member_key, member, arena));
         nominated.for_each(|line| line.flags |= crate::head::NOMINATED);
     }
     if is_bad { Err(BadConnection) } else { Ok(persistence) }

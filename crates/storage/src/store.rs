@@ -134,7 +134,7 @@ impl Store {
         if len > MAX_BLOCK {
             return Err(full);
         }
-        self.account.counters.c_req.inc();
+        self.account.counters.c_req.tally();
         let bytes = self.paged(parts, len).or_else(|| self.on_heap(parts, len));
         let bytes = bytes.ok_or_else(|| {
             self.account.counters.c_fail.inc();
@@ -204,30 +204,30 @@ impl Account {
         if self.held.try_update(Relaxed, Relaxed, fits).is_err() {
             return false;
         }
-        counters.c_bytes.add(bytes);
-        counters.g_alloc.inc();
-        counters.g_bytes.add(bytes);
+        counters.c_bytes.tally_add(bytes);
+        counters.g_alloc.tally();
+        counters.g_bytes.tally_add(bytes);
         if self.limit.is_some() {
-            counters.g_space.sub(bytes);
+            counters.g_space.untally(bytes);
         }
         true
     }
 
     /// Undoes a charge whose bytes couldn't be had.
     fn give_back(&self, bytes: u64) {
-        self.counters.c_bytes.sub(bytes);
-        self.counters.c_freed.sub(bytes);
+        self.counters.c_bytes.untally(bytes);
+        self.counters.c_freed.untally(bytes);
         self.release(bytes);
     }
 
     fn release(&self, bytes: u64) {
         let held = self.held.fetch_sub(bytes, Relaxed);
         assert!(held >= bytes, "more bytes given back than were held");
-        self.counters.g_alloc.dec();
-        self.counters.g_bytes.sub(bytes);
-        self.counters.c_freed.add(bytes);
+        self.counters.g_alloc.untally(1);
+        self.counters.g_bytes.untally(bytes);
+        self.counters.c_freed.tally_add(bytes);
         if self.limit.is_some() {
-            self.counters.g_space.add(bytes);
+            self.counters.g_space.tally_add(bytes);
         }
     }
 }

@@ -233,7 +233,9 @@ fn vcl_show(worker: &Worker, request: &Request) -> Reply {
     };
     let sources = &vcl.program.sources;
     if !verbose {
-        return Reply::ok(sources.first().map_or_else(String::new, |source| String::from_utf8_lossy(&source.text).into()));
+        return Reply::ok(
+            sources.first().map_or_else(String::new, |source| String::from_utf8_lossy(&source.text).into()),
+        );
     }
     let mut out = String::new();
     for (number, source) in sources.iter().enumerate() {

@@ -23,6 +23,7 @@ use super::downstream::Downstream;
 use super::esi::{Nest, Page, Top};
 use super::transmit::{Cut, close_of};
 use crate::contain::contained;
+use crate::current::StepName;
 use crate::transport::{SendError, Transport};
 
 /// A page's fragments that have begun, in the order of the page.
@@ -132,7 +133,7 @@ impl Req {
             match next.await? {
                 Next::Piece(piece) => self.push(down, piece, false, transport).await?,
                 Next::End(end) => {
-                    crate::current::enter(self.vxid, "esi");
+                    crate::current::enter(self.vxid, const { StepName::of("esi") });
                     return self.included(end, fragment.continues_on_error, page);
                 }
             }
