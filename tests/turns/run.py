@@ -100,8 +100,10 @@ def raised(report, program):
     """A higher limit lets those in who wait."""
     gate = Gate()
     with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=VCL % origin.address) as v:
-        inside = [begin(v, f"/pass/slow/{n}") for n in range(4)]
-        report.check(until(5, lambda: counters(v, "thread_queue_len") == (1,)), "the fourth waits")
+        inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
+        report.check(until(LIMIT, lambda: gate.asked == 3), "three are in")
+        inside.append(begin(v, "/pass/slow/3"))
+        report.check(until(LIMIT, lambda: counters(v, "thread_queue_len") == (1,)), "the fourth waits")
         v.cli.ask("param.set thread_pool_max 100")
         report.check(until(LIMIT, lambda: gate.asked == 4), "until there may be more")
         gate.go.set()
