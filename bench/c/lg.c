@@ -118,7 +118,7 @@ static void gotdata(struct conn *c)
 		for (;;) {
 			if (c->st == S_HEAD) {
 				char *q = memmem(p, end - p, "\r\n\r\n", 4); if (!q) break;
-				int code = atoi(p + 9); if (code / 100 < 6) stc[code / 100]++; if (code != 200) bad++;
+				int code = atoi(p + 9); if (code / 100 < 6) stc[code / 100]++; if (code != 200 && now() >= twarm) bad++;
 				char sv = *q; *q = 0; char *x;
 				if (strcasestr(p, "\r\nConnection: close")) c->srvclose = 1;
 				if (code == 304 || code == 204) { c->left = 0; c->st = S_BODY; }

@@ -36,6 +36,7 @@ mod objhead;
 mod objref;
 mod purge;
 mod request;
+mod rows;
 mod tags;
 mod waiting;
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rt::{Instant, Patience};
 use socket2::{Domain, SockRef};
+use sys::lend::{self, Lender, Lent, Loans};
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -221,6 +222,28 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.try_write_vectored(pieces),
             Stream::Unix(s) => s.try_write_vectored(pieces),
+        }
+    }
+
+    /// Writes what fits of `bytes`, which more follows at once: the kernel may wait for that to fill a packet.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.try_io(Interest::WRITABLE, || lend::begin(s.as_fd(), bytes)),
+            Stream::Unix(s) => s.try_write(bytes),
+        }
+    }
+
+    /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn try_lend(&self, lender: &mut Lender, loans: &Loans<'_>, more: bool) -> io::Result<Lent> {
+        match self {
+            Stream::Tcp(s) => s.try_io(Interest::WRITABLE, || lender.send(s.as_fd(), loans, more)),
+            Stream::Unix(_) => Ok(Lent::Impossible),
         }
     }
 

@@ -528,6 +528,32 @@ fn addresses_have_places() {
 }
 
 #[test]
+fn addresses_of_no_country_are_unknown() {
+    for ip in ["\"127.0.0.1\"", "\"no address\"", "client.ip", "req.http.none"] {
+        for name in ["code", "name"] {
+            assert_eq!(with("import geoip;", "", &format!("geoip.country_{name}({ip})")), "Unknown");
+        }
+    }
+}
+
+#[test]
+fn passwords_in_a_file() {
+    let path = std::env::temp_dir().join(format!("lacquer-basicauth-{}", std::process::id()));
+    std::fs::write(&path, "u:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\nold:abJnggxhB/yWI\n").expect("writable");
+    let auth =
+        |file: &str, field: &str| with("import basicauth;", "", &format!("basicauth.match(\"{file}\", {field})"));
+    let file = path.display().to_string();
+    assert_eq!(auth(&file, "\"Basic dTpzZWNyZXQ=\""), "true");
+    assert_eq!(auth(&file, "\"Basic dTpvdGhlcg==\""), "false");
+    assert_eq!(auth(&file, "\"Basic bm9ib2R5OnNlY3JldA==\""), "false");
+    assert_eq!(auth(&file, "req.http.none"), "false");
+    // old:x
+    assert!(auth(&file, "\"Basic b2xkOng=\"").contains("old's password is of crypt: make it with htpasswd -B"));
+    std::fs::remove_file(&path).expect("there");
+    assert!(auth(&file, "\"Basic dTpzZWNyZXQ=\"").contains("No such file or directory"));
+}
+
+#[test]
 fn names_become_directors() {
     let vcl = "vcl 4.1; import dynamic; import std; backend none none; acl six { \"::\"/0; } \
         sub vcl_init { new d = dynamic.director(port=\"81\", ttl=5m); new no = dynamic.director(whitelist=six); } \

@@ -236,12 +236,12 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
     })
 }
 
-/// What is wrong with a pattern, in PCRE2's words: for `vcl::Options::check_regex`.
+/// What is wrong with a pattern, in PCRE2's words, or what in it never matches: for `vcl::Options::check_regex`.
 ///
 /// # Errors
 /// The text.
-pub fn check_regex(pattern: &[u8]) -> Result<(), String> {
-    Regex::new(pattern).map(drop).map_err(|e| e.text.to_owned())
+pub fn check_regex(pattern: &[u8]) -> Result<Option<&'static str>, String> {
+    Regex::new(pattern).map(|regex| regex.never()).map_err(|e| e.text.to_owned())
 }
 
 fn build_acl(decl: &AclDecl) -> Result<Acl, String> {

@@ -23,6 +23,7 @@ mod range;
 mod recv;
 mod synth;
 mod transmit;
+mod turn;
 pub(crate) mod why;
 
 use std::rc::Rc;
@@ -34,7 +35,6 @@ use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
-use tables::no_hit::NoHit;
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -49,7 +49,7 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
 use crate::transport::Transport;
-use crate::turns::{self, Entry, Turn};
+use crate::turns::Turn;
 
 pub use self::ctx::ReqCtx;
 pub(crate) use self::deliver::decimal;
@@ -283,26 +283,6 @@ impl Req {
             };
         }
         self.obj = None;
-    }
-
-    /// Waits until there is room for one more transaction.
-    async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), turns::Full> {
-        let turn = match turns::enter(&self.sess) {
-            Ok(Entry::Now(turn)) => turn,
-            Ok(Entry::Later(wait)) => {
-                self.log.flush();
-                self.drive(transport, wait).await
-            }
-            Err(full) => {
-                self.engine().main.sess_dropped.inc();
-                self.minimal(transport, 503);
-                self.close = Some(SessClose::Overload);
-                self.why = Some(why::Why::new(NoHit::Refused, "thread_queue_limit"));
-                return Err(full);
-            }
-        };
-        self.turn = Some(turn);
-        Ok(())
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
