@@ -12,9 +12,11 @@ import multiprocessing
 import pathlib
 import random
 import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
