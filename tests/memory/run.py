@@ -76,7 +76,7 @@ class Witness:
     def __init__(self, v):
         self.file = tempfile.TemporaryFile("w+", errors="replace")
         program = shutil.which("varnishlog")
-        self.proc = program and subprocess.Popen([program, "-n", str(v.n), "-g", "vxid", "-q", "FetchError or ExpKill ~ '^LRU_(Limit|Fail)'"],
+        self.proc = program and subprocess.Popen([program, "-n", str(v.n), "-g", "vxid", "-q", "FetchError or ExpKill ~ '^LRU(_Fail| reached)'"],
                                                  stdin=subprocess.DEVNULL, stdout=self.file, preexec_fn=die_with_parent)
 
     def tell(self):
