@@ -6,6 +6,7 @@ The files are those in `sites`, named DIALECT_NAME.vcl, and, with --dir, every o
 must compile the result, and then both get the same generated requests; compared is what vcl_oracle compares: responses, what the origin
 was asked, and the log record by record. Skipped when there is no genuine varnishd.
 """
+import email.utils
 import importlib.util
 import os
 import pathlib
@@ -31,6 +32,8 @@ ANSWER = requests.answer
 def answer(*args):
     """The origin's answer; a Vary with a star has nothing else."""
     status, out, content = ANSWER(*args)
+    # As any real origin says it.
+    out = [*out, ("Date", email.utils.formatdate(usegmt=True))]
     star = any(n.lower() == "vary" and "*" in v for n, v in out)
     # No release before 4.0 knew this word; what runs the migrated file does.
     out = [(n, v.replace(", stale-while-revalidate=60", "")) for n, v in out]
