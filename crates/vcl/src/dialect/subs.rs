@@ -227,6 +227,10 @@ impl Walker<'_> {
 
     /// Where a subroutine that nothing calls could run, by its words.
     pub fn likely(&self, body: Decl) -> Ctx {
+        let purges = (body.from..body.to).any(|n| self.text_at(n) == "purge" && self.tok_at(self.after(n)) == Tok::C(b';'));
+        if purges {
+            return Ctx::Hit;
+        }
         let first = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id).find_map(|n| match self.text_at(n) {
             "beresp" => Some(Ctx::Fetch),
             "bereq" => Some(Ctx::Pipe),

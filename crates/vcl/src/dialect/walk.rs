@@ -35,6 +35,9 @@ pub(crate) struct Walker<'a> {
     pub variants: Variants,
     /// Fields of the request that vcl_fetch sets and the client's side reads, in lower case.
     pub carried: BTreeSet<String>,
+    /// The languages of the C that picks one, if that is there, and whether it is called.
+    pub languages: Option<String>,
+    pub calls_languages: bool,
     /// Fields of the request that vcl_fetch sets, in lower case.
     pub fetch_sets: BTreeSet<String>,
     /// The last place where vcl_fetch reads the URL.
@@ -68,6 +71,8 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         directors: BTreeMap::new(),
         variants: Variants::new(),
         carried: BTreeSet::new(),
+        languages: None,
+        calls_languages: false,
         fetch_sets: BTreeSet::new(),
         url_read: 0,
         deliver_errors: Vec::new(),
@@ -80,6 +85,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
     w.find_directors();
     w.find_hit_fields();
     w.find_carried();
+    w.find_languages();
     w.policy.delivers =
         w.subs().iter().any(|(name, body)| name == OldSub::Deliver.name() && w.after(body.from) != body.to);
     w.translate_user_subs()?;
@@ -261,7 +267,7 @@ impl Walker<'_> {
     pub fn head(&self) -> String {
         let mut head = "vcl 4.1;\n".to_owned();
         for (used, name) in
-            [(!self.directors.is_empty(), "directors"), (self.policy.purge, "purge"), (self.policy.std, "std")]
+            [(self.calls_languages, "accept_language"), (!self.directors.is_empty(), "directors"), (self.policy.purge, "purge"), (self.policy.std, "std")]
         {
             if used {
                 head.push_str(&format!("import {name};\n"));
