@@ -93,6 +93,9 @@ class Program:
         if acls:
             self.note("acl")
             more += "".join(f'acl {n} {{ "127.0.0.1"; }}\n' for n in sorted(acls))
+        if re.search(r"\bstd\.\w", plain) and not re.search(r"\bimport\s+std\b", plain):
+            self.note("import")
+            self.text = "import std;\n" + self.text
         self.text += "\n" + more
         subs = {m[1] for m in re.finditer(rf"\bcall\s+({WORD})\s*;", plain)} - declared("sub")
         if subs:

@@ -5,7 +5,7 @@ use tables::dialects::OldVar;
 
 use super::R;
 use super::ctx::{Ctx, Kept};
-use super::policy::{CACHEABLE, CARRIED, CARRIED_URL};
+use super::policy::{CACHEABLE, CARRIED, CARRIED_URL, HEAD};
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -289,6 +289,18 @@ impl Walker<'_> {
                 let store = self.text_at(value).trim_matches('"').to_owned();
                 let new = format!("set beresp.storage = storage.{store};");
                 self.note(first, end, &new, "a store is a value of its own type");
+                self.put_until(end, &new);
+                Ok(Some(Kept::Yes))
+            }
+            "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(value).0 == "req.request" => {
+                self.policy.carry_method = true;
+                let new = format!("if (bereq.http.{HEAD}) {{ set bereq.method = \"HEAD\"; }}");
+                self.note(
+                    first,
+                    end,
+                    &new,
+                    "what is fetched to be stored is a GET; the client's method is told by a mark",
+                );
                 self.put_until(end, &new);
                 Ok(Some(Kept::Yes))
             }

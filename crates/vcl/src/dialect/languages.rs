@@ -12,7 +12,9 @@ const FUNCTION: &str = "vcl_rewrite_accept_language";
 /// The languages that the C file names, the default first; `None` = it is another file.
 fn languages(code: &str) -> Option<String> {
     let defined = |name: &str| {
-        let line = code.lines().find(|line| line.trim_start().strip_prefix("#define").is_some_and(|l| l.trim_start().starts_with(name)))?;
+        let line = code
+            .lines()
+            .find(|line| line.trim_start().strip_prefix("#define").is_some_and(|l| l.trim_start().starts_with(name)))?;
         line.split('"').nth(1)
     };
     let default = defined("DEFAULT_LANGUAGE")?;

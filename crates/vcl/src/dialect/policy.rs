@@ -21,7 +21,7 @@ pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
 /// The field of `bereq` that is the client's method.
 pub(crate) const METHOD: &str = "X-VCL-Method";
 /// The field of the request that says it is a HEAD: what is fetched for one to be stored is a GET.
-const HEAD: &str = "X-VCL-Head";
+pub(crate) const HEAD: &str = "X-VCL-Head";
 /// The field of the request that says what a fetch had got that restarted.
 const STATUS: &str = "X-VCL-Status";
 /// The subroutine that is vcl_deliver for what vcl_error made.

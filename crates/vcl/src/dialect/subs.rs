@@ -227,7 +227,8 @@ impl Walker<'_> {
 
     /// Where a subroutine that nothing calls could run, by its words.
     pub fn likely(&self, body: Decl) -> Ctx {
-        let purges = (body.from..body.to).any(|n| self.text_at(n) == "purge" && self.tok_at(self.after(n)) == Tok::C(b';'));
+        let purges =
+            (body.from..body.to).any(|n| self.text_at(n) == "purge" && self.tok_at(self.after(n)) == Tok::C(b';'));
         if purges {
             return Ctx::Hit;
         }

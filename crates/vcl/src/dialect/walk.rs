@@ -266,9 +266,12 @@ impl Walker<'_> {
     /// `vcl 4.1;` and the modules that the translation uses.
     pub fn head(&self) -> String {
         let mut head = "vcl 4.1;\n".to_owned();
-        for (used, name) in
-            [(self.calls_languages, "accept_language"), (!self.directors.is_empty(), "directors"), (self.policy.purge, "purge"), (self.policy.std, "std")]
-        {
+        for (used, name) in [
+            (self.calls_languages, "accept_language"),
+            (!self.directors.is_empty(), "directors"),
+            (self.policy.purge, "purge"),
+            (self.policy.std, "std"),
+        ] {
             if used {
                 head.push_str(&format!("import {name};\n"));
             }
