@@ -5,12 +5,15 @@
 The Pss of all processes must stay below the store's size x 1.15 + 64 MB and must fall after a ban of everything. Bodies are
 log-uniform from 0.2 to 256 KB. Reduced: a store of 64 MB, 50 slow readers and a small log; --full: 512 MB, 200 slow readers
 and varnishd's own defaults.
+
+What is with the kernel but not yet with its reader stays as it was while the store is filled anew.
 """
 import multiprocessing
 import pathlib
 import random
 import select
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -140,6 +143,30 @@ def churn(report, v, size, limit, slow):
     return peak
 
 
+def gauge(v, name):
+    shown = subprocess.run(["varnishstat", "-n", str(v.n), "-1", "-f", name], capture_output=True, text=True).stdout
+    return int(shown.split()[1])
+
+
+def on_its_way(report, program):
+    """Answers wait in the sockets' buffers while their object is banned and its place is filled: they come as they were."""
+    old, new, readers = PATTERN[:BIG], bytes(255 - b for b in PATTERN[:BIG]), 6
+    fresh = "Cache-Control: max-age=3600\r\n"
+    with Origin(simple(lambda _, path, __: (fresh, old if path == "/old" else new))) as origin:
+        with Varnishd(program, ["-p", "ban_lurker_age=0.1"], backend=origin.address, storage="malloc,4m") as v:
+            report.check(all(get(v.address, "/old").body == old for _ in range(6)), "an object is asked for often")
+            clients = [Client(v.address, 20, rcvbuf=4096) for _ in range(readers)]
+            for client in clients:
+                client.send(b"GET /old HTTP/1.1\r\nHost: bed.test\r\n\r\n")
+                client.sock.recv(1, socket.MSG_PEEK)
+            report.check(until(10, lambda: gauge(v, "MAIN.txn_busy") == 0), "all answers are with the kernel")
+            v.cli.ask("ban req.url == /old")
+            filled = [get(v.address, "/old").body == old, *(get(v.address, f"/new/{n}").body == new for n in range(40))]
+            report.check(all(filled), "the store is filled anew")
+            answers = [client.response() for client in clients]
+            report.check(all(r.whole() and r.body == old for r in answers), f"{[str(r) for r in answers]}")
+
+
 def main():
     o = options(__doc__, megabytes=dict(type=int))
     mb = o.megabytes or (512 if o.full else 64)
@@ -170,6 +197,7 @@ def main():
     finally:
         ours.send(None)
         origin.join(5)
+    on_its_way(report, o.varnishd)
     return report.close()
 
 

@@ -65,17 +65,23 @@ def full(report, program):
         report.check(queued, f"two wait: {counters(v, 'thread_queue_len', 'sess_queued')}")
         refused = begin(v, "/page")
         r = refused.response()
-        report.check(r.whole(503), f"the next is refused: {r}")
-        report.check(refused.closed(5), "and its connection is closed")
+        report.check(r.whole(503) and r.get("Content-Length") == "0", f"the next is refused: {r}")
+        r = refused.request("/page")
+        report.check(r.whole(503), f"and again, on the same connection: {r}")
+        r = refused.request("/page", [("Connection", "close")])
+        report.check(r.whole(503) and refused.closed(5), f"which ends when the client says so: {r}")
+        posting = Client(v.address, timeout=LIMIT)
+        r = posting.request("/pass/slow", method="POST", body=b"x" * 100)
+        report.check(r.whole(503) and posting.closed(5), f"or when a body follows: {r}")
         # One that waits goes away: its place is free.
         waiting.pop(0).close()
         gate.go.set()
         for n, client in enumerate(inside + waiting):
             r = client.response()
             report.check(r.whole(), f"who was taken is answered: {n} {r}")
-        names = ("sess_dropped", "sess_queued", "thread_queue_len", "threads", "threads_limited", "txn_busy")
+        names = ("req_dropped", "sess_dropped", "sess_queued", "thread_queue_len", "threads", "threads_limited", "txn_busy")
         # Varnish would keep thread_pool_min.
-        report.check(until(5, lambda: counters(v, *names) == (1, 2, 0, 5, 3, 0)), f"{names}: {counters(v, *names)}")
+        report.check(until(5, lambda: counters(v, *names) == (4, 4, 2, 0, 5, 6, 0)), f"{names}: {counters(v, *names)}")
         report.check(get(v.address, "/page").whole(), "and it serves on")
 
 
@@ -100,7 +106,9 @@ def raised(report, program):
     """A higher limit lets those in who wait."""
     gate = Gate()
     with Origin(simple(gate.answer)) as origin, Varnishd(program, SMALL, vcl=VCL % origin.address) as v:
-        inside = [begin(v, f"/pass/slow/{n}") for n in range(4)]
+        inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
+        report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
+        inside.append(begin(v, "/pass/slow/3"))
         report.check(until(5, lambda: counters(v, "thread_queue_len") == (1,)), "the fourth waits")
         v.cli.ask("param.set thread_pool_max 100")
         report.check(until(LIMIT, lambda: gate.asked == 4), "until there may be more")

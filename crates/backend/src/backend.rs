@@ -18,7 +18,10 @@ use crate::error::{ETIMEDOUT, OpenError, holddown_of};
 use crate::pool::{Ends as PoolEnds, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
-use crate::{BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx, Summary};
+use crate::{
+    AdminHealth, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx,
+    Summary,
+};
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
 pub struct Backend {
@@ -42,6 +45,8 @@ pub struct ConnectOpts<'a> {
     pub connect_timeout: Duration,
     /// Not from the pool: the second try after a stale connection.
     pub fresh: bool,
+    /// The request can't be sent a second time: a connection that has just become stale would cost it.
+    pub once: bool,
     /// The client's address and the one it connected to, for a PROXY header; `None` writes one that says nothing.
     pub ends: Option<Ends>,
     /// The TLS name for a version 2 header.
@@ -143,6 +148,30 @@ impl Backend {
         }
     }
 
+    /// An idle connection, where there is nothing to wait for and nothing to be said first; else [`Backend::connect`] is
+    /// to be asked.
+    pub fn idle(&self, opts: &ConnectOpts<'_>) -> Option<Conn> {
+        if opts.fresh || self.spec.proxy_header != 0 || !self.is_healthy() {
+            return None;
+        }
+        let slot = match &self.slots {
+            None => None,
+            Some(slots) => Some(slots.clone().try_acquire_owned().ok()?),
+        };
+        let (stream, ends) = self.pool.take(opts.once)?;
+        self.env.services.main().backend_reuse.inc();
+        Some(Conn::new(stream, ends, self.arc(), true, 0, slot))
+    }
+
+    /// [`Director::healthy`], which for a backend doesn't depend on the time.
+    fn is_healthy(&self) -> bool {
+        match self.base.admin() {
+            AdminHealth::Healthy => true,
+            AdminHealth::Sick => false,
+            AdminHealth::Auto => self.probe.as_ref().is_none_or(|probe| probe.health().ok),
+        }
+    }
+
     /// A connection, from the pool or new; every failure is counted.
     ///
     /// # Errors
@@ -150,7 +179,7 @@ impl Backend {
     pub async fn connect(&self, opts: &ConnectOpts<'_>) -> Result<Conn, ConnectError> {
         let main = self.env.services.main();
         let backend = || self.base.name().to_string();
-        if !self.healthy(self.env.clock.real()).ok {
+        if !self.is_healthy() {
             self.vbe().unhealthy.inc();
             main.backend_unhealthy.inc();
             return Err(ConnectError::Unhealthy { backend: backend() });
@@ -160,13 +189,14 @@ impl Backend {
             main.backend_busy.inc();
             return Err(ConnectError::Busy { backend: backend() });
         };
-        if has_waited && !self.healthy(self.env.clock.real()).ok {
+        if has_waited && !self.is_healthy() {
             // It went sick meanwhile: those that wait aren't to find that out one by one.
             self.vbe().unhealthy.inc();
             main.backend_unhealthy.inc();
             return Err(ConnectError::Unhealthy { backend: backend() });
         }
-        let (stream, ends, reused) = match self.pooled(opts.fresh) {
+        let pooled = if opts.fresh { None } else { self.pool.take(opts.once) };
+        let (stream, ends, reused) = match pooled {
             Some((stream, ends)) => {
                 main.backend_reuse.inc();
                 (stream, ends, true)
@@ -184,7 +214,7 @@ impl Backend {
                     }
                 })?;
                 main.backend_conn.inc();
-                let ends = (stream.peer(), stream.local());
+                let ends = PoolEnds::of(&stream);
                 (stream, ends, false)
             }
         };
@@ -244,11 +274,6 @@ impl Backend {
         }
     }
 
-    /// A connection from the pool, registered with this thread's runtime.
-    fn pooled(&self, fresh: bool) -> Option<(Stream, PoolEnds)> {
-        if fresh { None } else { self.pool.take() }
-    }
-
     /// A new connection; `limit` is for each address.
     pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, OpenError> {
         if self.pool.held_down(self.env.clock.mono()).is_some() {
@@ -304,7 +329,7 @@ impl Backend {
         }
     }
 
-    pub(crate) fn recycle(&self, stream: Stream, ends: PoolEnds) {
+    pub(crate) fn recycle(&self, stream: Stream, ends: Box<PoolEnds>) {
         self.env.services.main().backend_recycle.inc();
         self.pool.put(stream, ends, self.env.clock.mono());
     }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A connection to a backend while a transaction has it, and the texts of its log records.
+//! A connection to a backend while a transaction has it, and its log records.
 
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 
 use net::{Address, Stream};
-use shm::vsl::num::dec;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::pool::Ends;
@@ -14,8 +12,7 @@ use crate::{Backend, Director};
 /// A connection in use. It counts against `.max_connections` until finished; dropping it closes it.
 pub struct Conn {
     stream: Option<Stream>,
-    ends: Ends,
-    fd: i32,
+    ends: Option<Box<Ends>>,
     backend: Arc<Backend>,
     reused: bool,
     proxy_bytes: usize,
@@ -26,7 +23,7 @@ impl Conn {
     /// Counts the connection and the request.
     pub(crate) fn new(
         stream: Stream,
-        ends: Ends,
+        ends: Box<Ends>,
         backend: Arc<Backend>,
         reused: bool,
         proxy_bytes: usize,
@@ -34,8 +31,7 @@ impl Conn {
     ) -> Self {
         backend.vbe().conn.inc();
         backend.vbe().req.inc();
-        let fd = stream.as_fd().as_raw_fd();
-        Self { stream: Some(stream), ends, fd, backend, reused, proxy_bytes, _slot: slot }
+        Self { stream: Some(stream), ends: Some(ends), backend, reused, proxy_bytes, _slot: slot }
     }
 
     /// The stream, registered with this thread's runtime.
@@ -66,28 +62,34 @@ impl Conn {
 
     /// `beresp.backend.ip`.
     pub fn peer(&self) -> Address {
-        self.ends.0
+        self.ends().peer
     }
 
-    /// The text of the BackendOpen record.
-    pub fn opened(&self) -> Opened<'_> {
-        Opened(self)
+    fn ends(&self) -> &Ends {
+        self.ends.as_deref().expect("only finish takes them, and it takes the connection")
+    }
+
+    /// The parts of the BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
+    pub fn opened(&self) -> [&[u8]; 5] {
+        let how: &[u8] = if self.reused { b" reuse" } else { b" connect" };
+        [self.ends().fd(), b" ", self.backend.name().as_bytes(), self.ends().addresses(), how]
     }
 
     /// Ends the use. `close` is the description of the reason why it can't be used again (`tables`' close reasons:
     /// `Received junk data`); `None` puts it back into the pool, unless it began with a PROXY header. Nothing may be
-    /// left unread. Call it before the client gets the response's last byte. Answers the BackendClose record's text.
-    pub fn finish(mut self, close: Option<&'static str>) -> Closed {
-        let stream = self.stream.take().expect("finish takes the connection, so this is the first time");
+    /// left unread. Call it before the client gets the response's last byte. `note` is given the parts of the BackendClose
+    /// record: descriptor, backend, `recycle` or `close` and why. Answers whether the connection went back to the pool.
+    pub fn finish(mut self, close: Option<&'static str>, note: impl FnOnce(&[&[u8]])) -> bool {
         let close = match close {
             None if self.backend.spec().proxy_header != 0 => Some(NOT_CLOSING),
             other => other,
         };
-        let closed = Closed { fd: self.fd, backend: self.backend.clone(), close };
-        if close.is_none() {
-            self.backend.recycle(stream, self.ends);
+        let (what, why) = close.map_or((" recycle", ""), |why| (" close ", why));
+        note(&[self.ends().fd(), b" ", self.backend.name().as_bytes(), what.as_bytes(), why.as_bytes()]);
+        if let (None, Some(stream), Some(ends)) = (close, self.stream.take(), self.ends.take()) {
+            self.backend.recycle(stream, ends);
         }
-        closed
+        close.is_none()
     }
 }
 
@@ -97,43 +99,5 @@ const NOT_CLOSING: &str = "Not Closing";
 impl Drop for Conn {
     fn drop(&mut self) {
         self.backend.vbe().conn.dec();
-    }
-}
-
-/// A BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
-pub struct Opened<'a>(&'a Conn);
-
-impl Opened<'_> {
-    /// Its text.
-    pub fn text(&self) -> Vec<u8> {
-        let conn = self.0;
-        let (peer, local) = conn.ends;
-        let (peer, local) = (peer.text(), local.text());
-        let how: &[u8] = if conn.reused { b" reuse" } else { b" connect" };
-        let (fd, name) = (dec(u64::from(conn.fd.unsigned_abs())), conn.backend.name());
-        [fd.as_bytes(), b" ", name.as_bytes(), b" ", peer.ip_port(), b" ", local.ip_port(), how].concat()
-    }
-}
-
-/// A BackendClose record: descriptor, backend, `recycle` or `close` and why.
-pub struct Closed {
-    fd: i32,
-    backend: Arc<Backend>,
-    close: Option<&'static str>,
-}
-
-impl Closed {
-    /// Whether the connection went back to the pool.
-    pub fn is_recycled(&self) -> bool {
-        self.close.is_none()
-    }
-}
-
-impl Closed {
-    /// Its text.
-    pub fn text(&self) -> Vec<u8> {
-        let (what, why) = self.close.map_or((" recycle", ""), |why| (" close ", why));
-        let fd = dec(u64::from(self.fd.unsigned_abs()));
-        [fd.as_bytes(), b" ", self.backend.name().as_bytes(), what.as_bytes(), why.as_bytes()].concat()
     }
 }

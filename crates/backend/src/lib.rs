@@ -19,7 +19,7 @@ mod registry;
 mod spec;
 
 pub use backend::{Backend, ConnectOpts, Timeouts};
-pub use conn::{Closed, Conn, Opened};
+pub use conn::Conn;
 pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
 pub use endpoint::{Endpoint, ResolveError};
 pub use env::{Env, HeapServices, Params, Services};

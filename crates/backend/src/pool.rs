@@ -2,10 +2,12 @@
 //! Idle connections, one list per endpoint, newest first, shared by all threads.
 //!
 //! An idle connection stays with the runtime of the thread that used it last; another thread that takes it registers it
-//! with its own. Who takes it looks first whether the peer closed or sent something unasked. A sweep closes those that
-//! are too old.
+//! with its own. Who takes it sees first whether the peer closed or sent something unasked: where the connection's runtime
+//! would have heard of that, a system call is made only for a request that can't be sent a second time. A sweep closes
+//! those that are too old.
 
 use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,12 +15,16 @@ use std::time::Duration;
 use base::Mono;
 use base::lock::{Mutex, MutexGuard};
 use net::{Address, Parked, Pending, Stream};
+use shm::vsl::num::dec;
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;
 
 /// Connections of a pool that one sweep looks at: a system call each, under the lock.
 const SWEEP_MOST: usize = 64;
+
+/// So many of the newest are looked at for one that needn't change its runtime, which takes three system calls.
+const NEAR: usize = 32;
 
 /// All pools of the worker, by endpoint.
 #[derive(Default)]
@@ -73,12 +79,36 @@ struct Inner {
 
 struct Idle {
     stream: Parked,
-    ends: Ends,
+    ends: Box<Ends>,
     since: Mono,
 }
 
-/// Both ends of a connection: remote, local. Asked for once in its life.
-pub(crate) type Ends = (Address, Address);
+/// What is known of a connection all its life.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub peer: Address,
+    /// Descriptor, remote and local address, as BackendOpen records have them.
+    text: Box<[u8]>,
+    fd_len: usize,
+}
+
+impl Ends {
+    pub fn of(stream: &Stream) -> Box<Self> {
+        let (peer, local) = (stream.peer(), stream.local());
+        let fd = dec(u64::from(stream.as_fd().as_raw_fd().unsigned_abs()));
+        let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
+        Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len() })
+    }
+
+    pub fn fd(&self) -> &[u8] {
+        &self.text[..self.fd_len]
+    }
+
+    /// A blank and both addresses.
+    pub fn addresses(&self) -> &[u8] {
+        &self.text[self.fd_len..]
+    }
+}
 
 /// The locks of pools, for the counters `LCK.conn_pool`.
 #[derive(Debug)]
@@ -106,13 +136,19 @@ impl Pool {
         self.inner.lock()
     }
 
-    /// The newest idle connection whose peer neither closed it nor sent anything.
-    pub(crate) fn take(&self) -> Option<(Stream, Ends)> {
+    /// The newest idle connection whose peer neither closed it nor sent anything, of those near the end best one of this
+    /// thread; of what the peer did the system is asked when a request is `once` only.
+    pub(crate) fn take(&self, once: bool) -> Option<(Stream, Box<Ends>)> {
+        let here = rt::home();
         loop {
-            let idle = self.lock().idle.pop()?;
-            // Looked at outside of the lock: it is a system call. What isn't usable is closed here.
+            let idle = {
+                let idle = &mut self.lock().idle;
+                let own = idle.iter().rev().take(NEAR).position(|idle| idle.stream.is_home(here));
+                idle.remove(idle.len().checked_sub(1 + own.unwrap_or(0))?)
+            };
+            // Looked at outside of the lock: it may be a system call. What isn't usable is closed here.
             if self.is_current(&idle.ends)
-                && idle.stream.pending() == Pending::Nothing
+                && (if once { idle.stream.pending() } else { idle.stream.heard() }) == Pending::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some((stream, idle.ends));
@@ -122,13 +158,13 @@ impl Pool {
 
     /// Whether the connection leads to where the endpoint is now.
     fn is_current(&self, ends: &Ends) -> bool {
-        match (&self.name, ends.0) {
+        match (&self.name, ends.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),
             (Some(_), Address::Unix) | (None, _) => true,
         }
     }
 
-    pub(crate) fn put(&self, stream: Stream, ends: Ends, now: Mono) {
+    pub(crate) fn put(&self, stream: Stream, ends: Box<Ends>, now: Mono) {
         self.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
     }
 

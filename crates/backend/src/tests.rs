@@ -62,6 +62,13 @@ fn shown(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+/// Ends a use: whether the connection went back, and the log record's text.
+fn ended(conn: Conn, close: Option<&'static str>) -> (bool, String) {
+    let mut text = Vec::new();
+    let is_recycled = conn.finish(close, |parts| text = parts.concat());
+    (is_recycled, shown(text))
+}
+
 /// Waits until a sweep finds an idle connection that the peer has closed or talked on.
 async fn swept(bed: &Bed) {
     while bed.backends.sweep() == 0 {
@@ -81,19 +88,19 @@ fn the_newest_idle_connection_is_taken() {
         assert!(!first.is_reused() && backend.vbe().conn.get() == 2);
         let local = second.stream().local();
         let port = listener.local_addr().unwrap().port();
-        let text = shown(first.opened().text());
+        let text = shown(first.opened().concat());
         assert!(text.contains(&format!(" s1 127.0.0.1 {port} 127.0.0.1 ")) && text.ends_with(" connect"), "{text}");
-        let closed = first.finish(None);
-        assert!(closed.is_recycled() && shown(closed.text()).ends_with(" s1 recycle"));
-        second.finish(None);
+        let (is_recycled, text) = ended(first, None);
+        assert!(is_recycled && text.ends_with(" s1 recycle"));
+        second.finish(None, |_| ());
         assert_eq!((bed.backends.idle(), backend.vbe().conn.get(), backend.vbe().req.get()), (2, 0, 2));
 
         let again = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(again.is_reused() && shown(again.opened().text()).ends_with(" reuse"));
+        assert!(again.is_reused() && shown(again.opened().concat()).ends_with(" reuse"));
         assert_eq!(again.stream().local(), local);
         let fresh = backend.connect(&ConnectOpts { fresh: true, ..ConnectOpts::default() }).await.unwrap();
         assert!(!fresh.is_reused());
-        let text = shown(fresh.finish(Some("Receive timeout")).text());
+        let (_, text) = ended(fresh, Some("Receive timeout"));
         assert!(text.ends_with(" s1 close Receive timeout"), "{text}");
         drop(again);
         assert_eq!(bed.backends.idle(), 1);
@@ -109,7 +116,7 @@ fn closed_and_talkative_idle_connections_are_not_used() {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let backend = bed.backend(spec);
         for talk in [false, true] {
-            backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+            backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
             let mut peer = accept(&listener).await;
             if talk {
                 peer.write_all(b"unasked").await.unwrap();
@@ -120,13 +127,29 @@ fn closed_and_talkative_idle_connections_are_not_used() {
             assert_eq!(bed.backends.idle(), 0);
         }
         // And without a sweep in between.
-        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
         let peer = accept(&listener).await;
         let watch = backend.connect(&ConnectOpts::default()).await.unwrap();
         drop(peer);
         watch.stream().readable().await.unwrap();
-        watch.finish(None);
+        watch.finish(None, |_| ());
         assert!(!backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
+    });
+}
+
+#[test]
+fn a_request_that_cannot_be_sent_twice_has_the_system_asked() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        let opts = |once| ConnectOpts { once, ..ConnectOpts::default() };
+        for once in [false, true] {
+            backend.connect(&opts(false)).await.unwrap().finish(None, |_| ());
+            drop(accept(&listener).await);
+            // The runtime has not looked for events since then.
+            assert_eq!(backend.idle(&opts(once)).is_some(), !once);
+        }
+        assert!(backend.idle(&opts(false)).is_none(), "nothing is idle");
     });
 }
 
@@ -138,7 +161,7 @@ fn backends_with_the_same_endpoint_share_connections() {
             (bed.backend(spec.clone()), bed.backends.create("vcl2", BackendSpec { name: "b".into(), ..spec.clone() }));
         let other =
             bed.backend(BackendSpec { endpoint: Endpoint { preamble: b"x".to_vec(), ..spec.endpoint }, ..spec });
-        one.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        one.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
         let _peer = accept(&listener).await;
         assert!(!other.connect(&ConnectOpts::default()).await.unwrap().is_reused());
         assert!(two.connect(&ConnectOpts::default()).await.unwrap().is_reused());
@@ -153,7 +176,7 @@ fn a_connection_travels_between_threads() {
     run(async {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let backend = bed.backend(spec);
-        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
         let mut peer = accept(&listener).await;
         let theirs = backend.clone();
         let thread = std::thread::spawn(move || {
@@ -161,7 +184,7 @@ fn a_connection_travels_between_threads() {
                 let conn = theirs.connect(&ConnectOpts::default()).await.unwrap();
                 assert!(conn.is_reused());
                 conn.stream().write_all(b"hello", None).await.unwrap();
-                conn.finish(None);
+                conn.finish(None, |_| ());
             });
         });
         let mut got = [0; 5];
@@ -172,11 +195,34 @@ fn a_connection_travels_between_threads() {
 }
 
 #[test]
+fn a_thread_takes_its_own_connection_before_a_newer_one() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        let own = backend.connect(&ConnectOpts::default()).await.unwrap();
+        let local = own.stream().local();
+        own.finish(None, |_| ());
+        let theirs = backend.clone();
+        let thread = std::thread::spawn(move || {
+            run(async move {
+                let fresh = ConnectOpts { fresh: true, ..ConnectOpts::default() };
+                theirs.connect(&fresh).await.unwrap().finish(None, |_| ());
+            });
+        });
+        let _peers = (accept(&listener).await, accept(&listener).await);
+        rt::blocking(move || thread.join().unwrap()).await;
+        let first = backend.connect(&ConnectOpts::default()).await.unwrap();
+        assert!(first.is_reused() && first.stream().local() == local);
+        assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused(), "the other's is better than none");
+    });
+}
+
+#[test]
 fn idle_connections_grow_too_old() {
     run(async {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let backend = bed.backend(spec);
-        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+        backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
         let _peer = accept(&listener).await;
         bed.clock.advance(Duration::from_secs(59));
         assert_eq!(bed.backends.sweep(), 0);
@@ -229,13 +275,13 @@ fn a_busy_backend_has_a_queue_with_a_bound() {
         let waiter = {
             let backend = backend.clone();
             rt::spawn(async move {
-                backend.connect(&ConnectOpts::default()).await.unwrap().finish(None);
+                backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
             })
         };
         rt::yield_now().await;
         let error = backend.connect(&ConnectOpts::default()).await.err().unwrap();
         assert_eq!(error, ConnectError::Busy { backend: "s1".into() }, "the queue is full");
-        held.finish(None);
+        held.finish(None, |_| ());
         waiter.await.unwrap();
         let main = &bed.services.main;
         assert_eq!((main.backend_wait.get(), main.backend_wait_full.get(), main.backend_wait_fail.get()), (1, 1, 0));
@@ -263,7 +309,7 @@ fn parameters_make_a_queue_unless_the_backend_has_its_own() {
                 })
             };
             rt::yield_now().await;
-            held.finish(None);
+            held.finish(None, |_| ());
             waiting.await.unwrap();
         }
     });
@@ -286,7 +332,7 @@ fn who_waited_for_a_backend_that_went_sick_is_told() {
         rt::yield_now().await;
         backend.base().set_admin(AdminHealth::Sick, bed.clock.real());
         // What runs, runs to its end, and the connection is kept for when the backend is well again.
-        assert!(held.finish(None).is_recycled());
+        assert!(held.finish(None, |_| ()));
         waiting.await.unwrap();
         backend.base().set_admin(AdminHealth::Auto, bed.clock.real());
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
@@ -303,7 +349,7 @@ fn a_discarded_backend_ends_its_connections_in_order() {
             backend.connect(&ConnectOpts::default()).await.unwrap(),
         );
         let (mut first, mut second) = (accept(&listener).await, accept(&listener).await);
-        idle.finish(None);
+        idle.finish(None, |_| ());
         backend.event(Event::Cold);
         backend.event(Event::Discard);
         drop(backend);
@@ -312,7 +358,7 @@ fn a_discarded_backend_ends_its_connections_in_order() {
         let mut got = [0];
         second.read_exact(&mut got).await.unwrap();
         assert_eq!(bed.backends.idle(), 1);
-        busy.finish(None);
+        busy.finish(None, |_| ());
         assert_eq!(bed.backends.idle(), 0);
         assert_eq!(first.read(&mut got).await.unwrap() + second.read(&mut got).await.unwrap(), 0, "both are closed");
     });
@@ -360,14 +406,14 @@ fn a_name_moves_and_its_connections_with_it() {
         let named = Named::new(Params::default(), &[&one]);
         named.answers(&[&one]);
         named.looked_up(1).await;
-        named.connect().await.unwrap().finish(None);
+        named.connect().await.unwrap().finish(None, |_| ());
         let old = named.connect().await.unwrap();
         assert!(old.is_reused() && old.peer() == net::Address::Inet(one.local_addr().unwrap()));
         named.answers(&[&two]);
         named.looked_up(2).await;
         let new = named.connect().await.unwrap();
         assert_eq!(new.peer(), net::Address::Inet(two.local_addr().unwrap()));
-        old.finish(None);
+        old.finish(None, |_| ());
         let newer = named.connect().await.unwrap();
         assert_eq!(newer.peer(), net::Address::Inet(two.local_addr().unwrap()), "an old connection isn't used again");
         let main = &named.bed.services.main;
@@ -455,8 +501,7 @@ fn preamble_and_proxy_header_come_first() {
         let conn = backend.connect(&ConnectOpts { ends: Some(ends), ..ConnectOpts::default() }).await.unwrap();
         let want = b"PREPROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n";
         assert_eq!(conn.proxy_bytes(), want.len() - 3);
-        let closed = conn.finish(None);
-        assert!(shown(closed.text()).ends_with(" close Not Closing"));
+        assert!(ended(conn, None).1.ends_with(" close Not Closing"));
         assert_eq!(bed.backends.idle(), 0);
         let mut got = Vec::new();
         accept(&listener).await.read_to_end(&mut got).await.unwrap();
@@ -473,9 +518,9 @@ fn unix_sockets() {
         let bed = Bed::new();
         let backend = bed.backend(BackendSpec::new("u", Endpoint::unix(&path)));
         let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(shown(conn.opened().text()).ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
+        assert!(shown(conn.opened().concat()).ends_with(" u 0.0.0.0 0 0.0.0.0 0 connect"));
         assert_eq!(backend.hosthdr(), "0.0.0.0");
-        conn.finish(None);
+        conn.finish(None, |_| ());
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
         std::fs::remove_file(&path).unwrap();
     });

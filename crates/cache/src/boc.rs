@@ -7,8 +7,8 @@
 //! ```
 //! (A fetch that doesn't stream goes from PrepStream straight to Finished.)
 
-use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 use std::task::{Context, Poll, Waker};
 
 use base::Mono;
@@ -54,36 +54,76 @@ impl BocState {
         }
     }
 
+    /// The least rank at which it is over.
+    const OVER: u8 = 3;
+
     fn is_over(self) -> bool {
-        self.rank() >= 3
+        self.rank() >= Self::OVER
     }
 }
 
 /// Field names, and the values a request must have for them.
 pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
 
-/// See the module.
+/// See the module. What is asked for often can be read without the lock; only the fetch writes it, beside the number of
+/// clients.
 pub(crate) struct Boc {
     front: OnceLock<Front>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.
     pub vary_guess: Option<VaryGuess>,
+    /// [`BocState::rank`]; from Stream on it changes under the lock, so that nobody waits for what has come.
+    rank: AtomicU8,
+    /// Body bytes so far.
+    fetched: AtomicU64,
+    /// The body goes to one reader and isn't kept.
+    transit: AtomicBool,
+    clients: AtomicU32,
+    /// Set after the first of them is counted.
+    had_client: AtomicBool,
     inner: Lock<Inner>,
 }
 
 struct Inner {
-    state: BocState,
+    /// Of a failed fetch.
+    why: FetchFailed,
     body: Body,
-    /// The body goes to one reader and isn't kept.
-    transit: bool,
     /// Most bytes a transit body may be ahead of its reader.
     room: Option<u64>,
     consumed: u64,
-    clients: u32,
-    had_client: bool,
-    waiters: BTreeMap<u64, Waker>,
+    waiters: Waiters,
     next_waiter: u64,
     writer: Option<Waker>,
     soft_purge: Option<SoftPurge>,
+}
+
+/// Those who wait for more, by number. Nearly always one: it has a place that needs no memory of its own.
+#[derive(Default)]
+struct Waiters {
+    first: Option<(u64, Waker)>,
+    more: Vec<(u64, Waker)>,
+}
+
+impl Waiters {
+    /// Waits, or goes on waiting.
+    fn insert(&mut self, id: u64, waker: &Waker) {
+        if let Some((_, old)) = self.first.iter_mut().chain(&mut self.more).find(|(other, _)| *other == id) {
+            return old.clone_from(waker);
+        }
+        match &mut self.first {
+            None => self.first = Some((id, waker.clone())),
+            Some(_) => self.more.push((id, waker.clone())),
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.first.take_if(|(other, _)| *other == id);
+        self.more.retain(|(other, _)| *other != id);
+    }
+
+    /// After the unlock: each of them takes the lock first thing.
+    fn wake(self) {
+        self.first.into_iter().chain(self.more).for_each(|(_, waker)| waker.wake());
+    }
 }
 
 /// A purge that came while the object was fetched and leaves it some life; several count as one, from the first one's time.
@@ -105,19 +145,25 @@ pub(crate) enum Found {
 impl Boc {
     pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
-            state: BocState::ReqDone,
+            why: FetchFailed(""),
             body: Body::default(),
-            transit,
             room,
             consumed: 0,
-            clients: 0,
-            had_client: false,
-            waiters: BTreeMap::new(),
+            waiters: Waiters::default(),
             next_waiter: 0,
             writer: None,
             soft_purge: None,
         };
-        Self { front: OnceLock::new(), vary_guess, inner: Lock::new(inner) }
+        Self {
+            front: OnceLock::new(),
+            vary_guess,
+            rank: AtomicU8::new(0),
+            fetched: AtomicU64::new(0),
+            transit: AtomicBool::new(transit),
+            clients: AtomicU32::new(0),
+            had_client: AtomicBool::new(false),
+            inner: Lock::new(inner),
+        }
     }
 
     pub fn front(&self) -> Option<&Front> {
@@ -129,15 +175,31 @@ impl Boc {
     }
 
     pub fn state(&self) -> BocState {
-        self.inner.lock().state
+        let rank = self.rank.load(Acquire);
+        let fetched = self.fetched.load(Relaxed);
+        match rank {
+            0 => BocState::ReqDone,
+            1 => BocState::PrepStream,
+            2 => BocState::Stream { fetched },
+            3 => BocState::Finished { length: fetched },
+            _ => BocState::Failed(self.inner.lock().why),
+        }
+    }
+
+    /// [`Boc::state`] of who has the lock.
+    fn state_in(&self, inner: &Inner) -> BocState {
+        match self.rank.load(Relaxed) {
+            4.. => BocState::Failed(inner.why),
+            _ => self.state(),
+        }
     }
 
     pub fn is_transit(&self) -> bool {
-        self.inner.lock().transit
+        self.transit.load(Relaxed)
     }
 
     pub fn set_transit(&self) {
-        self.inner.lock().transit = true;
+        self.transit.store(true, Relaxed);
     }
 
     pub fn set_room(&self, room: Option<u64>) {
@@ -158,44 +220,47 @@ impl Boc {
     }
 
     pub fn fetched(&self) -> u64 {
-        self.inner.lock().body.len()
+        self.fetched.load(Relaxed)
     }
 
     /// Moves on and wakes everybody.
     pub fn advance(&self, next: BocState) {
+        let now = self.rank.load(Relaxed);
+        assert!(next.rank() > now && now < BocState::OVER, "a boc only moves forward");
+        if next == BocState::PrepStream {
+            // Nobody waits for that.
+            return self.rank.store(next.rank(), Release);
+        }
         let woken = {
             let mut inner = self.inner.lock();
-            assert!(next.rank() > inner.state.rank() && !inner.state.is_over(), "a boc only moves forward");
-            inner.state = match next {
-                BocState::Stream { .. } => BocState::Stream { fetched: inner.body.len() },
-                other => other,
-            };
-            if next.is_over() && !inner.transit || matches!(next, BocState::Failed(_)) {
+            if let BocState::Failed(why) = next {
+                inner.why = why;
+            }
+            self.rank.store(next.rank(), Release);
+            if next.is_over() && !self.is_transit() || matches!(next, BocState::Failed(_)) {
                 // Readers go on in the objcore; a failed body is of no use to anybody.
                 inner.body.drop_before(u64::MAX);
             }
             std::mem::take(&mut inner.waiters)
         };
-        woken.into_values().for_each(Waker::wake);
+        woken.wake();
     }
 
     /// Adds body bytes and wakes the readers.
     pub fn push(&self, buf: Buf) {
         let woken = {
             let mut inner = self.inner.lock();
-            assert!(!inner.state.is_over(), "no bytes after the end of a fetch");
+            assert!(self.rank.load(Relaxed) < BocState::OVER, "no bytes after the end of a fetch");
             inner.body.push(buf);
             let fetched = inner.body.len();
-            if inner.transit && !inner.had_client {
+            self.fetched.store(fetched, Relaxed);
+            if self.is_transit() && !self.had_client.load(Acquire) {
                 inner.body.drop_before(fetched);
                 inner.consumed = fetched;
             }
-            if let BocState::Stream { .. } = inner.state {
-                inner.state = BocState::Stream { fetched };
-            }
             std::mem::take(&mut inner.waiters)
         };
-        woken.into_values().for_each(Waker::wake);
+        woken.wake();
     }
 
     /// Drops the body so far; nobody reads it yet.
@@ -203,6 +268,13 @@ impl Boc {
         let mut inner = self.inner.lock();
         inner.body = Body::default();
         inner.consumed = 0;
+        self.fetched.store(0, Relaxed);
+    }
+
+    /// Wakes who waits, for something that isn't known here.
+    pub fn nudge(&self) {
+        let woken = std::mem::take(&mut self.inner.lock().waiters);
+        woken.wake();
     }
 
     /// The last `count` blocks of a body that is kept.
@@ -225,35 +297,40 @@ impl Boc {
 
     /// A handle of a client came into being.
     pub fn client_in(&self) {
-        let mut inner = self.inner.lock();
-        inner.clients += 1;
-        inner.had_client = true;
+        self.clients.fetch_add(1, AcqRel);
+        // Written once, not by each of them.
+        if !self.had_client.load(Relaxed) {
+            self.had_client.store(true, Release);
+        }
     }
 
     /// A handle of a client is gone; the fetch may be for nobody now.
     pub fn client_out(&self) {
-        let writer = {
-            let mut inner = self.inner.lock();
-            assert!(inner.clients > 0, "more clients left a fetch than came");
-            inner.clients -= 1;
-            if inner.is_wanted() { None } else { inner.writer.take() }
-        };
-        writer.into_iter().for_each(Waker::wake);
+        let before = self.clients.fetch_sub(1, AcqRel);
+        assert!(before > 0, "more clients left a fetch than came");
+        // The fetch looks under the lock before it waits: either it has seen that the last one is gone, or it is woken here.
+        if before == 1 && self.is_transit() {
+            let writer = self.inner.lock().writer.take();
+            writer.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Whether anybody needs the rest: always for what will be stored.
     pub fn is_wanted(&self) -> bool {
-        self.inner.lock().is_wanted()
+        !self.is_transit() || !self.had_client.load(Acquire) || self.clients.load(Acquire) > 0
     }
 
     /// Ready once there is room for more: `Ok`, or `Err` when nobody needs more.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
+        if !self.is_transit() {
+            return Poll::Ready(Ok(()));
+        }
         let mut inner = self.inner.lock();
-        if !inner.is_wanted() {
+        if !self.is_wanted() {
             return Poll::Ready(Err(()));
         }
         let ahead = inner.body.len() - inner.consumed;
-        let is_full = inner.transit && inner.clients > 0 && inner.room.is_some_and(|room| ahead >= room.max(1));
+        let is_full = self.clients.load(Acquire) > 0 && inner.room.is_some_and(|room| ahead >= room.max(1));
         if !is_full {
             return Poll::Ready(Ok(()));
         }
@@ -264,10 +341,13 @@ impl Boc {
     /// Ready once nobody needs the rest.
     pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
-        if !inner.is_wanted() {
+        if !self.is_wanted() {
             return Poll::Ready(());
         }
-        inner.writer = Some(cx.waker().clone());
+        match &mut inner.writer {
+            Some(writer) => writer.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
         Poll::Pending
     }
 
@@ -278,12 +358,18 @@ impl Boc {
         id: &mut Option<u64>,
         done: impl Fn(BocState) -> bool,
     ) -> Poll<BocState> {
-        let mut inner = self.inner.lock();
-        if done(inner.state) {
-            return Poll::Ready(inner.state);
+        let mut state = self.state();
+        if !done(state) {
+            let mut inner = self.inner.lock();
+            state = self.state_in(&inner);
+            if !done(state) {
+                inner.wait(cx, id);
+                return Poll::Pending;
+            }
         }
-        inner.wait(cx, id);
-        Poll::Pending
+        // Who moved it there took all that waited.
+        *id = None;
+        Poll::Ready(state)
     }
 
     /// Ready once there is something at `offset`. What lies before it has been consumed.
@@ -291,14 +377,14 @@ impl Boc {
         let mut writer = None;
         let found = {
             let mut inner = self.inner.lock();
-            if inner.transit && offset > inner.consumed {
+            if self.is_transit() && offset > inner.consumed {
                 inner.consumed = offset;
                 inner.body.drop_before(offset);
                 writer = inner.writer.take();
             }
-            match inner.state {
+            match self.state_in(&inner) {
                 BocState::Failed(why) => Poll::Ready(Err(why)),
-                BocState::Finished { .. } if !inner.transit => Poll::Ready(Ok(Found::Moved)),
+                BocState::Finished { .. } if !self.is_transit() => Poll::Ready(Ok(Found::Moved)),
                 state => match inner.body.at(offset) {
                     Some(buf) => Poll::Ready(Ok(Found::Bytes(buf))),
                     None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
@@ -316,21 +402,17 @@ impl Boc {
 
     /// A waiter goes away. Everybody is woken by each event, so that it has nothing to pass on.
     pub fn forget(&self, id: u64) {
-        self.inner.lock().waiters.remove(&id);
+        self.inner.lock().waiters.remove(id);
     }
 }
 
 impl Inner {
-    fn is_wanted(&self) -> bool {
-        !self.transit || !self.had_client || self.clients > 0
-    }
-
     fn wait(&mut self, cx: &Context<'_>, id: &mut Option<u64>) {
         let id = *id.get_or_insert_with(|| {
             self.next_waiter += 1;
             self.next_waiter
         });
-        self.waiters.insert(id, cx.waker().clone());
+        self.waiters.insert(id, cx.waker());
     }
 }
 

@@ -31,16 +31,6 @@ pub struct ShortBody {
     pub fetched: u64,
 }
 
-/// See [`Busy::watch`]. For the fetch's own task: there is one place for a waker.
-pub struct Watch(Arc<Boc>);
-
-impl Watch {
-    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored.
-    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_unwanted(cx)
-    }
-}
-
 /// Nobody needs the rest of this fetch: its only client is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unwanted;
@@ -72,7 +62,7 @@ struct Filling {
 
 impl Busy {
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
-        let nukes_left = cache.shared().params.load().nuke_limit;
+        let nukes_left = cache.shared().quick.nuke_limit();
         let shared = cache.shared();
         let tags_began = if is_private { None } else { shared.tags.begin(&shared.bans) };
         Self {
@@ -123,7 +113,7 @@ impl Busy {
     /// is reserved.
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
         let shared = self.cache.shared();
-        self.nukes_left = shared.params.load().nuke_limit;
+        self.nukes_left = shared.quick.nuke_limit();
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
@@ -222,14 +212,20 @@ impl Busy {
         self.boc.poll_room(cx).map_err(|()| Unwanted)
     }
 
-    /// Tells when nobody needs this fetch any more.
-    pub fn watch(&self) -> Watch {
-        Watch(self.boc.clone())
+    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored. For the fetch's own task:
+    /// there is one place for a waker.
+    pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.boc.poll_unwanted(cx)
     }
 
     /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
     pub fn set_transit_buffer(&mut self, bytes: Option<u64>) {
         self.boc.set_room(bytes);
+    }
+
+    /// Wakes who waits for the head or the body: something that goes beside the object has come.
+    pub fn nudge(&self) {
+        self.boc.nudge();
     }
 
     /// Whether anybody needs this fetch: `false` once the only client of an uncacheable one is gone.
@@ -297,7 +293,6 @@ impl Busy {
     fn unbusy(&mut self) {
         let filling = self.filling.as_ref().expect("only what has a head is published");
         let shared = self.cache.shared();
-        let params = shared.params.load();
         let (oc, digest) = (&self.oc, &self.oc.digest);
         let mut surplus = None;
         let (waiters, why) = {
@@ -329,7 +324,14 @@ impl Busy {
             oc.set_state(State::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
-            if let Some(old) = shard.heads.surplus(digest, params.vary_limit).filter(|old| !Arc::ptr_eq(old, oc)) {
+            if is_found
+                && !oc.is_overtaken()
+                && let Some(old) = shard.heads.superseded(oc)
+            {
+                surplus = Some(shared.unlink(&mut shard, &old, Cause::Replaced));
+            } else if let Some(old) =
+                shard.heads.surplus(digest, shared.quick.vary_limit()).filter(|old| !Arc::ptr_eq(old, oc))
+            {
                 shared.main.vary_limit.inc();
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }

@@ -2,7 +2,7 @@
 //! The cache as a whole: its shards, its stores, and the moves that keep index, heap and lists in step.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::ArcSwap;
 use base::critical::{Guard, Lock};
@@ -16,6 +16,7 @@ use crate::busy::Busy;
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
+use crate::expire::{Alarm, Rung};
 use crate::gone::{Cause, Gone};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
@@ -91,12 +92,43 @@ impl Default for Params {
     }
 }
 
+/// Those of the parameters that every fetch asks for.
+#[derive(Default)]
+pub(crate) struct Quick {
+    nuke_limit: AtomicU32,
+    vary_limit: AtomicUsize,
+    /// `u64::MAX`: any number.
+    transit_buffer: AtomicU64,
+}
+
+impl Quick {
+    fn set(&self, params: &Params) {
+        self.nuke_limit.store(params.nuke_limit, Relaxed);
+        self.vary_limit.store(params.vary_limit, Relaxed);
+        self.transit_buffer.store(params.transit_buffer.unwrap_or(u64::MAX), Relaxed);
+    }
+
+    pub fn nuke_limit(&self) -> u32 {
+        self.nuke_limit.load(Relaxed)
+    }
+
+    pub fn vary_limit(&self) -> usize {
+        self.vary_limit.load(Relaxed)
+    }
+
+    pub fn transit_buffer(&self) -> Option<u64> {
+        Some(self.transit_buffer.load(Relaxed)).filter(|&bytes| bytes != u64::MAX)
+    }
+}
+
 /// The cache of a worker; a cheap handle.
 #[derive(Clone)]
 pub struct Cache(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
+    /// For who expires objects.
+    pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
     pub main: &'static Main,
@@ -104,6 +136,7 @@ pub(crate) struct Shared {
     pub heads: Box<dyn StoredHead>,
     pub regexes: Box<dyn Regexes>,
     pub params: ArcSwap<Params>,
+    pub quick: Quick,
     stores: Arc<Stores>,
     evictors: Box<[Evictor]>,
     pub gone: Gone,
@@ -114,6 +147,7 @@ pub(crate) struct Shard {
     inner: Lock<ShardInner>,
     /// When the first of the heap is due, as bits of an `f64`; infinite when none is.
     pub next_expiry: AtomicU64,
+    alarm: Arc<Alarm>,
 }
 
 pub(crate) struct ShardInner {
@@ -124,7 +158,7 @@ pub(crate) struct ShardInner {
 
 impl Shard {
     pub fn lock(&self) -> ShardGuard<'_> {
-        ShardGuard { shard: self, inner: self.inner.lock() }
+        ShardGuard { shard: self, inner: self.inner.lock(), rung: Rung::default() }
     }
 }
 
@@ -132,12 +166,17 @@ impl Shard {
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
     inner: Guard<'a, ShardInner>,
+    /// After the lock, so that who is woken can take it.
+    rung: Rung,
 }
 
 impl ShardGuard<'_> {
-    fn publish_next_expiry(&self) {
+    fn publish_next_expiry(&mut self) {
         let next = self.inner.heap.next().map_or(f64::INFINITY, |next| next.0);
         self.shard.next_expiry.store(next.to_bits(), Relaxed);
+        if next < self.shard.alarm.before() {
+            self.rung.0 = self.shard.alarm.take();
+        }
     }
 }
 
@@ -159,6 +198,7 @@ impl Cache {
     /// An empty cache.
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
+        let alarm = Arc::new(Alarm::default());
         let shard = |_| Shard {
             inner: Lock::new(ShardInner {
                 heads: Heads::new(main),
@@ -166,10 +206,14 @@ impl Cache {
                 awaited: Awaited::default(),
             }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
+            alarm: alarm.clone(),
         };
+        let quick = Quick::default();
+        quick.set(&params);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
+            alarm: alarm.clone(),
             bans: Bans::new(main, &clock),
             tags: Tags::default(),
             main,
@@ -177,6 +221,7 @@ impl Cache {
             heads,
             regexes,
             params: ArcSwap::from_pointee(params),
+            quick,
             stores,
             evictors,
             gone: Gone::new(),
@@ -185,6 +230,7 @@ impl Cache {
 
     /// Puts new parameters into force.
     pub fn set_params(&self, params: Params) {
+        self.0.quick.set(&params);
         self.0.params.store(Arc::new(params));
     }
 
@@ -195,7 +241,7 @@ impl Cache {
 
     /// The right to fetch something that will never be found: a pass.
     pub fn private(&self) -> Busy {
-        let boc = Arc::new(Boc::new(true, self.0.params.load().transit_buffer, None));
+        let boc = Arc::new(Boc::new(true, self.0.quick.transit_buffer(), None));
         let oc = Objcore::busy(Digest([0; 32]), self.0.main, boc.clone());
         Busy::new(self.clone(), oc, boc, true)
     }

@@ -18,6 +18,7 @@ use tables::counters::Main;
 
 use crate::digest::Digest;
 use crate::objcore::{NO_SLOT, Objcore};
+use crate::rows::Rows;
 
 /// Handles on an idle object: index, expiry heap, and this list.
 const IDLE_HANDLES: usize = 3;
@@ -27,6 +28,8 @@ const LARGEST: u64 = 8;
 const SCALE: u64 = 1 << 24;
 /// Uses that count.
 const MOST_USES: u8 = 63;
+/// Objects that memory is got for at a time.
+const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
 const MOST_TRIES: usize = 20_000;
 
@@ -39,7 +42,7 @@ pub(crate) struct Evictor {
 /// A heap, least rank first, whose members know their place.
 #[derive(Default)]
 struct Inner {
-    items: Vec<Item>,
+    items: Rows<Item, CHUNK>,
     clock: u64,
     /// Of all items.
     weight: u64,
@@ -137,9 +140,6 @@ impl Inner {
         if at < self.items.len() {
             let at = self.up(at);
             self.down(at);
-        }
-        if self.items.len() < self.items.capacity() / 4 {
-            self.items.shrink_to(self.items.capacity() / 2);
         }
         item
     }

@@ -7,10 +7,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::Mono;
 
 use crate::objcore::{NO_SLOT, Objcore};
+use crate::rows::Rows;
+
+/// Members that memory is got for at a time: a shard has some hundreds.
+const CHUNK: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Heap {
-    items: Vec<(f64, Arc<Objcore>)>,
+    items: Rows<(f64, Arc<Objcore>), CHUNK>,
 }
 
 impl Heap {
@@ -55,9 +59,6 @@ impl Heap {
             self.place(at);
             let at = self.up(at);
             self.down(at);
-        }
-        if self.items.len() < self.items.capacity() / 4 {
-            self.items.shrink_to(self.items.capacity() / 2);
         }
     }
 

@@ -36,13 +36,14 @@ mod objhead;
 mod objref;
 mod purge;
 mod request;
+mod rows;
 mod tags;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Times, Vary};
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
-pub use busy::{Busy, ShortBody, Unwanted, Watch};
+pub use busy::{Busy, ShortBody, Unwanted};
 pub use cache::{Cache, Config, Params};
 pub use digest::{Digest, DigestBuilder};
 pub use events::{Event, EventTag};

@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::events::Event;
 use crate::missed::Missed;
 use crate::objcore::{Objcore, Overtaken, State};
-use crate::objhead::{ANY, HASHED_FROM, Objhead, vary_hash};
+use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
 use crate::waiting::{Redeemed, Rush, Ticket, Waiter};
@@ -34,6 +34,8 @@ pub struct LookupOptions {
     pub max_ttl: Option<f64>,
     /// `req.grace`, seconds; only a value of 0 or more limits.
     pub max_grace: Option<f64>,
+    /// [`Missed::marker`] is wanted.
+    pub tells: bool,
 }
 
 /// The verdict.
@@ -206,13 +208,17 @@ impl Cache {
         }
     }
 
-    /// Goes through the variants, newest first.
+    /// Goes through the variants, newest first; through those that are being fetched only when no other will do.
     fn scan(&self, shard: &ShardInner, ask: &Ask<'_>) -> Scan {
         let (objcs, head) = shard.heads.look(ask.digest);
         let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
         match head.filter(|_| objcs.len() >= HASHED_FROM && !ask.options.ignore_vary) {
             None => {
-                let _ = objcs.iter().rev().try_for_each(|oc| self.consider(&mut scan, oc, ask));
+                let mut stored = objcs.iter().rev().filter(|oc| oc.state() != State::Busy);
+                if stored.try_for_each(|oc| self.consider(&mut scan, oc, ask)).is_continue() {
+                    let busy = objcs.iter().filter(|oc| oc.state() == State::Busy);
+                    busy.for_each(|oc| Self::consider_busy(&mut scan, oc, ask));
+                }
             }
             Some(head) => {
                 let mut values = Vec::new();
@@ -222,9 +228,12 @@ impl Cache {
                     vary_hash(spec, &values)
                 };
                 let wanted: Vec<u64> = head.specs.iter().map(|spec| own(spec)).collect();
-                let rows = objcs.iter().zip(&head.hashes).rev();
-                let mut candidates = rows.filter(|(_, hash)| **hash == ANY || wanted.contains(hash));
-                let _ = candidates.try_for_each(|(oc, _)| self.consider(&mut scan, oc, ask));
+                let rows = objcs.iter().zip(&head.hashes);
+                let mut candidates = rows.clone().rev().filter(|(_, hash)| **hash == ANY || wanted.contains(hash));
+                if candidates.try_for_each(|(oc, _)| self.consider(&mut scan, oc, ask)).is_continue() {
+                    let busy = rows.filter(|(_, hash)| **hash == BUSY);
+                    busy.for_each(|(oc, _)| Self::consider_busy(&mut scan, oc, ask));
+                }
                 if scan.hit.is_none() {
                     scan.passed = objcs.len();
                     scan.other = scan.other.or_else(|| objcs.last().cloned());
@@ -234,19 +243,21 @@ impl Cache {
         scan
     }
 
-    /// Weighs one variant; `Break` ends the walk.
+    /// Whether the request would wait for a variant that is being fetched.
+    fn consider_busy(scan: &mut Scan, oc: &Objcore, ask: &Ask<'_>) {
+        let options = ask.options;
+        let guess = oc.boc().filter(|_| !options.ignore_vary);
+        let is_ours = guess
+            .is_none_or(|boc| boc.vary_guess.as_ref().is_none_or(|(spec, values)| ask.req.vary_matches(spec, values)));
+        scan.is_busy |= is_ours && !options.ignore_busy && !ask.is_alone;
+        scan.ignored_busy |= is_ours && options.ignore_busy;
+        scan.passed += usize::from(!is_ours);
+    }
+
+    /// Weighs one stored variant; `Break` ends the walk.
     fn consider(&self, scan: &mut Scan, oc: &Arc<Objcore>, ask: &Ask<'_>) -> ControlFlow<()> {
         let options = ask.options;
         let matches = |vary: Vary<'_>| ask.req.vary_matches(vary.spec, vary.values);
-        if oc.state() == State::Busy {
-            let guess = oc.boc().filter(|_| !options.ignore_vary);
-            let is_ours = guess
-                .is_none_or(|boc| boc.vary_guess.as_ref().is_none_or(|(spec, values)| matches(Vary { spec, values })));
-            scan.is_busy |= is_ours && !options.ignore_busy && !ask.is_alone;
-            scan.ignored_busy |= is_ours && options.ignore_busy;
-            scan.passed += usize::from(!is_ours);
-            return ControlFlow::Continue(());
-        }
         let times = oc.times();
         let overtaken = oc.overtaken_for(ask.arrival);
         if overtaken == Overtaken::Before || (times.ttl <= 0.0 && overtaken != Overtaken::Later) {
@@ -283,7 +294,10 @@ impl Cache {
         missed: &mut Missed,
     ) -> (Lookup, Vec<Arc<Waiter>>) {
         let (shared, options) = (self.shared(), ask.options);
-        let marker = |oc: &Objcore| oc.with_front(|front| front.extra().to_vec()).unwrap_or_default();
+        let marker = |oc: &Objcore| {
+            let extra = options.tells.then(|| oc.with_front(|front| front.extra().to_vec()));
+            extra.flatten().unwrap_or_default()
+        };
         let ttl_left = |oc: &Objcore| oc.times().fresh_until(options.max_ttl).since(ask.now);
         if let Some(oc) = scan.hit {
             if oc.flags().has(Flags::HIT_FOR_MISS) && !oc.flags().has(Flags::HIT_FOR_PASS) {
@@ -354,7 +368,7 @@ impl Cache {
             ask.req.vary_values(&spec, &mut values);
             Some((spec, values.into_boxed_slice()))
         });
-        let boc = Arc::new(Boc::new(false, shared.params.load().transit_buffer, guess));
+        let boc = Arc::new(Boc::new(false, shared.quick.transit_buffer(), guess));
         let oc = Objcore::busy(*ask.digest, shared.main, boc.clone());
         shared.bans.pin(&oc);
         shard.heads.add(oc.clone());

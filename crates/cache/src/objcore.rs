@@ -89,7 +89,7 @@ pub(crate) struct Content {
 
 impl Objcore {
     pub fn busy(digest: Digest, main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
-        main.n_objectcore.inc();
+        main.n_objectcore.tally();
         Arc::new(Self {
             digest,
             main,
@@ -156,7 +156,7 @@ impl Objcore {
         self.xid.store(attrs.xid.0, Relaxed);
         self.flags.store(attrs.flags.0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
-            self.main.n_object.inc();
+            self.main.n_object.tally();
         }
     }
 
@@ -237,6 +237,18 @@ impl Objcore {
         boc.is_none_or(|boc| boc.front().is_none_or(|front| front.vary().is_none_or(matches)))
     }
 
+    /// Whether both are the same variant.
+    pub fn has_vary_of(&self, other: &Objcore) -> bool {
+        let same = |one: &Front| {
+            other.with_front(|two| match (one.vary(), two.vary()) {
+                (None, None) => true,
+                (Some(one), Some(two)) => (one.spec, one.values) == (two.spec, two.values),
+                (None, Some(_)) | (Some(_), None) => false,
+            })
+        };
+        self.with_front(same).flatten().unwrap_or(false)
+    }
+
     /// The stored head and its vary key, also while the body streams.
     pub fn with_front<R>(&self, read: impl FnOnce(&Front) -> R) -> Option<R> {
         if let Some(content) = self.content.get() {
@@ -311,9 +323,9 @@ impl Content {
 
 impl Drop for Objcore {
     fn drop(&mut self) {
-        self.main.n_objectcore.dec();
+        self.main.n_objectcore.untally(1);
         if self.store() != NO_STORE {
-            self.main.n_object.dec();
+            self.main.n_object.untally(1);
         }
     }
 }

@@ -11,13 +11,16 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use tables::counters::Main;
 
-use crate::attrs::Vary;
+use crate::attrs::{Flags, Vary};
 use crate::digest::Digest;
 use crate::objcore::{Objcore, State};
 use crate::waiting::Waiter;
 
-/// The vary hash of what every request must look at: a busy objcore, or one without Vary.
+/// The vary hash of what every request must look at: a stored objcore without Vary.
 pub(crate) const ANY: u64 = 0;
+
+/// In the place of a vary hash: a busy objcore. Lookups come to those when nothing that is stored will do.
+pub(crate) const BUSY: u64 = 2;
 
 /// From this many variants on lookups go by the hash of the vary key.
 pub(crate) const HASHED_FROM: usize = 8;
@@ -92,14 +95,14 @@ impl Heads {
     /// Adds a busy variant.
     pub fn add(&mut self, oc: Arc<Objcore>) {
         if self.find(&oc.digest).is_none() {
-            self.main.n_objecthead.inc();
+            self.main.n_objecthead.tally();
             let key = oc.digest.hash();
             self.table.insert_unique(key, Slot::One(oc), |slot| slot.digest().hash());
             return;
         }
         let head = self.head_mut(&oc.digest.clone());
         head.objcs.push(oc);
-        head.hashes.push(ANY);
+        head.hashes.push(BUSY);
     }
 
     /// Takes a variant out.
@@ -145,6 +148,25 @@ impl Heads {
         }
         let digest = head.digest;
         self.settle(&digest);
+    }
+
+    /// The marker that `new` takes the place of: the newest older one that says the same to the same requests, and not for
+    /// longer. Where most answers are uncacheable there would be thousands of them.
+    pub fn superseded(&self, new: &Arc<Objcore>) -> Option<Arc<Objcore>> {
+        const MARKER: u8 = Flags::HIT_FOR_MISS.0 | Flags::HIT_FOR_PASS.0;
+        let (objcs, head) = self.look(&new.digest);
+        let (kind, until) = (new.flags().0 & MARKER, new.times().dead_at());
+        let hash = head?.hashes.last()?;
+        let mut older =
+            objcs.iter().zip(&head?.hashes).rev().filter(|(oc, other)| *other == hash && !Arc::ptr_eq(oc, new));
+        let (old, _) = older.next()?;
+        let is_same = old.state() == State::Stored
+            && old.flags().0 & MARKER == kind
+            && kind != 0
+            && !old.is_overtaken()
+            && old.times().dead_at().0 <= until.0
+            && old.has_vary_of(new);
+        is_same.then(|| old.clone())
     }
 
     /// The oldest stored variant, when there are more than `limit` (0: no limit).
@@ -211,7 +233,7 @@ impl Heads {
         let entry = self.table.entry(digest.hash(), |slot| slot.digest() == digest, |slot| slot.digest().hash());
         let slot = entry
             .or_insert_with(|| {
-                main.n_objecthead.inc();
+                main.n_objecthead.tally();
                 Slot::Many(Box::new(Objhead::new(*digest, None)))
             })
             .into_mut();
@@ -234,7 +256,7 @@ impl Heads {
         }
         match head.objcs.len() {
             0 => self.drop_head(digest),
-            1 if head.hashes[0] == ANY || head.objcs[0].state() == State::Stored => {
+            1 => {
                 let oc = head.objcs.pop().expect("there is one");
                 *slot = Slot::One(oc);
             }
@@ -245,7 +267,7 @@ impl Heads {
     fn drop_head(&mut self, digest: &Digest) {
         if let Ok(entry) = self.table.find_entry(digest.hash(), |slot| slot.digest() == digest) {
             entry.remove();
-            self.main.n_objecthead.dec();
+            self.main.n_objecthead.untally(1);
         }
     }
 }
@@ -276,7 +298,7 @@ impl Objhead {
     /// The vary hash of an objcore that comes from the small form; its spec is remembered.
     fn note(&mut self, oc: &Objcore) -> u64 {
         if oc.state() == State::Busy {
-            return ANY;
+            return BUSY;
         }
         oc.with_front(|front| {
             front.vary().map_or(ANY, |vary| {
@@ -288,7 +310,7 @@ impl Objhead {
     }
 }
 
-/// Hash of a vary key; never [`ANY`]. (FNV-1a; who can choose the values can at worst make its own lookups linear.)
+/// Hash of a vary key; never [`ANY`] or [`BUSY`]. (FNV-1a; who can choose the values can at worst make its own lookups linear.)
 pub(crate) fn vary_hash(spec: &[u8], values: &[u8]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for &byte in spec.iter().chain(&[0xff]).chain(values) {

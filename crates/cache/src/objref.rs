@@ -118,6 +118,11 @@ impl ObjRef {
         Reader { obj: self.clone(), offset: start, id: None }
     }
 
+    /// [`ObjRef::reader`] in the place of this handle.
+    pub fn into_reader(self, start: u64) -> Reader {
+        Reader { obj: self, offset: start, id: None }
+    }
+
     fn poll_state(
         &self,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A transaction as a director sees it while it chooses.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use backend::ResolveCtx;
 use base::{Real, Vxid};
@@ -9,27 +9,38 @@ use message::Head;
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 
+use crate::sess::Sess;
 use crate::shared::Engine;
+use crate::vars;
+use vrt::value::Text;
 
 /// What a director may look at.
 pub struct Choice<'a> {
-    /// The worker.
-    pub engine: &'a Engine,
+    /// Its client.
+    pub sess: &'a Sess,
     /// bereq, on the client side req.
     pub head: &'a Head,
     /// The hash.
     pub digest: &'a [u8; 32],
-    /// `client.identity`
-    pub identity: &'a [u8],
+    /// `client.identity`, as VCL set it.
+    pub identity: Option<&'a Text>,
+    /// `client.identity` as text, once a director has asked for it.
+    pub identity_text: OnceCell<Vec<u8>>,
     /// Whether it is a fetch.
     pub is_bereq: bool,
     /// The transaction's log.
     pub log: RefCell<&'a mut TxnLog>,
 }
 
+impl Choice<'_> {
+    fn engine(&self) -> &Engine {
+        &self.sess.engine
+    }
+}
+
 impl ResolveCtx for Choice<'_> {
     fn now(&self) -> Real {
-        self.engine.clock.real()
+        self.engine().clock.real()
     }
 
     fn vxid(&self) -> Vxid {
@@ -53,11 +64,11 @@ impl ResolveCtx for Choice<'_> {
     }
 
     fn client_identity(&self) -> &[u8] {
-        self.identity
+        self.identity_text.get_or_init(|| vars::identity(self.sess, self.identity))
     }
 
     fn random(&self) -> f64 {
-        self.engine.random.next()
+        self.engine().random.next()
     }
 
     fn log_error(&self, text: &str) {

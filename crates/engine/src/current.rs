@@ -71,18 +71,35 @@ impl Desk {
     }
 }
 
+/// A step's name: its first eight letters.
+#[derive(Clone, Copy, Debug)]
+pub struct StepName(u64);
+
+impl StepName {
+    /// Of no step.
+    pub const NONE: StepName = StepName(0);
+
+    /// The name as a word; to be worked out when the program is compiled.
+    pub const fn of(name: &str) -> StepName {
+        let (bytes, mut letters, mut i) = (name.as_bytes(), [0; 8], 0);
+        while i < bytes.len() && i < letters.len() {
+            letters[i] = bytes[i];
+            i += 1;
+        }
+        StepName(u64::from_le_bytes(letters))
+    }
+}
+
 /// This thread works on that step of that transaction.
-pub fn enter(vxid: Vxid, step: &str) {
-    let mut letters = [0; 8];
-    letters.iter_mut().zip(step.bytes()).for_each(|(letter, byte)| *letter = byte);
+pub fn enter(vxid: Vxid, step: StepName) {
     OWN.with(|desk| {
         desk.vxid.store(vxid.0, Relaxed);
-        desk.step.store(u64::from_le_bytes(letters), Relaxed);
+        desk.step.store(step.0, Relaxed);
     });
 }
 
 /// As [`enter`], for that client.
-pub fn enter_for(client: Address, vxid: Vxid, step: &str) {
+pub fn enter_for(client: Address, vxid: Vxid, step: StepName) {
     CLIENT.set(Some(client));
     enter(vxid, step);
 }
@@ -159,17 +176,17 @@ mod tests {
         let desk = desk();
         let seen = |desk: &Desk| (desk.current().vxid.0, desk.current().step, desk.open());
         let open = open(What::Request);
-        enter(Vxid(7), "deliver");
+        enter(Vxid(7), StepName::of("deliver"));
         std::thread::scope(|scope| {
             let seen = scope.spawn(|| seen(&desk)).join().unwrap();
             assert_eq!(seen, (7, "deliver".to_owned(), 1));
         });
-        enter(Vxid(8), "fetchbody");
+        enter(Vxid(8), StepName::of("fetchbody"));
         drop(open);
         assert_eq!(seen(&desk), (8, "fetchbod".to_owned(), 0));
         let left = leave();
         assert_eq!(seen(&desk), (0, String::new(), 0));
-        enter_for(Address::Unix, Vxid(9), "recv");
+        enter_for(Address::Unix, Vxid(9), StepName::of("recv"));
         take_up(left);
         assert_eq!((seen(&desk).0, client()), (8, None));
     }

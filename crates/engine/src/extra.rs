@@ -51,13 +51,14 @@ impl<'a> Extra<'a> {
 
     /// The bytes to be stored; empty when there is nothing to say.
     pub fn store(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(32 + self.program.map_or(0, <[u8]>::len));
         let flag = |is: bool, bit| if is { bit } else { 0 };
         let flags =
             flag(self.gzip_bits.is_some(), GZIP) | flag(self.program.is_some(), ESI) | flag(self.why.is_some(), WHY);
         if flags == 0 {
-            return out;
+            return Vec::new();
         }
+        let bytes = [self.program, self.why].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let mut out = Vec::with_capacity(48 + bytes);
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
             [bits.start, bits.last, bits.stop, bits.plain_bytes].into_iter().for_each(|n| put(&mut out, n));

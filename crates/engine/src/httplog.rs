@@ -97,9 +97,7 @@ impl HeadTags {
 
     /// Logs all fields.
     pub fn log_fields(&self, head: &Head, log: &mut TxnLog) {
-        for field in head.iter() {
-            log.put(self.header, field.line());
-        }
+        log.put_all(self.header, head.iter().map(|field| field.line()));
     }
 
     /// Adds a field at the end. The name is one of [`message::names`].

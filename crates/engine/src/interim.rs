@@ -3,13 +3,11 @@
 //!
 //! They are for who asked, at the moment of asking: never stored, and not for those who wait for the same object.
 
+use message::hop::{self, Filter};
+use message::{Head, names};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-
-use message::hop::{self, Filter};
-use message::{Head, names};
 
 /// A client gets at most so many of them for one request.
 const MOST: usize = 16;
@@ -22,11 +20,10 @@ pub(crate) struct Interims(Rc<RefCell<Inner>>);
 struct Inner {
     waiting: VecDeque<Head>,
     passed: usize,
-    client: Option<Waker>,
 }
 
 impl Interims {
-    /// A backend sent one; whether it goes on.
+    /// A backend sent one; whether it goes on. Who waits for the object has to be woken then.
     pub fn put(&self, interim: &Head) -> bool {
         // Whoever expected a 100 got one from us when somebody began to read the request's body.
         if interim.status() <= 101 || self.0.borrow().passed == MOST {
@@ -41,19 +38,11 @@ impl Interims {
         let mut inner = self.0.borrow_mut();
         inner.passed += 1;
         inner.waiting.push_back(head);
-        inner.client.take().into_iter().for_each(Waker::wake);
         true
     }
 
     /// The next one, if it is there.
-    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Head> {
-        let mut inner = self.0.borrow_mut();
-        match inner.waiting.pop_front() {
-            Some(head) => Poll::Ready(head),
-            None => {
-                inner.client = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
+    pub fn next(&self) -> Option<Head> {
+        self.0.borrow_mut().waiting.pop_front()
     }
 }

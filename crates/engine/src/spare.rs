@@ -46,14 +46,14 @@ pub(crate) fn machine() -> Box<Machine> {
     SPARE.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
 
-/// Leaves heads to the next transaction.
-pub(crate) fn leave_heads<const N: usize>(heads: [Head; N]) {
+/// Leaves heads to the next transaction; those that are left are empty.
+pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
     SPARE.with(|spare| {
         let kept = &mut spare.borrow_mut().heads;
-        for mut head in heads {
+        for head in heads {
             if kept.len() < HEADS && head.arena_bytes() <= HEAD_BYTES {
                 head.clear();
-                kept.push(head);
+                kept.push(std::mem::take(head));
             }
         }
     });
@@ -66,6 +66,9 @@ pub(crate) fn buffer() -> Vec<u8> {
 
 /// Leaves a buffer to the next fetch.
 pub(crate) fn leave_buffer(mut buffer: Vec<u8>) {
+    if buffer.capacity() == 0 {
+        return;
+    }
     SPARE.with(|spare| {
         let kept = &mut spare.borrow_mut().buffers;
         if kept.len() < BUFFERS && buffer.capacity() <= BUFFER_BYTES {

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 
 use esi::{Complaint, Features, Include, Parser, Piece, ProgramBuilder, Severity, Sink};
-use zlib_rs::{Deflate, DeflateFlush, Status};
+use zlib_rs::{DeflateFlush, Status};
 
 use crate::gunzip::record;
-use crate::gzip::deflate;
+use crate::packer::Packer;
 use crate::stitch::{self, Sum};
 use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step};
 
@@ -131,7 +131,7 @@ enum Item {
 
 /// What is to be done with the bytes the parser classified.
 struct Packing {
-    deflate: Deflate,
+    deflate: Packer,
     queue: VecDeque<Item>,
     builder: Option<ProgramBuilder>,
     notes: Vec<Note>,
@@ -268,7 +268,7 @@ impl EsiGzip {
         let mut builder = ProgramBuilder::new(url, true);
         builder.skip(stitch::HEADER.len() as u64);
         let work = Packing {
-            deflate: deflate(params),
+            deflate: Packer::new(params),
             queue: VecDeque::new(),
             builder: Some(builder),
             notes: Vec::new(),

@@ -4,9 +4,10 @@
 //! The deflate stream is brought to a byte boundary and ended with an empty stored block of our own, so that we know
 //! where its last block begins without asking the compressor: that is what stitching needs.
 
-use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Method, Status, Strategy, crc32};
+use zlib_rs::{DeflateFlush, Status, crc32};
 
 use crate::gunzip::record;
+use crate::packer::Packer;
 use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, stitch};
 
 /// The parameters of packing.
@@ -24,20 +25,9 @@ impl Default for GzipParams {
     }
 }
 
-/// A raw deflate stream.
-pub(crate) fn deflate(params: GzipParams) -> Deflate {
-    Deflate::new_with_config(DeflateConfig {
-        level: i32::from(params.level.min(9)),
-        method: Method::Deflated,
-        window_bits: -15,
-        mem_level: i32::from(params.memlevel.clamp(1, 9)),
-        strategy: Strategy::Default,
-    })
-}
-
 /// Packs into gzip.
 pub struct Gzip {
-    deflate: Deflate,
+    deflate: Packer,
     crc: u32,
     plain: u64,
     packed: u64,
@@ -57,7 +47,7 @@ enum Phase {
 impl Gzip {
     /// Nothing packed yet.
     pub fn new(params: GzipParams) -> Self {
-        Self { deflate: deflate(params), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
+        Self { deflate: Packer::new(params), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
     }
 
     fn run(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<(usize, usize), FilterError> {

@@ -19,6 +19,7 @@ mod fetch;
 mod gunzip;
 mod gzip;
 mod inflate;
+mod packer;
 mod range;
 mod scan;
 mod step;

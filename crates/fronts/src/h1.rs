@@ -20,6 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use base::Real;
+use engine::current::StepName;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{HeadError, Limits, Progress, Scan, parse_found_request};
@@ -33,8 +34,8 @@ use tables::tags::Tag;
 use conn::{Conn, Parting};
 use transport::H1;
 
-/// GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 6.8, 7): HTTP/2 isn't served yet.
-const GOAWAY: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13];
+/// SETTINGS, which come first, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 3.4, 6.8, 7): HTTP/2 isn't served yet.
+const GOAWAY: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0d";
 
 /// Bytes read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 4 * 1024;
@@ -149,8 +150,10 @@ fn open(
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
     log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
     let (from, to) = (peer.text(), local.text());
-    let record = log.record(Tag::SessOpen).text(from.ip_port()).text(" ").text(&listener.name).text(" ");
-    drop(record.text(to.ip_port()).sp_time(now).sp_num(fd as u64));
+    let mut record = log.record(Tag::SessOpen);
+    record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
+    record.sp_time(now).sp_num(fd as u64);
+    drop(record);
     drop(log);
     engine.main.s_sess.inc();
     Rc::new(Sess {
@@ -180,7 +183,7 @@ fn closed(sess: &Sess, close: SessClose) {
         engine.main.sess_closed_err.inc();
     }
     let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
-    drop(log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open));
+    log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open);
     log.put(Tag::End, b"");
 }
 
@@ -202,7 +205,10 @@ async fn busy(h1: &mut H1) -> Turn {
             Err(close) => return Turn::End(close, h1.parting()),
         };
         if let Some(close) = request(h1, &arrived).await {
-            return Turn::End(close, h1.parting());
+            let mut parting = h1.parting();
+            // Such a client goes on sending until it has read that it shouldn't.
+            parting.is_sending |= close == SessClose::ReqHttp20;
+            return Turn::End(close, parting);
         }
     }
 }
@@ -216,7 +222,7 @@ async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
         settle(h1, &mut req).await;
     }
     req.finish(h1);
-    engine::current::enter(base::Vxid::NONE, "");
+    engine::current::enter(base::Vxid::NONE, StepName::NONE);
     let ran = if h1.is_broken() { Err(SessClose::TxError) } else { ran };
     let end = match ran.err().or(req.close) {
         None if h1.is_piped() => return Some(SessClose::TxPipe),
@@ -248,7 +254,10 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
     let parsed = match parse_found_request(input, arrived.begin, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
         Ok(Progress::Http2Preface) => {
-            h1.send_raw(GOAWAY);
+            // Without the feature varnishd closes and says nothing.
+            if req.params().feature.has(FeatureBit::Http2) {
+                h1.send_raw(GOAWAY);
+            }
             return Err(SessClose::ReqHttp20);
         }
         Ok(Progress::Idle | Progress::Incomplete) => return Err(refuse(h1, req, &HeadError::BadStartLine, arrived)),
@@ -315,7 +324,7 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
         h1.conn.sess.engine.main.sess_readahead.inc();
     }
     loop {
-        if let Some(head_bytes) = scan.find(&h1.conn.input) {
+        if let Some(head_bytes) = scan.find_request(&h1.conn.input) {
             let t_req = h1.conn.sess.engine.clock.real();
             return Ok(Some(Arrived { head_bytes, begin: scan.begin(), t_first: t_first.unwrap_or(t_req), t_req }));
         }

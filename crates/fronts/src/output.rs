@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What waits to be written to a client: heads and framing as bytes of our own, bodies as handles on storage.
+//! What waits to be written to a client: heads and framing as bytes of our own, bodies as handles on storage. Stored pages
+//! that are sent often go out without a copy ([`sys::lend`]).
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use net::Stream;
 use storage::Buf;
+use sys::lend::{Lender, Lent, Loans};
 
 /// Most pieces in one system call (`http1_iovs` in Varnish).
 const PIECES: usize = 64;
@@ -14,11 +17,19 @@ const PIECES: usize = 64;
 const COPY_BYTES: usize = 4 * 1024;
 /// So many written bytes of our own are moved out of the way.
 const SQUEEZE_BYTES: usize = 16 * 1024;
+/// From so many bytes on it costs less to lend the kernel their pages than to have it copy them.
+const LEND_BYTES: usize = 32 * 1024;
+
+thread_local! {
+    static LENDER: RefCell<Lender> = const { RefCell::new(Lender::new()) };
+}
 
 enum Piece {
     /// So many of our own bytes.
     Own(usize),
     Stored(Buf),
+    /// A stored one that is sent often.
+    Often(Buf),
 }
 
 /// A queue of bytes for one connection. Emptied, it keeps its memory.
@@ -32,6 +43,8 @@ pub(crate) struct Output {
     /// Bytes of the first piece that are written, when that is a stored one.
     written: usize,
     bytes: usize,
+    /// Pieces that are sent often.
+    often: usize,
 }
 
 impl Output {
@@ -52,7 +65,7 @@ impl Output {
         let added = self.own.len() - before;
         match self.pieces.back_mut() {
             Some(Piece::Own(bytes)) => *bytes += added,
-            Some(Piece::Stored(_)) | None => self.pieces.push_back(Piece::Own(added)),
+            Some(Piece::Stored(_) | Piece::Often(_)) | None => self.pieces.push_back(Piece::Own(added)),
         }
         self.bytes += added;
         added
@@ -65,18 +78,55 @@ impl Output {
             return;
         }
         self.bytes += buf.len();
-        self.pieces.push_back(Piece::Stored(buf));
+        let is_often = buf.note_send();
+        self.often += usize::from(is_often);
+        self.pieces.push_back(if is_often { Piece::Often(buf) } else { Piece::Stored(buf) });
     }
 
     /// Throws away what isn't written.
     pub(crate) fn clear(&mut self) {
         self.own.clear();
         self.pieces.clear();
-        (self.own_written, self.written, self.bytes) = (0, 0, 0);
+        (self.own_written, self.written, self.bytes, self.often) = (0, 0, 0, 0);
     }
 
     /// Writes with one system call what fits; whether anything was.
     pub(crate) fn write(&mut self, stream: &Stream) -> io::Result<usize> {
+        let wrote = match self.often {
+            0 => self.copy(stream)?,
+            _ => match self.lend(stream)? {
+                Lent::Bytes(wrote) => wrote,
+                Lent::Impossible => self.copy(stream)?,
+            },
+        };
+        self.advance(wrote);
+        Ok(wrote)
+    }
+
+    /// Lends a run of pieces that are sent often, or begins with what comes before it.
+    fn lend(&self, stream: &Stream) -> io::Result<Lent> {
+        let own = match self.pieces.front() {
+            Some(Piece::Own(len)) => &self.own[self.own_written..self.own_written + len],
+            _ => &[],
+        };
+        let run = || {
+            let pieces = self.pieces.iter().skip(usize::from(!own.is_empty()));
+            pieces.map_while(|piece| if let Piece::Often(buf) = piece { Some(buf) } else { None })
+        };
+        let run_bytes = run().map(Buf::len).sum::<usize>() - self.written;
+        if run_bytes < LEND_BYTES {
+            return Ok(Lent::Impossible);
+        }
+        if !own.is_empty() {
+            return stream.try_write_begin(own).map(Lent::Bytes);
+        }
+        let (mut loans, mut written) = (Loans::default(), self.written);
+        let lent = run().take_while(|buf| buf.lend(std::mem::take(&mut written), &mut loans)).count();
+        LENDER.with_borrow_mut(|lender| stream.try_lend(lender, &loans, lent < self.pieces.len()))
+    }
+
+    /// Writes pieces of all kinds.
+    fn copy(&self, stream: &Stream) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut own, mut written, mut count) = (&self.own[self.own_written..], self.written, 0);
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {
@@ -86,17 +136,15 @@ impl Output {
                     own = rest;
                     head
                 }
-                Piece::Stored(buf) => &buf[written..],
+                Piece::Stored(buf) | Piece::Often(buf) => &buf[written..],
             };
             (*slice, written) = (IoSlice::new(bytes), 0);
             count += 1;
         }
-        let wrote = match count {
-            1 => stream.try_write(&slices[0])?,
-            _ => stream.try_write_vectored(&slices[..count])?,
-        };
-        self.advance(wrote);
-        Ok(wrote)
+        match count {
+            1 => stream.try_write(&slices[0]),
+            _ => stream.try_write_vectored(&slices[..count]),
+        }
     }
 
     fn advance(&mut self, mut wrote: usize) {
@@ -108,13 +156,16 @@ impl Output {
                     break;
                 }
                 Piece::Own(left) => (wrote, self.own_written) = (wrote - *left, self.own_written + *left),
-                Piece::Stored(buf) if wrote < buf.len() - self.written => {
+                Piece::Stored(buf) | Piece::Often(buf) if wrote < buf.len() - self.written => {
                     self.written += wrote;
                     break;
                 }
-                Piece::Stored(buf) => (wrote, self.written) = (wrote + self.written - buf.len(), 0),
+                Piece::Stored(buf) | Piece::Often(buf) => {
+                    (wrote, self.written) = (wrote + self.written - buf.len(), 0);
+                }
             }
-            self.pieces.pop_front();
+            let gone = self.pieces.pop_front();
+            self.often -= usize::from(matches!(gone, Some(Piece::Often(_))));
         }
         if self.pieces.is_empty() {
             self.clear();
@@ -131,18 +182,19 @@ mod tests {
 
     use super::*;
 
-    fn queue(pieces: &[(bool, Vec<u8>)]) -> (Output, Vec<u8>) {
+    fn queue(pieces: &[(Option<bool>, Vec<u8>)]) -> (Output, Vec<u8>) {
         let (mut output, mut all) = (Output::default(), Vec::new());
-        for (own, bytes) in pieces {
+        for (stored_often, bytes) in pieces {
             all.extend_from_slice(bytes);
-            match own {
-                true => drop(output.add(|out| out.extend_from_slice(bytes))),
-                false => {
-                    // As the stored pieces that are too long to be copied.
-                    output.bytes += bytes.len();
-                    output.pieces.push_back(Piece::Stored(Buf::unaccounted(bytes.clone())));
-                }
-            }
+            let Some(is_often) = *stored_often else {
+                output.add(|out| out.extend_from_slice(bytes));
+                continue;
+            };
+            // As the stored pieces that are too long to be copied.
+            let buf = Buf::unaccounted(bytes.clone());
+            output.bytes += bytes.len();
+            output.often += usize::from(is_often);
+            output.pieces.push_back(if is_often { Piece::Often(buf) } else { Piece::Stored(buf) });
         }
         (output, all)
     }
@@ -155,7 +207,7 @@ mod tests {
                     out.extend_from_slice(&own[..*len]);
                     own = &own[*len..];
                 }
-                Piece::Stored(buf) => out.extend_from_slice(&buf[written..]),
+                Piece::Stored(buf) | Piece::Often(buf) => out.extend_from_slice(&buf[written..]),
             }
             written = 0;
         }
@@ -165,7 +217,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_gone_and_nothing_else(
-            pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 1..40)), 0..12),
+            pieces in prop::collection::vec((any::<Option<bool>>(), prop::collection::vec(any::<u8>(), 1..40)), 0..12),
             steps in prop::collection::vec(0usize..60, 0..12),
         ) {
             let (mut output, mut all) = queue(&pieces);
@@ -175,6 +227,7 @@ mod tests {
                 all.drain(..step);
                 prop_assert_eq!(output.len(), all.len());
                 prop_assert_eq!(left(&output), all.clone());
+                prop_assert_eq!(output.often, output.pieces.iter().filter(|p| matches!(p, Piece::Often(_))).count());
             }
         }
     }

@@ -21,7 +21,7 @@ impl sys::alloc::Listener for Counted {
 }
 
 #[global_allocator]
-static ALLOCATOR: sys::alloc::Heard<mimalloc::MiMalloc, Counted> = sys::alloc::Heard::new(mimalloc::MiMalloc);
+static ALLOCATOR: sys::alloc::Heard<sys::alloc::Mimalloc, Counted> = sys::alloc::Heard::new(sys::alloc::Mimalloc);
 
 /// What runs a tool: its name as started, its arguments; the result is the exit status.
 type ToolMain = fn(&str, &[String]) -> i32;
@@ -84,6 +84,8 @@ fn run(name: &str, args: &[String]) -> i32 {
 
 fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
+        // varnishd has no long options: this one is lacquer's.
+        Some("serve") if args[1..] == ["--help"] => manager::main("lacquer serve", &["-?".to_owned()]),
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
         // The one of vcl's commands that asks a running server.

@@ -1,40 +1,97 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a hit costs, counted: no allocation, one lock, two system calls and hardly ever a sleep. The counts come from the
-//! build feature `costs` (`base::costs`), from strace and from the kernel's own figures of the worker's threads.
+//! What a hit costs, counted: no allocation, one lock, two system calls and hardly ever a sleep; and what a request costs
+//! that has to be fetched. The counts come from the build feature `costs` (`base::costs`), from strace and from the
+//! kernel's own figures of the worker's threads.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-/// All of them ask at once: that is what a busy server finds when it looks.
-const CONNECTIONS: usize = 800;
 const ROUNDS: usize = 30;
 /// Not one: threads would wait for each other's locks.
 const PATHS: usize = 64;
 const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0)\r\n\
     Accept: text/html,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.5\r\n\r\n";
 
+/// What clients ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Hit,
+    /// The origin says no-store: known after the first answer.
+    Pass,
+    /// Never the same twice.
+    Miss,
+}
+
+impl Kind {
+    /// Connections that ask at once: that is what a busy server finds when it looks.
+    fn connections(self) -> usize {
+        match self {
+            Kind::Hit => 800,
+            Kind::Pass | Kind::Miss => 64,
+        }
+    }
+
+    fn path(self, connection: usize, asked: u64) -> String {
+        match self {
+            Kind::Hit => format!("/page/{}", connection % PATHS),
+            Kind::Pass => format!("/pass/{}", connection % PATHS),
+            Kind::Miss => format!("/miss/{asked}/{connection}"),
+        }
+    }
+
+    /// What happens several times a second beside requests is in the figures too, and the lock of the log's ring, which is
+    /// taken once for many transactions.
+    fn may_cost(self, costs: &Costs) -> bool {
+        let Costs { allocations, locks, sleeps, calls } = *costs;
+        match self {
+            Kind::Hit => allocations < 0.02 && locks < 1.06 && sleeps < 0.02 && calls <= 2.1,
+            Kind::Pass => allocations < PASS.0 && locks < PASS.1 && calls <= 4.5,
+            Kind::Miss => allocations < MISS.0 && locks < MISS.1 && calls <= 4.5,
+        }
+    }
+}
+
+/// Allocations and locks of a pass, and of a miss.
+const PASS: (f64, f64) = (0.0, 0.0);
+const MISS: (f64, f64) = (0.0, 0.0);
+
+/// Answers on connections that stay.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n > 0) {
-                head.push(byte[0]);
-            }
-            let fields = "Cache-Control: max-age=3600\r\nContent-Type: text/plain\r\nConnection: close\r\n";
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{BODY}", BODY.len());
+            let stream = stream.unwrap();
+            std::thread::spawn(move || serve(stream));
         }
     });
     address
+}
+
+fn serve(mut stream: TcpStream) {
+    let mut input = Vec::new();
+    let mut bytes = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut bytes) {
+        input.extend_from_slice(&bytes[..n]);
+        while let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") {
+            let is_pass = input.starts_with(b"GET /pass/");
+            input.drain(..end + 4);
+            let life = if is_pass { "no-store" } else { "max-age=3600" };
+            let fields = format!("Cache-Control: {life}\r\nContent-Type: text/plain\r\nContent-Length: {}", BODY.len());
+            let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n{BODY}");
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 struct Server {
@@ -45,7 +102,9 @@ struct Server {
 
 impl Server {
     fn start() -> Server {
-        let dir = std::env::temp_dir().join(format!("lacquer-costs.{}", std::process::id()));
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("lacquer-costs.{}.{number}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let log = std::fs::File::create(dir.join("out")).unwrap();
         // A port of its own: the kernel's choice, given up for the server.
@@ -131,22 +190,23 @@ struct Client {
     answer: Vec<u8>,
     worker: u32,
     threads: Vec<PathBuf>,
-    hits: u64,
+    kind: Kind,
+    asked: u64,
 }
 
 impl Client {
-    fn new(server: &Server) -> Client {
+    fn new(server: &Server, kind: Kind) -> Client {
         let connect = |_| {
             let stream = TcpStream::connect(server.address).unwrap();
             stream.set_nodelay(true).unwrap();
             stream.set_read_timeout(Some(LIMIT)).unwrap();
             stream
         };
-        let streams = (0..CONNECTIONS).map(connect).collect();
-        Client { streams, answer: Vec::new(), worker: server.worker(), threads: server.threads(), hits: 0 }
+        let streams = (0..kind.connections()).map(connect).collect();
+        Client { streams, answer: Vec::new(), worker: server.worker(), threads: server.threads(), kind, asked: 0 }
     }
 
-    /// All connections ask while the worker is stopped, then all are read, so often. Answers how many hits that makes.
+    /// All connections ask while the worker is stopped, then all are read, so often. Answers how many requests that makes.
     fn ask(&mut self, times: usize) -> f64 {
         for _ in 0..times {
             signal("-STOP", self.worker);
@@ -154,7 +214,7 @@ impl Client {
                 std::thread::yield_now();
             }
             for (n, stream) in self.streams.iter_mut().enumerate() {
-                let request = format!("GET /page/{} HTTP/1.1\r\n{FIELDS}", n % PATHS);
+                let request = format!("GET {} HTTP/1.1\r\n{FIELDS}", self.kind.path(n, self.asked));
                 stream.write_all(request.as_bytes()).unwrap();
             }
             signal("-CONT", self.worker);
@@ -168,9 +228,9 @@ impl Client {
                 }
                 assert!(self.answer.starts_with(b"HTTP/1.1 200 "));
             }
+            self.asked += self.streams.len() as u64;
         }
-        self.hits += (CONNECTIONS * times) as u64;
-        (CONNECTIONS * times) as f64
+        (self.streams.len() * times) as f64
     }
 }
 
@@ -211,7 +271,7 @@ fn calls_during(server: &Server, run: impl FnOnce() -> f64) -> Option<(u64, f64)
     Some((total.split_whitespace().nth(3)?.parse().ok()?, hits))
 }
 
-/// Per hit; what other work on the machine does makes them larger, never smaller.
+/// Per request; what other work on the machine does makes them larger, never smaller.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     allocations: f64,
@@ -229,32 +289,26 @@ impl Costs {
             calls: self.calls.min(other.calls),
         }
     }
-
-    /// What happens several times a second beside requests is in the figures too, and the lock of the log's ring, which is
-    /// taken once for many transactions.
-    fn are_as_they_should(&self) -> bool {
-        self.allocations < 0.02 && self.locks < 1.06 && self.sleeps < 0.02 && self.calls <= 2.1
-    }
 }
 
 fn measured(server: &Server, client: &mut Client) -> Costs {
-    // The counts, once all hits so far are in them.
-    let counts = |hits: u64| {
+    // The counts, once all requests so far are in them.
+    let counts = |asked: u64| {
         let wait = |what: &str, least: u64| {
             let begin = Instant::now();
             while server.counter(what) < least {
                 assert!(begin.elapsed() < LIMIT, "{what} stays below {least}");
             }
         };
-        wait("MAIN.cache_hit", hits);
+        wait("MAIN.client_req", asked);
         wait("COSTS.turns", server.counter("COSTS.turns") + 2);
         (server.counter("COSTS.allocations"), server.counter("COSTS.locks"))
     };
-    let (before, slept) = (counts(client.hits), server.sleeps());
+    let (before, slept) = (counts(client.asked), server.sleeps());
     let hits = client.ask(ROUNDS);
     // To be stopped looks like a sleep; it isn't the server's.
     let sleeps = server.sleeps() - (ROUNDS * server.threads().len()) as u64;
-    let after = counts(client.hits);
+    let after = counts(client.asked);
     let each = |a: u64, b: u64| (b - a) as f64 / hits;
     let calls = calls_during(server, || client.ask(ROUNDS / 3)).map(|(calls, hits)| calls as f64 / hits);
     if calls.is_none() {
@@ -268,19 +322,35 @@ fn measured(server: &Server, client: &mut Client) -> Costs {
     }
 }
 
-#[test]
-fn a_hit_costs_what_it_may() {
+fn check(kind: Kind) {
+    // One after the other: they have the machine to themselves.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
     let server = Server::start();
-    let mut client = Client::new(&server);
+    let mut client = Client::new(&server, kind);
     client.ask(10);
-    client.hits -= PATHS as u64;
     let mut least = measured(&server, &mut client);
     for _ in 0..4 {
-        if least.are_as_they_should() {
+        if kind.may_cost(&least) {
             break;
         }
         least = least.least(measured(&server, &mut client));
     }
-    println!("a hit: {least:?}");
-    assert!(least.are_as_they_should(), "{least:?}");
+    println!("a {kind:?}: {least:?}");
+    assert!(kind.may_cost(&least), "a {kind:?}: {least:?}");
+}
+
+#[test]
+fn a_hit_costs_what_it_may() {
+    check(Kind::Hit);
+}
+
+#[test]
+fn a_pass_costs_what_it_may() {
+    check(Kind::Pass);
+}
+
+#[test]
+fn a_miss_costs_what_it_may() {
+    check(Kind::Miss);
 }

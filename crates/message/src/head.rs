@@ -18,7 +18,7 @@ pub use stored::{BadStored, StoredHead};
 
 use crate::chars::{is_token, trim_start};
 use line::Line;
-pub(crate) use line::NOMINATED;
+pub(crate) use line::{NOMINATED, key};
 
 /// What a head may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,13 +230,16 @@ impl Head {
         let name = name.as_ref();
         debug_assert!(is_token(name));
         let value_len: usize = value.iter().map(|part| part.len()).sum();
+        let len = name.len() + 2 + value_len;
         self.room_for_line()?;
-        self.room(name.len() + 2 + value_len)?;
+        self.room(len)?;
         let at = self.arena.len();
+        self.arena.reserve(len);
         self.arena.extend_from_slice(name);
         self.arena.extend_from_slice(b": ");
         value.iter().for_each(|part| self.arena.extend_from_slice(part));
-        self.push_line(at, name.len())
+        let blanks = value_start(&self.arena[at + name.len() + 2..]);
+        self.add_or_forget(at, Line::of_field(name, at, len, blanks))
     }
 
     /// Adds a whole line as received: `name:value` without its line end. Blanks around the value are kept in the line, and
@@ -267,14 +270,21 @@ impl Head {
 
     /// Makes the line of the arena's tail from `at` on.
     fn push_line(&mut self, at: usize, name_len: usize) -> Result<(), Lost> {
-        match Line::new(&self.arena, at, name_len) {
-            Some(line) => self.add(line),
+        self.add_or_forget(at, Line::new(&self.arena, at, name_len))
+    }
+
+    /// Adds the line of the arena's tail from `at` on, or takes that away again.
+    fn add_or_forget(&mut self, at: usize, line: Option<Line>) -> Result<(), Lost> {
+        match line {
+            Some(line) => {
+                self.add(line);
+                Ok(())
+            }
             None => {
                 self.arena.truncate(at);
-                return Err(Lost::BadField);
+                Err(Lost::BadField)
             }
         }
-        Ok(())
     }
 
     /// Puts a whole line (`name: value`) in the place of the `i`-th.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connected stream: readiness first, so that nobody holds a buffer while waiting.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -10,9 +10,10 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rt::Instant;
+use rt::{Instant, Patience};
 use socket2::{Domain, SockRef};
-use tokio::io::AsyncReadExt;
+use sys::lend::{self, Lender, Lent, Loans};
+use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::Address;
@@ -224,6 +225,28 @@ impl Stream {
         }
     }
 
+    /// Writes what fits of `bytes`, which more follows at once: the kernel may wait for that to fill a packet.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => s.try_io(Interest::WRITABLE, || lend::begin(s.as_fd(), bytes)),
+            Stream::Unix(s) => s.try_write(bytes),
+        }
+    }
+
+    /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn try_lend(&self, lender: &mut Lender, loans: &Loans<'_>, more: bool) -> io::Result<Lent> {
+        match self {
+            Stream::Tcp(s) => s.try_io(Interest::WRITABLE, || lender.send(s.as_fd(), loans, more)),
+            Stream::Unix(_) => Ok(Lent::Impossible),
+        }
+    }
+
     /// Reads at least one byte to the end of `into` (within its spare capacity, which must not be zero); 0 is the end.
     ///
     /// # Errors
@@ -238,20 +261,28 @@ impl Stream {
         }
     }
 
-    /// As [`Stream::read_buf`]; a read that leaves spare capacity is known to have emptied the socket.
-    pub async fn read_more(&mut self, into: &mut Vec<u8>, deadline: Option<Instant>) -> Result<usize, IoError> {
-        if let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(self.poll_read_buf(cx, into))).await {
-            return read.map_err(failure);
+    /// [`Stream::poll_read_buf`] for those who wait for it until `patience` is at an end. `prepare` makes room in `into` once
+    /// there is something to be read.
+    pub fn poll_read_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut Vec<u8>,
+        prepare: impl FnOnce(&mut Vec<u8>),
+        patience: &mut Option<Patience>,
+    ) -> Poll<Result<usize, IoError>> {
+        let read = match self.poll_readable(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => {
+                prepare(into);
+                self.poll_read_buf(cx, into)
+            }
+            Poll::Pending => Poll::Pending,
+        };
+        match (read, patience) {
+            (Poll::Ready(read), _) => Poll::Ready(read.map_err(failure)),
+            (Poll::Pending, None) => Poll::Pending,
+            (Poll::Pending, Some(patience)) => patience.poll(cx).map(|()| Err(IoError::Timeout)),
         }
-        let mut read = Ok(0);
-        let done = poll_fn(|cx| {
-            self.poll_read_buf(cx, into).map(|now| {
-                read = now;
-                Ok(())
-            })
-        });
-        until(deadline, done).await?;
-        read.map_err(failure)
     }
 
     /// Reads at least one byte; 0 is the end.
@@ -307,6 +338,16 @@ impl Stream {
     /// What waits to be read, without reading it.
     pub fn pending(&self) -> Pending {
         pending(self.as_fd())
+    }
+
+    /// What waits to be read as far as the runtime has heard when it last asked for events: the system is asked only when
+    /// there was one. On the thread of the stream's runtime.
+    fn heard(&self) -> Pending {
+        let peek = || peek(self.as_fd());
+        pending_of(match self {
+            Stream::Tcp(s) => s.try_io(Interest::READABLE, peek),
+            Stream::Unix(s) => s.try_io(Interest::READABLE, peek),
+        })
     }
 
     /// Says that nothing more will be written (FIN).
@@ -392,8 +433,16 @@ async fn until(deadline: Option<Instant>, ready: impl Future<Output = io::Result
 }
 
 fn pending(fd: BorrowedFd<'_>) -> Pending {
-    // Sockets here never block, so a peek answers at once.
-    match SockRef::from(&fd).peek(&mut [MaybeUninit::uninit()]) {
+    pending_of(peek(fd))
+}
+
+/// Sockets here never block, so a peek answers at once.
+fn peek(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    SockRef::from(&fd).peek(&mut [MaybeUninit::uninit()])
+}
+
+fn pending_of(peeked: io::Result<usize>) -> Pending {
+    match peeked {
         Ok(0) => Pending::Closed,
         Ok(_) => Pending::Data,
         Err(error) if error.kind() == ErrorKind::WouldBlock => Pending::Nothing,
@@ -451,6 +500,17 @@ impl Parked {
     /// What waits to be read, without reading it.
     pub fn pending(&self) -> Pending {
         self.stream.pending()
+    }
+
+    /// Whether it is registered with the runtime of the thread whose [`rt::home`] that is.
+    pub fn is_home(&self, home: u64) -> bool {
+        self.home == home
+    }
+
+    /// The same as [`Parked::pending`] without a system call, where this thread's runtime watches the stream: as far as it has heard when it last
+    /// asked for events.
+    pub fn heard(&self) -> Pending {
+        if self.home == rt::home() { self.stream.heard() } else { self.pending() }
     }
 }
 

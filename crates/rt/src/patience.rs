@@ -38,23 +38,43 @@ thread_local! {
 #[derive(Debug)]
 pub struct Patience {
     timer: Option<Pin<Box<Sleep>>>,
-    deadline: Instant,
+    limit: Limit,
     is_short: bool,
+}
+
+/// When it ends.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    At(Instant),
+    /// So long after it is first waited for.
+    After(Duration),
 }
 
 impl Patience {
     /// Until then.
     pub fn until(deadline: Instant) -> Self {
-        Patience { timer: None, deadline, is_short: false }
+        Patience { timer: None, limit: Limit::At(deadline), is_short: false }
+    }
+
+    /// So long from the first time that it is polled: what comes at once takes no look at the clock. A zero limit is none.
+    pub fn after(limit: Duration) -> Option<Self> {
+        (!limit.is_zero()).then(|| Patience { timer: None, limit: Limit::After(limit), is_short: false })
     }
 
     /// Ready once the deadline has passed.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let deadline = self.deadline;
-        let timer = self.timer.get_or_insert_with(|| {
-            self.is_short = deadline.saturating_duration_since(Instant::now()) < SHORT;
-            take(deadline, self.is_short)
-        });
+        let (timer, deadline) = match (&mut self.timer, self.limit) {
+            (Some(timer), Limit::At(deadline)) => (timer, deadline),
+            (none, limit) => {
+                let (deadline, left) = match limit {
+                    Limit::At(deadline) => (deadline, deadline.saturating_duration_since(Instant::now())),
+                    Limit::After(left) => (crate::far(left), left),
+                };
+                self.is_short = left < SHORT;
+                self.limit = Limit::At(deadline);
+                (none.insert(take(deadline, self.is_short)), deadline)
+            }
+        };
         while timer.as_mut().poll(cx).is_ready() {
             if timer.deadline() >= deadline {
                 return Poll::Ready(());

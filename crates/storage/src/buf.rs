@@ -3,14 +3,15 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-use crate::store::Charged;
+use sys::lend::Loans;
+
+use crate::store::{Block, Charged, bytes_of};
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
 #[derive(Clone)]
 pub struct Buf {
-    block: Arc<Charged>,
+    block: Block,
     start: u32,
     len: u32,
 }
@@ -18,14 +19,14 @@ pub struct Buf {
 impl Buf {
     /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
     pub fn unaccounted(bytes: Vec<u8>) -> Self {
-        Self::over(Charged::unaccounted(bytes.into_boxed_slice()))
+        Self::over(Charged::unaccounted(bytes))
     }
 
     /// A handle on a whole block.
-    pub(crate) fn over(block: Charged) -> Self {
+    pub(crate) fn over(block: Block) -> Self {
         let len =
-            u32::try_from(block.bytes().len()).expect("blocks are at most MAX_BLOCK, buffers of ours below 4 GiB");
-        Self { block: Arc::new(block), start: 0, len }
+            u32::try_from(bytes_of(&block).len()).expect("blocks are at most MAX_BLOCK, buffers of ours below 4 GiB");
+        Self { block, start: 0, len }
     }
 
     /// Number of bytes.
@@ -45,9 +46,20 @@ impl Buf {
         Buf { block: self.block.clone(), start: self.start + range.start as u32, len }
     }
 
+    /// Notes that its block is sent once more; whether lending it ([`Buf::lend`]) pays.
+    pub fn note_send(&self) -> bool {
+        self.block.header.header.extent().is_some_and(|extent| extent.note_send())
+    }
+
+    /// Lends its bytes from `skip` on. False: they can't be lent, or no more can.
+    pub fn lend<'a>(&'a self, skip: usize, loans: &mut Loans<'a>) -> bool {
+        let (start, end) = (self.start as usize + skip, (self.start + self.len) as usize);
+        self.block.header.header.extent().is_some_and(|extent| loans.add(extent, start..end))
+    }
+
     /// What the whole block behind this handle is charged with, in bytes; 0 when no store accounts for it.
     pub fn charged_bytes(&self) -> u64 {
-        self.block.charged_bytes()
+        self.block.header.header.charged_bytes()
     }
 }
 
@@ -55,7 +67,7 @@ impl std::ops::Deref for Buf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.block.bytes()[self.start as usize..(self.start + self.len) as usize]
+        &bytes_of(&self.block)[self.start as usize..(self.start + self.len) as usize]
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sys::extent::{Extent, PAGE, Region};
+use triomphe::ThinArc;
 
 use crate::buf::Buf;
 use crate::spec::{Kind, StoreSpec};
@@ -23,6 +24,9 @@ const SPREAD: u64 = 2;
 /// Of the limit, one part in so many may be kept as freed pages; at least [`KEEP_LEAST`] bytes.
 const KEEP_SHARE: u64 = 256;
 const KEEP_LEAST: u64 = 1 << 20;
+
+/// Bytes of nobody's account are copied into their block up to this length.
+const COPIED: usize = 1 << 10;
 
 /// Largest single block.
 pub const MAX_BLOCK: usize = 1 << 30;
@@ -58,22 +62,30 @@ pub struct Store {
 }
 
 /// What is held, against the limit. Shared by all blocks of the store.
-struct Account {
+pub(crate) struct Account {
     limit: Option<u64>,
     held: AtomicU64,
     counters: Tally,
 }
 
-/// The bytes of one block and the right to hold them; gives both back when dropped.
-pub(crate) struct Charged {
-    bytes: Bytes,
-    /// `None`: no store accounts for them.
-    account: Option<Arc<Account>>,
+/// A block: the right to hold its bytes, and these, if they aren't elsewhere. One allocation for most objects.
+pub(crate) type Block = ThinArc<Charged, u8>;
+
+/// The right to hold a block's bytes; gives it back when dropped.
+pub(crate) enum Charged {
+    /// So many, which follow in the block. Without an account no store accounts for them.
+    Here { bytes: u32, account: Option<Arc<Account>> },
+    /// Elsewhere and of nobody's account; none follow in the block.
+    #[allow(clippy::box_collection, reason = "each byte here is one of every stored object")]
+    Vec(Box<Vec<u8>>),
+    /// In pages of the store.
+    Paged(Box<Paged>),
 }
 
-enum Bytes {
-    Heap(Box<[u8]>),
-    Paged(Extent),
+pub(crate) struct Paged {
+    /// There until it is dropped.
+    extent: Option<Extent>,
+    account: Arc<Account>,
 }
 
 impl Store {
@@ -134,17 +146,16 @@ impl Store {
         if len > MAX_BLOCK {
             return Err(full);
         }
-        self.account.counters.c_req.inc();
-        let bytes = self.paged(parts, len).or_else(|| self.on_heap(parts, len));
-        let bytes = bytes.ok_or_else(|| {
+        self.account.counters.c_req.tally();
+        let block = self.paged(parts, len).or_else(|| self.on_heap(parts, len));
+        block.map(Buf::over).ok_or_else(|| {
             self.account.counters.c_fail.inc();
             full
-        })?;
-        Ok(Buf::over(Charged { bytes, account: Some(self.account.clone()) }))
+        })
     }
 
     /// A block in pages of its own, if it is worth that and there is room for whole pages.
-    fn paged(&self, parts: &[&[u8]], len: usize) -> Option<Bytes> {
+    fn paged(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
         let region = self.region.as_ref().filter(|_| len >= PAGED || self.is_file())?;
         let cost = len.next_multiple_of(PAGE) as u64;
         if !self.account.charge(cost) {
@@ -154,24 +165,30 @@ impl Store {
         let extent = region.extent(parts);
         self.account.counters.show_gaps(region);
         drop(critical);
-        if extent.is_none() {
+        let Some(extent) = extent else {
             self.account.give_back(cost);
-        }
-        extent.map(Bytes::Paged)
+            return None;
+        };
+        let charged = Charged::Paged(Box::new(Paged { extent: Some(extent), account: self.account.clone() }));
+        Some(Block::from_header_and_slice(charged, &[]))
     }
 
-    fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<Bytes> {
+    fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
         // A file's bytes are in the file; only what has no byte needs no place there.
         if self.is_file() && len > 0 || !self.account.charge(len as u64) {
             return None;
         }
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(len).is_err() {
-            self.account.give_back(len as u64);
-            return None;
+        // Dropped, it gives back what was charged.
+        let charged = Charged::Here { bytes: len as u32, account: Some(self.account.clone()) };
+        match parts {
+            [all] => Block::try_from_header_and_slice(charged, all).ok(),
+            _ => {
+                let mut all = Vec::new();
+                all.try_reserve_exact(len).ok()?;
+                parts.iter().for_each(|part| all.extend_from_slice(part));
+                Block::try_from_header_and_slice(charged, &all).ok()
+            }
         }
-        parts.iter().for_each(|part| bytes.extend_from_slice(part));
-        Some(Bytes::Heap(bytes.into_boxed_slice()))
     }
 
     fn is_file(&self) -> bool {
@@ -204,71 +221,111 @@ impl Account {
         if self.held.try_update(Relaxed, Relaxed, fits).is_err() {
             return false;
         }
-        counters.c_bytes.add(bytes);
-        counters.g_alloc.inc();
-        counters.g_bytes.add(bytes);
+        counters.c_bytes.tally_add(bytes);
+        counters.g_alloc.tally();
+        counters.g_bytes.tally_add(bytes);
         if self.limit.is_some() {
-            counters.g_space.sub(bytes);
+            counters.g_space.untally(bytes);
         }
         true
     }
 
     /// Undoes a charge whose bytes couldn't be had.
     fn give_back(&self, bytes: u64) {
-        self.counters.c_bytes.sub(bytes);
-        self.counters.c_freed.sub(bytes);
+        self.counters.c_bytes.untally(bytes);
+        self.counters.c_freed.untally(bytes);
         self.release(bytes);
     }
 
     fn release(&self, bytes: u64) {
         let held = self.held.fetch_sub(bytes, Relaxed);
         assert!(held >= bytes, "more bytes given back than were held");
-        self.counters.g_alloc.dec();
-        self.counters.g_bytes.sub(bytes);
-        self.counters.c_freed.add(bytes);
+        self.counters.g_alloc.untally(1);
+        self.counters.g_bytes.untally(bytes);
+        self.counters.c_freed.tally_add(bytes);
         if self.limit.is_some() {
-            self.counters.g_space.add(bytes);
+            self.counters.g_space.tally_add(bytes);
         }
     }
 }
 
+/// Bytes of `block`.
+pub(crate) fn bytes_of(block: &Block) -> &[u8] {
+    match &block.header.header {
+        Charged::Here { .. } => &block.slice,
+        Charged::Vec(bytes) => bytes,
+        Charged::Paged(paged) => paged.extent(),
+    }
+}
+
 impl Charged {
-    pub fn unaccounted(bytes: Box<[u8]>) -> Self {
-        Self { bytes: Bytes::Heap(bytes), account: None }
+    /// For bytes that no store accounts for.
+    pub fn unaccounted(bytes: Vec<u8>) -> Block {
+        if bytes.len() <= COPIED {
+            let charged = Charged::Here { bytes: bytes.len() as u32, account: None };
+            return Block::from_header_and_slice(charged, &bytes);
+        }
+        Block::from_header_and_slice(Charged::Vec(Box::new(bytes)), &[])
     }
 
-    pub fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Heap(bytes) => bytes,
-            Bytes::Paged(extent) => extent,
+    /// Its pages, if it has pages of its own.
+    pub fn extent(&self) -> Option<&Extent> {
+        match self {
+            Charged::Here { .. } | Charged::Vec(_) => None,
+            Charged::Paged(paged) => Some(paged.extent()),
         }
     }
 
     /// What a store is charged with for them.
     pub fn charged_bytes(&self) -> u64 {
-        match (&self.bytes, &self.account) {
-            (_, None) => 0,
-            (Bytes::Heap(bytes), Some(_)) => bytes.len() as u64,
-            (Bytes::Paged(extent), Some(_)) => extent.page_bytes(),
+        match self {
+            Charged::Here { bytes, account: Some(_) } => u64::from(*bytes),
+            Charged::Here { account: None, .. } | Charged::Vec(_) => 0,
+            Charged::Paged(paged) => paged.extent().page_bytes(),
         }
     }
 }
 
 impl Drop for Charged {
     fn drop(&mut self) {
-        let bytes = self.charged_bytes();
+        if let Charged::Here { bytes, account: Some(account) } = self {
+            account.release(u64::from(*bytes));
+        }
+    }
+}
+
+impl Paged {
+    fn extent(&self) -> &Extent {
+        self.extent.as_ref().expect("a block has its pages until it is dropped")
+    }
+}
+
+impl Drop for Paged {
+    fn drop(&mut self) {
+        let bytes = self.extent().page_bytes();
+        // First the pages: whoever is then told that there is room finds them free.
         {
             let _critical = base::critical::enter();
-            self.bytes = Bytes::Heap(Box::default());
+            self.extent = None;
         }
-        if let Some(account) = &self.account {
-            account.release(bytes);
-        }
+        self.account.release(bytes);
     }
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "storage.{} ({} bytes used)", self.name, self.used_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_its_bytes_and_little_else() {
+        // With the count before it and the length behind it.
+        assert!(size_of::<Charged>() + 16 <= 32, "{}", size_of::<Charged>());
+        assert_eq!(size_of::<Buf>(), 16);
     }
 }

@@ -4,12 +4,17 @@
 //! What a general allocator can't promise under churn, this does: pages in use are those of the extents, plus at most
 //! `keep_bytes` of pages that were freed and not yet given back to the system. Address space is reserved beyond the
 //! bytes that are ever in use, so that gaps between extents cost none of them.
+//!
+//! The bytes of an extent never change. Those of memory may be lent to the kernel, to be sent without a copy
+//! ([`crate::lend`]): packets may then refer to the pages after the extent is gone, so that such pages aren't used again but
+//! given back, which leaves them to whom still has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -19,6 +24,10 @@ pub const PAGE: usize = 4096;
 
 /// Gaps of so many pages are long.
 pub const LONG: u32 = 128;
+
+/// Once sent so often an extent is worth lending: what is sent once or twice had better leave pages that can be used again
+/// at once.
+const OFTEN: u8 = 2;
 
 /// Address space and its free pages.
 #[derive(Debug)]
@@ -47,7 +56,10 @@ pub struct Extent {
     region: Arc<Region>,
     first: u32,
     pages: u32,
-    len: usize,
+    len: u32,
+    /// How often it was sent, as far as that counts.
+    sent: AtomicU8,
+    lent: AtomicBool,
 }
 
 impl Region {
@@ -87,12 +99,15 @@ impl Region {
         Arc::new(Region { base, len, keep_pages: keep_bytes / PAGE as u64, free: Mutex::new(free) })
     }
 
-    /// Copies `parts`, one after the other, into an extent; `None` when there is no gap for it (or no part has a byte).
+    /// Copies `parts`, one after the other, into an extent; `None` when there is no gap for it (or no part has a byte, or
+    /// they are 4 GiB together).
     pub fn extent(self: &Arc<Region>, parts: &[&[u8]]) -> Option<Extent> {
         let len = parts.iter().map(|part| part.len()).sum::<usize>();
-        let pages = u32::try_from(len.div_ceil(PAGE)).ok().filter(|&pages| pages > 0)?;
+        let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
+        let pages = len.div_ceil(PAGE as u32);
         let first = self.take(pages)?;
-        let mut extent = Extent { region: self.clone(), first, pages, len };
+        let (sent, lent) = (AtomicU8::new(0), AtomicBool::new(false));
+        let mut extent = Extent { region: self.clone(), first, pages, len, sent, lent };
         let mut rest = extent.bytes_mut();
         for part in parts {
             let (here, after) = rest.split_at_mut(part.len());
@@ -152,9 +167,19 @@ impl Region {
         }
     }
 
+    /// Pages that packets may still refer to.
+    fn put_lent(&self, first: u32, pages: u32) {
+        self.give_back(first, pages);
+        self.free().clean.put(first, pages);
+    }
+
+    fn is_file(&self) -> bool {
+        self.keep_pages == u64::MAX / PAGE as u64
+    }
+
     /// The memory of free pages goes back to the system.
     fn give_back(&self, first: u32, pages: u32) {
-        if self.keep_pages == u64::MAX / PAGE as u64 {
+        if self.is_file() {
             return;
         }
         let at = self.at(first, pages as usize * PAGE);
@@ -188,11 +213,29 @@ impl Extent {
         u64::from(self.pages) * PAGE as u64
     }
 
+    /// Notes that it is sent once more; whether it was so often that lending it pays.
+    pub fn note_send(&self) -> bool {
+        let sent = self.sent.load(Relaxed);
+        if sent < OFTEN {
+            self.sent.store(sent + 1, Relaxed);
+        }
+        sent >= OFTEN && !self.region.is_file()
+    }
+
+    /// Its bytes, for the kernel to keep beyond the extent's life; `None` where its pages will be written again.
+    pub(crate) fn lend(&self) -> Option<&[u8]> {
+        if self.region.is_file() {
+            return None;
+        }
+        self.lent.store(true, Relaxed);
+        Some(self)
+    }
+
     fn bytes_mut(&mut self) -> &mut [u8] {
-        let at = self.region.at(self.first, self.len);
+        let at = self.region.at(self.first, self.len as usize);
         // SAFETY: these pages are in no list and in no other extent, so that they are borrowed through `self` alone;
         // mapped memory always has a value.
-        unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.len as usize) }
     }
 }
 
@@ -200,15 +243,18 @@ impl std::ops::Deref for Extent {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let at = self.region.at(self.first, self.len);
+        let at = self.region.at(self.first, self.len as usize);
         // SAFETY: as in `bytes_mut`.
-        unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len as usize) }
     }
 }
 
 impl Drop for Extent {
     fn drop(&mut self) {
-        self.region.put(self.first, self.pages);
+        match *self.lent.get_mut() {
+            true => self.region.put_lent(self.first, self.pages),
+            false => self.region.put(self.first, self.pages),
+        }
     }
 }
 

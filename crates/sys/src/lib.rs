@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod daemon;
 pub mod extent;
 pub mod fd;
+pub mod lend;
 pub mod limits;
 pub mod localtime;
 pub mod map;

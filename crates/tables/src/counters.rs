@@ -5,6 +5,7 @@
 
 mod doc;
 mod sets;
+mod tally;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ pub use crate::no_hit::NoHitCounts;
 pub use doc::json_doc;
 pub(crate) use sets::no_hit_set;
 pub use sets::*;
+pub use tally::{begin_tally, settle};
 
 /// One number that other processes may read at any time. Relaxed: a counter orders nothing.
 #[derive(Debug, Default)]

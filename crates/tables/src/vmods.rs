@@ -6,6 +6,7 @@
 
 mod accept;
 mod accept_language;
+mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
@@ -13,6 +14,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod geoip;
 mod geoip2;
 mod header;
 mod math;
@@ -198,6 +200,7 @@ impl Module {
 pub const MODULES: &[Module] = &[
     accept::MODULE,
     accept_language::MODULE,
+    basicauth::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,
@@ -205,6 +208,7 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    geoip::MODULE,
     geoip2::MODULE,
     header::MODULE,
     math::MODULE,

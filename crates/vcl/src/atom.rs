@@ -58,6 +58,8 @@ impl Vcc<'_> {
     }
 
     fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> R<T> {
+        let before: String = self.tokens[self.at.saturating_sub(2)..=self.at].iter().map(|t| self.text_of(t)).collect();
+        self.hint_name(&before, Kind::None);
         let name = self.token_name(token);
         self.fail_at(&format!("Unknown property {name} for type {}\n", e.ty.name()), token)
     }
@@ -91,6 +93,11 @@ impl Vcc<'_> {
                 Ok(Expr::new(Node::Blob(index), Type::Blob))
             }
             _ => {
+                if self.is_c(b'!') && want == Type::Regex {
+                    self.hint("\"doesn't match\" is written !~.");
+                } else if self.is_c(b'&') || self.is_c(b'|') {
+                    self.hint("\"and\" is written &&, and \"or\" ||.");
+                }
                 let found = self.token_name(&self.token());
                 let wanted = Ty::T(want).user_name();
                 self.fail(&format!("Unknown token {found} when looking for {wanted}\n\n"))
@@ -155,13 +162,15 @@ impl Vcc<'_> {
         if let Some(index) = self.regexes.get(&*pattern) {
             return Ok(*index);
         }
-        if let Some(check) = self.options.check_regex
-            && let Err(why) = check(&pattern)
-        {
-            self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
-            let end = self.at.max(first + 1);
-            self.show_until(first, end);
-            return Err(Stop);
+        match self.options.check_regex.map_or(Ok(None), |check| check(&pattern)) {
+            Ok(None) => {}
+            Ok(Some(odd)) => self.remark(first, self.at, odd),
+            Err(why) => {
+                self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
+                let end = self.at.max(first + 1);
+                self.show_until(first, end);
+                return Err(Stop);
+            }
         }
         let index = self.program.regexes.len() as u32;
         self.program.regexes.push(pattern.clone().into());
@@ -173,6 +182,17 @@ impl Vcc<'_> {
         let first = self.at;
         let dotted = self.peek(1).tok == Tok::C(b'.');
         let id = match self.try_symbol(Kind::None, Look::Partial)? {
+            Some(id) if is_global(Ty::T(want)) && self.syms.get(id).kind == Kind::Action && !dotted => {
+                let kind = Kind::of_global(want).expect("it is a global");
+                let lower = self.text_of(&self.tokens[first]).to_ascii_lowercase();
+                match self.syms.namesake(&lower, kind) {
+                    Some(id) => id,
+                    None => {
+                        self.at = first;
+                        self.create(kind, want, What::Global(None))?
+                    }
+                }
+            }
             Some(id) => id,
             None if is_global(Ty::T(want)) && !dotted => {
                 let kind = Kind::of_global(want).expect("it is a global");
@@ -298,6 +318,14 @@ impl Vcc<'_> {
     }
 
     fn regsub(&mut self, all: bool) -> R<Expr> {
+        let e = self.regsub_call(all);
+        if e.is_err() {
+            self.hint("It takes (TEXT, PATTERN, REPLACEMENT).");
+        }
+        e
+    }
+
+    fn regsub_call(&mut self, all: bool) -> R<Expr> {
         self.skip_c(b'(')?;
         let text = self.expr(Type::String)?;
         self.skip_c(b',')?;

@@ -42,6 +42,7 @@ impl Vcc<'_> {
         self.skip_c(b'=')?;
         let name = self.text_of(&token);
         let Some(field) = known.iter().find(|f| **f == name) else {
+            self.hint_field(&name, known);
             let shown = self.token_name(&token);
             return self.fail_at(&format!("Unknown field: {shown} at\n"), &token);
         };
@@ -382,7 +383,11 @@ impl Vcc<'_> {
         {
             return Ok(self.lazy_address(name, host, port));
         }
-        let resolved = self.resolve(&text, host, "Backend host", 2)?;
+        let resolved = self.resolve(&text, host, "Backend host", 2);
+        if resolved.is_err() && name.is_some() {
+            self.hint("With the parameter backend_dns_lazy the name may have any number of addresses, or none yet.");
+        }
+        let resolved = resolved?;
         let host = self.content_text(host);
         Ok(BackendAddress::Inet { host, port, v4: resolved.v4, v6: resolved.v6, name })
     }

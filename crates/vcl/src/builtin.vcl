@@ -10,6 +10,7 @@ sub vcl_recv {
 
 sub vcl_builtin_recv {
     call vcl_req_host;
+    call vcl_req_url;
     call vcl_req_method;
     call vcl_req_authorization;
     call vcl_req_cookie;
@@ -24,6 +25,10 @@ sub vcl_req_host {
     if (!req.http.host && req.esi_level == 0 && req.proto == "HTTP/1.1") {
         return (synth(400));
     }
+}
+
+# For VCL of later releases: what a URL may be is decided before.
+sub vcl_req_url {
 }
 
 sub vcl_req_method {
@@ -162,6 +167,7 @@ sub vcl_backend_response {
 }
 
 sub vcl_builtin_backend_response {
+    call vcl_beresp_range;
     if (bereq.uncacheable) {
         return (deliver);
     }
@@ -169,6 +175,10 @@ sub vcl_builtin_backend_response {
     call vcl_beresp_cookie;
     call vcl_beresp_control;
     call vcl_beresp_vary;
+}
+
+# For VCL of later releases.
+sub vcl_beresp_range {
 }
 
 sub vcl_beresp_stale {

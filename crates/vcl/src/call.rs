@@ -2,7 +2,7 @@
 //! Calls of module functions, constructors and methods: arguments by position, then by name.
 
 use tables::vclvars::Type;
-use tables::vmods::{Arg, Default as Given, Func};
+use tables::vmods::{Arg, Default as Given, Func, Object};
 
 use crate::ir::{Expr, Node};
 use crate::program::{CallSite, Callee};
@@ -14,23 +14,26 @@ impl Vcc<'_> {
     /// After a function's name: its arguments.
     pub fn function_call(&mut self, import: u32, func: &'static Func, sym: SymId) -> R<Expr> {
         let name_at = self.at.saturating_sub(1);
-        let args = self.arguments(func.args)?;
+        let args = self.arguments(func.name, func.args)?;
         self.add_use(name_at, name_at, sym, Access::Read);
+        self.note_work(name_at, func);
         Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret))
     }
 
     /// After a method's name.
     pub fn method_call(&mut self, object: u32, method: &'static Func, _name: &Token) -> R<Expr> {
         let import = self.program.objects[object as usize].import;
-        let args = self.arguments(method.args)?;
+        let name_at = self.at.saturating_sub(1);
+        let args = self.arguments(method.name, method.args)?;
+        self.note_work(name_at, method);
         let e = self.call_site(import, Callee::Method(object, method.name.to_owned()), args, method.ret);
         Ok(e)
     }
 
     /// After a class's name in `new`.
-    pub fn constructor_call(&mut self, object: u32, args: &'static [Arg]) -> R<Expr> {
+    pub fn constructor_call(&mut self, object: u32, class: &'static Object) -> R<Expr> {
         let import = self.program.objects[object as usize].import;
-        let args = self.arguments(args)?;
+        let args = self.arguments(class.name, class.args)?;
         Ok(self.call_site(import, Callee::Constructor(object), args, Type::Void))
     }
 
@@ -42,7 +45,15 @@ impl Vcc<'_> {
     }
 
     /// `(...)`: one expression for each parameter.
-    fn arguments(&mut self, params: &'static [Arg]) -> R<Vec<Expr>> {
+    fn arguments(&mut self, name: &str, params: &'static [Arg]) -> R<Vec<Expr>> {
+        let args = self.all_arguments(params);
+        if args.is_err() {
+            self.hint_call(name, params);
+        }
+        args
+    }
+
+    fn all_arguments(&mut self, params: &'static [Arg]) -> R<Vec<Expr>> {
         self.skip_c(b'(')?;
         let mut given: Vec<Option<Expr>> = params.iter().map(|_| None).collect();
         for (param, slot) in params.iter().zip(&mut given) {

@@ -49,6 +49,8 @@ impl Vcc<'_> {
                 (0, 1.., _, Some(at)) => {
                     let token = self.tokens[at as usize];
                     let name = self.text_of(&token);
+                    let symbol_kind = self.syms.get(id).kind;
+                    self.hint_undefined(&name, symbol_kind);
                     return self.fail_at(&format!("Undefined {kind} {name}, first reference:\n"), &token);
                 }
                 (1.., 0, Some(at), _) => {
@@ -57,6 +59,8 @@ impl Vcc<'_> {
                     self.say(&format!("Unused {kind} {name}, defined:\n"));
                     self.show(&token);
                     if self.options.err_unref {
+                        let symbol_kind = self.syms.get(id).kind;
+                        self.hint_unused(&name, symbol_kind);
                         return Err(Stop);
                     }
                     self.warn();
@@ -84,6 +88,14 @@ impl Vcc<'_> {
             let mut visited = vec![false; self.procs.len()];
             if self.actions_below(*sub, allowed, &mut visited, &mut Vec::new()).is_err() {
                 if let Some(method) = method {
+                    let bad = Return::ALL
+                        .into_iter()
+                        .find(|r| allowed & 1 << *r as u32 == 0 && self.procs[*sub].returns[*r as usize].is_some());
+                    if let Some(bad) = bad
+                        .filter(|bad| matches!(bad, Return::Lookup | Return::Deliver | Return::Restart | Return::Error))
+                    {
+                        self.hint_return(bad.name(), Some(method));
+                    }
                     self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
                     let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
                     let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
@@ -170,6 +182,7 @@ impl Vcc<'_> {
         for sub in subs {
             let Some(method) = self.procs[*sub].method else { continue };
             if let Some(bad) = self.illegal_use(*sub, method)? {
+                self.hint_places(&bad);
                 self.show_until(bad.first as usize, bad.last as usize + 1);
                 let name = method.sub_name();
                 self.say(&format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
@@ -189,6 +202,7 @@ impl Vcc<'_> {
             return Ok(());
         }
         if let Some(bad) = self.illegal_use(sub, method)? {
+            self.hint_places(&bad);
             self.show_until(bad.first as usize, bad.last as usize + 1);
             let name = &self.procs[sub].name;
             let text = format!(

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use crate::token::{Source, Token};
 
-/// Longest source line that is quoted whole.
-const QUOTED: usize = 2000;
+/// Most bytes of a line that are quoted.
+const QUOTED: usize = 400;
 
 fn line_start(text: &[u8], at: usize) -> usize {
     text[..at].iter().rposition(|c| *c == b'\n').map_or(0, |n| n + 1)
@@ -37,17 +37,27 @@ fn coordinate(out: &mut String, source: &Source, at: u32, short: bool) {
     }
 }
 
-/// Quotes the line that begins at `start` and marks what lies in `from..to`.
+/// Quotes the line that begins at `start` and marks what lies in `from..to`. Of a very long line only what is around
+/// the mark.
 fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
-    let mut quoted = Vec::new();
-    let mut marks = String::new();
-    let mut column = 0usize;
-    for (at, c) in text[start..].iter().take(QUOTED).take_while(|c| **c != b'\n').enumerate() {
+    let (mut quoted, mut marks, mut column) = (Vec::new(), String::new(), 0usize);
+    let before = (from as usize).saturating_sub(start);
+    let skip = if before > QUOTED / 2 { before - QUOTED / 4 } else { 0 };
+    if skip > 0 {
+        quoted.extend_from_slice(b"[...]");
+        marks.push_str("-----");
+    }
+    let line = text[start..].iter().take_while(|c| **c != b'\n').enumerate();
+    for (at, c) in line.skip(skip).take(QUOTED) {
         let at = (start + at) as u32;
         let mark = if at >= from && at < to { '#' } else { '-' };
-        let width = if *c == b'\t' { 8 - (column & 7) } else { 1 };
+        let (c, width) = match *c {
+            b'\t' => (b' ', 8 - (column & 7)),
+            b'\r' => continue,
+            c => (c, 1),
+        };
         for _ in 0..width {
-            quoted.push(if *c == b'\t' { b' ' } else { *c });
+            quoted.push(c);
             marks.push(mark);
         }
         column += width;

@@ -109,6 +109,7 @@ impl Vcc<'_> {
         if e.ty == want {
             return Ok(e);
         }
+        self.hint_types(e.ty, want, first);
         let wanted = Ty::T(want).user_name();
         self.say(&format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()));
         self.fail_since("", first)
@@ -215,8 +216,13 @@ impl Vcc<'_> {
         let op = self.token();
         let Ty::T(ty) = e.ty else { return self.fail("Operator not possible here\n") };
         self.next();
+        let first = self.at;
         let e2 = self.sum(ty)?;
+        if matches!(how, Compare::Equal | Compare::NotEqual) {
+            self.remark_pattern(first, &e, &e2);
+        }
         if e2.ty != e.ty {
+            self.hint_compared(e.ty, e2.ty, first);
             let op_text = self.text_of(&op);
             let (a, b) = (e.ty.user_name(), e2.ty.user_name());
             return self.fail_at(&format!("Comparison of different types: {a} '{op_text}' {b}\n"), &op);

@@ -11,9 +11,11 @@ mod dialect;
 mod emit;
 mod expr;
 pub mod format;
+mod hint;
 mod input;
 mod ir;
 mod link;
+mod lint;
 pub mod listing;
 mod optimise;
 pub mod outline;
@@ -31,8 +33,8 @@ pub use program::Program;
 pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
 pub use tables::dialects::Dialect;
 
-/// Says what is wrong with a pattern.
-pub type RegexCheck = fn(&[u8]) -> Result<(), String>;
+/// Says what is wrong with a pattern; of one that compiles, what in it can never match.
+pub type RegexCheck = fn(&[u8]) -> Result<Option<&'static str>, String>;
 
 /// How to compile.
 #[derive(Debug, Clone)]
@@ -106,8 +108,19 @@ pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options
     let mut vcc = vcc::Vcc::new(sources, options);
     match run(&mut vcc, name, text) {
         Ok(()) => vcc.link().map_err(|_| Diagnostics { text: "VCL compiler internal error\n".to_owned() }),
-        Err(vcc::Stop) => Err(Diagnostics { text: vcc.text }),
+        Err(vcc::Stop) => {
+            if let Some(hint) = vcc.hint.take() {
+                vcc.say(&format!("Hint: {hint}\n"));
+            }
+            Err(Diagnostics { text: printable(vcc.text) })
+        }
     }
+}
+
+/// What is quoted from files must not reach a terminal as commands.
+fn printable(text: String) -> String {
+    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_odd) { text.replace(is_odd, "?") } else { text }
 }
 
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
@@ -129,9 +142,13 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
     vcc.program()?;
     vcc.check()?;
     if vcc.program.default_backend.is_none() {
+        vcc.hint(
+            "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",
+        );
         vcc.say("No backends or directors found in VCL program, at least one is necessary.\n");
         return Err(vcc::Stop);
     }
+    vcc.lint();
     Ok(())
 }
 

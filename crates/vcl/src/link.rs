@@ -50,7 +50,7 @@ impl Vcc<'_> {
             crate::optimise::optimise(&mut program);
         }
         assert_linked(&program);
-        Ok(Compiled { program, warnings: self.text })
+        Ok(Compiled { program, warnings: crate::printable(self.text) })
     }
 
     fn index_of(&self, sym: SymId) -> R<u32> {

@@ -5,10 +5,13 @@ use tables::vclvars::{Method, Return, Type};
 
 use crate::emit::BodyPart;
 use crate::ir::{Expr, Node};
+use crate::lint::Target;
 use crate::program::{Math, ObjectDecl, Op};
 use crate::symbols::{Action, Kind, SymId, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, Look, R, Stop, Use, Vcc};
+
+const NOT_REACHED: &str = "This is never reached: what stands before it always leaves the subroutine.\n";
 
 impl Vcc<'_> {
     pub fn add_use(&mut self, first: usize, last: usize, sym: SymId, access: Access) {
@@ -18,14 +21,20 @@ impl Vcc<'_> {
         }
     }
 
-    /// `{ ... }`
-    pub fn block(&mut self) -> R {
+    /// `{ ... }`; whether every way through it leaves the subroutine.
+    pub fn block(&mut self) -> R<bool> {
         self.enter()?;
         self.skip_c(b'{')?;
         self.step();
+        let (mut ends, mut said) = (false, false);
         loop {
+            // One more `return` is a common safeguard, and harmless.
+            if ends && !said && matches!(self.tok(), Tok::C(b'{') | Tok::Id) && !self.here_is("return") {
+                said = true;
+                self.remark(self.at, self.at, NOT_REACHED);
+            }
             match self.tok() {
-                Tok::C(b'{') => self.block()?,
+                Tok::C(b'{') => ends |= self.block()?,
                 Tok::C(b'}') => {
                     self.next();
                     break;
@@ -38,24 +47,26 @@ impl Vcc<'_> {
                 Tok::Id => {
                     let (outer, token) = (self.statement_place, self.token());
                     self.statement_place = Some(self.place(&token));
-                    self.statement()?;
+                    ends |= self.statement()?;
                     self.statement_place = outer;
                 }
                 _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
             }
         }
         self.leave();
-        Ok(())
+        Ok(ends)
     }
 
     pub fn inline_c<T>(&mut self) -> R<T> {
         if self.options.allow_inline_c {
             return self.fail("Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n");
         }
+        self.hint("VCL and its modules (std, header, cookie, digest, uuid, geoip2, accept, ...) do what inline C is used for.");
         self.fail("Inline-C not allowed\n")
     }
 
-    fn statement(&mut self) -> R {
+    /// Whether it always leaves the subroutine.
+    fn statement(&mut self) -> R<bool> {
         let first = self.at;
         let id = match self.symbol(Kind::None, Look::Partial) {
             Ok(id) => id,
@@ -67,22 +78,30 @@ impl Vcc<'_> {
             self.add_use(first, first, id, Access::Action);
         }
         match what {
-            What::Action(action) => self.action(action),
+            What::Action(Action::If) => return self.if_statement(),
+            What::Action(action) => {
+                self.action(action)?;
+                return Ok(action == Action::Return);
+            }
             What::Func(import, func) => {
                 let call = self.function_call(import, func, id).and_then(|e| self.skip_c(b';').map(|()| e));
                 let e = self.in_statement(call, first)?;
-                self.emit_statement(e)
+                self.emit_statement(e)?;
             }
             What::Instance(_) => {
                 self.expect(Tok::C(b'.'))?;
                 self.at = first;
                 let e = self.postfix(Type::Void)?;
                 self.skip_c(b';')?;
-                self.emit_statement(e)
+                self.emit_statement(e)?;
             }
-            What::Class(_, _, object) if self.names_method(object) => self.fail("Syntax error.\n"),
-            _ => self.fail("Symbol cannot be used here.\n"),
+            What::Class(_, _, object) if self.names_method(object) => return self.fail("Syntax error.\n"),
+            _ => {
+                self.hint_open_braces(first);
+                return self.fail("Symbol cannot be used here.\n");
+            }
         }
+        Ok(false)
     }
 
     fn in_statement<T>(&mut self, e: R<T>, first: usize) -> R<T> {
@@ -105,7 +124,7 @@ impl Vcc<'_> {
                 let e = self.text_argument(Type::Strands)?;
                 self.emit_hash(e)
             }
-            Action::If => self.if_statement(),
+            Action::If => self.if_statement().map(drop),
             Action::New => self.new_object(),
             Action::Return => self.return_statement(),
             Action::Set => self.set(),
@@ -125,8 +144,9 @@ impl Vcc<'_> {
         Ok(e)
     }
 
-    fn if_statement(&mut self) -> R {
-        let mut ends = Vec::new();
+    /// Whether each of its branches leaves the subroutine, and one is always taken.
+    fn if_statement(&mut self) -> R<bool> {
+        let (mut ends, mut leaves) = (Vec::new(), true);
         loop {
             let token = self.token();
             self.statement_place = Some(self.place(&token));
@@ -134,7 +154,7 @@ impl Vcc<'_> {
             let cond = self.expr(Type::Bool)?;
             self.skip_c(b')')?;
             let otherwise = self.emit_branch(&cond, false)?;
-            self.block()?;
+            leaves &= self.block()?;
             let more = self.else_if()?;
             if more == Else::None {
                 self.patch(&otherwise);
@@ -143,14 +163,14 @@ impl Vcc<'_> {
             ends.push(self.emit_jump(Op::Jump { to: 0 })?);
             self.patch(&otherwise);
             if more == Else::Block {
-                self.block()?;
+                leaves &= self.block()?;
                 self.patch(&ends);
-                return Ok(());
+                return Ok(leaves);
             }
         }
         self.patch(&ends);
         self.step();
-        Ok(())
+        Ok(false)
     }
 
     fn else_if(&mut self) -> R<Else> {
@@ -209,12 +229,14 @@ impl Vcc<'_> {
                     e = Expr::new(Node::Join(vec![old, e]), Type::Strings);
                 }
                 self.skip_c(b';')?;
+                self.note_set(first, Target::Field(head, field), Some(&e));
                 self.emit_text(e)?;
                 self.emit(Op::SetFieldText { head, field })
             }
             What::Scalar(var) => {
                 let e = self.expr(want)?;
                 self.skip_c(b';')?;
+                self.note_set(first, Target::Var(var), None);
                 match (ty, op) {
                     (Type::Body, _) => self.emit_body(e, BodyPart { append: op.is_some() }),
                     (Type::String, None) => {
@@ -312,6 +334,8 @@ impl Vcc<'_> {
             word = Return::Fetch.name().to_owned();
         }
         let Some(action) = Return::ALL.into_iter().find(|r| r.name() == word) else {
+            let method = self.procs[current].method;
+            self.hint_return(&word, method);
             return self.fail("Expected return action name.\n");
         };
         let at = self.at as u32;
@@ -380,7 +404,7 @@ impl Vcc<'_> {
         self.program.objects.push(ObjectDecl { name, import, class: object.name.to_owned() });
         let sym = self.syms.get_mut(id);
         (sym.ty, sym.what) = (Ty::Object(module, object), What::Instance(index));
-        let call = self.constructor_call(index, object.args);
+        let call = self.constructor_call(index, object);
         if call.is_err() {
             self.say("While compiling function call:\n");
         }

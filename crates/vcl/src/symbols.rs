@@ -226,6 +226,11 @@ impl Symbols {
         })
     }
 
+    /// A global called like one of the language's actions: `acl ban`.
+    pub fn namesake(&self, lower: &str, kind: Kind) -> Option<SymId> {
+        self.by_name.get(lower)?.iter().copied().find(|id| self.get(*id).kind == kind)
+    }
+
     /// All symbols in order of their names, parents before children.
     pub fn sorted(&self) -> Vec<SymId> {
         let mut ids: Vec<SymId> = (0..self.all.len() as SymId).collect();

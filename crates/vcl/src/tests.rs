@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What compiles, what doesn't, and what is said about it.
 
+mod hints;
 mod hostile;
 mod messages;
+mod warnings;
 
 use std::net::IpAddr;
 
@@ -91,6 +93,27 @@ fn declarations_become_data() {
     assert_eq!((a.max_connections, a.proxy_header, a.preamble.as_deref(), a.probe), (7, 2, Some(&b"AB"[..]), Some(0)));
     let probe = &vcl.program.probes[0];
     assert_eq!((probe.threshold, probe.window, vcl.program.default_backend), (Some(4), Some(5), Some(0)));
+}
+
+#[test]
+fn names_of_actions_name_acls_too() {
+    // Legal up to 6.x, and common: before use and after it.
+    check("acl ban { \"127.0.0.1\"; } sub vcl_recv { if (client.ip ~ ban) { ban(\"req.url ~ x\"); } }");
+    check("sub vcl_recv { if (client.ip !~ ban) { return (pass); } } acl ban { \"127.0.0.1\"; }");
+    let why = |text: &str| try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_err();
+    assert!(why("sub vcl_recv { if (client.ip ~ ban) { } }").starts_with("Undefined acl ban, first reference"));
+    assert!(why("acl ban { } acl ban { }").starts_with("Acl 'ban' redefined."));
+}
+
+#[test]
+fn numbers_with_units_have_any_digits() {
+    let vcl = check("sub vcl_backend_response { set beresp.ttl = 0.000001s; set beresp.keep = 123456789123456789s; }");
+    assert!([0.000_001, 123_456_789_123_456_789.0].iter().all(|n| vcl.program.reals.contains(n)));
+}
+
+#[test]
+fn parts_of_later_builtin_vcl_can_be_replaced() {
+    check("sub vcl_req_url { return; } sub vcl_beresp_range { unset beresp.http.Content-Range; }");
 }
 
 #[test]

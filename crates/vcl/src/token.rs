@@ -98,6 +98,9 @@ pub(crate) struct Source {
     pub map: Option<crate::dialect::SourceMap>,
 }
 
+const NO_ESCAPES: &str = "Texts have no escapes: one with quotes in it stands in {\"...\"} or \"\"\"...\"\"\".\n";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Quotes that come from word processors and blogs.
 const QUOTES: [&str; 7] = ["\u{201c}", "\u{201d}", "\u{201e}", "\u{2018}", "\u{2019}", "\u{ab}", "\u{bb}"];
 
@@ -131,6 +134,17 @@ fn is_id(c: u8) -> bool {
 
 impl Lexer<'_> {
     fn run(&mut self) -> Result<(), LexError> {
+        if let Some(at) = self.text.iter().position(|c| *c == 0) {
+            let why = match self.text {
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "This file is in UTF-16; VCL is ASCII or UTF-8.\n",
+                _ => "This is a NUL byte.\n",
+            };
+            return fail(&format!("Syntax error at\n{why}"), at, at + 1);
+        }
+        // Editors leave it at the beginning of a file.
+        if self.text.starts_with(BYTE_ORDER_MARK) {
+            self.at = BYTE_ORDER_MARK.len();
+        }
         while self.at < self.text.len() {
             let rest = &self.text[self.at..];
             match rest {
@@ -182,7 +196,12 @@ impl Lexer<'_> {
             _ => body.windows(close.len()).position(|w| w == close),
         };
         let Some(n) = end else {
-            return fail(&format!("Unterminated {what}, starting at\n"), self.at, self.at + len);
+            let why = match what {
+                "string" if self.at > 0 && self.text[self.at - 1] == b'\\' => NO_ESCAPES,
+                "string" => "A text in \"...\" ends on its line; one of several stands in {\"...\"}.\n",
+                _ => "",
+            };
+            return fail(&format!("Unterminated {what}, starting at\n{why}"), self.at, self.at + len);
         };
         let quote = if tok == Tok::Str { len as u8 } else { 0 };
         self.push(tok, self.at + len + n + len, 0.0);
@@ -241,17 +260,19 @@ impl Lexer<'_> {
             let text = "Syntax error at\nThis quote is a typographic one; VCL's is the plain \".\n";
             return fail(text, self.at, self.at + quote.len());
         } else {
-            return fail("Syntax error at\n", self.at, self.at + 1);
+            let (why, len) = odd_character(rest);
+            return fail(&format!("Syntax error at\n{why}"), self.at, self.at + len);
         }
         Ok(())
     }
 
-    /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point.
+    /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point. Before 7.0 nothing did, so a number
+    /// with a unit may have more: it is no field of HTTP.
     fn number(&mut self) -> Result<(), LexError> {
         let rest = &self.text[self.at..];
         let whole = rest.iter().take_while(|c| c.is_ascii_digit()).count();
         if rest.get(whole) != Some(&b'.') {
-            if whole > 15 {
+            if whole > 15 && !has_unit(&rest[whole..]) {
                 return fail("Too many digits for integer.\n", self.at, self.at + whole);
             }
             let num = number(&rest[..whole]);
@@ -260,13 +281,41 @@ impl Lexer<'_> {
         }
         let part = rest[whole + 1..].iter().take_while(|c| c.is_ascii_digit()).count();
         let end = whole + 1 + part;
-        if whole > 12 || part > 3 {
+        if (whole > 12 || part > 3) && !has_unit(&rest[end..]) {
             return fail("Too many digits for real.\n", self.at, self.at + end);
         }
         let num = number(&rest[..end]);
         self.push(Tok::Real, self.at + end, num);
         Ok(())
     }
+}
+
+/// What isn't VCL, and how many bytes it takes.
+fn odd_character(rest: &[u8]) -> (String, usize) {
+    let text = match rest[0] {
+        b'\'' | b'`' => "Texts stand in double quotes: \"...\".\n",
+        b'\\' => NO_ESCAPES,
+        b'_' => "Names begin with a letter.\n",
+        c if c.is_ascii() => "",
+        _ => {
+            let head = &rest[..rest.len().min(4)];
+            let valid = match std::str::from_utf8(head) {
+                Ok(text) => text,
+                Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+            };
+            let (name, len) = match valid.chars().next() {
+                Some('\u{a0}') => ("a no-break space".to_owned(), 2),
+                Some(c) => (format!("U+{:04X}", u32::from(c)), c.len_utf8()),
+                None => (format!("the byte 0x{:02x}", rest[0]), 1),
+            };
+            return (format!("This is {name}; outside of texts and comments VCL is ASCII.\n"), len);
+        }
+    };
+    (text.to_owned(), 1)
+}
+
+fn has_unit(after: &[u8]) -> bool {
+    after.first().is_some_and(|c| is_id_start(*c))
 }
 
 fn number(digits: &[u8]) -> f64 {

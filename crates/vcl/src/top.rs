@@ -35,6 +35,7 @@ impl Vcc<'_> {
                 _ if self.here_is("import") => self.import()?,
                 _ if self.here_is("vcl") => self.version()?,
                 _ => {
+                    self.hint_outside();
                     let found = self.token_name(&token);
                     return self.fail(&format!("{DECLARATIONS}{found} at\n"));
                 }
@@ -54,6 +55,7 @@ impl Vcc<'_> {
         let syntax = (major - b'0') * 10 + (minor - b'0');
         self.next();
         if !(40..=41).contains(&syntax) {
+            self.hint("That is the version of the language, not of a release: write `vcl 4.1;`.");
             return self.fail_since(&format!("VCL version {text} not supported.\n"), first);
         }
         if !self.is_c(b';') {
@@ -102,11 +104,18 @@ impl Vcc<'_> {
             _ => self.new_proc(id, &name),
         };
         self.procs[index].def.get_or_insert(at as u32);
+        let idle = self.is_word(&self.peek(1), "return") || self.peek(1).tok == Tok::C(b'}');
+        if let Some(earlier) = self.procs[index].ended.filter(|_| !idle) {
+            self.remark_part(at as u32, earlier, &name);
+        }
         self.current = Some(index);
         let e = self.block();
         self.current = None;
         self.depth = 0;
-        e
+        if e? {
+            self.procs[index].ended.get_or_insert(at as u32);
+        }
+        Ok(())
     }
 
     fn new_proc(&mut self, sym: u32, name: &str) -> usize {
@@ -118,6 +127,8 @@ impl Vcc<'_> {
     }
 
     fn reserved_sub<T>(&mut self, token: &crate::token::Token) -> R<T> {
+        let name = self.text_of(token);
+        self.hint_sub(&name);
         self.say("The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
         self.say("Valid vcl_* subroutines are:\n");
@@ -195,6 +206,7 @@ impl Vcc<'_> {
     }
 
     fn missing_module<T>(&mut self, name: &str, token: &crate::token::Token) -> R<T> {
+        self.hint_module(name);
         self.say(&format!("Could not find VMOD {name}\n"));
         if let Some(missing) = vmods::Missing::find(name) {
             self.say(&format!("\t({}; not built into Lacquer. Instead: {})\n", missing.what, missing.instead));

@@ -147,6 +147,9 @@ impl Vcc<'_> {
         let found = match self.lookup(&text) {
             Ok(found) => found,
             Err(why) => {
+                if text.contains('/') {
+                    self.hint("One address has no mask; a network is declared: acl name { \"10.0.0.0\"/8; }");
+                }
                 return self.fail_at(
                     &format!(
                         "{what} '{shown}' could not be resolved to an IP address:\n\t{why}\n\

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use tables::vclvars::{HeadId, Method, Type};
 
 use crate::diag;
+use crate::lint::{Remark, Set};
 use crate::program::{Op, Place, Program};
 use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
 use crate::token::{Source, Tok, Token};
@@ -50,6 +51,10 @@ pub(crate) struct Proc {
     /// The calls it makes: token and symbol.
     pub calls: Vec<(u32, SymId)>,
     pub uses: Vec<Use>,
+    /// Functions and methods of modules that it calls, with the first token and the last.
+    pub works: Vec<(u32, u32, &'static tables::vmods::Func)>,
+    /// The definition that leaves it on every way.
+    pub ended: Option<u32>,
     /// For each action, the first token that returns it.
     pub returns: [Option<u32>; tables::vclvars::Return::COUNT],
 }
@@ -99,6 +104,11 @@ pub(crate) struct Vcc<'a> {
     /// The place of the statement that is compiled.
     pub statement_place: Option<u32>,
     pub warned: bool,
+    /// What warnings are made of, once the program is known to be right.
+    pub remarks: Vec<Remark>,
+    pub sets: Vec<Set>,
+    /// What to do about the error that ended it.
+    pub hint: Option<String>,
 }
 
 impl<'a> Vcc<'a> {
@@ -128,6 +138,9 @@ impl<'a> Vcc<'a> {
             last_place: (0, 0, Place { source: 0, line: 1, pos: 1 }),
             statement_place: None,
             warned: false,
+            remarks: Vec::new(),
+            sets: Vec::new(),
+            hint: None,
         };
         vcc.predefine();
         vcc
@@ -210,6 +223,7 @@ impl<'a> Vcc<'a> {
         if self.tok() == tok {
             return Ok(());
         }
+        self.hint_expected(tok);
         let found = self.token_name(&self.token());
         self.text.push_str(&format!("Expected {} got {found}\nat\n", tok.expected()));
         self.stop_here()
@@ -437,6 +451,7 @@ impl<'a> Vcc<'a> {
             let hi = if hi <= 41 { format!(" <= {}.{}", hi / 10, hi % 10) } else { String::new() };
             self.text.push_str(&format!(" (Only available when{lo} VCL syntax{hi})"));
         }
+        self.hint_name(&written, kind);
         self.fail_since("\nAt: ", first)
     }
 
@@ -490,6 +505,11 @@ impl<'a> Vcc<'a> {
         let token = self.token();
         let name = self.text_of(&token);
         let found = self.syms.find(&name.to_ascii_lowercase(), Kind::None, self.syntax, self.syntax, self.syntax);
+        // Releases before 7 kept the names of actions apart.
+        let found = match found.map(|id| self.syms.get(id).kind) {
+            Some(Kind::Action) => self.syms.namesake(&name.to_ascii_lowercase(), kind),
+            _ => found,
+        };
         let id = match found {
             None => self.create(kind, ty, What::Global(None))?,
             Some(id) => {

@@ -24,6 +24,7 @@ pub(crate) static VMOD: Vmod = Vmod {
         }),
         ("filter", |call, args| filter(call, args, false)),
         ("filter_re", |call, args| filter_re(call, args, false)),
+        ("filter_except", |call, args| filter(call, args, true)),
         ("keep", |call, args| filter(call, args, true)),
         ("keep_re", |call, args| filter_re(call, args, true)),
         ("format_date", |_, args| format_date(args)),

@@ -18,7 +18,13 @@ const DEEPEST: usize = 10;
 pub(crate) static VMOD: Vmod =
     Vmod { name: "geoip2", functions: &[], classes: &[Class { name: "geoip2", new, methods: &[("lookup", lookup)] }] };
 
-type Database = Reader<Vec<u8>>;
+pub(crate) type Database = Reader<Vec<u8>>;
+
+/// Reads a file.
+pub(crate) fn open(file: &std::path::Path) -> Result<Database, String> {
+    let bytes = std::fs::read(file).map_err(|e| e.to_string())?;
+    Reader::from_source(bytes).map_err(|e| e.to_string())
+}
 
 fn new(call: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> {
     let name = Args(args).text(0).map(|name| name.lossy().into_owned()).unwrap_or_default();
@@ -28,8 +34,7 @@ fn new(call: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> 
         log.put(Tag::Error, text.as_bytes());
         Failure::new(text)
     };
-    let bytes = std::fs::read(&name).map_err(|e| error(&e))?;
-    let database: Database = Reader::from_source(bytes).map_err(|e| error(&e))?;
+    let database = open(name.as_ref()).map_err(|e| error(&e))?;
     Ok(Arc::new(database))
 }
 
@@ -46,7 +51,7 @@ fn lookup(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
     }
 }
 
-fn find(
+pub(crate) fn find(
     database: &Database,
     path: &str,
     given: bool,

@@ -5,6 +5,7 @@
 mod accept;
 mod accept_language;
 mod args;
+mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
@@ -12,6 +13,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod geoip;
 mod geoip2;
 mod header;
 mod math;
@@ -37,6 +39,7 @@ use vrt::vmod::Vmod;
 pub static ALL: &[&Vmod] = &[
     &accept::VMOD,
     &accept_language::VMOD,
+    &basicauth::VMOD,
     &blob::VMOD,
     &bodyaccess::VMOD,
     &cookie::VMOD,
@@ -44,6 +47,7 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &geoip::VMOD,
     &geoip2::VMOD,
     &header::VMOD,
     &math::VMOD,

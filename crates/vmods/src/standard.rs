@@ -63,12 +63,12 @@ pub(crate) static VMOD: Vmod = Vmod {
 };
 
 /// In `vcl_init` and `vcl_fini` nobody else waits for this thread, and nothing may run there that waits.
-fn may_block(method: Method) -> bool {
+pub(crate) fn may_block(method: Method) -> bool {
     matches!(method, Method::Init | Method::Fini)
 }
 
 /// Runs what blocks where it may.
-fn off_thread(method: Method, call: impl FnOnce() -> Value + Send + 'static) -> CallResult {
+pub(crate) fn off_thread(method: Method, call: impl FnOnce() -> Value + Send + 'static) -> CallResult {
     if may_block(method) { give(call()) } else { wait(async { Ok(rt::blocking(call).await) }) }
 }
 

@@ -276,57 +276,61 @@ impl Machine {
 
     fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let program = &vcl.program;
+        // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `Next`.
+        let (mut pc, mut flag) = (self.pc, self.flag);
         for _ in 0..BUDGET {
-            let pc = self.pc;
-            let op = program.code[pc as usize];
-            // Most of what runs only says where to go on: that needs no detour by way of a `Next`.
-            match op {
-                Op::Step { .. } if !self.traces => self.pc += 1,
-                Op::Jump { to } => self.pc = to,
-                Op::JumpIf { to } => self.pc = if self.flag { to } else { self.pc + 1 },
-                Op::JumpUnless { to } => self.pc = if self.flag { self.pc + 1 } else { to },
-                Op::Not => (self.flag, self.pc) = (!self.flag, self.pc + 1),
-                Op::CallSub { sub } => self.enter(program.subs[sub as usize].entry),
-                Op::Leave if !self.calls.is_empty() => self.pc = self.calls.pop().unwrap_or_default(),
-                Op::TestField { head, field } => {
-                    self.flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
-                    self.pc += 1;
+            let at = pc;
+            match program.code[at as usize] {
+                Op::Step { .. } if !self.traces => pc += 1,
+                Op::Jump { to } => pc = to,
+                Op::JumpIf { to } => pc = if flag { to } else { at + 1 },
+                Op::JumpUnless { to } => pc = if flag { at + 1 } else { to },
+                Op::Not => (flag, pc) = (!flag, at + 1),
+                Op::CallSub { sub } => {
+                    self.calls.push(at + 1);
+                    pc = program.subs[sub as usize].entry;
                 }
-                op => match self.step(op, vcl, ctx) {
-                    Ok(Next::Op) => self.pc += 1,
-                    Ok(Next::Goto(to)) => self.pc = to,
-                    Ok(Next::Call(entry)) => self.enter(entry),
-                    Ok(Next::Leave) => match self.calls.pop() {
-                        Some(back) => self.pc = back,
-                        None => return self.fail(Failure::new("VCL subroutine ended without a return"), ctx),
-                    },
-                    Ok(Next::End(action)) => {
-                        watch.ran(pc, pc);
-                        return self.end(action, ctx);
+                Op::Leave if let Some(back) = self.calls.pop() => pc = back,
+                Op::TestField { head, field } => {
+                    flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
+                    pc += 1;
+                }
+                op => {
+                    (self.pc, self.flag) = (at, flag);
+                    let next = self.step(op, vcl, ctx);
+                    flag = self.flag;
+                    match next {
+                        Ok(Next::Op) => pc = self.pc + 1,
+                        Ok(Next::Goto(to)) => pc = to,
+                        Ok(Next::Call(entry)) => {
+                            self.calls.push(self.pc + 1);
+                            pc = entry;
+                        }
+                        Ok(Next::Leave) => {
+                            return self.fail(Failure::new("VCL subroutine ended without a return"), ctx);
+                        }
+                        Ok(Next::End(action)) => {
+                            watch.ran(at, at);
+                            return self.end(action, ctx);
+                        }
+                        Ok(Next::Wait { void, future }) => {
+                            self.pc += 1;
+                            watch.ran(at, self.pc);
+                            self.state = State::Waiting { void };
+                            return Outcome::Wait(future);
+                        }
+                        Err(failure) => return self.fail(failure, ctx),
                     }
-                    Ok(Next::Wait { void, future }) => {
-                        self.pc += 1;
-                        watch.ran(pc, self.pc);
-                        self.state = State::Waiting { void };
-                        return Outcome::Wait(future);
-                    }
-                    Err(failure) => return self.fail(failure, ctx),
-                },
+                }
             }
-            watch.ran(pc, self.pc);
+            watch.ran(at, pc);
         }
+        (self.pc, self.flag) = (pc, flag);
         self.ops += u64::from(BUDGET);
         if self.ops > MOST_OPS {
             return self.fail(Failure::new("VCL ran too many steps"), ctx);
         }
         Outcome::OutOfBudget
-    }
-
-    /// Goes into a subroutine.
-    #[inline]
-    fn enter(&mut self, entry: u32) {
-        self.calls.push(self.pc + 1);
-        self.pc = entry;
     }
 
     /// What the future of [`Outcome::Wait`] gave; the next [`Machine::run`] goes on with it.
@@ -352,7 +356,9 @@ impl Machine {
         if !self.method.is_some_and(is_housekeeping) {
             ctx.log().put(Tag::VclReturn, action.kind().name().as_bytes());
         }
-        self.reset();
+        // The rest is forgotten by the next start, or when the machine is given back.
+        self.stack.clear();
+        (self.state, self.method) = (State::Idle, None);
         Outcome::Done(action)
     }
 

@@ -8,6 +8,7 @@ mod class;
 mod emit;
 mod linear;
 mod literal;
+mod never;
 mod node;
 mod parse;
 mod sub;
@@ -145,6 +146,11 @@ impl Regex {
     /// The pattern as it was written.
     pub fn pattern(&self) -> &[u8] {
         &self.pattern
+    }
+
+    /// What in it can never match, said as a warning.
+    pub fn never(&self) -> Option<&'static str> {
+        never::never(&self.node)
     }
 
     /// How many numbered groups it has.

@@ -75,7 +75,8 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
             let (desk, name) = (engine::current::desk(), name);
             worker.seats.lock().push(Seat { name: name.clone(), progress: progress.clone(), desk });
             shm::vsl::gather_here();
-            if let Err(error) = rt::run_watched(progress, shm::vsl::flush_gathered, serve(worker, share)) {
+            tables::counters::begin_tally();
+            if let Err(error) = rt::run_watched(progress, settle, serve(worker, share)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });
@@ -83,6 +84,12 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     }
     worker.engine.main.threads_created.add(threads as u64);
     crate::watchdog::start(worker)
+}
+
+/// Writes out what this thread keeps while it has work.
+fn settle() {
+    shm::vsl::flush_gathered();
+    tables::counters::settle();
 }
 
 fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {

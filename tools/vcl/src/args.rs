@@ -28,6 +28,7 @@ pub(crate) struct Args {
     pub builtin: bool,
     pub sub: Option<String>,
     pub labels: Vec<String>,
+    pub stores: Vec<String>,
     /// fmt: only say which files would change.
     pub check: bool,
     /// fmt: what a level is indented by.
@@ -53,6 +54,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         builtin: false,
         sub: None,
         labels: Vec::new(),
+        stores: vec!["Transient".to_owned()],
         check: false,
         indent: None,
         dirs: Vec::new(),
@@ -102,6 +104,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
                 args.dialect = Some(dialect.ok_or_else(|| format!("no dialect {word:?}: 2.0, 2.1 or 3.0"))?);
             }
             "--label" => args.labels.push(value()?),
+            "--store" => args.stores.push(value()?),
             "--check" => args.check = true,
             "--indent" => args.indent = Some(indent(&value()?)?),
             "--plain" => args.plain = true,

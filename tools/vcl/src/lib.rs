@@ -28,6 +28,8 @@ Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
   --syntax 4.0|4.1 for files of VCL 4 that don't begin with `vcl 4.x;` (default 4.1)
   --dialect 2.0|2.1|3.0
                    for files without `vcl 4.x;` (default: told by their words)
+  --label NAME     a label that `return (vcl(NAME))` may name; may be given several times
+  --store NAME     a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times
   --format json    check: one JSON object per file and line: file, ok, errors, warnings
   --check          fmt: change nothing; name the files that would be changed
   --indent N|tab   fmt: what a level is indented by (default 4 spaces)
@@ -87,6 +89,7 @@ fn options(args: &Args) -> Options {
         check_regex: Some(vrt::check_regex),
         optimise: !args.plain,
         labels: args.labels.clone(),
+        stores: args.stores.clone(),
         ..Options::default()
     }
 }

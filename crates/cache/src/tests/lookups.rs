@@ -91,6 +91,30 @@ fn hit_for_miss_and_hit_for_pass() {
 }
 
 #[test]
+fn a_marker_takes_the_place_of_an_older_one() {
+    let kit = Kit::new();
+    let put = |ttl: f64, vary: Option<&str>, flags: Flags| {
+        kit.put_as(&Req::new("/").field("lang", "de"), vary, kit.attrs(ttl, 0.0, 0.0, flags), b"x");
+    };
+    (0..9).for_each(|_| put(10.0, None, Flags::HIT_FOR_MISS));
+    assert_eq!((kit.main.n_object.get(), kit.main.n_objecthead.get()), (1, 1));
+    // Not one that says something else, to others, or for longer.
+    put(10.0, None, Flags::HIT_FOR_PASS);
+    put(10.0, Some("lang"), Flags::HIT_FOR_PASS);
+    put(5.0, Some("lang"), Flags::HIT_FOR_PASS);
+    assert_eq!(kit.main.n_object.get(), 4);
+    put(5.0, Some("lang"), Flags::HIT_FOR_PASS);
+    assert_eq!(kit.main.n_object.get(), 4);
+    // While it is busy the older one is found.
+    let busy = busy_of(kit.look_with(&Req::new("/m"), &LookupOptions::default()));
+    kit.fill(busy, &Req::new("/m"), None, kit.attrs(10.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"x");
+    let busy = busy_of(kit.look("/m"));
+    assert_eq!(kit.verdict("/m"), "hit-for-miss");
+    kit.fill(busy, &Req::new("/m"), None, kit.attrs(10.0, 0.0, 0.0, Flags::HIT_FOR_MISS), b"x");
+    assert_eq!((kit.verdict("/m"), kit.main.n_object.get()), ("hit-for-miss", 5));
+}
+
+#[test]
 fn variants_by_vary() {
     let kit = Kit::new();
     let lang = |lang: &str| Req::new("/").field("lang", lang);
@@ -131,6 +155,18 @@ fn a_purge_takes_all_variants() {
     assert_eq!(kit.cache.purge(&digest("/"), kit.now(), Purge::HARD), 2);
     assert_eq!((kit.verdict("/"), kit.held(), kit.main.n_obj_purged.get()), ("miss", 0, 2));
     assert_eq!(kit.cache.census(), (0, 0, 0));
+}
+
+#[test]
+fn who_sleeps_until_an_object_is_due_hears_of_an_earlier_one() {
+    let kit = Kit::new();
+    let bell = std::sync::Arc::new(Bell::default());
+    kit.cache.wake_expiry_by(bell.clone().into(), kit.now().plus(5.0));
+    kit.put_as(&Req::new("/late"), None, kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(bell.rings(), 0);
+    kit.put_as(&Req::new("/soon"), None, kit.attrs(1.0, 0.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&Req::new("/sooner"), None, kit.attrs(0.5, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(bell.rings(), 1, "once");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The body on its way from the backend through the filters into storage.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +15,6 @@ use net::IoError;
 use tables::tags::Tag;
 
 use super::fetch::why;
-use super::wire::deadline;
 use super::{Bereq, Link, Step};
 use crate::extra::Extra;
 use crate::httplog::BERESP;
@@ -74,7 +74,7 @@ impl Bereq {
         }
         let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
-        drop(self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how));
+        self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how);
         let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_extra(&mut chain));
@@ -126,9 +126,9 @@ impl Bereq {
 
     /// The filters, what they make of the object, and whether ESI is among them.
     fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
-        let names = match &self.filters {
-            Some(names) => names.as_bytes().to_vec(),
-            None => self.filter_list().as_bytes().to_vec(),
+        let names: Cow<'static, [u8]> = match &self.filters {
+            Some(names) => names.as_bytes().to_vec().into(),
+            None => self.filter_list().as_bytes().into(),
         };
         let opened = open_fetch(
             &names,
@@ -157,6 +157,10 @@ impl Bereq {
     fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
+        if gzip_bits.is_none() && program.is_none() {
+            // Why it is uncacheable was stored with the head.
+            return Ok(());
+        }
         let why = self.why_uncacheable.clone();
         let extra = Extra { gzip_bits, program: program.as_deref(), why: why.as_deref() };
         let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
@@ -220,7 +224,6 @@ impl Bereq {
     }
 
     async fn pump(&mut self, link: &mut Link, decoder: &mut Decoder, chain: &mut Chain) -> Result<(), Broken> {
-        let between = self.timeouts().between_bytes;
         let mut out = if chain.is_empty() { Vec::new() } else { vec![0; SLICE * 2] };
         let mut sliced = 0;
         loop {
@@ -267,9 +270,8 @@ impl Bereq {
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
                 return Err(Broken::Unwanted);
             }
-            link.input.reserve(READ_BYTES);
-            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(between));
-            let Some(read) = self.unless_unwanted(read).await else { return Err(Broken::Unwanted) };
+            let between = self.timeouts().between_bytes;
+            let Some(read) = self.read_on(link, READ_BYTES, between).await else { return Err(Broken::Unwanted) };
             match read {
                 Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
                     Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
@@ -387,7 +389,9 @@ impl Bereq {
             self.engine.cache.kill(&stale);
         }
         match finished {
-            Ok(length) => drop(self.log.record(Tag::Length).num(length)),
+            Ok(length) => {
+                self.log.record(Tag::Length).num(length);
+            }
             Err(_) => self.fetch_error("body of another length than announced"),
         }
         Step::Done

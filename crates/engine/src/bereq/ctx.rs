@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The backend side as VCL and directors see it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -219,12 +219,12 @@ impl Ctx for Bereq {
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
-        let identity = vars::identity(&self.sess, self.client_identity.as_ref());
         let choice = Choice {
-            engine: &self.engine,
+            sess: &self.sess,
             head: &self.head,
             digest: &self.digest.0,
-            identity: &identity,
+            identity: self.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
         };
@@ -258,8 +258,8 @@ impl Bereq {
         let (times, origin) = (self.times, self.origin.0);
         let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
-        let record = self.log.record(Tag::Ttl).text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep);
-        drop(record.sp_whole(origin).text(" ").text(word));
+        let mut record = self.log.record(Tag::Ttl);
+        record.text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep).sp_whole(origin).text(" ").text(word);
         Ok(())
     }
 
@@ -276,12 +276,12 @@ impl Bereq {
     }
 
     fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
-        let identity = vars::identity(&self.sess, self.client_identity.as_ref());
         director.resolve(&Choice {
-            engine: &self.engine,
+            sess: &self.sess,
             head: &self.head,
             digest: &self.digest.0,
-            identity: &identity,
+            identity: self.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
         })
@@ -289,7 +289,7 @@ impl Bereq {
 
     /// Asks the director for a backend; says in the log when there is none.
     pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
-        let Some(director) = self.director.clone() else {
+        let Some(director) = self.director.take() else {
             self.fetch_error("No backend");
             return None;
         };
@@ -297,6 +297,7 @@ impl Bereq {
         if found.is_none() {
             self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
         }
+        self.director = Some(director);
         found
     }
 }

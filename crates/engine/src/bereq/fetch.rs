@@ -4,12 +4,15 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
-use backend::ConnectOpts;
+use backend::{Backend, Conn, ConnectOpts};
 use cache::{Flags, Times};
 use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
+use net::IoError;
+use rt::Patience;
 use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
@@ -36,17 +39,48 @@ impl Bereq {
     /// Awaits `work`; `None` when nobody needs this fetch before it is done. Only the fetch of a pass can be unwanted, and
     /// not when it may change something: what a client sends and doesn't wait for is done all the same.
     pub(super) fn unless_unwanted<T>(&mut self, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
-        let may_end = self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD");
-        let watch = may_end.then(|| self.busy().watch());
+        let may_end = self.may_end();
         async move {
             let mut work = pin!(work);
-            poll_fn(|cx| match (work.as_mut().poll(cx), &watch) {
-                (Poll::Ready(done), _) => Poll::Ready(Some(done)),
-                (Poll::Pending, Some(watch)) => watch.poll_unwanted(cx).map(|()| None),
-                (Poll::Pending, None) => Poll::Pending,
+            poll_fn(|cx| match work.as_mut().poll(cx) {
+                Poll::Ready(done) => Poll::Ready(Some(done)),
+                Poll::Pending if may_end => self.busy().poll_unwanted(cx).map(|()| None),
+                Poll::Pending => Poll::Pending,
             })
             .await
         }
+    }
+
+    /// Whether it is given up when its client goes.
+    fn may_end(&self) -> bool {
+        self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD")
+    }
+
+    /// Reads what the backend sends next, up to about `room` bytes, with `limit` as the longest wait; `None` when nobody
+    /// needs it any more.
+    pub(super) async fn read_on(
+        &mut self,
+        link: &mut Link,
+        room: usize,
+        limit: Duration,
+    ) -> Option<Result<usize, IoError>> {
+        let (may_end, mut patience) = (self.may_end(), Patience::after(limit));
+        // Who waits holds no buffer: few of them are in use, and those are in the processor's cache.
+        if link.input.is_empty() {
+            spare::leave_buffer(std::mem::take(&mut link.input));
+        }
+        let prepare = |input: &mut Vec<u8>| {
+            if input.capacity() == 0 {
+                *input = spare::buffer();
+            }
+            input.reserve(room);
+        };
+        poll_fn(|cx| match link.conn.stream_mut().poll_read_more(cx, &mut link.input, prepare, &mut patience) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending if may_end => self.busy().poll_unwanted(cx).map(|()| None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
     }
 
     pub(super) async fn start_fetch(&mut self) -> Step {
@@ -94,25 +128,23 @@ impl Bereq {
         self.backend = Some(backend.clone());
         let mut fresh = false;
         loop {
-            let ends = crate::vars::proxy_ends(&self.sess);
-            let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), fresh, ends, authority: None };
-            let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
-                self.fetch_error(GONE);
-                return Err(());
-            };
-            let conn = match connected {
-                Ok(conn) => conn,
-                Err(error) => {
-                    self.log.putf(Tag::FetchError, format_args!("{error}"));
-                    return Err(());
+            let has_body = matches!(self.body, BereqBody::Lent(_) | BereqBody::Kept(_));
+            let once = has_body || !matches!(self.head.method(), b"GET" | b"HEAD");
+            let opts = ConnectOpts { fresh, once, ..ConnectOpts::default() };
+            let conn = match backend.idle(&opts) {
+                Some(conn) => {
+                    // That took no time.
+                    self.log.timestamp("Connected", self.log.last());
+                    conn
                 }
+                // Boxed: it is large, and rare.
+                None => Box::pin(self.connect(&backend, opts)).await?,
             };
-            self.mark("Connected");
-            self.log.put(Tag::BackendOpen, &conn.opened().text());
+            self.log.put_parts(Tag::BackendOpen, &conn.opened());
             self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
             self.link =
-                Some(Link { conn, input: spare::buffer(), used: 0, framing: Framing::None, interim: 0, close: None });
+                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
@@ -127,6 +159,20 @@ impl Bereq {
             self.engine.main.backend_retry.inc();
             fresh = true;
         }
+    }
+
+    /// A connection that isn't at hand.
+    async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<Conn, ()> {
+        let ends = crate::vars::proxy_ends(&self.sess);
+        let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), ends, ..opts };
+        let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
+            self.fetch_error(GONE);
+            return Err(());
+        };
+        if connected.is_ok() {
+            self.mark("Connected");
+        }
+        connected.map_err(|error| self.log.putf(Tag::FetchError, format_args!("{error}")))
     }
 
     /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.
@@ -174,10 +220,10 @@ impl Bereq {
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`
     fn log_freshness(&mut self, fresh: &Freshness) {
         let now = self.t_resp.0;
-        let record =
-            self.log.record(Tag::Ttl).text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep);
-        let record = record.sp_whole(now).sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
-        drop(record.sp_num(u64::from(fresh.max_age)).text(" cacheable"));
+        let mut record = self.log.record(Tag::Ttl);
+        record.text("RFC").sp_whole(fresh.ttl).sp_whole(fresh.grace).sp_whole(fresh.keep).sp_whole(now);
+        record.sp_whole(fresh.t_origin.0).sp_whole(fresh.date).sp_whole(fresh.expires);
+        record.sp_num(u64::from(fresh.max_age)).text(" cacheable");
     }
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
@@ -231,7 +277,8 @@ impl Bereq {
             link.close.get_or_insert(why::RESP_CLOSE);
         }
         if self.params.http_range_support
-            && let Err(mismatch) = range::check_response(&self.original, &self.beresp, self.announced())
+            && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
+            && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
         {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
             self.end_link(Some(why::RESP_CLOSE));
@@ -260,6 +307,7 @@ impl Bereq {
                 return Step::Fail("given up in vcl_backend_response");
             }
         }
+        self.judge_star();
         self.mark("Process");
         if self.do_esi {
             self.do_stream = false;

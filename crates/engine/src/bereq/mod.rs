@@ -32,6 +32,7 @@ use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
+use crate::current::StepName;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::reqbody::ReqBody;
@@ -117,7 +118,7 @@ pub struct Bereq {
     pub(crate) _turn: Turn,
     pub(crate) _open: crate::current::Open,
     /// What made the answer uncacheable, in words.
-    pub(crate) why_uncacheable: Option<Box<[u8]>>,
+    pub(crate) why_uncacheable: Option<Vec<u8>>,
     pub(crate) is_bgfetch: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
@@ -187,8 +188,7 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
-        let heads = [&mut self.head, &mut self.original, &mut self.beresp];
-        spare::leave_heads(heads.map(std::mem::take));
+        spare::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
         self.machine.take().into_iter().for_each(spare::leave_machine);
         if self.is_bgfetch {
             self.engine.main.n_bgfetch.dec();
@@ -287,26 +287,31 @@ impl Bereq {
         let vbe = link.conn.backend().vbe();
         // Those of earlier connections of this fetch are counted already.
         let (now, before) = (self.acct, std::mem::replace(&mut self.counted, self.acct));
-        vbe.bereq_hdrbytes.add(now.bereq_head - before.bereq_head);
-        vbe.bereq_bodybytes.add(now.bereq_body - before.bereq_body);
-        vbe.beresp_hdrbytes.add(now.beresp_head - before.beresp_head);
-        vbe.beresp_bodybytes.add(now.beresp_body - before.beresp_body);
+        for (counter, bytes) in [
+            (&vbe.bereq_hdrbytes, now.bereq_head - before.bereq_head),
+            (&vbe.bereq_bodybytes, now.bereq_body - before.bereq_body),
+            (&vbe.beresp_hdrbytes, now.beresp_head - before.beresp_head),
+            (&vbe.beresp_bodybytes, now.beresp_body - before.beresp_body),
+        ] {
+            if bytes > 0 {
+                counter.add(bytes);
+            }
+        }
         spare::leave_buffer(link.input);
-        let closed = link.conn.finish(link.close.or(otherwise));
-        self.log.put(Tag::BackendClose, &closed.text());
+        link.conn.finish(link.close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
     }
 }
 
 impl Step {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> StepName {
         match self {
-            Step::Start => "fetch",
-            Step::Retry => "retry",
-            Step::Body => "fetchbody",
-            Step::Conditional => "condfetch",
-            Step::Error => "error",
-            Step::Fail(_) => "fail",
-            Step::Done => "done",
+            Step::Start => const { StepName::of("fetch") },
+            Step::Retry => const { StepName::of("retry") },
+            Step::Body => const { StepName::of("fetchbody") },
+            Step::Conditional => const { StepName::of("condfetch") },
+            Step::Error => const { StepName::of("error") },
+            Step::Fail(_) => const { StepName::of("fail") },
+            Step::Done => const { StepName::of("done") },
         }
     }
 }

@@ -14,6 +14,7 @@ use vrt::Action;
 use super::Bereq;
 use crate::extra::Extra;
 use crate::httplog::OBJ;
+use crate::spare;
 
 /// Most bytes that an object keeps of why it can't be cached.
 const WHY_BYTES: usize = 120;
@@ -27,11 +28,23 @@ impl Bereq {
             return Err(());
         };
         let flags = self.object_flags() | more;
-        let mut stored = Vec::with_capacity(self.beresp.arena_bytes() + 128);
+        let mut stored = spare::buffer();
         let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
-        if self.may_fit(&store, stored.len()) && self.put_head(&store, &stored, variant.as_ref(), flags).is_ok() {
+        let done = self.store_head_in(&store, &stored, variant.as_ref(), flags);
+        spare::leave_buffer(stored);
+        done
+    }
+
+    fn store_head_in(
+        &mut self,
+        store: &Arc<Store>,
+        stored: &[u8],
+        variant: Option<&(Vec<u8>, Vec<u8>)>,
+        flags: Flags,
+    ) -> Result<(), ()> {
+        if self.may_fit(store, stored.len()) && self.put_head(store, stored, variant, flags).is_ok() {
             return Ok(());
         }
         let transient = self.engine.stores.transient().clone();
@@ -39,7 +52,7 @@ impl Bereq {
             // Better a short-lived object than a failed request.
             let shortlived = self.params.shortlived.as_secs_f64();
             self.times = Times { ttl: self.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.times };
-            if self.put_head(&transient, &stored, variant.as_ref(), flags).is_ok() {
+            if self.put_head(&transient, stored, variant, flags).is_ok() {
                 return Ok(());
             }
         }
@@ -66,8 +79,8 @@ impl Bereq {
         let attrs = Attrs { times: self.times, xid: self.vxid, flags };
         let vary = variant.map(|(spec, values)| Vary { spec, values });
         let is_marker = self.uncacheable && self.times.ttl > 0.0 && !self.busy().is_private();
-        let why = self.why_uncacheable.clone().filter(|_| is_marker);
-        let extra = Extra { why: why.as_deref(), ..Extra::default() }.store();
+        let why = self.why_uncacheable.as_deref().filter(|_| is_marker);
+        let extra = Extra { why, ..Extra::default() }.store();
         let done = self.busy().set_head_and_extra(store, head, vary, &attrs, &extra);
         self.log_events();
         done.map_err(drop)?;
@@ -104,18 +117,20 @@ impl Bereq {
             "vcl_beresp_vary" if spot.is_builtin() => Uncacheable::Vary,
             _ => Uncacheable::Vcl,
         };
-        let field = |name: &str| self.beresp.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+        let field = |name: &str| self.beresp.get(name).map(String::from_utf8_lossy);
         let detail = match cause {
             Uncacheable::CacheControl => field("Surrogate-Control").or_else(|| field(names::CACHE_CONTROL)),
-            Uncacheable::Vcl | Uncacheable::VclPass => Some(spot.to_string()),
+            Uncacheable::Vcl | Uncacheable::VclPass => Some(spot.to_string().into()),
             Uncacheable::Stale | Uncacheable::SetCookie | Uncacheable::Vary | Uncacheable::BadVary => None,
         };
-        let mut text = cause.word().to_owned();
+        let mut text = Vec::with_capacity(WHY_BYTES);
+        text.extend_from_slice(cause.word().as_bytes());
         if let Some(detail) = detail {
-            text.extend([" ", &detail]);
+            text.push(b' ');
+            let room = detail.floor_char_boundary(WHY_BYTES.saturating_sub(text.len()));
+            text.extend_from_slice(&detail.as_bytes()[..room]);
         }
-        text.truncate(text.floor_char_boundary(WHY_BYTES));
-        self.why_uncacheable = Some(text.into_bytes().into_boxed_slice());
+        self.why_uncacheable = Some(text);
     }
 
     fn object_flags(&mut self) -> Flags {
@@ -132,18 +147,28 @@ impl Bereq {
         flags
     }
 
+    /// A star among other names in Vary: no request matches (RFC 9110 12.5.5), so it is passed. The bare star is VCL's to
+    /// judge: the built-in one doesn't cache it. Called before filters add a name of theirs.
+    pub(super) fn judge_star(&mut self) {
+        let vary = self.beresp.get(names::VARY);
+        if self.uncacheable || vary == Some(b"*") || !vary::is_star(&self.beresp) || self.busy.as_ref().is_some_and(cache::Busy::is_private) {
+            return;
+        }
+        // A 304 without a Vary of its own: the object's, which was judged when that was fetched.
+        if let Some(stale) = self.stale.as_ref().filter(|_| self.was_304) {
+            let mut old = message::Head::with_limits(self.beresp.limits());
+            if old.load_from(stale.head()).is_ok() && old.get(names::VARY) == vary {
+                return;
+            }
+        }
+        self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
+        self.uncacheable = true;
+        self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
+    }
+
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
     fn variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.busy().is_private() {
-            return None;
-        }
-        // The bare star is VCL's to judge: the built-in one doesn't cache it. Gzip adds its name to it.
-        let is_bare = matches!(self.beresp.get(names::VARY), Some(b"*" | b"*, Accept-Encoding"));
-        if !self.uncacheable && !is_bare && vary::is_star(&self.beresp) {
-            // No request matches (RFC 9110 12.5.5).
-            self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
-            self.uncacheable = true;
-            self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
             return None;
         }
         match vary::key(&self.beresp, &self.head) {
@@ -170,9 +195,9 @@ impl Bereq {
         let life = self.times.ttl + self.times.grace + self.times.keep;
         let chosen = self.storage.take();
         if self.uncacheable {
-            main.beresp_uncacheable.inc();
+            main.beresp_uncacheable.tally();
         } else if life < self.params.shortlived.as_secs_f64() {
-            main.beresp_shortlived.inc();
+            main.beresp_shortlived.tally();
         } else {
             return chosen;
         }

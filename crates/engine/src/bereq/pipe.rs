@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The backend's half of a pipe: two connections joined until both are done or silent for `pipe_timeout`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use backend::{ConnectOpts, Director};
 use base::Vxid;
@@ -19,7 +20,6 @@ use vrt::value::Blob;
 use vrt::{Failure, Value};
 
 use super::ctx::limit;
-use super::wire::deadline;
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
 use crate::req::Req;
@@ -131,17 +131,17 @@ impl PipeBereq {
         transport: &mut dyn Transport,
         acct: &mut PipeAcct,
     ) -> SessClose {
-        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
         let Some(director) = self.director.clone() else {
             self.log.put(Tag::FetchError, b"No backend");
             self.log.put(Tag::VclError, NO_PIPE);
             return SessClose::TxError;
         };
         let backend = director.resolve(&Choice {
-            engine: &self.engine,
+            sess: &req.sess,
             head: &self.head,
             digest: &req.digest.0,
-            identity: &identity,
+            identity: req.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
         });
@@ -157,7 +157,8 @@ impl PipeBereq {
             }
         }
         let ends = vars::proxy_ends(&req.sess);
-        let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), fresh: false, ends, authority: None };
+        let connect_timeout = limit(self.connect_timeout);
+        let opts = ConnectOpts { connect_timeout, once: true, ends, ..ConnectOpts::default() };
         let conn = match backend.connect(&opts).await {
             Ok(conn) => conn,
             Err(error) => {
@@ -166,7 +167,7 @@ impl PipeBereq {
             }
         };
         self.log.timestamp("Connected", self.engine.clock.real());
-        self.log.put(Tag::BackendOpen, &conn.opened().text());
+        self.log.put_parts(Tag::BackendOpen, &conn.opened());
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
         let mut sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
@@ -193,8 +194,7 @@ impl PipeBereq {
         vbe.pipe_hdrbytes.add(acct.bereq);
         vbe.pipe_out.add(acct.inwards);
         vbe.pipe_in.add(acct.outwards);
-        let closed = conn.finish(Some("Piped transaction"));
-        self.log.put(Tag::BackendClose, &closed.text());
+        conn.finish(Some("Piped transaction"), |parts| self.log.put_parts(Tag::BackendClose, parts));
         SessClose::TxPipe
     }
 }
@@ -257,4 +257,9 @@ async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Ins
         last.set(rt::Instant::now());
         count.set(count.get() + buf.len() as u64);
     }
+}
+
+/// That far from now; a zero limit is none.
+fn deadline(limit: Duration) -> Option<rt::Instant> {
+    (!limit.is_zero()).then(|| rt::Instant::now() + limit)
 }

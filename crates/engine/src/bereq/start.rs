@@ -57,10 +57,11 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
     let why = mode.reason();
-    drop(log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why));
+    log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why);
     log.put(Tag::VclUse, vcl.name.as_bytes());
-    drop(req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why));
-    log.timestamp("Start", engine.clock.real());
+    req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why);
+    let now = engine.clock.real();
+    log.timestamp("Start", now);
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
     // A page's fragments have nothing to say to its client before the page has.
@@ -97,9 +98,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         connect_timeout: None,
         first_byte_timeout: None,
         between_bytes_timeout: None,
-        t_resp: engine.clock.real(),
+        t_resp: now,
         times: Times::default(),
-        origin: engine.clock.real(),
+        origin: now,
         do_esi: false,
         do_gzip: false,
         do_gunzip: false,

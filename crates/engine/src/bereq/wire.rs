@@ -5,13 +5,11 @@ use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http1::{ChunkHeader, Framing, LAST_CHUNK, Limits, Progress, parse_response, response_framing};
 use message::hop::{self, Persistence};
 use message::names;
 use net::IoError;
-use rt::Instant;
 use storage::Buf;
 use tables::tags::Tag;
 
@@ -53,7 +51,7 @@ impl Bereq {
         let sent = self.send(link, &head, chunked).await;
         spare::leave_buffer(head);
         self.mark("Bereq");
-        self.engine.main.backend_req.inc();
+        self.engine.main.backend_req.tally();
         sent?;
         self.receive_head(link).await
     }
@@ -88,8 +86,7 @@ impl Bereq {
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
     async fn send(&mut self, link: &mut Link, head: &[u8], chunked: bool) -> Result<(), Failure> {
-        let limit = self.timeouts().between_bytes;
-        if matches!(self.push(link, &[head], limit).await?, Sent::Answered) {
+        if matches!(self.push(link, &[head]).await?, Sent::Answered) {
             return Ok(());
         }
         self.acct.bereq_head += head.len() as u64;
@@ -106,18 +103,18 @@ impl Bereq {
             let sent = match next {
                 Ok(Some(piece)) if chunked => {
                     let size = ChunkHeader::new(piece.len());
-                    let sent = self.push(link, &[size.as_bytes(), &piece, b"\r\n"], limit).await?;
+                    let sent = self.push(link, &[size.as_bytes(), &piece, b"\r\n"]).await?;
                     self.acct.bereq_body += (size.as_bytes().len() + piece.len() + 2) as u64;
                     sent
                 }
                 Ok(Some(piece)) => {
-                    let sent = self.push(link, &[&piece], limit).await?;
+                    let sent = self.push(link, &[&piece]).await?;
                     self.acct.bereq_body += piece.len() as u64;
                     sent
                 }
                 Ok(None) => {
                     if chunked {
-                        self.push(link, &[LAST_CHUNK], limit).await?;
+                        self.push(link, &[LAST_CHUNK]).await?;
                         self.acct.bereq_body += LAST_CHUNK.len() as u64;
                     }
                     return Ok(());
@@ -151,8 +148,8 @@ impl Bereq {
         }
     }
 
-    /// Writes it all, or as much as the backend takes before it answers. `limit` is for each wait.
-    async fn push(&mut self, link: &mut Link, pieces: &[&[u8]], limit: Duration) -> Result<Sent, Failure> {
+    /// Writes it all, or as much as the backend takes before it answers.
+    async fn push(&mut self, link: &mut Link, pieces: &[&[u8]]) -> Result<Sent, Failure> {
         let mut slices = [IoSlice::new(&[]); 3];
         for (slice, piece) in slices.iter_mut().zip(pieces) {
             *slice = IoSlice::new(piece);
@@ -168,7 +165,7 @@ impl Bereq {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let stream = link.conn.stream();
+                    let (stream, limit) = (link.conn.stream(), self.timeouts().between_bytes);
                     let ready = poll_fn(|cx| match stream.poll_writable(cx) {
                         Poll::Ready(_) => Poll::Ready(false),
                         Poll::Pending => stream.poll_readable(cx).map(|_| true),
@@ -224,7 +221,10 @@ impl Bereq {
         let (limits, times) = (self.response_limits(), self.timeouts());
         let mut patience = times.first_byte;
         loop {
-            match parse_response(&link.input[link.used..], &limits, &mut self.beresp) {
+            let input = &link.input[link.used..];
+            let parsed =
+                if input.is_empty() { Ok(Progress::Idle) } else { parse_response(input, &limits, &mut self.beresp) };
+            match parsed {
                 Ok(Progress::Complete(parsed)) => {
                     link.used += parsed.consumed;
                     self.acct.beresp_head += parsed.consumed as u64;
@@ -254,9 +254,7 @@ impl Bereq {
                 }
             }
             let nothing_yet = link.input.is_empty();
-            link.input.reserve(HEAD_READ_BYTES);
-            let read = link.conn.stream_mut().read_more(&mut link.input, deadline(patience));
-            let Some(read) = self.unless_unwanted(read).await else {
+            let Some(read) = self.read_on(link, HEAD_READ_BYTES, patience).await else {
                 self.fetch_error(GONE);
                 link.close = Some(why::RX_BODY);
                 return Err(LATE);
@@ -286,6 +284,9 @@ impl Bereq {
     /// The head just read is an interim one.
     fn pass_interim_on(&mut self) {
         let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
+        if goes_on {
+            self.busy().nudge();
+        }
         let what = if goes_on { "passed on" } else { "dropped" };
         self.log.putf(Tag::Debug, format_args!("Interim response {} {what}", self.beresp.status()));
     }
@@ -317,7 +318,10 @@ impl Bereq {
             Ok(Persistence::Close | Persistence::Http10) => {
                 link.close.get_or_insert(why::RESP_CLOSE);
             }
-            Err(_) => return self.junk(link, "Connection names a field that must stay", why::RX_BAD),
+            // As with varnishd the answer is good, its connection isn't.
+            Err(_) => {
+                link.close.get_or_insert(why::RX_BAD);
+            }
         }
         if framing == Framing::Eof {
             link.close.get_or_insert(why::RESP_CLOSE);
@@ -332,13 +336,13 @@ impl Bereq {
     fn count_framing(&self, framing: Framing, to_head: bool) {
         let main = self.engine.main;
         match (framing, self.beresp.status() % 1000) {
-            _ if to_head => main.fetch_head.inc(),
-            (_, 204) => main.fetch_204.inc(),
-            (_, 304) => main.fetch_304.inc(),
-            (Framing::Length(_), _) => main.fetch_length.inc(),
-            (Framing::Chunked, _) => main.fetch_chunked.inc(),
-            (Framing::Eof, _) => main.fetch_eof.inc(),
-            (Framing::None, _) => main.fetch_none.inc(),
+            _ if to_head => main.fetch_head.tally(),
+            (_, 204) => main.fetch_204.tally(),
+            (_, 304) => main.fetch_304.tally(),
+            (Framing::Length(_), _) => main.fetch_length.tally(),
+            (Framing::Chunked, _) => main.fetch_chunked.tally(),
+            (Framing::Eof, _) => main.fetch_eof.tally(),
+            (Framing::None, _) => main.fetch_none.tally(),
         }
     }
 
@@ -356,11 +360,6 @@ impl Bereq {
         let backend = self.backend.as_ref().expect("a connection has a backend");
         backend.timeouts(super::ctx::limit(self.first_byte_timeout), super::ctx::limit(self.between_bytes_timeout))
     }
-}
-
-/// That far from now; a zero limit is none.
-pub(super) fn deadline(limit: Duration) -> Option<Instant> {
-    (!limit.is_zero()).then(|| Instant::now() + limit)
 }
 
 /// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.

@@ -21,7 +21,7 @@ impl Req {
             }
             // Neither a client that doesn't read nor a body's end is this wait's business.
             let _ = transport.poll_flush(cx, 0);
-            if body.poll_pump(cx, transport).is_ready() {
+            if body.exists() && body.poll_pump(cx, transport).is_ready() {
                 return wait.as_mut().poll(cx);
             }
             Poll::Pending
@@ -48,7 +48,8 @@ impl Req {
             if let Poll::Ready(Err(_)) = transport.poll_flush(cx, 0) {
                 return Poll::Ready(None);
             }
-            if body.poll_pump(cx, transport).is_ready()
+            if body.exists()
+                && body.poll_pump(cx, transport).is_ready()
                 && let Poll::Ready(done) = wait.as_mut().poll(cx)
             {
                 return Poll::Ready(Some(done));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The client side as VCL sees it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use base::{Clock, Real};
 use message::Head;
@@ -242,12 +242,12 @@ impl Ctx for ReqCtx<'_> {
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
         let req = &mut *self.req;
-        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
         let choice = Choice {
-            engine: &req.sess.engine,
+            sess: &req.sess,
             head: &req.head,
             digest: &req.digest.0,
-            identity: &identity,
+            identity: req.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
             is_bereq: false,
             log: RefCell::new(&mut req.log),
         };
@@ -260,12 +260,12 @@ impl Ctx for ReqCtx<'_> {
 
     fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
         let req = &mut *self.req;
-        let identity = vars::identity(&req.sess, req.client_identity.as_ref());
         let found = director.resolve(&Choice {
-            engine: &req.sess.engine,
+            sess: &req.sess,
             head: &req.head,
             digest: &req.digest.0,
-            identity: &identity,
+            identity: req.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
             is_bereq: false,
             log: RefCell::new(&mut req.log),
         });

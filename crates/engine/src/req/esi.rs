@@ -27,6 +27,7 @@ use super::downstream::Downstream;
 use super::nested::Nested;
 use super::transmit::Cut;
 use crate::contain::contained;
+use crate::current::StepName;
 use crate::extra::Extra;
 use crate::httplog::REQ;
 use crate::transport::Transport;
@@ -226,7 +227,7 @@ impl Req {
         let flushed = poll_fn(|cx| nested.poll_flush(cx, super::transmit::QUEUE_BYTES)).await;
         let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
         child.finish(&nested);
-        crate::current::enter(self.vxid, "esi");
+        crate::current::enter(self.vxid, const { StepName::of("esi") });
         if let Some(failure) = failure {
             self.log.putf(Tag::Error, format_args!("{failure}"));
             return Err(Cut::Fetch);

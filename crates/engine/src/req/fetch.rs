@@ -15,12 +15,12 @@ use crate::transport::Transport;
 
 impl Req {
     pub(super) async fn fetch(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
-        self.engine().main.s_fetch.inc();
+        self.engine().main.s_fetch.tally();
         let lends = self.body.is_spent();
         if lends {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
-        self.log.flush();
+        self.log.rest();
         let arrived = self.hear(&obj, transport).await;
         if lends {
             self.mark("ReqBody");
@@ -41,9 +41,9 @@ impl Req {
         let Some(interims) = self.interims.take() else { return self.drive_for_client(transport, obj.headers()).await };
         let mut arrives = pin!(obj.headers());
         loop {
-            let next = poll_fn(|cx| match interims.poll_next(cx) {
-                Poll::Ready(interim) => Poll::Ready(Err(interim)),
-                Poll::Pending => arrives.as_mut().poll(cx).map(Ok),
+            let next = poll_fn(|cx| match interims.next() {
+                Some(interim) => Poll::Ready(Err(interim)),
+                None => arrives.as_mut().poll(cx).map(Ok),
             });
             match self.drive_for_client(transport, next).await? {
                 Ok(arrived) => return Some(arrived),

@@ -61,6 +61,7 @@ impl Req {
             ignore_vary: self.hash_ignore_vary,
             max_ttl: self.max_ttl,
             max_grace: self.max_grace,
+            tells: self.tells_why(),
         }
     }
 
@@ -107,7 +108,7 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
-        self.why = Why::of_lookup(&looked, &options, &self.head, now, self.tells_why());
+        self.why = Why::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
             Lookup::Hit(obj) => self.found(obj, None),
             Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
@@ -115,13 +116,13 @@ impl Req {
             Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
-                engine.main.cache_hitmiss.inc();
+                engine.main.cache_hitmiss.tally();
                 self.is_hitmiss = true;
                 Step::Miss(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
-                engine.main.cache_hitpass.inc();
+                engine.main.cache_hitpass.tally();
                 self.is_hitpass = true;
                 Step::Pass
             }
@@ -164,16 +165,14 @@ impl Req {
             let text = std::str::from_utf8(head.get(message::names::CONTENT_LENGTH)?).ok()?;
             text.parse::<u64>().ok()
         });
-        let mut record = self.log.record(Tag::Hit).num(u64::from(obj.xid().log_id()));
-        for life in [left, times.grace, times.keep] {
-            record = record.sp_fixed6(life);
-        }
+        let mut record = self.log.record(Tag::Hit);
+        record.num(u64::from(obj.xid().log_id())).sp_fixed6(left).sp_fixed6(times.grace).sp_fixed6(times.keep);
         if obj.body_len().is_none()
             && let Some(fetched) = obj.fetched()
         {
-            record = record.sp_num(fetched);
+            record.sp_num(fetched);
             if let Some(len) = announced {
-                record = record.sp_num(len);
+                record.sp_num(len);
             }
         }
         drop(record);
@@ -195,7 +194,7 @@ impl Req {
                     bereq::start(self, busy, Some(obj.clone()), Mode::Background);
                     self.mark("Fetch");
                 }
-                main.cache_hit.inc();
+                main.cache_hit.tally();
                 if self.is_grace_hit {
                     main.cache_hit_grace.inc();
                 }
@@ -205,7 +204,7 @@ impl Req {
                 Step::Deliver(obj)
             }
             Action::Pass => {
-                main.cache_hit.inc();
+                main.cache_hit.tally();
                 self.is_hit = true;
                 Step::Pass
             }
@@ -236,7 +235,7 @@ impl Req {
     pub(super) async fn miss(&mut self, busy: Busy, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
-                self.engine().main.cache_miss.inc();
+                self.engine().main.cache_miss.tally();
                 self.gives_up = false;
                 Step::Fetch(bereq::start(self, busy, stale, Mode::Normal))
             }
@@ -247,7 +246,7 @@ impl Req {
     pub(super) async fn pass(&mut self, transport: &mut dyn Transport) -> Step {
         match self.vcl(Method::Pass, transport).await {
             Action::Fetch => {
-                self.engine().main.s_pass.inc();
+                self.engine().main.s_pass.tally();
                 self.gives_up = matches!(self.head.method(), b"GET" | b"HEAD");
                 let busy = self.engine().cache.private();
                 Step::Fetch(bereq::start(self, busy, None, Mode::Pass))

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod body;
+mod body_only;
 mod ctx;
 mod deliver;
 mod downstream;
@@ -22,6 +23,7 @@ mod range;
 mod recv;
 mod synth;
 mod transmit;
+mod turn;
 pub(crate) mod why;
 
 use std::rc::Rc;
@@ -33,13 +35,13 @@ use base::{Real, Vxid};
 use message::{Head, HeadLimits};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
-use tables::no_hit::NoHit;
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::bereq::pipe::PipeBereq;
+use crate::current::StepName;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
 use crate::reqbody::ReqBody;
@@ -47,7 +49,7 @@ use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
 use crate::transport::Transport;
-use crate::turns::{self, Entry, Turn};
+use crate::turns::Turn;
 
 pub use self::ctx::ReqCtx;
 pub(crate) use self::deliver::decimal;
@@ -173,7 +175,7 @@ impl Req {
         let engine = &sess.engine;
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
-        drop(req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq"));
+        req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq");
         let mut digits = [0; 24];
         let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
         req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
@@ -283,29 +285,9 @@ impl Req {
         self.obj = None;
     }
 
-    /// Waits until there is room for one more transaction.
-    async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), turns::Full> {
-        let turn = match turns::enter(&self.sess) {
-            Ok(Entry::Now(turn)) => turn,
-            Ok(Entry::Later(wait)) => {
-                self.log.flush();
-                self.drive(transport, wait).await
-            }
-            Err(full) => {
-                self.engine().main.sess_dropped.inc();
-                self.minimal(transport, 503);
-                self.close = Some(SessClose::Overload);
-                self.why = Some(why::Why::new(NoHit::Refused, "thread_queue_limit"));
-                return Err(full);
-            }
-        };
-        self.turn = Some(turn);
-        Ok(())
-    }
-
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
     fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
-        self.engine().main.client_req.inc();
+        self.engine().main.client_req.tally();
         let Some(vcl) = self.engine().vcl.load_full() else {
             self.minimal(transport, 503);
             self.close = Some(SessClose::Overload);
@@ -329,7 +311,7 @@ impl Req {
                 (&main.s_resp_bodybytes, acct.resp_body),
             ] {
                 if bytes > 0 {
-                    counter.add(bytes);
+                    counter.tally_add(bytes);
                 }
             }
         } else {
@@ -353,9 +335,7 @@ impl Req {
         }
         self.log.put(Tag::End, b"");
         self.log.flush();
-        let take = std::mem::take::<Head>;
-        let heads = [&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head];
-        spare::leave_heads(heads.map(take));
+        spare::leave_heads([&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head]);
         self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
@@ -536,22 +516,22 @@ impl Drop for Req {
 }
 
 impl Step {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> StepName {
         match self {
-            Step::Recv => "recv",
-            Step::Lookup => "lookup",
-            Step::Hit(..) => "hit",
-            Step::Miss(..) => "miss",
-            Step::Pass => "pass",
-            Step::Pipe => "pipe",
-            Step::Purge => "purge",
-            Step::Fetch(_) => "fetch",
-            Step::Deliver(_) => "deliver",
-            Step::Synth => "synth",
-            Step::VclFail => "vclfail",
-            Step::Restart => "restart",
-            Step::Transmit(_) => "transmit",
-            Step::Done => "done",
+            Step::Recv => const { StepName::of("recv") },
+            Step::Lookup => const { StepName::of("lookup") },
+            Step::Hit(..) => const { StepName::of("hit") },
+            Step::Miss(..) => const { StepName::of("miss") },
+            Step::Pass => const { StepName::of("pass") },
+            Step::Pipe => const { StepName::of("pipe") },
+            Step::Purge => const { StepName::of("purge") },
+            Step::Fetch(_) => const { StepName::of("fetch") },
+            Step::Deliver(_) => const { StepName::of("deliver") },
+            Step::Synth => const { StepName::of("synth") },
+            Step::VclFail => const { StepName::of("vclfail") },
+            Step::Restart => const { StepName::of("restart") },
+            Step::Transmit(_) => const { StepName::of("transmit") },
+            Step::Done => const { StepName::of("done") },
         }
     }
 }

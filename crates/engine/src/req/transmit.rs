@@ -229,12 +229,15 @@ impl Req {
             // Boxed: the few pages with ESI shan't make every request's future larger.
             Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
             Source::Object(obj) => match window {
-                Window::All => self.send_object(&obj, None, down, transport).await?,
-                Window::Part(low, high) => self.send_object(&obj, Some((low, high)), down, transport).await?,
+                Window::All => self.send_object(obj.into_reader(0), None, down, transport).await?,
+                Window::Part(low, high) => {
+                    self.send_object(obj.into_reader(low), Some(high - low + 1), down, transport).await?;
+                }
                 Window::Parts(multipart) => {
                     for part in multipart.parts {
                         self.push(down, Buf::unaccounted(part.head), false, transport).await?;
-                        self.send_object(&obj, Some((part.low, part.high)), down, transport).await?;
+                        let bytes = part.high - part.low + 1;
+                        self.send_object(obj.reader(part.low), Some(bytes), down, transport).await?;
                     }
                     self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
                 }
@@ -248,16 +251,12 @@ impl Req {
 
     async fn send_object(
         &mut self,
-        obj: &ObjRef,
-        window: Option<(u64, u64)>,
+        mut reader: Reader,
+        bytes: Option<u64>,
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
-        let (start, mut left) = match window {
-            Some((low, high)) => (low, high - low + 1),
-            None => (0, u64::MAX),
-        };
-        let mut reader = obj.reader(start);
+        let mut left = bytes.unwrap_or(u64::MAX);
         while left > 0 {
             let Some(mut piece) = self.next_piece(&mut reader, transport).await? else { break };
             if piece.len() as u64 > left {
@@ -266,7 +265,7 @@ impl Req {
             left -= piece.len() as u64;
             self.push(down, piece, false, transport).await?;
         }
-        if window.is_some() && left > 0 {
+        if bytes.is_some() && left > 0 {
             return Err(Cut::Client(SessClose::RangeShort));
         }
         Ok(())

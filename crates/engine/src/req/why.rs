@@ -73,16 +73,10 @@ impl Why {
     }
 
     /// What a lookup found, when it is no hit. `age_of` tells how long something that ended is over.
-    /// Without `in_words` only the reason: nobody is told more, and a pass finds its marker with each request.
-    pub fn of_lookup(
-        looked: &Looked,
-        options: &LookupOptions,
-        head: &Head,
-        now: base::Mono,
-        in_words: bool,
-    ) -> Option<Why> {
+    /// Only the reason where nobody is told more: a pass finds its marker with each request.
+    pub fn of_lookup(looked: &Looked, options: &LookupOptions, head: &Head, now: base::Mono) -> Option<Why> {
         let marked = |reason, xid: base::Vxid, left: f64| {
-            if !in_words {
+            if !options.tells {
                 return Some(Why::new(reason, String::new()));
             }
             let why = crate::extra::Extra::of(&looked.missed.marker).why;
@@ -173,7 +167,7 @@ impl Req {
     /// Logs and counts why this was no hit, unless it was one.
     pub(super) fn tell_why(&mut self) {
         let Some(why) = self.why.take().filter(|_| self.trial.is_none()) else { return };
-        self.engine().no_hit.of(why.reason).inc();
+        self.engine().no_hit.of(why.reason).tally();
         if self.params.log_no_hit {
             self.log.putf(Tag::Notice, format_args!("lacquer: no hit: {}", why.text()));
         }

@@ -44,7 +44,7 @@ fn gzipped(body: &[u8]) -> Vec<u8> {
 
 /// As an origin packs: zlib's own framing, no boundary before the end.
 fn foreign(body: &[u8]) -> Vec<u8> {
-    let mut deflate = crate::gzip::deflate(GzipParams { level: 9, memlevel: 8 });
+    let mut deflate = crate::packer::Packer::new(GzipParams { level: 9, memlevel: 8 });
     let mut out = vec![0; body.len() * 2 + 100];
     deflate.compress(body, &mut out, zlib_rs::DeflateFlush::Finish).unwrap();
     out.truncate(deflate.total_out() as usize);

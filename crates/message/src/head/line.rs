@@ -55,6 +55,18 @@ impl Line {
         })
     }
 
+    /// As [`Line::new`] for `name: value`, which is `len` bytes long; the value begins with `blanks`.
+    pub(crate) fn of_field(name: &[u8], at: usize, len: usize, blanks: usize) -> Option<Line> {
+        Some(Line {
+            at: u32::try_from(at).ok()?,
+            len: u32::try_from(len).ok()?,
+            name_len: u16::try_from(name.len()).ok()?,
+            value_at: u16::try_from(name.len() + 2 + blanks).ok()?,
+            key: key(name),
+            flags: 0,
+        })
+    }
+
     /// A line of known shape, for stored heads.
     pub(crate) fn from_parts(text: &[u8], at: u32, name_len: u16, value_at: u16) -> Line {
         Line { at, len: text.len() as u32, name_len, value_at, key: key(&text[..usize::from(name_len)]), flags: 0 }
@@ -107,10 +119,59 @@ impl Line {
     }
 }
 
-/// Whether two names of the same length are the same; mostly they are byte for byte.
+/// Whether two names of the same length are the same in any case, eight letters at a time.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
-    a == b || a.eq_ignore_ascii_case(b)
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let eights = a.iter().zip(b).all(|(a, b)| same_eight(u64::from_le_bytes(*a), u64::from_le_bytes(*b)));
+    eights && same_eight(few(a_rest), few(b_rest))
+}
+
+#[inline]
+fn same_eight(a: u64, b: u64) -> bool {
+    a == b || lower(a) == lower(b)
+}
+
+/// Up to seven letters as one number, some of them twice: the same for the same letters.
+#[inline]
+fn few(text: &[u8]) -> u64 {
+    match (text.first_chunk::<4>(), text.last_chunk::<4>(), text) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last))
+        }
+        (_, _, [first, .., last]) => u64::from(*first) << 16 | u64::from(text[text.len() / 2]) << 8 | u64::from(*last),
+        (_, _, [one]) => u64::from(*one),
+        _ => 0,
+    }
+}
+
+/// Eight letters in lower case; other bytes stay as they are.
+#[inline]
+fn lower(letters: u64) -> u64 {
+    const ALL: u64 = 0x0101_0101_0101_0101;
+    let low = letters & (0x7f * ALL);
+    let from_a = low + (0x80 - u64::from(b'A')) * ALL;
+    let beyond_z = low + (0x7f - u64::from(b'Z')) * ALL;
+    let upper = (from_a ^ beyond_z) & !letters & (0x80 * ALL);
+    letters | upper >> 2
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::same;
+
+    proptest! {
+        #[test]
+        fn the_same_in_any_case(pairs in prop::collection::vec((any::<u8>(), any::<u8>(), any::<bool>()), 0..40)) {
+            let a: Vec<u8> = pairs.iter().map(|(a, ..)| *a).collect();
+            // Mostly what differs in case at most.
+            let b: Vec<u8> = pairs.iter().map(|(a, b, other)| if *other { *b } else { a ^ (b & 0x20) }).collect();
+            prop_assert_eq!(same(&a, &b), a.eq_ignore_ascii_case(&b));
+            prop_assert!(same(&a, &a.to_ascii_uppercase()));
+        }
+    }
 }
 
 /// A field line as seen from outside.

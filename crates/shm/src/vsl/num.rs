@@ -57,10 +57,56 @@ pub fn fixed3(x: f64) -> Digits {
 /// Writes `%u`; gives its length. Right into its place: copying bytes just written costs more than making them.
 #[inline]
 pub fn put_dec(out: &mut [u8; ROOM], n: u64) -> usize {
-    if n < 10 {
-        out[0] = b'0' + n as u8;
-        return 1;
+    match n {
+        0..10 => {
+            out[0] = b'0' + n as u8;
+            1
+        }
+        10..100 => put_pair(out, 0, n as u32),
+        100..10_000 => put_four(out, 0, n as u32),
+        10_000..100_000_000 => put_eight(out, n as u32),
+        _ => put_long(out, n),
     }
+}
+
+/// Writes the two digits of `n` below 100 at `at`; gives where they end.
+#[inline]
+fn put_pair(out: &mut [u8; ROOM], at: usize, n: u32) -> usize {
+    out[at..at + 2].copy_from_slice(&pair(n));
+    at + 2
+}
+
+/// Writes the three or four digits of `n` at `at`; gives where they end.
+#[inline]
+fn put_four(out: &mut [u8; ROOM], at: usize, n: u32) -> usize {
+    let high = n / 100;
+    let at = if high < 10 {
+        out[at] = b'0' + high as u8;
+        at + 1
+    } else {
+        put_pair(out, at, high)
+    };
+    put_pair(out, at, n % 100)
+}
+
+/// Writes the five to eight digits of `n`; gives their number.
+#[inline]
+fn put_eight(out: &mut [u8; ROOM], n: u32) -> usize {
+    let (high, low) = (n / 10_000, n % 10_000);
+    let at = match high {
+        0..10 => {
+            out[0] = b'0' + high as u8;
+            1
+        }
+        10..100 => put_pair(out, 0, high),
+        _ => put_four(out, 0, high),
+    };
+    let at = put_pair(out, at, low / 100);
+    put_pair(out, at, low % 100)
+}
+
+/// As [`put_dec`] for numbers that are rarely so large.
+fn put_long(out: &mut [u8; ROOM], n: u64) -> usize {
     let len = n.ilog10() as usize + 1;
     put_whole(&mut out[..len], n);
     len
@@ -106,10 +152,11 @@ fn put_new_second(out: &mut [u8; ROOM], seconds: f64, whole: u64, micros: u32) -
 #[inline]
 fn put_micros(out: &mut [u8; ROOM], point: usize, micros: u32) -> usize {
     if let Some([dot, a, b, c, d, e, f]) = out.get_mut(point..).and_then(|rest| rest.first_chunk_mut()) {
+        let (high, low) = (micros / 10_000 % 100, micros % 10_000);
         *dot = b'.';
-        [*a, *b] = pair(micros / 10_000);
-        [*c, *d] = pair(micros / 100);
-        [*e, *f] = pair(micros);
+        [*a, *b] = PAIRS[high as usize];
+        [*c, *d] = pair(low / 100);
+        [*e, *f] = pair(low);
     }
     point + 7
 }
@@ -143,8 +190,13 @@ fn put_sign_and_whole(out: &mut [u8; ROOM], x: f64, whole: u64) -> usize {
         out[sign] = b'0' + whole as u8;
         return sign + 1;
     }
-    let end = sign + whole.ilog10() as usize + 1;
-    put_whole(&mut out[sign..end], whole);
+    put_more(out, sign, whole)
+}
+
+/// Writes a number of two digits and more from `at` on; gives where they end.
+fn put_more(out: &mut [u8; ROOM], at: usize, whole: u64) -> usize {
+    let end = at + whole.ilog10() as usize + 1;
+    put_whole(&mut out[at..end], whole);
     end
 }
 

@@ -124,6 +124,22 @@ impl TxnLog {
         }
     }
 
+    /// Adds a record of this tag for each of these data.
+    pub fn put_all<'a>(&mut self, tag: Tag, all: impl Iterator<Item = &'a [u8]>) {
+        if self.ring.is_masked(tag) {
+            return;
+        }
+        for data in all {
+            match self.place(tag, data.len()) {
+                Some(place) => {
+                    place[..data.len()].copy_from_slice(data);
+                    self.added();
+                }
+                None => self.put_cut(tag, &[data]),
+            }
+        }
+    }
+
     /// Adds a record of `a` followed by `b`.
     #[inline]
     pub fn put2(&mut self, tag: Tag, a: &[u8], b: &[u8]) {
@@ -239,6 +255,12 @@ impl TxnLog {
         self.write_out(false);
     }
 
+    /// Writes the records gathered, and lends the buffer to others until the next record: for whoever waits now.
+    pub fn rest(&mut self) {
+        self.flush();
+        give_buffer(std::mem::take(&mut self.buffer));
+    }
+
     fn write_out(&mut self, overflow: bool) {
         if self.used > 0 {
             if self.is_silent {
@@ -254,6 +276,9 @@ impl TxnLog {
     /// How many bytes of data the next record may have if it wants `wanted`; flushes if they would not fit.
     #[inline]
     fn room(&mut self, wanted: usize) -> usize {
+        if self.buffer.is_empty() {
+            self.buffer = take_buffer(buffer_words(&self.ring));
+        }
         let most = (self.buffer.len() - HEAD_WORDS) * 4;
         let bytes = wanted.min(self.ring.reclen()).min(most);
         if self.used + HEAD_WORDS + layout::data_words(bytes) > self.buffer.len() {
@@ -292,6 +317,9 @@ fn take_buffer(words: usize) -> Box<[u32]> {
 }
 
 fn give_buffer(buffer: Box<[u32]>) {
+    if buffer.is_empty() {
+        return;
+    }
     // A thread that ends has no use for it.
     let _ = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();
@@ -314,59 +342,60 @@ pub struct RecordWriter<'a> {
 impl RecordWriter<'_> {
     /// Appends bytes.
     #[inline]
-    pub fn text(mut self, text: impl AsRef<[u8]>) -> Self {
+    pub fn text(&mut self, text: impl AsRef<[u8]>) -> &mut Self {
         self.push(text.as_ref());
         self
     }
 
     /// Appends a whole number.
     #[inline]
-    pub fn num(self, n: u64) -> Self {
+    pub fn num(&mut self, n: u64) -> &mut Self {
         self.put_number(|out| num::put_dec(first(out), n))
     }
 
     /// Appends a space and a whole number.
     #[inline]
-    pub fn sp_num(self, n: u64) -> Self {
+    pub fn sp_num(&mut self, n: u64) -> &mut Self {
         self.put_number(|out| spaced(out, |out| num::put_dec(out, n)))
     }
 
     /// Appends a number with six decimals.
     #[inline]
-    pub fn fixed6(self, x: f64) -> Self {
+    pub fn fixed6(&mut self, x: f64) -> &mut Self {
         self.put_number(|out| num::put_fixed6(first(out), x))
     }
 
     /// Appends a space and a number with six decimals.
     #[inline]
-    pub fn sp_fixed6(self, x: f64) -> Self {
+    pub fn sp_fixed6(&mut self, x: f64) -> &mut Self {
         self.put_number(|out| spaced(out, |out| num::put_fixed6(out, x)))
     }
 
     /// Appends a space and a wall-clock time with six decimals.
     #[inline]
-    pub fn sp_time(self, time: Real) -> Self {
+    pub fn sp_time(&mut self, time: Real) -> &mut Self {
         self.put_number(|out| spaced(out, |out| num::put_time(out, time.0)))
     }
 
     /// Appends a space and a number rounded to a whole one, as `%.0f` writes it.
     #[inline]
-    pub fn sp_whole(self, x: f64) -> Self {
+    pub fn sp_whole(&mut self, x: f64) -> &mut Self {
         self.put_number(|out| spaced(out, |out| num::put_rounded(out, x)))
     }
 
     /// Appends a number with three decimals.
     #[inline]
-    pub fn fixed3(self, x: f64) -> Self {
+    pub fn fixed3(&mut self, x: f64) -> &mut Self {
         self.put_number(|out| num::put_fixed3(first(out), x))
     }
 
     /// Writes a number right into the buffer where there is room for any, else what fits of it.
     #[inline]
-    fn put_number(mut self, write: impl FnOnce(&mut [u8; SPACED_ROOM]) -> usize) -> Self {
-        if self.at + SPACED_ROOM < self.most {
-            let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
-            let place = bytes[self.at..].first_chunk_mut().expect("room was checked");
+    fn put_number(&mut self, write: impl FnOnce(&mut [u8; SPACED_ROOM]) -> usize) -> &mut Self {
+        let at = (self.log.used + HEAD_WORDS) * 4 + self.at;
+        if self.at + SPACED_ROOM < self.most
+            && let Some(place) = bytes_mut(&mut self.log.buffer).get_mut(at..).and_then(|rest| rest.first_chunk_mut())
+        {
             self.at += write(place);
         } else if self.most > 0 {
             let mut number = [0; SPACED_ROOM];
@@ -384,8 +413,8 @@ impl RecordWriter<'_> {
         }
         let nul = usize::from(layout::is_text(self.tag));
         let cut = &text[..text.len().min(self.most.saturating_sub(self.at + nul))];
-        let bytes = bytes_mut(&mut self.log.buffer[self.log.used + HEAD_WORDS..]);
-        bytes[self.at..self.at + cut.len()].copy_from_slice(cut);
+        let at = (self.log.used + HEAD_WORDS) * 4 + self.at;
+        bytes_mut(&mut self.log.buffer)[at..at + cut.len()].copy_from_slice(cut);
         self.at += cut.len();
     }
 }

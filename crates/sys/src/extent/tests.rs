@@ -71,7 +71,15 @@ fn a_file_holds_what_is_written() {
     let (first, second) = (region.extent(&[b"first"]).unwrap(), region.extent(&[&[2; PAGE + 1]]).unwrap());
     assert!(region.extent(&[b"more"]).is_none());
     assert_eq!((&first[..], second[PAGE]), (&b"first"[..], 2));
+    assert!((0..9).all(|_| !first.note_send()) && first.lend().is_none(), "its pages are written again");
     drop((first, second));
     churn(&region, 9);
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn what_is_sent_often_is_worth_lending() {
+    let region = Region::anonymous(4 * PAGE, 4 * PAGE as u64).unwrap();
+    let extent = region.extent(&[b"x"]).unwrap();
+    assert_eq!([(); 4].map(|()| extent.note_send()), [false, false, true, true]);
 }

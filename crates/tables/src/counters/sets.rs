@@ -127,7 +127,7 @@ set! {
     busy_wakeup: Counter Info Integer "wrk" "Parked requests that went on";
     busy_killed: Counter Info Integer "" "Parked requests that were given up";
     sess_queued: Counter Info Integer "" "Requests that waited for their turn" => "thread_pools times thread_pool_max were in progress.";
-    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full" => "A request found thread_queue_limit others waiting and was answered 503, or a connection came beyond max_sessions or max_sessions_per_ip.";
+    sess_dropped: Counter Info Integer "" "Sessions dropped, the queue being full" => "A request found thread_queue_limit others waiting and was answered 503 (req_dropped; its connection may stay), or a connection came beyond max_sessions or max_sessions_per_ip.";
     req_dropped: Counter Info Integer "" "Requests refused, the queue being full";
     n_object: Gauge Info Integer "wrk" "Objects in the cache";
     n_vampireobject: Gauge Diag Integer "wrk" "Objects known but not yet raised";
@@ -341,7 +341,7 @@ set! {
     g_hashhead_bytes: Gauge Debug Bytes "" "Bytes used by keys";
     g_ochead_bytes: Gauge Debug Bytes "" "Bytes used by links between keys and objects";
     g_oc_bytes: Gauge Debug Bytes "" "Bytes used by objects with keys";
-    g_bytes: Gauge Info Bytes "" "Bytes used for all of it";
+    g_bytes: Gauge Info Bytes "" "Bytes used for all of it" => "Not part of any store's size. Each key of an object takes about 50 bytes, each different key another 60 and its text.";
 }
 
 set! {

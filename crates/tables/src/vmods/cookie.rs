@@ -18,6 +18,7 @@ pub(super) const MODULE: Module = Module {
         Func::new(Void, "clean", &[], "Forgets all cookies"),
         Func::new(Void, "delete", &[NAME], "Forgets one cookie"),
         Func::new(Void, "filter", &[LIST], "Forgets the cookies of a list with commas"),
+        Func::new(Void, "filter_except", &[LIST], "Old name of keep"),
         Func::new(Void, "filter_re", &[RE], "Forgets the cookies whose names match"),
         Func::new(Void, "keep", &[LIST], "Forgets all cookies but those of a list with commas"),
         Func::new(Void, "keep_re", &[RE], "Forgets all cookies but those whose names match"),

@@ -58,6 +58,7 @@ sub vcl_recv { call foo; }
 
 
 ...which is the \"vcl_recv\" subroutine
+Hint: It can be read in vcl_backend_response, vcl_backend_error.
 ";
     assert_eq!(try_compile(text).unwrap_err(), expected);
 }

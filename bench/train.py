@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Makes the profile by which the compiler lays out and inlines (bench/lacquer.profdata): builds an instrumented program, lets it
+serve what sites are made of, and merges what it counted. To be run again when much has changed; `make build` takes what is there.
+
+usage: train.py   (`make profile`; needs llvm-profdata: `rustup component add llvm-tools`)
+"""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import vclgen
+from servers import Bed
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CARGO = shlex.split(os.environ.get("CARGO", "cargo"))
+OUT = ROOT / "bench/lacquer.profdata"
+TARGET = ROOT / "target/profile"
+
+# What is asked for, and how long it weighs: hits first, as they are what there is most of.
+LOADS = [
+    ("/c/1024/", ["-N", "100", "-d", "6"]), ("/c/1024/1", ["-k", "10", "-d", "3"]), ("/c/1024/1", ["-k", "1", "-B", "-d", "2"]),
+    ("/c/1024/1", ["-P", "16", "-d", "3"]), ("/c/102400/1", ["-d", "2"]),
+    ("/n/1024/1", ["-d", "4"]), ("/c/1024/x", ["-N", "100000000", "-d", "4"]),
+]
+
+
+def profdata():
+    """The program that merges: the toolchain's own, or one of the same LLVM."""
+    rustc = os.environ.get("RUSTC", "rustc")
+    root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
+    facts = subprocess.run([rustc, "-vV"], capture_output=True, text=True, check=True).stdout
+    facts = dict(line.split(": ", 1) for line in facts.splitlines() if ": " in line)
+    own = pathlib.Path(root) / "lib/rustlib" / facts["host"] / "bin/llvm-profdata"
+    other = shutil.which(f"llvm-profdata-{facts['LLVM version'].split('.')[0]}")
+    return str(own) if own.exists() else other or sys.exit("no llvm-profdata: rustup component add llvm-tools")
+
+
+def build():
+    flags = f"{os.environ.get('RUSTFLAGS', '')} -Cprofile-generate={TARGET}/counts"
+    subprocess.run([*CARGO, "build", "--release", "-p", "lacquer", "--target-dir", TARGET], cwd=ROOT, check=True,
+                   # The compiler's own helpers are built so too; what they count is nobody's.
+                   env={**os.environ, "RUSTFLAGS": flags, "LLVM_PROFILE_FILE": "/dev/null"})
+    program = TARGET / "bin/varnishd"
+    program.parent.mkdir(exist_ok=True)
+    program.unlink(missing_ok=True)
+    os.link(TARGET / "release/lacquer", program)
+    return program
+
+
+def serve(program):
+    """Loads of the bench, with the log read beside them."""
+    with Bed(["ours"], program) as bed:
+        server = bed.servers[0]
+        reader = subprocess.Popen([program.with_name("varnishncsa"), "-n", server.dir / "n"], stdout=subprocess.DEVNULL)
+        for path, options in LOADS:
+            bed.load(server, path, options)
+        reader.terminate()
+        reader.wait()
+        with tempfile.NamedTemporaryFile("w", prefix="lacquer-train.") as trace:
+            trace.writelines("\t".join(r) + "\n" for r in vclgen.requests())
+            trace.flush()
+            heavy = bed.another("ours", vcl=vclgen.heavy(bed.origin_port))
+            bed.load(heavy, "/", ["-f", trace.name, "-d", "2"])
+            heavy.stop()
+
+
+def main():
+    merge = profdata()
+    program = build()
+    program.with_name("varnishncsa").unlink(missing_ok=True)
+    program.with_name("varnishncsa").symlink_to(program.name)
+    counts = TARGET / "counts"
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir()
+    # Processes of several users count into the same files.
+    os.umask(0)
+    counts.chmod(0o777)
+    serve(program)
+    # Everything else there is, once: so that no path that sites use counts as never taken.
+    subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
+    found = sorted(counts.glob("*.profraw"))
+    subprocess.run([merge, "merge", "--sparse", "-o", OUT, *found], check=True)
+    print(f"{OUT.relative_to(ROOT)}: {OUT.stat().st_size} bytes, of {len(found)} files")
+
+
+if __name__ == "__main__":
+    main()

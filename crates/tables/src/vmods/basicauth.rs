@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_basicauth(3) of vmod-basicauth.
+
+use super::Type::*;
+use super::{Arg, Func, Module};
+
+/// vmod_basicauth(3)
+pub(super) const MODULE: Module = Module {
+    name: "basicauth",
+    text: "Passwords in a file of Apache's htpasswd",
+    objects: &[],
+    functions: &[Func::new(
+        Bool,
+        "match",
+        &[Arg::new(String, "file"), Arg::new(String, "authorization")],
+        "Whether the value of an Authorization field has a user and password of the file (bcrypt, MD5, SHA-1 or plain)",
+    )
+    .blocks()],
+};

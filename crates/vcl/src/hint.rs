@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What to do about an error: a line of its own after the messages, whose texts scripts and test programs know.
+
+use tables::vclvars::{Method, Return, Type};
+use tables::vmods::{self, Arg};
+
+use crate::diag::line_and_pos;
+use crate::symbols::{Kind, Symbol, Ty, What};
+use crate::token::{Tok, Token};
+use crate::vcc::{Access, Use, Vcc};
+
+/// Words of older releases, and what says the same now.
+const OLD_WORDS: [(&str, &str); 33] = [
+    ("ban_url", "ban(\"req.url ~ \" + req.url)"),
+    ("bereq.request", "bereq.method"),
+    ("beresp.cacheable", "beresp.ttl > 0s"),
+    ("beresp.response", "beresp.reason"),
+    ("beresp.saintmode", "saintmode, a module"),
+    ("beresp.storage_hint", "beresp.storage = storage.NAME"),
+    ("client.port", "std.port(client.ip), after `import std;`"),
+    ("deliver", "return (deliver)"),
+    ("error", "return (synth(404, \"Not Found\"))"),
+    ("esi", "set beresp.do_esi = true"),
+    ("fetch", "return (fetch)"),
+    ("hash", "return (hash)"),
+    ("log", "std.log(\"...\"), after `import std;`"),
+    ("lookup", "return (hash)"),
+    ("obj.cacheable", "beresp.ttl > 0s"),
+    ("obj.response", "resp.reason in vcl_synth, beresp.reason in vcl_backend_error"),
+    ("panic", "return (fail)"),
+    ("pass", "return (pass)"),
+    ("pipe", "return (pipe)"),
+    ("purge", "return (purge) in vcl_recv"),
+    ("purge_url", "ban(\"req.url ~ \" + req.url)"),
+    ("remove", "unset"),
+    ("req.backend", "req.backend_hint"),
+    ("req.backend.healthy", "std.healthy(req.backend_hint), after `import std;`"),
+    ("req.esi", "resp.do_esi in vcl_deliver"),
+    ("req.hash", "hash_data(...) in vcl_hash"),
+    ("req.request", "req.method"),
+    ("req_top.request", "req_top.method"),
+    ("restart", "return (restart)"),
+    ("retry", "return (retry)"),
+    ("rollback", "std.rollback(req), after `import std;`"),
+    ("server.port", "std.port(server.ip), after `import std;`"),
+    ("synth", "return (synth(200, \"OK\"))"),
+];
+
+/// Subroutines of other releases.
+const OTHER_SUBS: [(&str, &str); 4] = [
+    ("vcl_fetch", "It is called vcl_backend_response since 4.0."),
+    ("vcl_error", "Since 4.0 it is vcl_synth for answers of our own, and vcl_backend_error for failed fetches."),
+    ("vcl_backend_refresh", "It is of release 8: here a 304 always refreshes the stored object."),
+    ("vcl_response", "It is called vcl_backend_response."),
+];
+
+/// Names further from what was written than this are no guess.
+const FAR: usize = 3;
+/// Longest list of names that begin alike.
+const MOST_KIN: usize = 12;
+
+impl Vcc<'_> {
+    /// Notes what to do; the first hint is the nearest to the mistake.
+    pub fn hint(&mut self, text: impl Into<String>) {
+        self.hint.get_or_insert_with(|| text.into());
+    }
+
+    fn line_of(&self, token: &Token) -> u32 {
+        line_and_pos(&self.sources[token.src as usize].text, token.start as usize).0
+    }
+
+    /// The current token isn't the one expected.
+    pub fn hint_expected(&mut self, expected: Tok) {
+        let here = self.token();
+        let before = self.tokens[self.at.saturating_sub(1)];
+        let word = if here.tok == Tok::Id { self.text_of(&here) } else { String::new() };
+        let hint = match (expected, here.tok, word.as_str()) {
+            (_, _, "and") => "\"and\" is written &&.".to_owned(),
+            (_, _, "or") => "\"or\" is written ||.".to_owned(),
+            (Tok::C(b')'), Tok::C(b'&'), _) => "\"and\" is written &&.".to_owned(),
+            (Tok::C(b')'), Tok::C(b'|'), _) => "\"or\" is written ||.".to_owned(),
+            (Tok::C(b')'), Tok::C(b'='), _) => "== compares; = is for `set`.".to_owned(),
+            (Tok::C(b'='), Tok::Eq, _) => "`set` has one =; == compares.".to_owned(),
+            (Tok::C(b')'), Tok::C(b'{' | b'}' | b';'), _) => match self.open_bracket() {
+                Some(open) => {
+                    let (line, pos) = line_and_pos(&self.sources[open.src as usize].text, open.start as usize);
+                    format!("The '(' of line {line}, position {pos} is still open: a ')' is missing.")
+                }
+                None => return,
+            },
+            (Tok::C(b';'), ..) if before.src == here.src && self.line_of(&before) < self.line_of(&here) => {
+                format!("A ';' is missing at the end of line {}.", self.line_of(&before))
+            }
+            (Tok::C(b';'), Tok::Id | Tok::Str, _) if matches!(before.tok, Tok::Str | Tok::Id) => {
+                "Texts are joined by +.".to_owned()
+            }
+            (Tok::C(b';'), Tok::C(b')'), _) => "There is one ')' too many.".to_owned(),
+            (Tok::C(b';'), Tok::C(b'}'), _) => "A ';' is missing before the '}'.".to_owned(),
+            (Tok::C(b'('), ..) if self.is_word(&before, "return") => {
+                format!(
+                    "What is returned stands in brackets: return ({});",
+                    if word.is_empty() { "..." } else { &word }
+                )
+            }
+            (Tok::C(b'('), ..) if before.tok == Tok::Id && !self.is_word(&before, "if") => {
+                format!("What {} is given stands in brackets: {0}(...);", self.text_of(&before))
+            }
+            (Tok::C(b'('), ..) => "The condition stands in brackets: if (...) { ... }".to_owned(),
+            (Tok::C(b'{'), Tok::C(b'('), _) => "Subroutines take no arguments: sub name { ... }".to_owned(),
+            (Tok::C(b'{'), Tok::Id, _) if before.tok == Tok::C(b')') => {
+                "What a condition is for stands in braces: if (...) { ... }".to_owned()
+            }
+            (Tok::C(b'.'), Tok::Id, _) => format!("Fields begin with a dot: .{word} = ...;"),
+            (Tok::Str, Tok::Int | Tok::Real, _) => "It is written in quotes.".to_owned(),
+            (Tok::Str, Tok::Id, _) => "Texts stand in quotes.".to_owned(),
+            (Tok::Int, Tok::Str, _) => "Numbers and durations have no quotes: 5s".to_owned(),
+            (Tok::Id, Tok::Str, _) => "Names have no quotes.".to_owned(),
+            (Tok::C(b'='), Tok::AddTo, _) if self.is_word(&before, "hash") => {
+                "Since 4.0 that is said by hash_data(...).".to_owned()
+            }
+            _ => return,
+        };
+        self.hint(hint);
+    }
+
+    /// The last '(' of this statement that isn't closed.
+    fn open_bracket(&self) -> Option<Token> {
+        let mut closed = 0;
+        for token in self.tokens[..self.at].iter().rev() {
+            match token.tok {
+                Tok::C(b')') => closed += 1,
+                Tok::C(b'(') if closed == 0 => return Some(*token),
+                Tok::C(b'(') => closed -= 1,
+                Tok::C(b';' | b'{' | b'}') => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A word in a subroutine that is for outside of them: braces that are still open.
+    pub fn hint_open_braces(&mut self, at: usize) {
+        let token = self.tokens[at];
+        let word = self.text_of(&token);
+        if !["sub", "acl", "backend", "probe", "import", "vcl", "director"].contains(&word.as_str()) {
+            return;
+        }
+        let mut open = Vec::new();
+        for token in &self.tokens[..at] {
+            match token.tok {
+                Tok::C(b'{') => open.push(*token),
+                Tok::C(b'}') => drop(open.pop()),
+                _ => {}
+            }
+        }
+        let lines: Vec<String> = open.iter().rev().take(4).map(|token| self.line_of(token).to_string()).collect();
+        let lines = lines.join(" and ");
+        let here = match self.sources[token.src as usize].kind {
+            "builtin" => "The text ends inside a subroutine".to_owned(),
+            _ => format!("No '{word}' inside a subroutine"),
+        };
+        self.hint(format!("{here}: a '}}' is missing. Still open is the '{{' of line {lines}."));
+    }
+
+    /// A name that is used and never declared.
+    pub fn hint_undefined(&mut self, name: &str, kind: Kind) {
+        let declared = self.syms.all.iter().filter(|sym| sym.kind == kind && sym.defs > 0).map(|sym| sym.name.as_str());
+        if let Some(near) = nearest(name, declared) {
+            let near = near.to_owned();
+            return self.hint(format!("Is {near} meant?"));
+        }
+        let body = match kind {
+            Kind::Acl => "{ \"127.0.0.1\"; }",
+            Kind::Backend => "{ .host = \"127.0.0.1\"; }",
+            _ => "{ ... }",
+        };
+        self.hint(format!("Declare it, outside of subroutines: {} {name} {body}", kind.name()));
+    }
+
+    /// A name that is declared and never used.
+    pub fn hint_unused(&mut self, name: &str, kind: Kind) {
+        let undeclared = |sym: &&Symbol| sym.kind == kind && sym.defs == 0 && sym.refs > 0;
+        let names = self.syms.all.iter().filter(undeclared).map(|sym| sym.name.as_str());
+        match nearest(name, names).map(str::to_owned) {
+            Some(near) => self.hint(format!("{near} is used and never declared: is one name meant?")),
+            None => self.hint("Use it or delete it; with the parameter vcc_err_unref=off this is a warning."),
+        }
+    }
+
+    /// A field that backends or probes don't have.
+    pub fn hint_field(&mut self, name: &str, known: &[&str]) {
+        match nearest(name, known.iter().copied()) {
+            Some(near) => self.hint(format!("Is .{near} meant?")),
+            None => self.hint(format!("There are .{}.", known.join(", ."))),
+        }
+    }
+
+    /// What stands outside of subroutines and isn't for there.
+    pub fn hint_outside(&mut self) {
+        let token = self.token();
+        let word = self.text_of(&token);
+        let is_statement =
+            self.syms.find(&word, Kind::Action, 41, 40, 41).is_some() || word == "else" || word == "elsif";
+        let hint = match token.tok {
+            Tok::C(b'}') => "There is one '}' too many, or a '{' is missing before it.".to_owned(),
+            Tok::C(b';') => "No ';' follows a '}'.".to_owned(),
+            Tok::Id if word == "director" => {
+                "Since 4.0 directors are objects: `import directors;`, and `new d = directors.round_robin();` in vcl_init.".to_owned()
+            }
+            Tok::Id if is_statement => {
+                format!("'{word}' stands inside a subroutine: sub vcl_recv {{ ... }}. Is there one '}}' too many before it?")
+            }
+            Tok::Id => match nearest(&word, ["acl", "sub", "backend", "probe", "import", "include"].into_iter()) {
+                Some(near) => format!("Is '{near}' meant?"),
+                None => return,
+            },
+            _ => return,
+        };
+        self.hint(hint);
+    }
+
+    /// A name that isn't known.
+    pub fn hint_name(&mut self, written: &str, kind: Kind) {
+        let lower = written.to_ascii_lowercase();
+        if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
+            return self.hint(format!("Since 4.0 that is said by {now}."));
+        }
+        if kind == Kind::Vcl {
+            return self.hint("Labels are made by the CLI command vcl.label.");
+        }
+        let (first, rest) = lower.split_once('.').unwrap_or((&lower, ""));
+        let imported = self.syms.find(first, Kind::Vmod, 41, 40, 41).is_some();
+        if !imported && !rest.is_empty() {
+            if let Some(other) = self.import_of(first) {
+                return self.hint(format!("That module is imported as {other}."));
+            }
+            if vmods::find(first).is_some() {
+                return self.hint(format!("`import {first};` is missing."));
+            }
+        }
+        // A head's field: only what stands before it can be wrong.
+        if let Some((head, field)) = written.rsplit_once('.')
+            && let Some(near) = nearest(
+                &head.to_ascii_lowercase(),
+                ["req.http", "bereq.http", "beresp.http", "obj.http", "resp.http"].into_iter(),
+            )
+            && head.matches('.').count() == 1
+        {
+            return self.hint(format!("Is {near}.{field} meant?"));
+        }
+        if rest.is_empty() && kind == Kind::Var {
+            return self.hint(format!("A request's field is req.http.{written}; VCL has no other variables of one's own but those of the module var."));
+        }
+        let syntax = self.syntax;
+        let here = |sym: &&Symbol| {
+            let known = !matches!(sym.what, What::Nothing | What::Fields(_) | What::Global(None));
+            known && sym.versions.0 <= syntax && sym.versions.1 >= syntax
+        };
+        let names: Vec<String> = self.syms.all.iter().filter(here).map(|sym| sym.full.clone()).collect();
+        if let Some(near) = nearest(&lower, names.iter().map(String::as_str)) {
+            return self.hint(format!("Is {near} meant?"));
+        }
+        let mut kin: Vec<&str> =
+            names.iter().map(String::as_str).filter(|n| n.split_once('.').is_some_and(|(a, _)| a == first)).collect();
+        kin.sort_unstable();
+        kin.dedup();
+        if !kin.is_empty() && !rest.is_empty() && kin.len() <= MOST_KIN {
+            let list = kin.join(", ");
+            self.hint(format!("There are {list}."));
+        } else if ["req", "bereq", "beresp", "resp"].contains(&first) && kind != Kind::Func {
+            let field = written.rsplit('.').next().unwrap_or_default();
+            self.hint(format!("A field is {first}.http.{field}."));
+        }
+    }
+
+    fn import_of(&self, module: &str) -> Option<String> {
+        self.program.imports.iter().find(|i| i.module == module && i.name != module).map(|i| i.name.clone())
+    }
+
+    /// A module that isn't known.
+    pub fn hint_module(&mut self, name: &str) {
+        if vmods::Missing::find(name).is_some() {
+            return;
+        }
+        if let Some(near) = nearest(name, vmods::MODULES.iter().map(|module| module.name)) {
+            self.hint(format!("Is {near} meant?"));
+        }
+    }
+
+    /// A value of one type where another is wanted.
+    pub fn hint_types(&mut self, found: Ty, wanted: Type, first: usize) {
+        let text = self.text_of(&self.tokens[first]);
+        let hint = match (found, wanted) {
+            (Ty::T(Type::Int | Type::Real), Type::Duration) => format!("A duration has a unit: {text}s"),
+            (Ty::T(Type::Strings), Type::Duration) if self.tokens[first].tok == Tok::Str => {
+                "A duration has no quotes: 120s".to_owned()
+            }
+            (Ty::T(Type::Strings), Type::Duration) => "std.duration(TEXT, 0s) makes a duration of a text.".to_owned(),
+            (Ty::T(Type::Strings), Type::Int) if self.tokens[first].tok == Tok::Str => {
+                "A number has no quotes.".to_owned()
+            }
+            (Ty::T(Type::Strings), Type::Int) => "std.integer(TEXT, 0) makes a number of a text.".to_owned(),
+            (Ty::T(Type::Strings), Type::Real) => "std.real(TEXT, 0.0) makes a number of a text.".to_owned(),
+            (Ty::T(Type::Strings), Type::Ip) => "std.ip(TEXT, client.ip) makes an address of a text.".to_owned(),
+            (Ty::T(Type::Strings), Type::Acl) => "A network is declared: acl name { \"10.0.0.0\"/8; }".to_owned(),
+            (Ty::T(Type::Strings), Type::Regex) => {
+                "A pattern is a text in quotes; re2.match() takes one that is made while running.".to_owned()
+            }
+            (Ty::T(Type::Strings), Type::Header) => "A field is named without quotes: req.http.Cookie".to_owned(),
+            (Ty::T(Type::Strings), Type::Backend) => "A backend is named without quotes.".to_owned(),
+            (Ty::T(Type::Acl), Type::Regex) => "Addresses are matched: std.ip(TEXT, client.ip) ~ ACL".to_owned(),
+            (Ty::Object(_, object), Type::Backend) if object.method("backend").is_some() => {
+                format!("Its method gives one: {text}.backend()")
+            }
+            _ => return,
+        };
+        self.hint(hint);
+    }
+
+    /// Two values that can't be compared.
+    pub fn hint_compared(&mut self, left: Ty, right: Ty, first: usize) {
+        if let Ty::T(wanted) = left {
+            let wanted = if wanted == Type::Strings { Type::String } else { wanted };
+            self.hint_types(right, wanted, first);
+            if right == Type::Int && wanted == Type::String {
+                let text = self.text_of(&self.tokens[first]);
+                self.hint(format!("A text stands in quotes: \"{text}\""));
+            }
+        }
+    }
+
+    /// Where what was used wrongly may be used.
+    pub fn hint_places(&mut self, u: &Use) {
+        let sym = self.syms.get(u.sym);
+        let (set, what) = match u.access {
+            Access::Read => (sym.read, "It can be read in"),
+            Access::Write => (sym.write, "It can be set in"),
+            Access::Unset => (sym.unset, "It can be unset in"),
+            Access::Action => (sym.action, "It is for"),
+        };
+        if set.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = set.iter().map(Method::sub_name).collect();
+        let names = names.join(", ");
+        self.hint(format!("{what} {names}."));
+    }
+
+    /// A word of `return` that this subroutine doesn't have, or none.
+    pub fn hint_return(&mut self, word: &str, method: Option<Method>) {
+        let old = match word {
+            "lookup" if method == Some(Method::Recv) => Some("It is called hash since 4.0."),
+            "hit_for_pass" => Some("Since 4.0: set beresp.uncacheable = true; return (deliver);"),
+            "error" => Some("It is called synth since 4.0."),
+            "deliver" if method == Some(Method::Recv) => Some("An answer of our own is return (synth(200, \"OK\"))."),
+            "restart" if method.is_some_and(|m| tables::vclvars::Methods::BACKEND.has(m)) => {
+                Some("A fetch is tried again by return (retry), in vcl_backend_response and vcl_backend_error.")
+            }
+            _ => None,
+        };
+        if let Some(old) = old {
+            return self.hint(old);
+        }
+        let legal: Vec<&str> = match method {
+            Some(method) => method.returns().iter().map(|r| r.name()).collect(),
+            None => Return::ALL.iter().map(|r| r.name()).collect(),
+        };
+        match nearest(word, legal.iter().copied()) {
+            Some(near) => self.hint(format!("Is {near} meant?")),
+            None => self.hint(format!("Legal here: {}.", legal.join(", "))),
+        }
+    }
+
+    /// A subroutine of the reserved names that doesn't exist.
+    pub fn hint_sub(&mut self, name: &str) {
+        if let Some((_, why)) = OTHER_SUBS.iter().find(|(other, _)| *other == name) {
+            return self.hint(*why);
+        }
+        let near = nearest(name, self.builtin_subs.iter().map(String::as_str)).map(str::to_owned);
+        if let Some(near) = near {
+            self.hint(format!("Is {near} meant?"));
+        }
+    }
+
+    /// What a function takes.
+    pub fn hint_call(&mut self, name: &str, params: &[Arg]) {
+        let one = |arg: &Arg| {
+            let name = if arg.name.is_empty() { String::new() } else { format!(" {}", arg.name) };
+            let text = format!("{}{name}", arg.ty.name());
+            if arg.may_be_left_out() { format!("[{text}]") } else { text }
+        };
+        let list: Vec<String> = params.iter().map(one).collect();
+        self.hint(format!("It takes {name}({}).", list.join(", ")));
+    }
+}
+
+/// The name most like `word`, when there is one that is.
+fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let most = FAR.min(word.len() / 4 + 1);
+    let near = names.filter(|name| name.len().abs_diff(word.len()) <= most && *name != word);
+    let mut ranked: Vec<(usize, &str)> =
+        near.map(|name| (distance(word, name), name)).filter(|(d, _)| *d <= most).collect();
+    ranked.sort();
+    ranked.first().map(|(_, name)| *name)
+}
+
+/// How many letters must be changed, added, left out or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase().into_bytes(), b.to_ascii_lowercase().into_bytes());
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                if swapped { best.min(rows[i - 2][j - 2] + 1) } else { best }
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_words_are_in_order() {
+        assert!(OLD_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn the_nearest_name() {
+        let names = ["beresp.ttl", "beresp.grace", "bereq.url", "req.url"];
+        assert_eq!(nearest("beresp.tll", names.into_iter()), Some("beresp.ttl"));
+        assert_eq!(nearest("req.ulr", names.into_iter()), Some("req.url"));
+        assert_eq!(nearest("client.ip", names.into_iter()), None);
+        assert_eq!((distance("lgo", "log"), distance("", "ab"), distance("abc", "abc")), (1, 2, 0));
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Warnings: what is right as VCL and can't do what it says. Each is about something certain, and none stops a program.
+//!
+//! While parsing, remarks and facts are noted; once the program is known to be right they are looked through and said in
+//! the order of their places. The built-in VCL, and what a translation added, is never remarked on.
+
+use tables::vclvars::{HeadId, Method, Return, Var};
+use tables::vmods::Func;
+
+use crate::ir::{Expr, Node};
+use crate::symbols::What;
+use crate::vcc::Vcc;
+
+/// What is odd about a stretch of tokens.
+#[derive(Debug)]
+pub(crate) struct Remark {
+    first: u32,
+    last: u32,
+    text: String,
+    /// Another place that belongs to it, and what is said there.
+    other: Option<(&'static str, u32)>,
+}
+
+/// What a `set` sets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    Field(HeadId, u16),
+    Var(Var),
+}
+
+/// A `set`.
+#[derive(Debug)]
+pub(crate) struct Set {
+    proc: usize,
+    first: u32,
+    last: u32,
+    target: Target,
+    /// The one text that a field is set to.
+    constant: Option<u32>,
+    /// Fields that its value is made of.
+    reads: Vec<(HeadId, u16)>,
+}
+
+/// Most warnings of one program.
+const MOST: usize = 50;
+
+/// What a lookup goes by: to set it afterwards does nothing, unless the request starts again.
+const LOOKUPS: [Var; 5] =
+    [Var::ReqGrace, Var::ReqTtl, Var::ReqHashAlwaysMiss, Var::ReqHashIgnoreBusy, Var::ReqHashIgnoreVary];
+const AFTER_LOOKUP: [Method; 7] =
+    [Method::Pipe, Method::Pass, Method::Purge, Method::Miss, Method::Hit, Method::Deliver, Method::Synth];
+const VERDICTS: [&[u8]; 2] = [b"hit", b"miss"];
+
+impl Vcc<'_> {
+    // --- while parsing
+
+    /// Notes a remark on the tokens from `first` to `last`.
+    pub fn remark(&mut self, first: usize, last: usize, text: &str) {
+        let (first, last) = (first as u32, last as u32);
+        self.remarks.push(Remark { first, last, text: text.to_owned(), other: None });
+    }
+
+    /// One more part of a subroutine whose `earlier` part leaves it on every way.
+    pub fn remark_part(&mut self, at: u32, earlier: u32, name: &str) {
+        let text = format!("This part of {name} is never reached: an earlier part always returns.\n");
+        self.remarks.push(Remark {
+            first: at,
+            last: at,
+            text,
+            other: Some(("The earlier part begins here:\n", earlier)),
+        });
+    }
+
+    /// `==` with what is meant as a pattern.
+    pub fn remark_pattern(&mut self, first: usize, left: &Expr, right: &Expr) {
+        if !matches!(left.node, Node::Field(..) | Node::Var(_)) {
+            return;
+        }
+        let Node::Str(index) = right.node else { return };
+        if looks_like_a_pattern(&self.program.strings[index as usize]) {
+            let last = self.at.saturating_sub(1);
+            self.remark(first, last, "== and != compare whole texts: this one is a pattern, which is for ~ and !~.\n");
+        }
+    }
+
+    pub fn note_set(&mut self, first: usize, target: Target, value: Option<&Expr>) {
+        let Some(proc) = self.current else { return };
+        let (mut reads, mut constant) = (Vec::new(), None);
+        if let Some(value) = value {
+            fields_of(value, &mut reads);
+            if let Node::Str(index) = value.node {
+                constant = Some(index);
+            }
+        }
+        let (first, last) = (first as u32, self.at.saturating_sub(2) as u32);
+        self.sets.push(Set { proc, first, last, target, constant, reads });
+    }
+
+    /// A call of a module's function that doesn't work everywhere.
+    pub fn note_work(&mut self, name_at: usize, func: &'static Func) {
+        let everywhere = func.scope == tables::vclvars::Methods::ALL;
+        if let (Some(current), false) = (self.current, everywhere) {
+            let last = self.at.saturating_sub(1) as u32;
+            self.procs[current].works.push((name_at as u32, last, func));
+        }
+    }
+
+    // --- of the whole program
+
+    /// Says the warnings.
+    pub fn lint(&mut self) {
+        let ways: Vec<(Method, Vec<bool>)> = Method::ALL.into_iter().map(|m| (m, self.reached_from(m))).collect();
+        self.lint_calls(&ways);
+        self.lint_lookups(&ways);
+        self.lint_pipe(&ways);
+        self.lint_stored(&ways);
+        let mut remarks = std::mem::take(&mut self.remarks);
+        remarks.retain(|remark| self.is_written(remark.first));
+        remarks.sort_by_key(|remark| remark.first);
+        remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
+        for remark in remarks.iter().take(MOST) {
+            self.say(&remark.text);
+            self.show_until(remark.first as usize, remark.last as usize + 1);
+            if let Some((text, at)) = remark.other {
+                self.say(text);
+                let token = self.tokens[at as usize];
+                self.show(&token);
+            }
+            self.warn();
+        }
+    }
+
+    /// Whether a token was written by the VCL's author.
+    fn is_written(&self, token: u32) -> bool {
+        let token = &self.tokens[token as usize];
+        let source = &self.sources[token.src as usize];
+        let translated = source.map.as_ref().is_some_and(|map| map.origin(token.start, token.end).is_none());
+        source.kind != "builtin" && !translated
+    }
+
+    /// The procedures that a subroutine of the machine may run.
+    fn reached_from(&self, method: Method) -> Vec<bool> {
+        let mut reached = vec![false; self.procs.len()];
+        let mut todo: Vec<usize> = self.procs.iter().position(|p| p.method == Some(method)).into_iter().collect();
+        while let Some(at) = todo.pop() {
+            if std::mem::replace(&mut reached[at], true) {
+                continue;
+            }
+            todo.extend(self.procs[at].calls.iter().filter_map(|(_, sym)| match self.syms.get(*sym).what {
+                What::Sub(index) => Some(index as usize),
+                _ => None,
+            }));
+        }
+        reached
+    }
+
+    fn lint_calls(&mut self, ways: &[(Method, Vec<bool>)]) {
+        for proc in 0..self.procs.len() {
+            for (first, last, func) in self.procs[proc].works.clone() {
+                let callers = ways.iter().filter(|(_, reached)| reached[proc]).map(|(method, _)| *method);
+                let wrong: Vec<&str> = callers.filter(|m| !func.scope.has(*m)).map(Method::sub_name).collect();
+                if wrong.is_empty() {
+                    continue;
+                }
+                let works: Vec<&str> = func.scope.iter().map(Method::sub_name).collect();
+                let text =
+                    format!("{}() works in {} only, and fails in {}.\n", func.name, works.join(", "), wrong.join(", "));
+                self.remark(first as usize, last as usize, &text);
+            }
+        }
+    }
+
+    /// The subroutines of `of` that run `proc` and never restart.
+    fn without_restart(&self, proc: usize, of: &[Method], ways: &[(Method, Vec<bool>)]) -> Vec<Method> {
+        let restarts = |reached: &[bool]| {
+            let all = self.procs.iter().zip(reached);
+            all.into_iter().any(|(p, reached)| *reached && p.returns[Return::Restart as usize].is_some())
+        };
+        let here = ways.iter().filter(|(_, reached)| reached[proc]);
+        // Where one of its callers can make use of it, it is no mistake.
+        if here.clone().any(|(method, reached)| !of.contains(method) || restarts(reached)) {
+            return Vec::new();
+        }
+        here.map(|(method, _)| *method).collect()
+    }
+
+    fn lint_lookups(&mut self, ways: &[(Method, Vec<bool>)]) {
+        let sets: Vec<_> = self.sets.iter().map(|s| (s.proc, s.first, s.last, s.target)).collect();
+        for (proc, first, last, target) in sets {
+            let Target::Var(var) = target else { continue };
+            let (of, why): (&[Method], _) = match var {
+                var if LOOKUPS.contains(&var) => {
+                    (&AFTER_LOOKUP, "it is for the lookup, which is over. Set it in vcl_recv")
+                }
+                Var::ReqBackendHint => (&[Method::Deliver, Method::Synth], "no fetch follows. Set it in vcl_recv"),
+                _ => continue,
+            };
+            let subs = self.without_restart(proc, of, ways);
+            if subs.is_empty() {
+                continue;
+            }
+            let names: Vec<&str> = subs.iter().map(|m| m.sub_name()).collect();
+            let text = format!("{} does nothing when set in {}: {why}.\n", var.name(), names.join(", "));
+            self.remark(first as usize, last as usize, &text);
+        }
+    }
+
+    /// What is piped is copied before vcl_pipe.
+    fn lint_pipe(&mut self, ways: &[(Method, Vec<bool>)]) {
+        let pipe = &ways[Method::Pipe as usize].1;
+        let mut found = Vec::new();
+        for set in &self.sets {
+            let Target::Field(HeadId::Req, field) = set.target else { continue };
+            let only = ways.iter().all(|(method, reached)| (*method == Method::Pipe) || !reached[set.proc]);
+            if only && pipe[set.proc] && self.program.headers[field as usize].eq_ignore_ascii_case(b"connection") {
+                found.push((set.first, set.last));
+            }
+        }
+        for (first, last) in found {
+            let text = "The request that is piped was copied before vcl_pipe: set bereq.http.Connection.\n";
+            self.remark(first as usize, last as usize, text);
+        }
+    }
+
+    /// What vcl_backend_response sets is stored: each hit shows what the miss had.
+    fn lint_stored(&mut self, ways: &[(Method, Vec<bool>)]) {
+        let reached = |method: Method, proc: usize| ways[method as usize].1[proc];
+        let same = |a: u16, b: u16| {
+            let name = |n: u16| &self.program.headers[n as usize];
+            name(a).eq_ignore_ascii_case(name(b))
+        };
+        let is_field = |target: Target, head: HeadId, field: u16| match target {
+            Target::Field(h, f) => h == head && same(f, field),
+            Target::Var(_) => false,
+        };
+        let mut found = Vec::new();
+        for set in self.sets.iter().filter(|set| reached(Method::BackendResponse, set.proc)) {
+            let Target::Field(HeadId::Beresp, field) = set.target else { continue };
+            let name = String::from_utf8_lossy(&self.program.headers[field as usize]).into_owned();
+            let of_hits = set.reads.iter().find(|(head, read)| {
+                let by_hit = |s: &&Set| reached(Method::Hit, s.proc) && is_field(s.target, HeadId::Req, *read);
+                *head == HeadId::Bereq && self.sets.iter().any(|s| by_hit(&s))
+            });
+            if let Some((_, read)) = of_hits {
+                let read = String::from_utf8_lossy(&self.program.headers[*read as usize]);
+                found.push((set.first, set.last, format!(
+                    "beresp.http.{name} is stored: what vcl_hit sets never gets into it, and all hits show the miss's.\n\
+                     Set resp.http.{name} from req.http.{read} in vcl_deliver.\n"
+                )));
+                continue;
+            }
+            let verdict = set.constant.is_some_and(|index| {
+                let text = self.program.strings[index as usize].to_ascii_lowercase();
+                VERDICTS.contains(&text.as_slice())
+            });
+            if verdict && !self.is_mentioned(field) {
+                found.push((set.first, set.last, format!(
+                    "beresp.http.{name} is stored: hits and misses show the same. In vcl_deliver obj.hits tells them apart.\n"
+                )));
+            }
+        }
+        for (first, last, text) in found {
+            self.remark(first as usize, last as usize, &text);
+        }
+    }
+
+    /// Whether a field of the response is used where answers are delivered.
+    fn is_mentioned(&self, field: u16) -> bool {
+        let name = &self.program.headers[field as usize];
+        self.procs.iter().flat_map(|p| &p.uses).any(|u| match self.syms.get(u.sym).what {
+            What::Field(HeadId::Resp | HeadId::Obj, f) => self.program.headers[f as usize].eq_ignore_ascii_case(name),
+            _ => false,
+        })
+    }
+}
+
+/// Texts that nobody compares a field or a URL with, and that patterns are full of.
+fn looks_like_a_pattern(text: &[u8]) -> bool {
+    let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
+    text.len() > 2 && (text.starts_with(b"^") || text.starts_with(b"(?") || has(b".*") || has(b"\\."))
+}
+
+fn fields_of(e: &Expr, out: &mut Vec<(HeadId, u16)>) {
+    match &e.node {
+        Node::Field(head, field) => out.push((*head, *field)),
+        Node::Join(parts) => parts.iter().for_each(|part| fields_of(part, out)),
+        Node::Text(inner) | Node::Case(_, inner) => fields_of(inner, out),
+        Node::Regsub(_, parts) => parts.iter().for_each(|part| fields_of(part, out)),
+        _ => {}
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a stranger is told to do about typical mistakes.
+
+use super::try_compile;
+
+/// The last line for a whole program.
+#[track_caller]
+fn whole(text: &str, hint: &str) {
+    match try_compile(text) {
+        Ok(_) => panic!("compiles: {text}"),
+        Err(why) => assert!(why.ends_with(&format!("\nHint: {hint}\n")), "{text}\nsays:\n{why}\nnot:\n{hint}"),
+    }
+}
+
+#[track_caller]
+fn bad(text: &str, hint: &str) {
+    whole(&format!("vcl 4.1;\nbackend b none;\n{text}"), hint);
+}
+
+#[track_caller]
+fn recv(text: &str, hint: &str) {
+    bad(&format!("sub vcl_recv {{\n{text}\n}}"), hint);
+}
+
+#[test]
+fn marks_that_are_missing_or_wrong() {
+    recv("set req.http.a = \"a\"\nset req.http.b = \"b\";", "A ';' is missing at the end of line 4.");
+    recv("set req.http.a = \"a\" }", "A ';' is missing before the '}'.");
+    recv("if (req.http.host == \"a\" { }", "The '(' of line 4, position 4 is still open: a ')' is missing.");
+    recv("if ((req.url) && (req.method) { }", "The '(' of line 4, position 4 is still open: a ')' is missing.");
+    recv("set req.http.a = \"a\");", "There is one ')' too many.");
+    recv("if (req.url = \"/\") { }", "== compares; = is for `set`.");
+    recv("set req.url == \"/\";", "`set` has one =; == compares.");
+    recv("if (req.url and req.method) { }", "\"and\" is written &&.");
+    recv("if (req.url | req.method) { }", "\"or\" is written ||.");
+    recv("if (req.url ~! \"x\") { }", "\"doesn't match\" is written !~.");
+    recv("set req.http.a = \"a\" req.url;", "Texts are joined by +.");
+    recv("return pass;", "What is returned stands in brackets: return (pass);");
+    recv("if (req.url) return (pass);", "What a condition is for stands in braces: if (...) { ... }");
+    recv("unset \"req.http.a\";", "Names have no quotes.");
+    bad("sub vcl_synth { synthetic \"x\"; }", "What synthetic is given stands in brackets: synthetic(...);");
+    bad("sub f() { }", "Subroutines take no arguments: sub name { ... }");
+    bad("backend c { host = \"x\"; }", "Fields begin with a dot: .host = ...;");
+    bad("backend c { .host = \"192.0.2.1\"; .port = 80; }", "It is written in quotes.");
+    bad("backend c { .host = \"192.0.2.1\"; .connect_timeout = \"5s\"; }", "Numbers and durations have no quotes: 5s");
+    bad("acl a { 127.0.0.1; }", "It is written in quotes.");
+}
+
+#[test]
+fn braces() {
+    let open = "a '}' is missing. Still open is the '{' of line";
+    bad("sub vcl_recv {\nif (req.url) {\n}", &format!("The text ends inside a subroutine: {open} 3."));
+    bad("sub vcl_recv {\nif (req.url) {\n}\nsub f { }", &format!("No 'sub' inside a subroutine: {open} 3."));
+    bad("sub vcl_recv {\nif (req.url) {\nacl a { }", &format!("No 'acl' inside a subroutine: {open} 4 and 3."));
+    bad("sub vcl_recv { } }", "There is one '}' too many, or a '{' is missing before it.");
+    bad(
+        "set req.url = \"/\";",
+        "'set' stands inside a subroutine: sub vcl_recv { ... }. Is there one '}' too many before it?",
+    );
+    bad("bakend c { }", "Is 'backend' meant?");
+    bad("sub f { };", "No ';' follows a '}'.");
+}
+
+#[test]
+fn names() {
+    recv("set req.htp.X = \"1\";", "Is req.http.X meant?");
+    recv("if (client.adress) { }", "There are client.identity, client.ip.");
+    recv("if (client.idenity) { }", "Is client.identity meant?");
+    recv(
+        "set X-Foo = \"1\";",
+        "A request's field is req.http.X-Foo; VCL has no other variables of one's own but those of the module var.",
+    );
+    recv("set req.http.a = req.cookie;", "A field is req.http.cookie.");
+    recv("std.log(\"\");", "`import std;` is missing.");
+    recv("call cleen;\n} sub clean {", "cleen is used and never declared: is one name meant?");
+    recv("call cleen;\n} sub clean { call zap; } sub vcl_hit { call clean;", "Is clean meant?");
+    recv("call clean;", "Declare it, outside of subroutines: sub clean { ... }");
+    recv("set req.backend_hint = web;", "Declare it, outside of subroutines: backend web { .host = \"127.0.0.1\"; }");
+    recv("return (vcl(other));", "Labels are made by the CLI command vcl.label.");
+    bad("import std; sub vcl_recv { std.lgo(\"\"); }", "Is std.log meant?");
+    bad("import std as s; sub vcl_recv { std.log(\"\"); }", "That module is imported as s.");
+    bad("import directrs;", "Is directors meant?");
+    bad("probe p { .uri = \"/\"; }", "Is .url meant?");
+    bad("sub vcl_backend_respnse { }", "Is vcl_backend_response meant?");
+    bad("backend c none;", "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.");
+    whole("vcl 7.4;", "That is the version of the language, not of a release: write `vcl 4.1;`.");
+    let backend =
+        "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.";
+    whole("vcl 4.1;", backend);
+}
+
+#[test]
+fn words_of_old_releases() {
+    recv("if (req.request == \"GET\") { }", "Since 4.0 that is said by req.method.");
+    recv("error 404;", "Since 4.0 that is said by return (synth(404, \"Not Found\")).");
+    recv("remove req.http.a;", "Since 4.0 that is said by unset.");
+    recv("set req.backend = b;", "Since 4.0 that is said by req.backend_hint.");
+    recv("return (lookup);", "It is called hash since 4.0.");
+    bad("sub vcl_hash { set req.hash += req.url; }", "Since 4.0 that is said by hash_data(...).");
+    bad("sub vcl_fetch { }", "It is called vcl_backend_response since 4.0.");
+    bad(
+        "sub vcl_backend_response { return (hit_for_pass); }",
+        "Since 4.0: set beresp.uncacheable = true; return (deliver);",
+    );
+    recv("return (lokup);", "Legal here: fail, synth, restart, pass, pipe, hash, purge, vcl.");
+    recv("return (psas);", "Is pass meant?");
+}
+
+#[test]
+fn types_and_arguments() {
+    let response = |text: &str, hint: &str| bad(&format!("sub vcl_backend_response {{ {text} }}"), hint);
+    response("set beresp.ttl = 120;", "A duration has a unit: 120s");
+    response("set beresp.ttl = \"120s\";", "A duration has no quotes: 120s");
+    response("set beresp.ttl = beresp.http.x;", "std.duration(TEXT, 0s) makes a duration of a text.");
+    response("if (beresp.status == \"404\") { }", "A number has no quotes.");
+    response("set beresp.status = beresp.http.x;", "std.integer(TEXT, 0) makes a number of a text.");
+    recv("if (req.http.a == 1) { }", "A text stands in quotes: \"1\"");
+    recv("if (client.ip ~ \"10.0.0.0/8\") { }", "A network is declared: acl name { \"10.0.0.0\"/8; }");
+    recv(
+        "if (client.ip == \"10.0.0.0/8\") { }",
+        "One address has no mask; a network is declared: acl name { \"10.0.0.0\"/8; }",
+    );
+    recv(
+        "if (req.url ~ req.http.a) { }",
+        "A pattern is a text in quotes; re2.match() takes one that is made while running.",
+    );
+    bad("acl a { } sub vcl_recv { if (req.http.x ~ a) { } }", "Addresses are matched: std.ip(TEXT, client.ip) ~ ACL");
+    let new = "import directors; sub vcl_init { new rr = directors.round_robin(); } sub vcl_recv";
+    bad(&format!("{new} {{ set req.backend_hint = rr; }}"), "Its method gives one: rr.backend()");
+    bad(&format!("{new} {{ rr.add_backend(); }}"), "It takes add_backend(BACKEND).");
+    bad("import std; sub vcl_recv { std.log(\"a\", \"b\"); }", "It takes log(STRANDS s).");
+    bad("import std; sub vcl_recv { std.collect(\"Cookie\"); }", "A field is named without quotes: req.http.Cookie");
+    recv("set req.url = regsub(req.url, \"x\");", "It takes (TEXT, PATTERN, REPLACEMENT).");
+}
+
+#[test]
+fn places() {
+    recv("set beresp.ttl = 1h;", "It can be set in vcl_backend_response, vcl_backend_error.");
+    recv("if (obj.hits) { }", "It can be read in vcl_hit, vcl_deliver.");
+    recv("hash_data(req.url);", "It is for vcl_hash.");
+    recv("call f; } sub f { unset resp.http.a;", "It can be unset in vcl_deliver, vcl_synth.");
+}
+
+#[test]
+fn characters_that_are_not_vcl() {
+    let says = |text: &str, says: &str| {
+        let why = try_compile(&format!("vcl 4.1;\nbackend b none;\n{text}")).unwrap_err();
+        assert!(why.starts_with(&format!("Syntax error at\n{says}\n(")), "{why}");
+    };
+    says("sub vcl_recv { set req.http.a = 'a'; }", "Texts stand in double quotes: \"...\".");
+    says(
+        "sub vcl_recv { set req.http.a = \"a\\\"b\\\"\"; }",
+        "Texts have no escapes: one with quotes in it stands in {\"...\"} or \"\"\"...\"\"\".",
+    );
+    says("sub\u{a0}vcl_recv { }", "This is a no-break space; outside of texts and comments VCL is ASCII.");
+    says("sub vcl_r\u{e9}cv { }", "This is U+00E9; outside of texts and comments VCL is ASCII.");
+    says("sub \0", "This is a NUL byte.");
+    says("sub _x { }", "Names begin with a letter.");
+    says(
+        "sub vcl_recv { if (req.url ~ \u{201c}x\u{201d}) { } }",
+        "This quote is a typographic one; VCL's is the plain \".",
+    );
+    let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain("vcl 4.1;".bytes().flat_map(|b| [b, 0])).collect();
+    let why = crate::compile("f", &utf16, &super::Few(&[]), &crate::Options::default()).unwrap_err().text;
+    assert!(why.contains("This file is in UTF-16"), "{why}");
+    super::try_compile("\u{feff}vcl 4.1;\r\nbackend b none;\r\n").expect("a byte order mark and CR LF are no mistake");
+}
+
+#[test]
+fn what_is_quoted_is_short_and_harmless() {
+    let text = format!("sub vcl_recv {{ if (req.url == \"{}\" &&& req.http.a) {{ }} }}", "y".repeat(5000));
+    let why = try_compile(&format!("vcl 4.1; backend b none;\n{text}")).unwrap_err();
+    let marked = why.lines().skip_while(|line| !line.starts_with("[...]yyy")).nth(1).unwrap();
+    assert!(marked.len() < 500 && marked.ends_with("-#------------------"), "{why}");
+    let why = try_compile("vcl 4.1; backend b none;\nsub \x1b[31m\x07").unwrap_err();
+    let name = try_compile("vcl 4.1; include \"a\x1b[2Jb\"; backend b none;").unwrap_err();
+    assert!(name.starts_with("Cannot read file 'a?[2Jb'") && !name.contains('\x1b'), "{name:?}");
+    assert!(why.contains("\nsub ?[31m?\n") && !why.contains('\x1b'), "{why:?}");
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is warned of, and what isn't.
+
+use super::{Few, check, try_compile};
+use crate::{Compiled, Options, compile};
+
+/// A program that loads with exactly one warning, which begins with `says`.
+#[track_caller]
+fn warned(text: &str, says: &str) {
+    let said = check(text).warnings;
+    assert!(said.starts_with(says) && said.ends_with("(That was just a warning)\n"), "{text}\nsays:\n{said}");
+    assert_eq!(said.matches("just a warning").count(), 1, "{said}");
+}
+
+#[track_caller]
+fn silent(text: &str) {
+    assert_eq!(check(text).warnings, "", "{text}");
+}
+
+#[test]
+fn statements_that_are_never_reached() {
+    let says = "This is never reached:";
+    warned("sub vcl_recv { return (pass); set req.http.a = \"1\"; unset req.http.b; }", says);
+    warned("sub vcl_recv { if (req.url) { return (pass); } else { return (hash); } call f; } sub f { }", says);
+    warned("sub vcl_recv { { return (pass); } { unset req.http.b; } }", says);
+    warned("sub f { return; unset req.http.a; } sub vcl_recv { call f; }", says);
+    silent("sub vcl_recv { if (req.url) { return (pass); } unset req.http.a; }");
+    silent("sub vcl_recv { if (req.url) { return (pass); } elsif (req.method) { return (hash); } unset req.http.a; }");
+    silent("sub vcl_recv { if (req.url) { unset req.http.b; } else { return (hash); } unset req.http.a; }");
+    // A safeguard that does no harm.
+    silent("sub vcl_recv { return (pass); return (hash); }");
+}
+
+#[test]
+fn parts_that_are_never_reached() {
+    let says = "This part of vcl_recv is never reached: an earlier part always returns.\n";
+    warned("sub vcl_recv { return (hash); } sub vcl_recv { unset req.http.a; }", says);
+    silent("sub vcl_recv { if (req.url) { return (hash); } } sub vcl_recv { unset req.http.a; }");
+    silent("sub vcl_recv { return (hash); } sub vcl_recv { return (pass); } sub vcl_recv { }");
+}
+
+#[test]
+fn the_warnings_place_is_shown() {
+    let said = try_compile("vcl 4.1;\nbackend b none;\nsub vcl_recv {\n    return (pass);\n    unset req.http.a;\n}\n");
+    let shown = "('<vcl.inline>' Line 5 Pos 5) -- (Pos 9)\n    unset req.http.a;\n----#####------------\n";
+    assert!(said.as_ref().is_ok_and(|vcl| vcl.warnings.contains(shown)), "{said:?}");
+}
+
+#[test]
+fn lookups_are_over() {
+    warned(
+        "sub vcl_deliver { set req.grace = 1h; }",
+        "req.grace does nothing when set in vcl_deliver: it is for the lookup",
+    );
+    warned(
+        "sub vcl_miss { call f; } sub f { set req.hash_always_miss = true; }",
+        "req.hash_always_miss does nothing when set in vcl_miss",
+    );
+    warned(
+        "sub vcl_synth { set req.backend_hint = b; }",
+        "req.backend_hint does nothing when set in vcl_synth: no fetch",
+    );
+    silent("sub vcl_recv { call f; } sub vcl_miss { call f; } sub f { set req.hash_always_miss = true; }");
+    silent("sub vcl_hit { set req.hash_always_miss = true; return (restart); }");
+    silent("sub vcl_deliver { if (resp.status == 500) { set req.backend_hint = b; return (restart); } }");
+    silent("sub vcl_hash { set req.grace = 1h; } sub vcl_hit { set req.backend_hint = b; }");
+}
+
+#[test]
+fn the_piped_request_is_a_copy() {
+    warned("sub vcl_pipe { set req.http.connection = \"close\"; }", "The request that is piped was copied");
+    silent("sub vcl_pipe { set bereq.http.connection = \"close\"; set req.http.X-Cache = \"pipe\"; }");
+    silent("sub vcl_recv { set req.http.connection = \"close\"; }");
+}
+
+#[test]
+fn what_is_stored_is_the_same_for_all_hits() {
+    // The verdict of one request kept for all: field-tested mistakes.
+    warned(
+        "sub vcl_hit { set req.http.hit = \"1\"; } sub vcl_miss { set req.http.hit = \"0\"; }
+         sub vcl_backend_response { set beresp.http.X-Hit = bereq.http.Hit; }",
+        "beresp.http.X-Hit is stored: what vcl_hit sets never gets into it, and all hits show the miss's.\n\
+         Set resp.http.X-Hit from req.http.Hit in vcl_deliver.\n",
+    );
+    warned(
+        "sub vcl_backend_response { set beresp.http.X-Cache = \"MISS\"; }",
+        "beresp.http.X-Cache is stored: hits and misses",
+    );
+    silent(
+        "sub vcl_backend_response { set beresp.http.X-Cache = \"MISS\"; }
+         sub vcl_deliver { if (obj.hits > 0) { set resp.http.x-cache = \"HIT\"; } }",
+    );
+    silent(
+        "sub vcl_hit { set req.http.hit = \"1\"; } sub vcl_backend_response { set beresp.http.X-Url = bereq.http.url; }
+         sub vcl_deliver { set resp.http.X-Hit = req.http.hit; }",
+    );
+}
+
+#[test]
+fn functions_have_their_places() {
+    warned(
+        "import std; sub vcl_deliver { std.cache_req_body(1KB); }",
+        "cache_req_body() works in vcl_recv only, and fails in vcl_deliver.\n",
+    );
+    warned("import purge; sub vcl_recv { call f; } sub f { purge.hard(); }", "hard() works in ");
+    silent("import std; sub vcl_recv { std.cache_req_body(1KB); }");
+    silent("import purge; sub vcl_miss { purge.hard(); }");
+}
+
+#[test]
+fn texts_compared_that_are_patterns() {
+    warned("sub vcl_recv { if (req.url == \"^/xmlrpc\") { } }", "== and != compare whole texts");
+    warned("sub vcl_recv { if (req.http.host != \".*\\.example\\.com\") { } }", "== and != compare whole texts");
+    silent("sub vcl_recv { if (req.url == \"/a.b*c\" || req.http.vary == \"*\" || req.http.accept == \"*/*\") { } }");
+}
+
+fn odd(pattern: &[u8]) -> Result<Option<&'static str>, String> {
+    Ok((pattern == b"odd").then_some("Odd.\n"))
+}
+
+#[test]
+fn patterns_that_never_match() {
+    let options = Options { check_regex: Some(odd), ..Options::default() };
+    let text = b"vcl 4.1; backend b none; sub vcl_recv { if (req.url ~ \"odd\" || req.url ~ \"even\") { } }";
+    let vcl: Compiled = compile("<vcl.inline>", text, &Few(&[]), &options).unwrap();
+    assert!(vcl.warnings.starts_with("Odd.\n('<vcl.inline>' Line 1 Pos 55) -- (Pos 59)\n"), "{}", vcl.warnings);
+}
+
+#[test]
+fn many_warnings_are_cut() {
+    let tests = "if (req.url == \"^/x\") { } ".repeat(200);
+    let said = check(&format!("sub vcl_recv {{ {tests} }}")).warnings;
+    assert_eq!(said.matches("just a warning").count(), 50);
+}
