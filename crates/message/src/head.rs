@@ -160,6 +160,13 @@ impl Head {
         Some(self.lines[i].value(&self.arena))
     }
 
+    /// As [`Head::get`], with the blanks at its end that VCL has set: it sees what it set.
+    #[inline]
+    pub fn get_as_set(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
+        let i = self.find(name.as_ref(), 0)?;
+        Some(&self.arena[self.lines[i].value_range()])
+    }
+
     /// Whether a field of that name is present.
     #[inline]
     pub fn has(&self, name: impl AsRef<[u8]>) -> bool {

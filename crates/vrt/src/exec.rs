@@ -71,7 +71,7 @@ impl Machine {
             Op::PushStore { index } => self.push(Value::Stevedore(Some(vcl.stores[index as usize].clone()))),
             Op::PushHeader { head, field } => self.push(Value::Header(head, Text::copy(name(field)))),
             Op::PushField { head, field } => {
-                let value = ctx.head(head).and_then(|h| h.get(name(field))).map(Text::copy);
+                let value = ctx.head(head).and_then(|h| h.get_as_set(name(field))).map(Text::copy);
                 self.push(Value::String(value));
             }
             Op::PushVar { var } => {
@@ -83,7 +83,7 @@ impl Machine {
             Op::TextOpen => self.open_text(),
             Op::TextStr { str } => self.text.extend_from_slice(text(str)),
             Op::TextField { head, field } => {
-                if let Some(value) = ctx.head(head).and_then(|h| h.get(name(field))) {
+                if let Some(value) = ctx.head(head).and_then(|h| h.get_as_set(name(field))) {
                     self.text.extend_from_slice(value);
                 }
                 self.check_text()?;
@@ -113,10 +113,10 @@ impl Machine {
             }
             Op::TestField { head, field } => self.flag = ctx.head(head).is_some_and(|h| h.has(name(field))),
             Op::TestFieldStr { head, field, str } => {
-                self.flag = ctx.head(head).and_then(|h| h.get(name(field))) == Some(text(str));
+                self.flag = ctx.head(head).and_then(|h| h.get_as_set(name(field))) == Some(text(str));
             }
             Op::TestFieldRegex { head, field, index } => {
-                let value = ctx.head(head).and_then(|h| h.get(name(field))).unwrap_or_default();
+                let value = ctx.head(head).and_then(|h| h.get_as_set(name(field))).unwrap_or_default();
                 self.flag = is_match(&vcl.regexes[index as usize], value)?;
             }
             Op::TestVarStr { var, str } => {
@@ -224,7 +224,7 @@ impl Machine {
             }
             Op::HashField { head, field } => {
                 self.open_text();
-                let value = ctx.head(head).and_then(|h| h.get(name(field)));
+                let value = ctx.head(head).and_then(|h| h.get_as_set(name(field)));
                 let is_set = value.is_some();
                 self.text.extend_from_slice(value.unwrap_or_default());
                 let from = self.close_text();

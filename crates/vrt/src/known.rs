@@ -212,7 +212,7 @@ impl Machine {
         let known = match subject.of {
             SubjectOf::Field(head, field) => {
                 let mut ask = ask;
-                ask(ctx.head(head).and_then(|h| h.get(&*vcl.program.headers[usize::from(field)])))?
+                ask(ctx.head(head).and_then(|h| h.get_as_set(&*vcl.program.headers[usize::from(field)])))?
             }
             SubjectOf::Var(var) => with_text(var, self, ctx, ask)?,
         };

@@ -5,7 +5,7 @@ use tables::dialects::OldVar;
 
 use super::R;
 use super::ctx::{Ctx, Kept};
-use super::policy::{CACHEABLE, CARRIED, CARRIED_URL, HEAD};
+use super::policy::{CACHEABLE, CARRIED, CARRIED_URL, HASH, HEAD};
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -211,10 +211,15 @@ impl Walker<'_> {
                 self.note(first, op, "hash_data()", "the hash isn't a variable any more");
                 self.put_until(op, "hash_data(");
                 self.tight = true;
+                let mark = self.out.mark();
                 self.string()?;
+                let text = self.written(mark);
                 self.expect(Tok::C(b';'))?;
                 self.insert(")");
                 self.keep();
+                if self.policy.purge_hash {
+                    self.insert(&format!(" set req.http.{HASH} = req.http.{HASH} + {text} + \"#\";"));
+                }
                 Ok(Some(Kept::Yes))
             }
             "obj.prefetch" => {

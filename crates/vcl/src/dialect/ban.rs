@@ -3,6 +3,7 @@
 
 use super::R;
 use super::ctx::{Ctx, Kept};
+use super::policy::HASH;
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -18,6 +19,11 @@ impl Walker<'_> {
                 self.insert("\"req.url ~ \" + ");
                 self.string()?;
                 self.note(first, first, "ban(\"req.url ~ \" + ...)", "a ban is an expression");
+            }
+            "purge_hash" => {
+                self.insert(&format!("\"obj.http.{HASH} ~ \" + "));
+                self.string()?;
+                self.note(first, first, "ban(\"obj.http...\")", "a field of the object keeps the text of its hash");
             }
             _ if self.tok() == Tok::Id && by_words => {
                 self.ban_words()?;

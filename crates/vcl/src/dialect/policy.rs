@@ -16,6 +16,8 @@ pub(crate) const FAILED: &str = "X-VCL-Fetch-Failed";
 
 /// Begins the name of a field of the response that takes one of the request to the client's side.
 pub(crate) const CARRIED: &str = "X-VCL-Req-";
+/// The field that keeps the text of an object's hash, for purge_hash.
+pub(crate) const HASH: &str = "X-VCL-Hash";
 /// The field of the response that takes the URL there.
 pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
 /// The field of `bereq` that is the client's method.
@@ -52,6 +54,8 @@ pub(crate) struct Policy {
     /// It has a vcl_deliver that says something.
     pub delivers: bool,
     pub carry_url: bool,
+    /// It bans by the text of the hash.
+    pub purge_hash: bool,
     /// Fields of the client's request that vcl_fetch reads and the origin's request doesn't have.
     own: Vec<String>,
     /// vcl_fetch asks for the method.
@@ -87,6 +91,7 @@ impl Policy {
             deliver_used: false,
             delivers: false,
             carry_url: false,
+            purge_hash: false,
             own: Vec::new(),
             carry_method: false,
             carried: Vec::new(),
@@ -98,6 +103,7 @@ impl Policy {
                 sub = low(at + 1);
                 p.has_error |= sub == OldSub::Error.name();
             }
+            p.purge_hash |= is(at, &["purge_hash", "("]);
             p.purge |= is(at, &["purge", ";"]) && item.tok() == Some(Tok::Id);
             p.purge |= is(at, &["set", "obj", ".", "cacheable", "=", "false"]) && sub == "vcl_hit";
             p.purge |= is(at, &["set", "obj", ".", "ttl"]) && sub != "vcl_fetch" && sub != "vcl_error";
@@ -199,6 +205,9 @@ impl Policy {
         }
         self.before_fetch(&mut out);
         self.carried_back(&mut out);
+        if self.purge_hash {
+            sub(&mut out, "vcl_deliver", &[format!("unset resp.http.{HASH};")]);
+        }
         if self.failed {
             self.before_deliver(&mut out);
         }
@@ -244,6 +253,9 @@ impl Policy {
             lines.push(format!("unset req.http.{STATUS};"));
         }
         sub(out, "vcl_recv", &lines);
+        if self.purge_hash {
+            sub(out, "vcl_hash", &[format!("set req.http.{HASH} = \"\";")]);
+        }
         let own = self.own.iter().flat_map(|name| {
             [
                 format!("unset req.http.X-VCL-Own-{name};"),
@@ -264,6 +276,9 @@ impl Policy {
     fn before_fetch(&self, out: &mut String) {
         let mut lines: Vec<String> = Vec::new();
         let mut say = |text: &str| lines.extend(text.lines().map(str::to_owned));
+        if self.purge_hash {
+            say(&format!("# What it was hashed by.\nset beresp.http.{HASH} = bereq.http.{HASH};"));
+        }
         if self.carry_method {
             say(&format!(
                 "# The client's method; what is fetched for a HEAD to be stored is a GET.\nset bereq.http.{METHOD} = bereq.method;\n\
@@ -392,6 +407,14 @@ impl Policy {
         }
         recv.extend(RECV.lines().map(str::to_owned));
         sub(&mut out, "vcl_recv", &recv);
+        if self.purge_hash {
+            let text = format!(
+                "set req.http.{HASH} = req.http.{HASH} + req.url + \"#\";\nif (req.http.host) {{\n    \
+                 set req.http.{HASH} = req.http.{HASH} + req.http.host + \"#\";\n}} else {{\n    \
+                 set req.http.{HASH} = req.http.{HASH} + server.ip + \"#\";\n}}"
+            );
+            sub(&mut out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        }
         let hit_for_pass =
             "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl));";
         let fetch = match self.dialect {

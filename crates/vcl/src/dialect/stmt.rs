@@ -116,11 +116,7 @@ impl Walker<'_> {
                 self.replace(first, end, &format!("std.rollback({http});"), "vmod std does it");
                 Ok(Kept::Yes)
             }
-            "purge" | "ban" | "purge_url" | "ban_url" => self.ban(&word),
-            "purge_hash" => self.fail(
-                "purge_hash() has no counterpart: objects don't keep the text of their hash any more. Ban by what the hash is \
-                 made of: ban(\"req.url ~ ... && req.http.host == ...\").\n",
-            ),
+            "purge" | "ban" | "purge_url" | "ban_url" | "purge_hash" => self.ban(&word),
             "hash_data" => self.hash_data(),
             "synthetic" => {
                 if self.ctx != Ctx::Error {
