@@ -30,7 +30,7 @@
 enum { S_CONN, S_IDLE, S_HEAD, S_BODY, S_CHUNK, S_EOF };
 #define BUF 32768
 struct conn { int fd, st, sent_n, done_n, inflight, outlen, outoff, wout; int srvclose, trail; uint64_t left; int have; uint64_t t[64]; unsigned th, tt; char *obuf; size_t ocap; char *in; };
-static int spin, port, nconn = 64, perconn, depth = 1, idle, ep, stop_issue; static double dur = 5, rate, warm; static uint64_t total; static long count, start_off;
+static int inbuf = BUF, spin, port, nconn = 64, perconn, depth = 1, idle, ep, stop_issue; static double dur = 5, rate, warm; static uint64_t total; static long count, start_off;
 static const char *path = "/", *file, *hdr = ""; static char xh[2048];
 struct line { char *p, *h, *u; }; static struct line *lines; static size_t nlines, cur;
 static uint64_t issued, ok, bad, errs, bytes, conns_made, t0, tend, twarm, dues; static uint64_t stc[6];
@@ -105,7 +105,7 @@ static void gotdata(struct conn *c)
 			if (r <= 0) { fail(c); return; }
 			bytes += r; c->left -= r; if (!c->left) { int f = c->fd; finished(c); if (c->fd != f || c->st != S_HEAD) return; } continue;
 		}
-		ssize_t r = recv(c->fd, c->in + c->have, BUF - c->have, 0);
+		ssize_t r = recv(c->fd, c->in + c->have, inbuf - c->have, 0);
 		if (r < 0 && errno == EAGAIN) return;
 		if (r <= 0) {
 			if (r == 0 && c->st == S_EOF) { c->srvclose = 1; finished(c); return; }
@@ -113,7 +113,7 @@ static void gotdata(struct conn *c)
 				unsigned w = fqh; for (unsigned i = fqh; i != fqt; i++) if (freeq[i & fqm] != c - C) freeq[w++ & fqm] = freeq[i & fqm]; fqt = w; } if (idle) { errs++; close(c->fd); c->fd = -1; return; } reopen(c); return; }
 			fail(c); return;
 		}
-		bytes += r; c->have += r; int full = c->have == BUF;
+		bytes += r; c->have += r; int full = c->have == inbuf;
 		char *p = c->in, *end = c->in + c->have;
 		for (;;) {
 			if (c->st == S_HEAD) {
@@ -166,7 +166,8 @@ int main(int argc, char **argv)
 	prctl(PR_SET_TIMERSLACK, 1); ep = epoll_create1(0); C = calloc(nconn, sizeof *C);
 	for (fqm = 1; (int)fqm < nconn * 2; fqm <<= 1) ;
 	freeq = malloc(fqm * sizeof(int)); fqm--;
-	for (int i = 0; i < nconn; i++) { C[i].in = malloc(idle ? 4096 : BUF); C[i].obuf = malloc(C[i].ocap = 2048); }
+	if (idle) inbuf = 4096; /* thousands of them */
+	for (int i = 0; i < nconn; i++) { C[i].in = malloc(inbuf); C[i].obuf = malloc(C[i].ocap = 2048); }
 	if (idle) { total = nconn; depth = 1; }
 	t0 = now(); twarm = t0 + warm * 1e9; tend = total ? ~0ull : twarm + (uint64_t)(dur * 1e9);
 	int opened = 0; uint64_t batch = idle ? 128 : nconn;

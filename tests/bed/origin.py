@@ -41,6 +41,11 @@ class Origin:
                 self.open.discard(s)
 
     def close(self):
+        try:
+            # Else the thread that waits in accept() would take a connection from whoever gets the descriptor's number next.
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
         self.listener.close()
         with self.lock:
             for s in self.open:

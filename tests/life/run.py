@@ -171,7 +171,7 @@ class Load:
 
 
 def counters(v):
-    shown = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MGT.*"], capture_output=True, text=True).stdout
+    shown = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MGT.*", "-f", "MAIN.uptime"], capture_output=True, text=True).stdout
     return {line.split()[0]: int(line.split()[1]) for line in shown.splitlines() if line}
 
 
@@ -254,6 +254,23 @@ def planted_panic(report, program):
         report.check(status == 200 and b"Panic" in text, f"its report is kept: {status} {text[:80]}")
 
 
+def sleeps_when_idle(report, program):
+    """Without traffic a worker wakes for its clock and watchdog only."""
+    def woken(pid):
+        status = [(t / "status").read_text() for t in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+        return sum(int(line.split()[1]) for text in status for line in text.splitlines() if line.startswith("voluntary"))
+    with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
+        report.check(get(v.address, "/page", timeout=LIMIT).whole(), "an answer")
+        uptime = lambda: (counters(v) or {}).get("MAIN.uptime", 0)
+        begin = uptime() + 3
+        until(LIMIT, lambda: uptime() >= begin)
+        worker = v.worker()
+        before, at = woken(worker), uptime()
+        until(LIMIT, lambda: uptime() >= begin + 3)
+        each = (woken(worker) - before) / (uptime() - at)
+        report.check(each <= 25, f"an idle worker wakes {each:.0f} times a second")
+
+
 def main():
     o = options(__doc__)
     report = Report("life")
@@ -262,7 +279,7 @@ def main():
     for how in ("kill -9", "panic"):
         dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
     busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
-    for test in (no_grace, manager_gone, worker_gone, control_c, planted_panic):
+    for test in (no_grace, manager_gone, worker_gone, control_c, planted_panic, sleeps_when_idle):
         test(report, o.varnishd)
     return report.close()
 

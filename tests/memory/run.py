@@ -12,9 +12,11 @@ import multiprocessing
 import pathlib
 import random
 import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -68,6 +70,23 @@ def push(address, goal, client, out):
     out.send((True, got, wrong, asked))
 
 
+class Witness:
+    """Keeps the log of fetches that fail, so that a cut answer can be explained."""
+
+    def __init__(self, v):
+        self.file = tempfile.TemporaryFile("w+", errors="replace")
+        program = shutil.which("varnishlog")
+        self.proc = program and subprocess.Popen([program, "-n", str(v.n), "-g", "vxid", "-q", "FetchError or ExpKill ~ '^LRU(_Fail| reached)'"],
+                                                 stdin=subprocess.DEVNULL, stdout=self.file, preexec_fn=die_with_parent)
+
+    def tell(self):
+        if self.proc:
+            self.proc.terminate()
+            self.proc.wait()
+        self.file.seek(0)
+        return self.file.read(20000) or "no fetch failed\n"
+
+
 class SlowReaders:
     """Connections that ask for big objects, each its own, and read a few octets at a time; a finished or cut one starts anew."""
 
@@ -113,7 +132,7 @@ class SlowReaders:
 def churn(report, v, size, limit, slow):
     """Pushes and watches; gives the peak."""
     goal = 20 * size // CLIENTS
-    workers, state = [], {}
+    workers, state, witness = [], {}, Witness(v)
     for client in range(CLIENTS):
         ours, theirs = multiprocessing.Pipe(False)
         p = multiprocessing.Process(target=push, args=(v.address, goal, client, theirs), daemon=True)
@@ -136,7 +155,8 @@ def churn(report, v, size, limit, slow):
     got, wrong, asked = (sum(s[i] for s in state.values()) for i in range(3))
     report.note(f"{asked} requests, {got / 1e6:.0f} MB through a store of {size / 1e6:.0f} MB in {time.monotonic() - begin:.0f} s, "
                 f"{slow} slow readers; peak Pss {peak / 1e6:.1f} MB, limit {limit / 1e6:.1f} MB")
-    report.check(wrong == 0, f"{wrong} of {asked} answers were wrong or cut")
+    failures = witness.tell()
+    report.check(wrong == 0, f"{wrong} of {asked} answers were wrong or cut\n{failures}")
     report.check(got >= goal * CLIENTS, f"only {got} octets came through")
     report.check(peak < limit, f"peak Pss {peak / 1e6:.1f} MB, limit {limit / 1e6:.1f} MB")
     readers.end()

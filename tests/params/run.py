@@ -33,6 +33,8 @@ SAME = [
     "vcl.use nosuch", "vcl.label a nosuch", "vcl.state boot cold", "vcl.state boot nosuch", "vcl.load a /nosuch", "vcl.load",
     "ban", "ban a", "ban req.url ~", "ban nosuch == 1", "ban obj.age < 1", "backend.set_health nosuch sick",
     "backend.set_health boot.default nosuch", "nosuch", "help nosuch", "start", "stop", "stop", "start", "ping", "ping 17", "status x y",
+    "vcl.show", "vcl.show nosuch", "vcl.show boot x", "ban req.url ~ a &&", "ban obj.ttl ~ 10s", "ban obj.status > 5", "ban foo.bar == a",
+    "backend.set_health", "ping \"a b", "ping \\z", "ping a\"b\"c", "help ping foo", "auth",
 ]
 # ... of which the texts differ on purpose: only the status is compared.
 STATUS_ONLY = {"param.show listen_depth"}
@@ -65,7 +67,7 @@ REFUSED = ["user", "group", "waiter", "esi_syntax", "memory_limit"]
 
 def settled(text):
     text = re.sub(r"\b\d{10}(\.\d+)?\b", "TIME", text)
-    return re.sub(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "DATE", text).rstrip()
+    return re.sub(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "DATE", text)
 
 
 def rows(v):

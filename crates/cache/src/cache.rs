@@ -16,6 +16,7 @@ use crate::busy::Busy;
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
+use crate::expire::{Alarm, Rung};
 use crate::gone::{Cause, Gone};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
@@ -126,6 +127,8 @@ pub struct Cache(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
+    /// For who expires objects.
+    pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
     pub main: &'static Main,
@@ -144,6 +147,7 @@ pub(crate) struct Shard {
     inner: Lock<ShardInner>,
     /// When the first of the heap is due, as bits of an `f64`; infinite when none is.
     pub next_expiry: AtomicU64,
+    alarm: Arc<Alarm>,
 }
 
 pub(crate) struct ShardInner {
@@ -154,7 +158,7 @@ pub(crate) struct ShardInner {
 
 impl Shard {
     pub fn lock(&self) -> ShardGuard<'_> {
-        ShardGuard { shard: self, inner: self.inner.lock() }
+        ShardGuard { shard: self, inner: self.inner.lock(), rung: Rung::default() }
     }
 }
 
@@ -162,12 +166,17 @@ impl Shard {
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
     inner: Guard<'a, ShardInner>,
+    /// After the lock, so that who is woken can take it.
+    rung: Rung,
 }
 
 impl ShardGuard<'_> {
-    fn publish_next_expiry(&self) {
+    fn publish_next_expiry(&mut self) {
         let next = self.inner.heap.next().map_or(f64::INFINITY, |next| next.0);
         self.shard.next_expiry.store(next.to_bits(), Relaxed);
+        if next < self.shard.alarm.before() {
+            self.rung.0 = self.shard.alarm.take();
+        }
     }
 }
 
@@ -189,6 +198,7 @@ impl Cache {
     /// An empty cache.
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
+        let alarm = Arc::new(Alarm::default());
         let shard = |_| Shard {
             inner: Lock::new(ShardInner {
                 heads: Heads::new(main),
@@ -196,12 +206,14 @@ impl Cache {
                 awaited: Awaited::default(),
             }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
+            alarm: alarm.clone(),
         };
         let quick = Quick::default();
         quick.set(&params);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
+            alarm: alarm.clone(),
             bans: Bans::new(main, &clock),
             tags: Tags::default(),
             main,
@@ -334,8 +346,11 @@ impl Shared {
         self.now().plus(OVERTAKEN_LIFE)
     }
 
-    /// A finished object may be evicted from now on.
+    /// A finished object may be evicted from now on. From a store without a limit nothing ever is.
     pub fn evictable(&self, oc: &Arc<Objcore>) {
+        if self.stores.get(oc.store()).limit_bytes().is_none() {
+            return;
+        }
         let _shard = self.shard(&oc.digest).lock();
         if oc.state() == State::Stored {
             self.evictors[oc.store() as usize].add(oc);

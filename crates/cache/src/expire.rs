@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Expiry: objects whose ttl, grace and keep are over leave the cache.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Waker;
 
 use base::Mono;
+use base::critical::Lock;
 
 use crate::cache::Cache;
 use crate::events::Event;
@@ -31,6 +33,11 @@ impl Cache {
         times.min_by(f64::total_cmp).filter(|next| next.is_finite()).map(Mono)
     }
 
+    /// Wakes this once when an object comes to be due before `before`.
+    pub fn wake_expiry_by(&self, waker: Waker, before: Mono) {
+        self.shared().alarm.set(waker, before);
+    }
+
     fn expire_some(&self, shard: &crate::cache::Shard, now: Mono, max: usize, tell: &mut dyn FnMut(Event)) -> usize {
         let shared = self.shared();
         let mut dead = Vec::new();
@@ -48,5 +55,39 @@ impl Cache {
             tell(Event::Expired { xid: oc.xid(), ttl_left: oc.times().fresh_until(None).since(now) });
         }
         dead.len()
+    }
+}
+
+/// Who sleeps until an object is due, and must hear of one that is due earlier.
+#[derive(Default)]
+pub(crate) struct Alarm {
+    /// Until when, as bits of an `f64`; zero when nobody sleeps.
+    before: AtomicU64,
+    waker: Lock<Option<Waker>>,
+}
+
+impl Alarm {
+    fn set(&self, waker: Waker, before: Mono) {
+        *self.waker.lock() = Some(waker);
+        self.before.store(before.0.to_bits(), Relaxed);
+    }
+
+    pub fn before(&self) -> f64 {
+        f64::from_bits(self.before.load(Relaxed))
+    }
+
+    pub fn take(&self) -> Option<Waker> {
+        self.before.store(0, Relaxed);
+        self.waker.lock().take()
+    }
+}
+
+/// Wakes when it is dropped.
+#[derive(Default)]
+pub(crate) struct Rung(pub Option<Waker>);
+
+impl Drop for Rung {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Waker::wake);
     }
 }

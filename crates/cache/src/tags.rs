@@ -40,8 +40,12 @@ struct Inner {
     keys: HashMap<Arc<[u8]>, Key>,
     /// By the objcore's address, which can't be another's while a member holds it weakly.
     objects: HashMap<usize, Box<[Link]>>,
-    /// Links of all objects, which is also how many members all keys have.
+    /// Links of all objects.
     links: usize,
+    /// What the keys' texts take.
+    text_bytes: usize,
+    /// What the keys' lists of members take.
+    member_bytes: usize,
     /// Fetches in progress, by the number known when they began.
     running: BTreeMap<u64, usize>,
     journal: VecDeque<Entry>,
@@ -152,12 +156,12 @@ impl Tags {
     fn count(&self, inner: &Inner) {
         let Some(counters) = self.counters.get() else { return };
         let of = |count: usize, each: usize| (count * each) as u64;
-        let keys = of(inner.keys.len(), size_of::<Key>() + 2 * size_of::<Arc<[u8]>>());
+        let keys = of(inner.keys.len(), size_of::<Key>() + size_of::<Arc<[u8]>>()) + inner.text_bytes as u64;
         let objects = of(inner.objects.len(), size_of::<usize>() + size_of::<Box<[Link]>>());
         counters.g_keys.set(inner.keys.len() as u64);
         counters.g_hashhead_bytes.set(keys);
         counters.g_oc_bytes.set(objects);
-        let links = of(inner.links, size_of::<Link>() + size_of::<Member>());
+        let links = of(inner.links, size_of::<Link>()) + inner.member_bytes as u64;
         counters.g_ochead_bytes.set(links);
         counters.g_bytes.set(keys + objects + links);
     }
@@ -228,11 +232,16 @@ impl Inner {
             }
             let name = match self.keys.get_key_value(&**name) {
                 Some((name, _)) => name.clone(),
-                None => Arc::from(&**name),
+                None => {
+                    self.text_bytes += text_bytes(name);
+                    Arc::from(&**name)
+                }
             };
             let members = &mut self.keys.entry(name.clone()).or_default().members;
+            self.member_bytes -= list_bytes(members);
             links.push(Link { key: name, at: members.len() as u32 });
             members.push(Member { oc: Arc::downgrade(oc), back: links.len() as u32 - 1 });
+            self.member_bytes += list_bytes(members);
         }
         self.links += links.len();
         self.objects.insert(Arc::as_ptr(oc) as usize, links.into());
@@ -246,6 +255,8 @@ impl Inner {
             members.swap_remove(link.at as usize);
             let moved = members.get(link.at as usize).map(|member| (member.oc.as_ptr() as usize, member.back));
             if members.is_empty() {
+                self.member_bytes -= list_bytes(members);
+                self.text_bytes -= text_bytes(&link.key);
                 self.keys.remove(&link.key);
             }
             if let Some((address, back)) = moved {
@@ -254,6 +265,15 @@ impl Inner {
         }
         true
     }
+}
+
+/// A key's text with its two counts of references.
+fn text_bytes(key: &[u8]) -> usize {
+    key.len() + 2 * size_of::<usize>()
+}
+
+fn list_bytes(members: &Vec<Member>) -> usize {
+    members.capacity() * size_of::<Member>()
 }
 
 /// A purge by keys under way: it goes in steps, so that no thread is held by a key with a million objects.

@@ -34,8 +34,8 @@ use tables::tags::Tag;
 use conn::{Conn, Parting};
 use transport::H1;
 
-/// GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 6.8, 7): HTTP/2 isn't served yet.
-const GOAWAY: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13];
+/// SETTINGS, which come first, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 3.4, 6.8, 7): HTTP/2 isn't served yet.
+const GOAWAY: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0d";
 
 /// Bytes read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 4 * 1024;
@@ -205,7 +205,10 @@ async fn busy(h1: &mut H1) -> Turn {
             Err(close) => return Turn::End(close, h1.parting()),
         };
         if let Some(close) = request(h1, &arrived).await {
-            return Turn::End(close, h1.parting());
+            let mut parting = h1.parting();
+            // Such a client goes on sending until it has read that it shouldn't.
+            parting.is_sending |= close == SessClose::ReqHttp20;
+            return Turn::End(close, parting);
         }
     }
 }
@@ -251,7 +254,10 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
     let parsed = match parse_found_request(input, arrived.begin, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
         Ok(Progress::Http2Preface) => {
-            h1.send_raw(GOAWAY);
+            // Without the feature varnishd closes and says nothing.
+            if req.params().feature.has(FeatureBit::Http2) {
+                h1.send_raw(GOAWAY);
+            }
             return Err(SessClose::ReqHttp20);
         }
         Ok(Progress::Idle | Progress::Incomplete) => return Err(refuse(h1, req, &HeadError::BadStartLine, arrived)),
@@ -318,7 +324,7 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
         h1.conn.sess.engine.main.sess_readahead.inc();
     }
     loop {
-        if let Some(head_bytes) = scan.find(&h1.conn.input) {
+        if let Some(head_bytes) = scan.find_request(&h1.conn.input) {
             let t_req = h1.conn.sess.engine.clock.real();
             return Ok(Some(Arrived { head_bytes, begin: scan.begin(), t_first: t_first.unwrap_or(t_req), t_req }));
         }

@@ -5,6 +5,7 @@ use memchr::memchr;
 use message::chars::is_blank;
 
 use crate::Limits;
+use crate::request::HTTP2_PREFACE;
 
 /// Looks for the empty line that ends a head, and remembers how far it got, so that a head that comes in single bytes costs
 /// linear time. Use a new one for each head.
@@ -46,6 +47,19 @@ impl Scan {
         }
     }
 
+    /// As [`Scan::find`] for a request's head. The preface of HTTP/2 counts as one head, though it begins like a whole one.
+    pub fn find_request(&mut self, input: &[u8]) -> Option<usize> {
+        let head_bytes = self.find(input)?;
+        if input[0] != HTTP2_PREFACE[0] || !HTTP2_PREFACE.starts_with(&input[..head_bytes]) {
+            return Some(head_bytes);
+        }
+        let come = input.len().min(HTTP2_PREFACE.len());
+        if input[..come] != HTTP2_PREFACE[..come] {
+            return Some(head_bytes);
+        }
+        (come == HTTP2_PREFACE.len()).then_some(come)
+    }
+
     /// Bytes before the start line, as far as they have come.
     pub fn begin(&self) -> usize {
         self.begin
@@ -78,5 +92,17 @@ mod tests {
         check("\r\n\r\na\n\nb", Some(7));
         check("a\nb\r\n\n", Some(6));
         check("a\r\n \r\n\r\n", Some(8));
+    }
+
+    #[test]
+    fn the_preface_of_http2_is_one_head() {
+        let found = |text: &[u8]| Scan::default().find_request(text);
+        assert_eq!(found(HTTP2_PREFACE), Some(24));
+        assert_eq!(found(&[HTTP2_PREFACE, b"more"].concat()), Some(24));
+        let mut scan = Scan::default();
+        assert_eq!((0..=24).find_map(|end| scan.find_request(&HTTP2_PREFACE[..end])), Some(24));
+        assert_eq!(found(b"PRI * HTTP/2.0\r\n\r\nSN"), Some(18));
+        assert_eq!(found(b"PUT / HTTP/1.1\r\n\r\nSM"), Some(18));
+        assert_eq!(found(b"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some(20));
     }
 }

@@ -84,6 +84,8 @@ fn run(name: &str, args: &[String]) -> i32 {
 
 fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
+        // varnishd has no long options: this one is lacquer's.
+        Some("serve") if args[1..] == ["--help"] => manager::main("lacquer serve", &["-?".to_owned()]),
         Some("serve") => manager::main("lacquer serve", &args[1..]),
         Some("demo") => demo(&args[1..]),
         // The one of vcl's commands that asks a running server.

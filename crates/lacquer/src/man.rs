@@ -34,12 +34,24 @@ const PAGES: &[Page] = &[
     ("varnish-counters", 7, "what is counted", include_str!("man/varnish-counters.txt")),
 ];
 
+const USAGE: &str = "\
+usage: lacquer man [PAGE | -d DIR]
+
+Without anything: which pages there are. With PAGE: that page, in roff (`lacquer man vsl | man -l -`).
+
+  -d DIR   writes all pages into DIR/man1, DIR/man3 and DIR/man7
+";
+
 /// `lacquer man`: lists the pages; with a name prints one; with a directory after `-d` writes all.
 pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
             PAGES.iter().for_each(|(name, section, line, _)| say::out(format_args!("{name}({section})  {line}\n")));
             vmods::all().for_each(|(name, module)| say::out(format_args!("{name}(3)  {}\n", module.text)));
+            0
+        }
+        [flag] if ["-h", "--help", "-?"].contains(&flag.as_str()) => {
+            say::out(USAGE);
             0
         }
         [flag, dir] if flag == "-d" => match write_all(dir) {
@@ -64,7 +76,7 @@ pub fn main(args: &[String]) -> i32 {
             }
         },
         _ => {
-            say::err("usage: lacquer man [page | -d directory]\n");
+            say::err(USAGE);
             2
         }
     }

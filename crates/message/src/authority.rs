@@ -106,8 +106,8 @@ pub fn target(url: &[u8], https: bool) -> Target<'_> {
     Target::Absolute { authority: &after[..end], rest: &after[end..] }
 }
 
-/// Makes an absolute request target into a path and its authority into Host (RFC 9112 3.2.2). A missing path becomes `/`:
-/// `req.url` never stays absolute (VSV00018). Other forms are left alone.
+/// Makes an absolute request target into a path and its authority into Host (RFC 9112 3.2.2). A missing path becomes `/`,
+/// with OPTIONS `*` (3.2.4): `req.url` never stays absolute (VSV00018). Other forms are left alone.
 ///
 /// # Errors
 /// See [`Lost`].
@@ -115,6 +115,9 @@ pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<(), Lost> {
     let Target::Absolute { authority, rest } = target(request.url(), https) else { return Ok(()) };
     let (host, path) = (authority.to_vec(), rest.to_vec());
     request.set(names::HOST, host)?;
+    if path.is_empty() && request.method() == b"OPTIONS" {
+        return request.set_url("*");
+    }
     if path.first() == Some(&b'/') { request.set_url(path) } else { request.set_url([b"/", &path[..]].concat()) }
 }
 
@@ -136,8 +139,12 @@ mod tests {
     }
 
     fn check(url: &str, want_url: &str, want_host: &str) {
+        check_method("GET", url, want_url, want_host);
+    }
+
+    fn check_method(method: &str, url: &str, want_url: &str, want_host: &str) {
         let mut head = Head::new();
-        head.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
+        head.start_request(method.as_bytes(), url.as_bytes(), b"HTTP/1.1").unwrap();
         head.append("Host", "old").unwrap();
         rewrite_absolute(&mut head, false).unwrap();
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
@@ -151,6 +158,9 @@ mod tests {
         check("HTTP://new:80/", "/", "new:80");
         check("http://new", "/", "new");
         check("http://new?x/y", "/?x/y", "new");
+        check_method("OPTIONS", "http://new", "*", "new");
+        check_method("OPTIONS", "http://new/", "/", "new");
+        check_method("OPTIONS", "http://new?a", "/?a", "new");
         check("/a", "/a", "old");
         check("https://new/a", "https://new/a", "old");
         check("*", "*", "old");

@@ -116,8 +116,8 @@ pub struct BadConnection;
 /// connection persists.
 ///
 /// # Errors
-/// [`BadConnection`]: refuse the message. Taking such fields away would change what the message means
-/// (VSV00010).
+/// [`BadConnection`]: it names fields whose loss would change what the message means (VSV00010). Those stay; refuse a
+/// request, and don't use the connection of a response again.
 pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     let mut persistence = if head.version() == Version::HTTP10 { Persistence::Http10 } else { Persistence::Keep };
     if !head.has(names::CONNECTION) {
@@ -129,6 +129,7 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     let Some(range) = lines.iter().find(|l| l.is(key(name), name, arena)).map(|l| l.value_range()) else {
         return Ok(persistence);
     };
+    let mut is_bad = false;
     for member in list::members(&arena[range]) {
         if member.eq_ignore_ascii_case(b"close") {
             persistence = Persistence::Close;
@@ -136,13 +137,14 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
             persistence = Persistence::Keep;
         }
         if must_go_on(member) {
-            return Err(BadConnection);
+            is_bad = true;
+            continue;
         }
         let member_key = key(member);
         let nominated = lines.iter_mut().filter(|l| l.is(member_key, member, arena));
         nominated.for_each(|line| line.flags |= crate::head::NOMINATED);
     }
-    Ok(persistence)
+    if is_bad { Err(BadConnection) } else { Ok(persistence) }
 }
 
 /// Fields that a Connection field may not take away: those that the table holds back for some other reason than being

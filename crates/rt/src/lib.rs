@@ -3,6 +3,7 @@
 //!
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
+mod bell;
 mod patience;
 mod progress;
 
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+pub use bell::Bell;
 pub use patience::Patience;
 pub use progress::{Progress, Watch};
 pub use tokio::task::{AbortHandle, JoinHandle};

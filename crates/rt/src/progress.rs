@@ -74,10 +74,14 @@ impl Watch {
     /// For how long the runtime has had work and made no turn. Time in which its thread waited for a CPU doesn't count.
     pub fn look(&mut self, now: Instant) -> Duration {
         let turns = self.progress.turns.load(Relaxed);
-        if turns != self.turns || self.progress.is_asleep.load(Relaxed) {
+        let is_asleep = self.progress.is_asleep.load(Relaxed);
+        if turns != self.turns || is_asleep {
             (self.turns, self.since, self.waited) = (turns, now, self.progress.waited());
         }
-        self.progress.ping.notify_one();
+        // One that sleeps is left alone: an idle worker shall not wake for its watcher.
+        if !is_asleep {
+            self.progress.ping.notify_one();
+        }
         let stalled = now.saturating_duration_since(self.since);
         if stalled.is_zero() { stalled } else { stalled.saturating_sub(self.progress.waited() - self.waited) }
     }
@@ -114,7 +118,10 @@ mod tests {
         while !progress.is_asleep.load(Relaxed) {
             std::thread::yield_now();
         }
+        let turns = progress.turns.load(Relaxed);
         assert_eq!(watch.look(later + Duration::from_secs(2)), Duration::ZERO, "idle");
+        assert_eq!(watch.look(later + Duration::from_secs(4)), Duration::ZERO, "idle");
+        assert_eq!((progress.turns.load(Relaxed), progress.is_asleep.load(Relaxed)), (turns, true), "isn't woken");
         end.send(()).unwrap();
         thread.join().unwrap().unwrap();
     }

@@ -70,10 +70,14 @@ pub struct LoadedVcl {
     pub(crate) modules: Vec<PrivCell>,
     pub(crate) objects: Vec<OnceLock<Object>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
+    completions: Mutex<Vec<Completion>>,
     backend_maker: Option<BackendMaker>,
     /// What its lines cost, when asked.
     pub profile: Profile,
 }
+
+/// What a module does once `vcl_init` has ended well.
+type Completion = Box<dyn FnOnce() -> Result<(), Failure> + Send>;
 
 /// A call, bound to code.
 pub(crate) struct Site {
@@ -101,6 +105,11 @@ impl LoadedVcl {
         let mut directors = self.directors.lock().unwrap_or_else(|e| e.into_inner());
         directors.retain(|known| known.strong_count() > 0);
         directors.push(Arc::downgrade(director));
+    }
+
+    /// Has a module complete an object of its own when `vcl_init` has ended well; what fails there fails the load.
+    pub fn complete_later(&self, completion: impl FnOnce() -> Result<(), Failure> + Send + 'static) {
+        self.completions.lock().unwrap_or_else(|e| e.into_inner()).push(Box::new(completion));
     }
 
     /// Makes a backend while the VCL runs: warm, and known to `backend.list`. `None` where that isn't possible (the checker).
@@ -160,10 +169,11 @@ fn failed(name: &str, why: &str) -> LoadError {
 }
 
 fn initialized(vcl: &LoadedVcl) -> Result<(), Failure> {
-    match vcl.objects.iter().position(|o| o.get().is_none()) {
-        Some(n) => Err(format!("Object {} not initialized", vcl.program.objects[n].name).into()),
-        None => Ok(()),
+    if let Some(n) = vcl.objects.iter().position(|o| o.get().is_none()) {
+        return Err(format!("Object {} not initialized", vcl.program.objects[n].name).into());
     }
+    let completions = std::mem::take(&mut *vcl.completions.lock().unwrap_or_else(|e| e.into_inner()));
+    completions.into_iter().try_for_each(|completion| completion())
 }
 
 /// Runs `vcl_fini`; objects are dropped with the last reference. What fails in it is ignored.
@@ -219,6 +229,7 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
         modules: program.imports.iter().map(|_| PrivCell::default()).collect(),
         objects: program.objects.iter().map(|_| OnceLock::new()).collect(),
         directors: Mutex::default(),
+        completions: Mutex::default(),
         backend_maker: env.backend_maker(),
         profile: Profile::default(),
         program,

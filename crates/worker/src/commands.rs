@@ -221,22 +221,25 @@ fn vcl_use(worker: &Worker, name: &str) -> Reply {
 
 /// `vcl.show [-v] [name]`: the source, with `-v` all that was compiled. A label stands for its VCL.
 fn vcl_show(worker: &Worker, request: &Request) -> Reply {
-    let (verbose, name) = match (request.arg(0), request.arg(1)) {
-        (Some("-v"), name) => (true, name),
-        (Some(_), Some(_)) => return Reply::new(Status::Param, "Unknown options.\n"),
-        (name, None) => (false, name),
-        (None, Some(_)) => return Reply::new(Status::Param, "that is no name"),
-    };
+    let verbose = request.arg(0) == Some("-v");
+    let at = usize::from(verbose);
+    let name = request.arg(at);
+    if let Some(more) = request.arg(at + 1) {
+        return Reply::new(Status::Param, format!("Too many parameters: '{more}'"));
+    }
     let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
     let Some(vcl) = worker.vcls.find(&name) else {
-        return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
+        return Reply::new(Status::Param, format!("No VCL named '{name}'"));
     };
     let sources = &vcl.program.sources;
+    if !verbose {
+        return Reply::ok(
+            sources.first().map_or_else(String::new, |source| String::from_utf8_lossy(&source.text).into()),
+        );
+    }
     let mut out = String::new();
-    for (number, source) in sources.iter().enumerate().take(if verbose { usize::MAX } else { 1 }) {
-        if verbose {
-            out.push_str(&format!("// VCL.SHOW {number} {} {}\n", source.text.len(), source.name));
-        }
+    for (number, source) in sources.iter().enumerate() {
+        out.push_str(&format!("// VCL.SHOW {number} {} {}\n", source.text.len(), source.name));
         out.push_str(&String::from_utf8_lossy(&source.text));
         out.push('\n');
     }

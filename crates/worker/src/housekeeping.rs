@@ -11,8 +11,10 @@ use crate::birth::Worker;
 
 /// Objects expired at a stretch.
 const EXPIRE_BATCH: usize = 1000;
-/// Between two looks at what is due.
+/// Between two looks at what is due while there is traffic.
 const TICK: Duration = Duration::from_millis(50);
+/// The same while there is none: the uptime wants a look each second.
+const IDLE_TICK: Duration = Duration::from_secs(1);
 
 /// Starts the thread.
 pub fn start(worker: &Arc<Worker>) {
@@ -38,6 +40,8 @@ async fn tend(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let began = engine.clock.mono();
     let mut next_told = None;
+    let mut last_signs = None;
+    let bell = Arc::new(rt::Bell::default());
     loop {
         let log = |event: cache::Event| {
             let tag = match event.tag() {
@@ -73,7 +77,44 @@ async fn tend(worker: Arc<Worker>) {
             counters.locks.set(costs.locks);
             counters.turns.inc();
         }
-        if went >= EXPIRE_BATCH { rt::yield_now().await } else { rt::sleep(TICK).await }
+        let signs = Some(Signs::of(engine, vcls));
+        let is_idle = went == 0 && worker.costs.is_none() && signs == last_signs;
+        last_signs = signs;
+        if went >= EXPIRE_BATCH {
+            rt::yield_now().await;
+        } else if is_idle {
+            // An object that is due before that rings; set before the look, so that none is missed.
+            engine.cache.wake_expiry_by(bell.waker(), engine.clock.mono().plus(IDLE_TICK.as_secs_f64()));
+            let due = engine.cache.next_expiry().map(|due| due.since(engine.clock.mono()).max(0.0));
+            let due = due.and_then(|due| Duration::try_from_secs_f64(due).ok()).unwrap_or(IDLE_TICK);
+            let _ = rt::timeout(due.clamp(TICK, IDLE_TICK), bell.rung()).await;
+        } else {
+            rt::sleep(TICK).await;
+        }
+    }
+}
+
+/// What changes when there is something to do.
+#[derive(PartialEq)]
+struct Signs {
+    sessions: u64,
+    requests: u64,
+    fetches: u64,
+    vcls: u64,
+    busy: u64,
+    waiting: u64,
+}
+
+impl Signs {
+    fn of(engine: &engine::Engine, vcls: u64) -> Signs {
+        Signs {
+            sessions: engine.main.s_sess.get(),
+            requests: engine.main.client_req.get(),
+            fetches: engine.main.s_fetch.get(),
+            vcls,
+            busy: engine.turns.busy(),
+            waiting: engine.turns.waiting(),
+        }
     }
 }
 
@@ -81,14 +122,18 @@ fn log_expiry(engine: &engine::Engine, text: std::fmt::Arguments<'_>) {
     engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, text);
 }
 
-/// The ban lurker.
+/// The ban lurker: sleeps until a ban is old enough, or a new one comes.
 async fn lurk(worker: Arc<Worker>) {
+    /// Each look, as parameters may have changed meanwhile.
+    const MOST: f64 = 1.0;
     let engine = &worker.engine;
+    let bell = Arc::new(rt::Bell::default());
     loop {
         let log = |event: cache::Event| {
             engine.log.write_onef(Tag::ExpBan, base::Vxid::NONE, Marker::None, format_args!("{event}"));
         };
+        engine.cache.wake_lurker_by(bell.waker());
         let pause = engine.cache.lurk(engine.clock.mono(), &mut { log });
-        rt::sleep(Duration::from_secs_f64(pause.clamp(0.001, 0.05))).await;
+        let _ = rt::timeout(Duration::from_secs_f64(pause.clamp(0.001, MOST)), bell.rung()).await;
     }
 }

@@ -3,6 +3,7 @@
 
 use base::say;
 
+use crate::words::Words;
 use crate::{Config, is_good};
 
 const USAGE: &str = "\
@@ -28,49 +29,30 @@ Examples:
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
-    let mut config = Config::default();
-    let (mut method, mut client, mut fields, mut url) = (None, None, Vec::new(), None);
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let place = match word.as_str() {
-            "-h" | "--help" | "-?" => {
-                say::out(format_args!("{USAGE}"));
-                return 0;
-            }
-            "--reasons" => {
-                say::out(format_args!("{}", reasons()));
-                return 0;
-            }
-            "-n" => &mut config.name,
-            "-T" => &mut config.address,
-            "-S" => &mut config.secret,
-            "-t" => &mut config.timeout,
-            "-m" => &mut method,
-            "-c" => &mut client,
-            "-H" => {
-                fields.push(None);
-                fields.last_mut().expect("just pushed")
-            }
-            flag if flag.starts_with('-') => return refuse(&format!("no option {flag}")),
-            _ if url.is_some() => return refuse("one URL at a time"),
-            _ => {
-                url = Some(word.clone());
-                continue;
-            }
-        };
-        match words.next() {
-            Some(value) => *place = Some(value.clone()),
-            None => return refuse(&format!("{word} wants a value")),
+    if args.iter().any(|word| word == "--reasons") {
+        say::out(format_args!("{}", reasons()));
+        return 0;
+    }
+    let words = match Words::read(args, &["-t", "-m", "-c", "-H"]) {
+        Ok(Some(words)) => words,
+        Ok(None) => {
+            say::out(format_args!("{USAGE}"));
+            return 0;
         }
-    }
-    let Some(url) = url else { return refuse("which URL?") };
+        Err(why) => return refuse(&why),
+    };
+    let url = match &words.rest[..] {
+        [] => return refuse("which URL?"),
+        [url] => url,
+        _ => return refuse("one URL at a time"),
+    };
     let mut command = vec!["explain".to_owned()];
-    for (flag, value) in [("-m", method), ("-c", client)] {
-        command.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+    for flag in ["-m", "-c"] {
+        command.extend(words.last(flag).into_iter().flat_map(|value| [flag.to_owned(), value.to_owned()]));
     }
-    command.push(url);
-    command.extend(fields.into_iter().flatten());
-    ask(&config, &command)
+    command.push(url.clone());
+    command.extend(words.all("-H").map(str::to_owned));
+    ask(&Config { timeout: words.last("-t").map(str::to_owned), ..words.config() }, &command)
 }
 
 fn refuse(why: &str) -> i32 {

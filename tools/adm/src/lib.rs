@@ -7,6 +7,7 @@ mod connection;
 pub mod explain;
 mod interactive;
 pub mod profile;
+mod words;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

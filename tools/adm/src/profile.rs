@@ -10,7 +10,8 @@ use sys::fd::Want;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::connection::Connection;
-use crate::{Config, is_good};
+use crate::is_good;
+use crate::words::Words;
 
 const USAGE: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
@@ -31,37 +32,23 @@ Examples:
 
 /// Runs it: the exit status. 1: the server refused; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
-    let mut config = Config::default();
-    let (mut seconds, mut vcl) = (None, None);
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let place = match word.as_str() {
-            "-h" | "--help" | "-?" => {
-                say::out(format_args!("{USAGE}"));
-                return 0;
-            }
-            "-n" => &mut config.name,
-            "-T" => &mut config.address,
-            "-S" => &mut config.secret,
-            "-t" => &mut seconds,
-            flag if flag.starts_with('-') => return refuse(&format!("no option {flag}")),
-            _ if vcl.is_some() => return refuse("one VCL at a time"),
-            _ => {
-                vcl = Some(word.clone());
-                continue;
-            }
-        };
-        match words.next() {
-            Some(value) => *place = Some(value.clone()),
-            None => return refuse(&format!("{word} wants a value")),
+    let words = match Words::read(args, &["-t"]) {
+        Ok(Some(words)) => words,
+        Ok(None) => {
+            say::out(format_args!("{USAGE}"));
+            return 0;
         }
+        Err(why) => return refuse(&why),
+    };
+    if words.rest.len() > 1 {
+        return refuse("one VCL at a time");
     }
-    let seconds = match seconds.as_deref().unwrap_or("10").parse::<f64>() {
+    let seconds = match words.last("-t").unwrap_or("10").parse::<f64>() {
         Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Duration::from_secs_f64(seconds),
         _ => return refuse("-t wants seconds, at most a day"),
     };
-    let Some(mut connection) = config.connect() else { return 2 };
-    match count(&mut connection, vcl.as_deref(), seconds) {
+    let Some(mut connection) = words.config().connect() else { return 2 };
+    match count(&mut connection, words.rest.first().map(String::as_str), seconds) {
         Ok(table) => {
             say::out(format_args!("{}\n", table.trim_end()));
             0

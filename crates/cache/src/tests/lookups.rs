@@ -158,6 +158,18 @@ fn a_purge_takes_all_variants() {
 }
 
 #[test]
+fn who_sleeps_until_an_object_is_due_hears_of_an_earlier_one() {
+    let kit = Kit::new();
+    let bell = std::sync::Arc::new(Bell::default());
+    kit.cache.wake_expiry_by(bell.clone().into(), kit.now().plus(5.0));
+    kit.put_as(&Req::new("/late"), None, kit.attrs(100.0, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(bell.rings(), 0);
+    kit.put_as(&Req::new("/soon"), None, kit.attrs(1.0, 0.0, 0.0, Flags::NONE), b"x");
+    kit.put_as(&Req::new("/sooner"), None, kit.attrs(0.5, 0.0, 0.0, Flags::NONE), b"x");
+    assert_eq!(bell.rings(), 1, "once");
+}
+
+#[test]
 fn a_soft_purge_of_a_fetch_leaves_grace() {
     let kit = Kit::new();
     let busy = busy_of(kit.look("/"));

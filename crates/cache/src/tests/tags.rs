@@ -57,6 +57,18 @@ fn objects_go_by_any_of_their_keys_and_count_once() {
 }
 
 #[test]
+fn the_texts_of_keys_are_counted_once() {
+    let t = Tagged::new();
+    let long = "k".repeat(1000);
+    t.put("/a", &long);
+    let one = t.counters.g_bytes.get();
+    assert!((1000..1300).contains(&one), "{one}");
+    t.put("/b", &long);
+    let two = t.counters.g_bytes.get();
+    assert!(two > one && two < one + 200, "{one} {two}");
+}
+
+#[test]
 fn a_soft_purge_leaves_grace_and_counts_what_was_fresh() {
     let t = Tagged::new();
     t.put("/a", "k");
@@ -137,6 +149,7 @@ proptest! {
             }
             let distinct: std::collections::BTreeSet<u8> = plain.iter().flat_map(|(_, keys)| keys.clone()).collect();
             prop_assert_eq!(t.counters.g_keys.get() as usize, distinct.len());
+            prop_assert_eq!(t.counters.g_bytes.get() == 0, plain.is_empty());
         }
     }
 }

@@ -39,6 +39,7 @@ impl Bereq {
             }
             _ => return Step::Fail("given up in vcl_backend_error"),
         }
+        self.judge_star();
         if self.store_head(Flags::SYNTHETIC).is_err() {
             return Step::Fail("no storage");
         }

@@ -307,6 +307,7 @@ impl Bereq {
                 return Step::Fail("given up in vcl_backend_response");
             }
         }
+        self.judge_star();
         self.mark("Process");
         if self.do_esi {
             self.do_stream = false;

@@ -147,18 +147,32 @@ impl Bereq {
         flags
     }
 
+    /// A star among other names in Vary: no request matches (RFC 9110 12.5.5), so it is passed. The bare star is VCL's to
+    /// judge: the built-in one doesn't cache it. Called before filters add a name of theirs.
+    pub(super) fn judge_star(&mut self) {
+        let vary = self.beresp.get(names::VARY);
+        if self.uncacheable
+            || vary == Some(b"*")
+            || !vary::is_star(&self.beresp)
+            || self.busy.as_ref().is_some_and(cache::Busy::is_private)
+        {
+            return;
+        }
+        // A 304 without a Vary of its own: the object's, which was judged when that was fetched.
+        if let Some(stale) = self.stale.as_ref().filter(|_| self.was_304) {
+            let mut old = message::Head::with_limits(self.beresp.limits());
+            if old.load_from(stale.head()).is_ok() && old.get(names::VARY) == vary {
+                return;
+            }
+        }
+        self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
+        self.uncacheable = true;
+        self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
+    }
+
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
     fn variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.busy().is_private() {
-            return None;
-        }
-        // The bare star is VCL's to judge: the built-in one doesn't cache it. Gzip adds its name to it.
-        let is_bare = matches!(self.beresp.get(names::VARY), Some(b"*" | b"*, Accept-Encoding"));
-        if !self.uncacheable && !is_bare && vary::is_star(&self.beresp) {
-            // No request matches (RFC 9110 12.5.5).
-            self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
-            self.uncacheable = true;
-            self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
             return None;
         }
         match vary::key(&self.beresp, &self.head) {

@@ -318,7 +318,10 @@ impl Bereq {
             Ok(Persistence::Close | Persistence::Http10) => {
                 link.close.get_or_insert(why::RESP_CLOSE);
             }
-            Err(_) => return self.junk(link, "Connection names a field that must stay", why::RX_BAD),
+            // As with varnishd the answer is good, its connection isn't.
+            Err(_) => {
+                link.close.get_or_insert(why::RX_BAD);
+            }
         }
         if framing == Framing::Eof {
             link.close.get_or_insert(why::RESP_CLOSE);

@@ -14,19 +14,17 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use esi::{Program, Step};
-use message::Head;
-use shm::vsl::TxnLog;
 use storage::Buf;
-use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::Req;
+use super::body_only::BodyOnly;
 use super::downstream::Downstream;
 use super::esi::{Nest, Page, Top};
 use super::transmit::{Cut, close_of};
 use crate::contain::contained;
 use crate::current::StepName;
-use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use crate::transport::{SendError, Transport};
 
 /// A page's fragments that have begun, in the order of the page.
 pub(super) struct Ahead<'a> {
@@ -201,19 +199,8 @@ impl Drop for Inlet {
     }
 }
 
-impl Transport for Inlet {
-    fn send_head(
-        &mut self,
-        resp: &mut Head,
-        len: BodyLen,
-        close: Option<SessClose>,
-        log: &mut TxnLog,
-    ) -> Option<SessClose> {
-        let _ = (resp, len, log);
-        close
-    }
-
-    fn send_data(&mut self, piece: Buf) {
+impl BodyOnly for Inlet {
+    fn put(&mut self, piece: Buf) {
         let mut shared = self.shared.borrow_mut();
         if !piece.is_empty() && !shared.is_closed {
             shared.bytes += piece.len();
@@ -222,33 +209,15 @@ impl Transport for Inlet {
         }
     }
 
-    fn send_end(&mut self) {}
-
-    fn abort(&mut self) {
+    fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    fn send_minimal(&mut self, status: u16) {
-        let _ = status;
-        self.is_cut = true;
-    }
-
-    fn send_continue(&mut self) {}
-
-    fn has_input(&self) -> bool {
-        false
-    }
-
-    fn send_interim(&mut self, interim: &Head) {
-        // Hints for the page were the page's to give.
-        let _ = interim;
-    }
-
-    fn queued(&self) -> usize {
+    fn held(&self) -> usize {
         self.shared.borrow().bytes
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+    fn poll_room(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
         let mut shared = self.shared.borrow_mut();
         if shared.is_closed {
             return Poll::Ready(Err(SendError::Closed));
@@ -260,34 +229,13 @@ impl Transport for Inlet {
         Poll::Pending
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut shared = self.shared.borrow_mut();
         if shared.is_closed {
             return Poll::Ready(());
         }
         shared.fragment = Some(cx.waker().clone());
         Poll::Pending
-    }
-
-    fn body_state(&self) -> BodyState {
-        BodyState::None
-    }
-
-    fn body_len(&self) -> Option<u64> {
-        None
-    }
-
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
-        let _ = cx;
-        Poll::Ready(Ok(None))
-    }
-
-    fn take_tunnel(&mut self) -> Option<Tunnel> {
-        None
-    }
-
-    fn acct(&self) -> Acct {
-        Acct::default()
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod body;
+mod body_only;
 mod ctx;
 mod deliver;
 mod downstream;

@@ -5,13 +5,11 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
 use filters::{FilterError, State};
-use message::Head;
-use shm::vsl::TxnLog;
 use storage::Buf;
-use tables::close::SessClose;
 
+use super::body_only::BodyOnly;
 use super::downstream::Downstream;
-use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+use crate::transport::{SendError, Transport};
 
 /// Steps of the parent's filters in one turn.
 const STEPS: usize = 8;
@@ -78,19 +76,8 @@ impl<'a> Nested<'a> {
     }
 }
 
-impl Transport for Nested<'_> {
-    fn send_head(
-        &mut self,
-        resp: &mut Head,
-        len: BodyLen,
-        close: Option<SessClose>,
-        log: &mut TxnLog,
-    ) -> Option<SessClose> {
-        let _ = (resp, len, log);
-        close
-    }
-
-    fn send_data(&mut self, piece: Buf) {
+impl BodyOnly for Nested<'_> {
+    fn put(&mut self, piece: Buf) {
         if self.waiting.is_empty() && self.down.is_immediate() {
             self.down.pass(&piece, &mut *self.outer);
         } else if !piece.is_empty() {
@@ -99,59 +86,20 @@ impl Transport for Nested<'_> {
         }
     }
 
-    fn send_end(&mut self) {}
-
-    fn abort(&mut self) {
+    fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    fn send_minimal(&mut self, status: u16) {
-        let _ = status;
-        self.is_cut = true;
-    }
-
-    fn send_continue(&mut self) {}
-
-    fn has_input(&self) -> bool {
-        false
-    }
-
-    fn send_interim(&mut self, interim: &Head) {
-        // Hints for the page were the page's to give.
-        let _ = interim;
-    }
-
-    fn queued(&self) -> usize {
+    fn held(&self) -> usize {
         self.waiting_bytes + self.outer.queued()
     }
 
-    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+    fn poll_room(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
         ready!(self.poll_filters(cx))?;
         self.outer.poll_flush(cx, keep)
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.outer.poll_gone(cx)
-    }
-
-    fn body_state(&self) -> BodyState {
-        BodyState::None
-    }
-
-    fn body_len(&self) -> Option<u64> {
-        None
-    }
-
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
-        let _ = cx;
-        Poll::Ready(Ok(None))
-    }
-
-    fn take_tunnel(&mut self) -> Option<Tunnel> {
-        None
-    }
-
-    fn acct(&self) -> Acct {
-        Acct::default()
     }
 }

@@ -46,6 +46,22 @@ const SUBALL: &str = "The text with all matches replaced; fallback when there is
 const EXTRACT: &str = "What rewrite makes of the first match alone; fallback when there is none";
 const COST: &str = "A measure of the pattern's size";
 
+const PATTERN_AND_OPTIONS: &[Arg] = &[
+    PATTERN,
+    UTF8,
+    POSIX,
+    LONGEST,
+    MAX_MEM,
+    LITERAL,
+    NEVER_NL,
+    DOT_NL,
+    NEVER_CAPTURE,
+    CASE,
+    CLASSES,
+    BOUNDARY,
+    ONE_LINE,
+];
+
 /// vmod_re2(3)
 pub(super) const MODULE: Module = Module {
     name: "re2",
@@ -77,47 +93,14 @@ pub(super) const MODULE: Module = Module {
         Func::new(String, "sub", &rewriting("**SUB FUNCTION FAILED**"), SUB),
         Func::new(String, "suball", &rewriting("**SUBALL FUNCTION FAILED**"), SUBALL),
         Func::new(String, "extract", &rewriting("**EXTRACT FUNCTION FAILED**"), EXTRACT),
-        Func::new(
-            Int,
-            "cost",
-            &[
-                PATTERN,
-                UTF8,
-                POSIX,
-                LONGEST,
-                MAX_MEM,
-                LITERAL,
-                NEVER_NL,
-                DOT_NL,
-                NEVER_CAPTURE,
-                CASE,
-                CLASSES,
-                BOUNDARY,
-                ONE_LINE,
-            ],
-            COST,
-        ),
+        Func::new(Int, "cost", PATTERN_AND_OPTIONS, COST),
         Func::new(String, "quotemeta", &[Arg::pos(String)], "The text as a pattern that means just it").pure(),
         Func::new(String, "version", &[], "The version of libvmod-re2 that this follows").pure(),
     ],
     objects: &[
         Object {
             name: "regex",
-            args: &[
-                PATTERN,
-                UTF8,
-                POSIX,
-                LONGEST,
-                MAX_MEM,
-                LITERAL,
-                NEVER_NL,
-                DOT_NL,
-                NEVER_CAPTURE,
-                CASE,
-                CLASSES,
-                BOUNDARY,
-                ONE_LINE,
-            ],
+            args: PATTERN_AND_OPTIONS,
             text: "A pattern; longest_match and never_nl aren't built",
             methods: &[
                 Func::new(Bool, "match", &[Arg::pos(String)], "Whether it matches"),

@@ -10,7 +10,7 @@ const KEYS: &[Arg] = &[Arg::new(String, "keys")];
 pub(super) const MODULE: Module = Module {
     name: "xkey",
     text: "Purging by the keys in the response's xkey (or X-HashTwo) fields. Objects stored before a VCL with this import was \
-           loaded have none",
+           loaded have none. What keys take in memory isn't part of a store's size: XKEY.g_bytes counts it",
     objects: &[],
     functions: &[
         Func::new(

@@ -78,8 +78,8 @@ impl Shard {
         }
     }
 
-    fn pick(&self, layer: Layer, source: &KeySource<'_>, dice: &mut dyn Dice) -> Option<Arc<dyn Director>> {
-        self.ring.read().pick(wish(layer, source), dice).cloned()
+    fn pick(&self, wish: Wish, dice: &mut dyn Dice) -> Option<Arc<dyn Director>> {
+        self.ring.read().pick(wish, dice).cloned()
     }
 }
 
@@ -104,7 +104,7 @@ impl Dice for Lot<'_> {
     fn now(&self) -> Real {
         self.ctx.now()
     }
-    fn health(&self, member: &Arc<dyn Director>) -> Health {
+    fn health(&mut self, member: &Arc<dyn Director>) -> Health {
         member.healthy_for(self.ctx)
     }
     fn roll(&mut self) -> f64 {
@@ -141,7 +141,7 @@ impl Director for Shard {
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
         let source = KeySource { digest: ctx.is_bereq().then(|| *ctx.digest()), url: ctx.url() };
         let mut lot = Lot { ctx, name: self.name() };
-        self.pick(self.layer(ctx.vxid().0), &source, &mut lot)?.resolve(ctx)
+        self.pick(wish(self.layer(ctx.vxid().0), &source), &mut lot)?.resolve(ctx)
     }
 
     fn own_health(&self, now: Real) -> Option<Health> {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Sets of patterns, matched at once by one automaton. It is made when the set is first used: nothing can be added after
-//! `vcl_init`.
+//! Sets of patterns, matched at once by one automaton. It is made when `vcl_init` has ended: nothing can be added afterwards.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,9 +15,13 @@ use crate::args::{Args, give};
 
 pub(super) const CLASS: Class = Class {
     name: "set",
-    new: |_, name, args| {
+    new: |call, name, args| {
         let (anchor, options) = (Args(args).word(0), Options::of(args, 1, false));
-        Ok(Arc::new(Set { name: name.to_owned(), anchor, options, members: Mutex::default(), whole: OnceLock::new() }))
+        let (name, members) = (name.to_owned(), Mutex::default());
+        let set = Arc::new(Set { name, anchor, options, members, whole: OnceLock::new() });
+        let made = set.clone();
+        call.vcl.complete_later(move || made.whole().map(drop));
+        Ok(set)
     },
     methods: &[
         ("add", add),
@@ -164,7 +167,7 @@ impl Set {
         let made = {
             let members = self.members.lock();
             if members.is_empty() {
-                return failed(&format!("{}.match(): no patterns were added", self.name));
+                return failed(&format!("{}: no patterns were added", self.name));
             }
             let anchored = |member: &Member| match self.anchor {
                 "start" => format!("\\A(?:{})", member.text),

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use backend::Director;
+use backend::{Director, Health};
 use base::{Real, Vxid};
 use shm::vsl::Marker;
 use tables::Tag;
 use vrt::vmod::{Call, CallResult, Class, Object};
-use vrt::{Blob, Failure, HeadId, Method, Value, Var};
+use vrt::{Blob, Ctx, Failure, HeadId, Method, Value, Var};
 
 use super::super::{base, hash32};
 use super::param::{Forget, Layer, Param};
@@ -94,16 +94,14 @@ fn task(call: &mut Call<'_>) -> u64 {
     call.ctx.log().vxid().0
 }
 
-fn log(call: &mut Call<'_>, tag: Tag, name: &str, text: &str) {
-    call.ctx.log().putf(tag, format_args!("vmod_directors: shard {name}: {text}"));
+fn log(ctx: &mut dyn Ctx, tag: Tag, name: &str, text: &str) {
+    ctx.log().putf(tag, format_args!("vmod_directors: shard {name}: {text}"));
 }
 
-/// Debug records of no transaction.
-fn log_debug(call: &mut Call<'_>, texts: &[String]) {
-    for text in texts {
-        let text = format!("vmod_directors: shard: {text}");
-        call.ctx.log().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
-    }
+/// A Debug record of no transaction.
+fn log_debug(ctx: &mut dyn Ctx, text: &str) {
+    let text = format!("vmod_directors: shard: {text}");
+    ctx.log().ring().write_one(Tag::Debug, Vxid::NONE, Marker::None, text.as_bytes());
 }
 
 fn is_housekeeping(method: Method) -> bool {
@@ -139,7 +137,7 @@ fn set_warmup(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResul
     if (0.0..1.0).contains(&probability) {
         shard.ring.write().warmup = probability;
     } else {
-        log(call, Tag::Notice, object_name(&shard), &format!(".set_warmup({probability:.6}) ignored"));
+        log(call.ctx, Tag::Notice, object_name(&shard), &format!(".set_warmup({probability:.6}) ignored"));
     }
     give(Value::Void)
 }
@@ -177,7 +175,7 @@ fn add_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
             weight = args.real(3);
         } else {
             let text = format!(".add_backend(weight={:.6}) ignored", args.real(3));
-            log(call, Tag::Notice, object_name(&shard), &text);
+            log(call.ctx, Tag::Notice, object_name(&shard), &text);
         }
     }
     let rampup = args.given(2).then(|| args.real(2));
@@ -201,7 +199,7 @@ fn reconfigure(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
     let (shard, replicas) = (shard(object), Args(args).int(0));
     let name = object_name(&shard);
     if replicas <= 0 {
-        log(call, Tag::Error, name, &format!(".reconfigure() invalid replicas argument {replicas}"));
+        log(call.ctx, Tag::Error, name, &format!(".reconfigure() invalid replicas argument {replicas}"));
         return give(Value::Bool(false));
     }
     let tasks = std::mem::take(&mut change(call, &shard).tasks);
@@ -210,10 +208,10 @@ fn reconfigure(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
     }
     let (notices, anybody) = shard.ring.write().reconfigure(&tasks, replicas);
     let circle = shard.ring.read().circle();
-    log_debug(call, &circle);
-    notices.iter().for_each(|text| log(call, Tag::Notice, name, text));
+    circle.iter().for_each(|text| log_debug(call.ctx, text));
+    notices.iter().for_each(|text| log(call.ctx, Tag::Notice, name, text));
     if !anybody {
-        log(call, Tag::Error, name, ".reconfigure() no backends");
+        log(call.ctx, Tag::Error, name, ".reconfigure() no backends");
     }
     give(Value::Bool(anybody))
 }
@@ -222,7 +220,7 @@ fn reconfigure(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
 fn read(call: &mut Call<'_>, args: &[Value], name: &str, func: &str) -> Result<Layer, Failure> {
     let (layer, note) = Layer::read(Args(args), name, func)?;
     if let Some(text) = note {
-        log(call, Tag::Error, name, &text);
+        log(call.ctx, Tag::Error, name, &text);
     }
     Ok(layer)
 }
@@ -239,27 +237,27 @@ fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -
     then(&KeySource { digest, url })
 }
 
-/// A choice made in VCL: dice are cast beforehand, errors logged afterwards.
-struct Now {
-    now: Real,
-    rolls: [f64; 2],
-    errors: Vec<String>,
-    debug: Vec<String>,
+/// A choice made in VCL.
+struct Now<'a> {
+    ctx: &'a mut dyn Ctx,
+    name: &'a str,
 }
 
-impl Dice for Now {
+impl Dice for Now<'_> {
     fn now(&self) -> Real {
-        self.now
+        self.ctx.clock().real()
+    }
+    fn health(&mut self, member: &Arc<dyn Director>) -> Health {
+        Health { ok: self.ctx.healthy(member), ..member.healthy(self.now()) }
     }
     fn roll(&mut self) -> f64 {
-        self.rolls.swap(0, 1);
-        self.rolls[1]
+        self.ctx.random()
     }
     fn error(&mut self, text: &str) {
-        self.errors.push(text.to_owned());
+        log(self.ctx, Tag::Error, self.name, text);
     }
     fn debug(&mut self, text: &str) {
-        self.debug.push(text.to_owned());
+        log_debug(self.ctx, text);
     }
 }
 
@@ -292,11 +290,8 @@ fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
         return give(Value::Backend(Some(shard.clone())));
     }
     let below = param.map_or_else(|| shard.layer(task), |param| *param.vcl.lock());
-    let now = call.ctx.clock().real();
-    let mut dice = Now { now, rolls: [call.ctx.random(), call.ctx.random()], errors: Vec::new(), debug: Vec::new() };
-    let found = with_source(call, |source| shard.pick(layer.over(below), source, &mut dice));
-    log_debug(call, &dice.debug);
-    dice.errors.iter().for_each(|text| log(call, Tag::Error, name, text));
+    let wish = with_source(call, |source| wish(layer.over(below), source));
+    let found = shard.pick(wish, &mut Now { ctx: call.ctx, name });
     give(Value::Backend(found))
 }
 

@@ -69,7 +69,7 @@ const DEBUG_RAMP: u32 = 4;
 pub(super) trait Dice {
     fn now(&self) -> Real;
     /// A member's health.
-    fn health(&self, member: &Arc<dyn Director>) -> Health {
+    fn health(&mut self, member: &Arc<dyn Director>) -> Health {
         member.healthy(self.now())
     }
     /// `[0, 1)`
@@ -248,7 +248,7 @@ impl<'a> Walk<'a> {
 
     /// Goes to the member after `skip` others; of the sick, those count that needn't be healthy. False: there is none;
     /// `previous` is then the last good one that was met.
-    fn step(&mut self, mut skip: i64, healthy: bool, dice: &dyn Dice) -> bool {
+    fn step(&mut self, mut skip: i64, healthy: bool, dice: &mut dyn Dice) -> bool {
         // A member without points is never met, so a whole turn is the end.
         for _ in 0..self.ring.points.len() {
             if self.met_count >= self.met.len() {

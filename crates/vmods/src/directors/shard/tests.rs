@@ -32,7 +32,7 @@ impl Bed {
     fn pick_with(&self, layer: Layer, dice: f64) -> String {
         let fake = Fake { dice, ..Fake::default() };
         let source = KeySource { digest: None, url: b"/" };
-        let found = self.shard.pick(layer, &source, &mut Lot { ctx: &fake, name: "vd" });
+        let found = self.shard.pick(wish(layer, &source), &mut Lot { ctx: &fake, name: "vd" });
         let said = fake.asked.into_inner();
         found.map_or(String::new(), |member| member.name().to_owned()) + &said
     }

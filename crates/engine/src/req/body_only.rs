@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The way out of a fragment: it has a body only. Its page had the head, the interim responses and the request's body.
+
+use std::task::{Context, Poll};
+
+use message::Head;
+use shm::vsl::TxnLog;
+use storage::Buf;
+use tables::close::SessClose;
+
+use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
+
+/// What a fragment's transport must know; the rest is the same for all.
+pub(super) trait BodyOnly {
+    /// Takes a piece of the body.
+    fn put(&mut self, piece: Buf);
+    /// There won't be more, and it isn't whole.
+    fn cut(&mut self);
+    /// Bytes taken and not yet gone.
+    fn held(&self) -> usize;
+    /// [`Transport::poll_flush`]
+    fn poll_room(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
+    /// [`Transport::poll_gone`]
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+impl<T: BodyOnly> Transport for T {
+    fn send_head(
+        &mut self,
+        resp: &mut Head,
+        len: BodyLen,
+        close: Option<SessClose>,
+        log: &mut TxnLog,
+    ) -> Option<SessClose> {
+        let _ = (resp, len, log);
+        close
+    }
+
+    fn send_data(&mut self, piece: Buf) {
+        self.put(piece);
+    }
+
+    fn send_end(&mut self) {}
+
+    fn abort(&mut self) {
+        self.cut();
+    }
+
+    fn send_minimal(&mut self, status: u16) {
+        let _ = status;
+        self.cut();
+    }
+
+    fn send_continue(&mut self) {}
+
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    fn send_interim(&mut self, interim: &Head) {
+        // Hints for the page were the page's to give.
+        let _ = interim;
+    }
+
+    fn queued(&self) -> usize {
+        self.held()
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
+        self.poll_room(cx, keep)
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_closed(cx)
+    }
+
+    fn body_state(&self) -> BodyState {
+        BodyState::None
+    }
+
+    fn body_len(&self) -> Option<u64> {
+        None
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, BodyError>> {
+        let _ = cx;
+        Poll::Ready(Ok(None))
+    }
+
+    fn take_tunnel(&mut self) -> Option<Tunnel> {
+        None
+    }
+
+    fn acct(&self) -> Acct {
+        Acct::default()
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The command lines of the commands beside varnishadm: flags with values, and words.
+
+use crate::Config;
+
+/// A command line that was read.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Words {
+    flags: Vec<(String, String)>,
+    /// What is no flag.
+    pub rest: Vec<String>,
+}
+
+impl Words {
+    /// Reads `args`; -n, -T and -S are known, `more` are further flags. `None`: help was asked for.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read(args: &[String], more: &[&str]) -> Result<Option<Words>, String> {
+        let mut words = Words::default();
+        let mut args = args.iter();
+        while let Some(word) = args.next() {
+            match word.as_str() {
+                "-h" | "--help" | "-?" => return Ok(None),
+                flag if ["-n", "-T", "-S"].contains(&flag) || more.contains(&flag) => {
+                    let value = args.next().ok_or_else(|| format!("{flag} wants a value"))?;
+                    words.flags.push((flag.to_owned(), value.clone()));
+                }
+                flag if flag.starts_with('-') => return Err(format!("no option {flag}")),
+                _ => words.rest.push(word.clone()),
+            }
+        }
+        Ok(Some(words))
+    }
+
+    /// All values of a flag.
+    pub fn all(&self, flag: &str) -> impl Iterator<Item = &str> {
+        self.flags.iter().filter(move |(name, _)| name == flag).map(|(_, value)| value.as_str())
+    }
+
+    /// The last value of a flag.
+    pub fn last(&self, flag: &str) -> Option<&str> {
+        self.all(flag).last()
+    }
+
+    /// Where the server is.
+    pub fn config(&self) -> Config {
+        let last = |flag| self.last(flag).map(str::to_owned);
+        Config { name: last("-n"), address: last("-T"), secret: last("-S"), ..Config::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<Words>, String> {
+        Words::read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), &["-H", "-t"])
+    }
+
+    #[test]
+    fn flags_have_values_and_words_stay_in_order() {
+        let words = read("-n a /one -H x -H y -n b two").unwrap().unwrap();
+        assert_eq!((words.rest.join(" "), words.last("-n"), words.last("-t")), ("/one two".into(), Some("b"), None));
+        assert_eq!(words.all("-H").collect::<Vec<_>>(), ["x", "y"]);
+        assert_eq!(words.config().name.as_deref(), Some("b"));
+        assert_eq!(read("-n a --help"), Ok(None));
+        assert_eq!(read("/ -t"), Err("-t wants a value".into()));
+        assert_eq!(read("-x"), Err("no option -x".into()));
+    }
+}
