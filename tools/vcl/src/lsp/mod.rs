@@ -190,6 +190,7 @@ impl Server<'_> {
             syntax: self.args.syntax,
             check_regex: Some(vrt::check_regex),
             labels: self.args.labels.clone(),
+            stores: self.args.stores.clone(),
             err_unref: false,
             ..Options::default()
         };
