@@ -68,6 +68,8 @@ class Recorder:
         top = f"HTTP/1.1 {status} Said\r\n" + "".join(f"{n}: {v}\r\n" for n, v in out)
         top += "\r\n" if none else f"Content-Length: {len(content)}\r\n\r\n"
         s.sendall(top.encode("latin-1") + (b"" if none or method == "HEAD" else content))
+        if fields.get("connection", "").lower() == "close":
+            raise ValueError("a probe waits for the end")
         return rest
 
     def body(self, s, fields, rest):

@@ -346,8 +346,11 @@ impl Shared {
         self.now().plus(OVERTAKEN_LIFE)
     }
 
-    /// A finished object may be evicted from now on.
+    /// A finished object may be evicted from now on. From a store without a limit nothing ever is.
     pub fn evictable(&self, oc: &Arc<Objcore>) {
+        if self.stores.get(oc.store()).limit_bytes().is_none() {
+            return;
+        }
         let _shard = self.shard(&oc.digest).lock();
         if oc.state() == State::Stored {
             self.evictors[oc.store() as usize].add(oc);

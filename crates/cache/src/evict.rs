@@ -76,8 +76,11 @@ impl Evictor {
         inner.push(oc.clone(), weight, uses);
     }
 
-    /// Takes an object out, if it is in.
+    /// Takes an object out, if it is in. The caller has its shard's lock, without which none is added.
     pub fn remove(&self, oc: &Objcore) {
+        if oc.evict_slot.load(Relaxed) == NO_SLOT {
+            return;
+        }
         // The handle is freed after the unlock; the caller holds another.
         let removed = {
             let mut inner = self.inner.lock();

@@ -217,7 +217,11 @@ impl Vcc<'_> {
         let Ty::T(ty) = e.ty else { return self.fail("Operator not possible here\n") };
         self.next();
         let first = self.at;
-        let e2 = self.sum(ty)?;
+        let mut e2 = self.sum(ty)?;
+        // As up to 5.x: a backend compared with a text is its name.
+        if ty == Type::Strings && e2.ty == Type::Backend && matches!(how, Compare::Equal | Compare::NotEqual) {
+            e2 = text_of(e2);
+        }
         if matches!(how, Compare::Equal | Compare::NotEqual) {
             self.remark_pattern(first, &e, &e2);
         }

@@ -168,5 +168,13 @@ pub fn builtin() -> &'static str {
     include_str!("builtin.vcl")
 }
 
+/// What stands between the braces of one of its subroutines.
+pub(crate) fn builtin_sub(name: &str) -> &'static str {
+    let text = builtin();
+    let from = text.find(&format!("sub {name} {{\n")).expect("a subroutine of builtin.vcl") + name.len() + 6;
+    let to = text[from..].find("\n}\n").expect("it ends") + from + 1;
+    &text[from..to]
+}
+
 #[cfg(test)]
 mod tests;

@@ -106,6 +106,13 @@ fn names_of_actions_name_acls_too() {
 }
 
 #[test]
+fn a_backend_compared_with_a_text_is_its_name() {
+    check("backend b2 none; sub vcl_backend_response { if (beresp.backend.name != b2) { return (retry); } }");
+    let why = try_compile("vcl 4.1; backend b none; sub vcl_recv { if (req.backend_hint == \"b\") { } }").unwrap_err();
+    assert!(why.starts_with("Comparison of different types: BACKEND '==' STRING"));
+}
+
+#[test]
 fn numbers_with_units_have_any_digits() {
     let vcl = check("sub vcl_backend_response { set beresp.ttl = 0.000001s; set beresp.keep = 123456789123456789s; }");
     assert!([0.000_001, 123_456_789_123_456_789.0].iter().all(|n| vcl.program.reals.contains(n)));

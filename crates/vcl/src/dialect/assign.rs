@@ -5,7 +5,7 @@ use tables::dialects::OldVar;
 
 use super::R;
 use super::ctx::{Ctx, Kept};
-use super::policy::CACHEABLE;
+use super::policy::{CACHEABLE, CARRIED, CARRIED_URL, HEAD};
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -34,7 +34,35 @@ impl Walker<'_> {
         }
         self.put_name(last, &name, &new);
         self.keep_c(b';')?;
+        self.carry(&name, true);
         Ok(Kept::Yes)
+    }
+
+    /// Whether something before `at` in this subroutine sets a reason.
+    fn reason_is_set(&self, at: usize) -> bool {
+        (self.begins..at).any(|n| {
+            self.tok_at(n) == Tok::Id && self.text_at(n) == "set" && {
+                let name = self.dotted(self.after(n)).0.to_ascii_lowercase();
+                matches!(name.as_str(), "obj.response" | "resp.response" | "beresp.response")
+            }
+        })
+    }
+
+    /// After a field of the request was set or unset in a fetch: where its client looks for it.
+    fn carry(&mut self, name: &str, unset: bool) {
+        let low = name.to_ascii_lowercase();
+        if self.ctx != Ctx::Fetch || !self.carried.contains(&low) {
+            return;
+        }
+        if low == "req.url" {
+            self.policy.carry_url = true;
+            self.insert(&format!(" set beresp.http.{CARRIED_URL} = bereq.url;"));
+            return;
+        }
+        let field = &name["req.http.".len()..];
+        let value = if unset { "\"\"".to_owned() } else { format!("bereq.http.{field}") };
+        self.insert(&format!(" set beresp.http.{CARRIED}{field} = {value};"));
+        self.policy.carry_field(field, unset);
     }
 
     pub fn put_name(&mut self, last: usize, name: &str, new: &str) {
@@ -66,8 +94,14 @@ impl Walker<'_> {
         }
         let new = self.var_now(name, first, last, true)?;
         if self.ctx == Ctx::Fetch && name.starts_with("req.") {
-            let why = "the fetch has a request of its own: what is set in it reaches neither vcl_deliver nor a restart";
-            self.warn(first, last, &new, why);
+            if self.carried.contains(&name.to_ascii_lowercase()) {
+                let why = "the fetch has a request of its own: a field of the response takes this to where it is read";
+                self.note(first, last, &new, why);
+            } else {
+                let why =
+                    "the fetch has a request of its own: what is set in it reaches neither vcl_deliver nor a restart";
+                self.warn(first, last, &new, why);
+            }
         }
         Ok(Some(new))
     }
@@ -93,7 +127,18 @@ impl Walker<'_> {
         if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
             self.wrong_place(first, name_at, end);
         }
-        self.keep();
+        // A status brings its reason along since 4.0; one that was said before stays.
+        let status = matches!(low.as_str(), "obj.status" | "resp.status" | "beresp.status");
+        let keeps_reason = status && (self.ctx == Ctx::Error || self.reason_is_set(first));
+        let reason = new.replace(".status", ".reason");
+        let mark = if self.ctx.backend() { "bereq.http.X-VCL-Reason" } else { "req.http.X-VCL-Reason" };
+        if keeps_reason {
+            let why = "since 4.0 a status brings its reason along: the one that was set stays";
+            self.note(first, end, &format!("set {mark} = {reason}; ... set {reason} = {mark};"), why);
+            self.insert_after_gap(&format!("set {mark} = {reason}; "));
+        } else {
+            self.keep();
+        }
         self.put_name(last, &name, &new);
         match self.tok() {
             Tok::C(b'=') | Tok::AddTo | Tok::SubFrom | Tok::MulBy | Tok::DivBy => self.keep(),
@@ -101,6 +146,10 @@ impl Walker<'_> {
         }
         self.expr()?;
         self.keep_c(b';')?;
+        self.carry(&name, false);
+        if keeps_reason {
+            self.insert(&format!(" set {reason} = {mark}; unset {mark};"));
+        }
         Ok(Kept::Yes)
     }
 
@@ -226,12 +275,12 @@ impl Walker<'_> {
                     return drop(self, "a client's ESI isn't decided in a fetch", true);
                 }
                 let new = match self.text_at(value) {
-                    _ if self.ctx == Ctx::Deliver => format!("set resp.do_esi = {};", self.text_at(value)),
+                    _ if self.ctx.delivers() => format!("set resp.do_esi = {};", self.text_at(value)),
                     "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),
                     "true" => "unset req.http.X-VCL-No-ESI;".to_owned(),
                     _ => return self.fail_range("Expected true or false\n", value, value),
                 };
-                self.policy.no_esi |= self.ctx != Ctx::Deliver;
+                self.policy.no_esi |= !self.ctx.delivers();
                 self.note(first, end, &new, "ESI is switched off for a response, in vcl_deliver");
                 self.put_until(end, &new);
                 Ok(Some(Kept::Yes))
@@ -242,6 +291,21 @@ impl Walker<'_> {
                 self.note(first, end, &new, "a store is a value of its own type");
                 self.put_until(end, &new);
                 Ok(Some(Kept::Yes))
+            }
+            "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(value).0 == "req.request" => {
+                self.policy.carry_method = true;
+                let new = format!("if (bereq.http.{HEAD}) {{ set bereq.method = \"HEAD\"; }}");
+                self.note(
+                    first,
+                    end,
+                    &new,
+                    "what is fetched to be stored is a GET; the client's method is told by a mark",
+                );
+                self.put_until(end, &new);
+                Ok(Some(Kept::Yes))
+            }
+            "req.url" if self.ctx == Ctx::Fetch && !self.carried.contains(name) && self.url_read <= end => {
+                drop(self, "nothing looks at the URL any more once it is fetched", false)
             }
             "req.grace" if self.ctx == Ctx::Fetch => drop(self, "a fetch has no grace of its client's", true),
             "req.proto" | "resp.proto" | "beresp.proto" | "bereq.proto" | "obj.proto" => {

@@ -18,6 +18,8 @@ pub(crate) enum Ctx {
     Hit,
     Fetch,
     Deliver,
+    /// vcl_deliver of a response that vcl_error made: it ran for those, too.
+    DeliverError,
     Error,
     Init,
     Fini,
@@ -33,7 +35,7 @@ impl Ctx {
             Ctx::Miss | Ctx::MissBereq => OldSub::Miss,
             Ctx::Hit => OldSub::Hit,
             Ctx::Fetch => OldSub::Fetch,
-            Ctx::Deliver => OldSub::Deliver,
+            Ctx::Deliver | Ctx::DeliverError => OldSub::Deliver,
             Ctx::Error => OldSub::Error,
             Ctx::Init => OldSub::Init,
             Ctx::Fini => OldSub::Fini,
@@ -50,7 +52,7 @@ impl Ctx {
             OldSub::Miss => &[Ctx::Miss, Ctx::MissBereq],
             OldSub::Hit => &[Ctx::Hit],
             OldSub::Fetch => &[Ctx::Fetch],
-            OldSub::Deliver => &[Ctx::Deliver],
+            OldSub::Deliver => &[Ctx::Deliver, Ctx::DeliverError],
             OldSub::Error => &[Ctx::Error],
             OldSub::Init => &[Ctx::Init],
             OldSub::Fini => &[Ctx::Fini],
@@ -68,6 +70,11 @@ impl Ctx {
         self.only_bereq() || self == Ctx::Fetch
     }
 
+    /// Where a response is about to be sent.
+    pub fn delivers(self) -> bool {
+        matches!(self, Ctx::Deliver | Ctx::DeliverError)
+    }
+
     /// In the name of a user's subroutine that differs by context.
     pub fn suffix(self) -> &'static str {
         match self {
@@ -81,6 +88,7 @@ impl Ctx {
             Ctx::Hit => "hit",
             Ctx::Fetch => "fetch",
             Ctx::Deliver => "deliver",
+            Ctx::DeliverError => "deliver_error",
             Ctx::Error => "error",
             Ctx::Init => "init",
             Ctx::Fini => "fini",
@@ -91,7 +99,7 @@ impl Ctx {
     pub fn name_now(self) -> &'static str {
         match self {
             Ctx::Fetch => "vcl_backend_response",
-            Ctx::Error => "vcl_synth",
+            Ctx::Error | Ctx::DeliverError => "vcl_synth",
             Ctx::PassBereq | Ctx::MissBereq => "vcl_backend_fetch",
             other => other.sub().name(),
         }

@@ -22,7 +22,10 @@ impl Walker<'_> {
                 }
                 self.keep_c(b';').map(|()| None)
             }
-            (Tok::InlineC, _) => self.inline_c(),
+            (Tok::InlineC, _) => match self.accept_language_c() {
+                Some(done) => done.map(|()| None),
+                None => self.inline_c(),
+            },
             (Tok::Id, "vcl") => self.fail("A file that says its version is no old one.\n"),
             _ => self.fail(&format!(
                 "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",

@@ -30,7 +30,8 @@ const FIRST_WORDS: [&str; 7] = ["acl", "sub", "backend", "director", "probe", "i
 pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Found {
     let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect(), sources };
     let first = items.first().map_or("", |i| scan.text(i));
-    let begins = FIRST_WORDS.contains(&first) || items.first().and_then(Item::tok) == Some(Tok::InlineC);
+    let begins = FIRST_WORDS.contains(&first)
+        || items.first().is_some_and(|i| i.kind == Kind::Include || i.tok() == Some(Tok::InlineC));
     if !begins {
         return Found::New;
     }

@@ -6,11 +6,23 @@ use tables::dialects::{Dialect, OldVar};
 use super::R;
 use super::ctx::Ctx;
 use super::names::Of;
-use super::policy::CACHEABLE;
+use super::policy::{CACHEABLE, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
 
 const UNITS: [&str; 15] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB"];
+
+/// Fields that a request to the origin has otherwise than its client's, or not at all.
+const OWN_FIELDS: [&str; 8] = [
+    "accept-encoding",
+    "cache-control",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+];
 
 impl Walker<'_> {
     pub fn expr(&mut self) -> R {
@@ -248,6 +260,14 @@ impl Walker<'_> {
             self.note(first, last, &new, "there is no variable for it any more");
             return Ok(new);
         }
+        if self.ctx == Ctx::Fetch && !write && var.name == "req.http." {
+            let (low, field) = (name.to_ascii_lowercase(), &name[var.name.len()..]);
+            if OWN_FIELDS.contains(&&low[var.name.len()..]) && !self.fetch_sets.contains(&low) {
+                let new = self.policy.own_field(field);
+                self.note(first, last, &new, "the request to the origin doesn't have this field as the client's has");
+                return Ok(new);
+            }
+        }
         let now = match self.ctx {
             // The origin's request doesn't exist yet here: it is made of the client's.
             Ctx::Miss | Ctx::Pass if var.name.starts_with("bereq.") => match var.name {
@@ -293,7 +313,18 @@ impl Walker<'_> {
                 Ok(Some(format!("bereq.http.{CACHEABLE}")))
             }
             "obj.cacheable" => Ok(Some("true".to_owned())),
-            "obj.hits" if self.ctx == Ctx::Fetch => Ok(Some("0".to_owned())),
+            "obj.hits" if matches!(self.ctx, Ctx::Fetch | Ctx::DeliverError) => Ok(Some("0".to_owned())),
+            "req.request" if self.ctx == Ctx::Fetch => {
+                // Only a HEAD isn't told: as a GET it is fetched to be stored.
+                let op = self.after(last);
+                let other = self.text_at(self.after(op));
+                let told = matches!(self.tok_at(op), Tok::Eq | Tok::Ne) && !matches!(other, "\"GET\"" | "\"HEAD\"");
+                if told && other.starts_with('"') {
+                    return Ok(None);
+                }
+                self.policy.carry_method = true;
+                Ok(Some(format!("bereq.http.{METHOD}")))
+            }
             "req.restarts" if self.ctx.backend() => {
                 self.policy.carry_restarts = true;
                 self.policy.std = true;
@@ -304,7 +335,7 @@ impl Walker<'_> {
                 self.policy.std = true;
                 Ok(Some("std.integer(bereq.http.X-VCL-ESI-Level, 0)".to_owned()))
             }
-            "req.esi" if self.ctx == Ctx::Deliver => Ok(Some("resp.do_esi".to_owned())),
+            "req.esi" if self.ctx.delivers() => Ok(Some("resp.do_esi".to_owned())),
             "req.esi" if !self.ctx.backend() => {
                 self.policy.no_esi = true;
                 Ok(Some("(!req.http.X-VCL-No-ESI)".to_owned()))

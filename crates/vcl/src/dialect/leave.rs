@@ -5,7 +5,7 @@ use tables::dialects::{Dialect, OldSub};
 
 use super::R;
 use super::ctx::{Ctx, Kept};
-use super::policy::RESTART;
+use super::policy::{DELIVER_ERRORS, RESTART};
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -65,6 +65,10 @@ impl Walker<'_> {
 
     /// A statement that returns `word`, from token `first` to its `;`.
     pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> R<Kept> {
+        if word == "error" && self.ctx == Ctx::DeliverError {
+            self.put_until(end, "return (deliver);");
+            return Ok(Kept::Yes);
+        }
         if word == "error" {
             let new = if self.ctx == Ctx::Fetch { "return (error(501));" } else { "return (synth(501));" };
             self.replace(first, end, new, "an error without a number was 501");
@@ -76,6 +80,13 @@ impl Walker<'_> {
         let (new, why) = match (self.ctx, word) {
             (Ctx::Recv, "lookup") => ("return (hash);", "vcl_hash comes next; lookup is what it returns"),
             (Ctx::Hash, "hash") => ("return (lookup);", "lookup comes next"),
+            (Ctx::Error, "deliver") if self.policy.delivers => {
+                let call = format!("call {DELIVER_ERRORS}; ");
+                let why = "vcl_deliver ran for what vcl_error had made, too";
+                self.note(first, end, &format!("{call}return (deliver);"), why);
+                self.gap_then(first, end, &call);
+                return Ok(Kept::Yes);
+            }
             (Ctx::Pass, "pass") => ("return (fetch);", "vcl_pass goes on with the fetch"),
             (Ctx::Fetch, "pass" | "hit_for_pass") => {
                 let two = self.dialect != Dialect::V30;
@@ -128,7 +139,8 @@ impl Walker<'_> {
         if self.ctx == Ctx::Fetch {
             self.policy.failed = true;
             self.policy.restart_in_fetch = true;
-            let new = format!("set bereq.http.{RESTART} = \"1\"; return (error(503));");
+            self.policy.std = true;
+            let new = format!("set bereq.http.{RESTART} = \"1\"; return (error(beresp.status, beresp.reason));");
             let why = "a fetch can't restart its client: it fails with a mark, and vcl_deliver restarts";
             self.replace(first, end, &new, why);
         } else if self.text_at(first) == "return" {
@@ -169,6 +181,12 @@ impl Walker<'_> {
     pub fn error(&mut self) -> R<Kept> {
         let first = self.at;
         self.legal("error", first)?;
+        if self.ctx == Ctx::DeliverError {
+            // The response is an error's already.
+            let end = self.semicolon();
+            self.put_until(end, "return (deliver);");
+            return Ok(Kept::Yes);
+        }
         let action = if self.ctx == Ctx::Fetch { "error" } else { "synth" };
         self.put(&format!("return ({action}("));
         self.tight = true;

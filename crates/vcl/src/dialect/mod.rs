@@ -13,6 +13,7 @@ mod decl;
 mod detect;
 mod expr;
 mod flat;
+mod languages;
 mod leave;
 mod names;
 mod out;

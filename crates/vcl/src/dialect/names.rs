@@ -27,7 +27,9 @@ impl Of {
     }
 }
 
-const TAKEN: [&str; 26] = [
+const TAKEN: [&str; 28] = [
+    "deliver_as_before",
+    super::policy::DELIVER_ERRORS,
     "std",
     "directors",
     "purge",

@@ -14,6 +14,19 @@ pub(crate) const RESTART: &str = "X-VCL-Restart";
 /// The field that marks the response to a failed fetch.
 pub(crate) const FAILED: &str = "X-VCL-Fetch-Failed";
 
+/// Begins the name of a field of the response that takes one of the request to the client's side.
+pub(crate) const CARRIED: &str = "X-VCL-Req-";
+/// The field of the response that takes the URL there.
+pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
+/// The field of `bereq` that is the client's method.
+pub(crate) const METHOD: &str = "X-VCL-Method";
+/// The field of the request that says it is a HEAD: what is fetched for one to be stored is a GET.
+pub(crate) const HEAD: &str = "X-VCL-Head";
+/// The field of the request that says what a fetch had got that restarted.
+const STATUS: &str = "X-VCL-Status";
+/// The subroutine that is vcl_deliver for what vcl_error made.
+pub(crate) const DELIVER_ERRORS: &str = "deliver_errors";
+
 /// What a program needs beside itself.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)]
@@ -36,6 +49,15 @@ pub(crate) struct Policy {
     pub carry_esi_level: bool,
     pub no_esi: bool,
     pub deliver_used: bool,
+    /// It has a vcl_deliver that says something.
+    pub delivers: bool,
+    pub carry_url: bool,
+    /// Fields of the client's request that vcl_fetch reads and the origin's request doesn't have.
+    own: Vec<String>,
+    /// vcl_fetch asks for the method.
+    pub carry_method: bool,
+    /// Fields of the request that vcl_fetch sets: their names, and whether they are unset, too.
+    carried: Vec<(String, bool)>,
     pub default_is_director: bool,
 }
 
@@ -63,6 +85,11 @@ impl Policy {
             carry_esi_level: false,
             no_esi: false,
             deliver_used: false,
+            delivers: false,
+            carry_url: false,
+            own: Vec::new(),
+            carry_method: false,
+            carried: Vec::new(),
             default_is_director: false,
         };
         let mut sub = String::new();
@@ -80,7 +107,24 @@ impl Policy {
             p.chooses |= is(at, &["set", "req", ".", "backend"]);
         }
         p.failed = p.has_error;
+        p.std = dialect != Dialect::V30;
         p
+    }
+
+    /// Notes that vcl_fetch reads a field as the client has it; what it is there.
+    pub fn own_field(&mut self, name: &str) -> String {
+        if !self.own.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            self.own.push(name.to_owned());
+        }
+        format!("bereq.http.X-VCL-Own-{name}")
+    }
+
+    /// Notes that vcl_fetch sets (or unsets) a field that the client's side reads.
+    pub fn carry_field(&mut self, name: &str, unset: bool) {
+        match self.carried.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, can_unset)) => *can_unset |= unset,
+            None => self.carried.push((name.to_owned(), unset)),
+        }
     }
 
     /// Why `return (deliver)` of vcl_fetch has a companion.
@@ -154,8 +198,12 @@ impl Policy {
             );
         }
         self.before_fetch(&mut out);
+        self.carried_back(&mut out);
         if self.failed {
             self.before_deliver(&mut out);
+        }
+        if self.restart_in_fetch {
+            self.before_synth(&mut out);
         }
         if self.no_esi {
             let lines = ["if (req.http.X-VCL-No-ESI) {", "    set resp.do_esi = false;", "}"];
@@ -187,17 +235,41 @@ impl Policy {
             lines.push("}".to_owned());
         }
         if self.carry_restarts {
-            lines.push("set req.http.X-VCL-Restarts = req.restarts;".to_owned());
+            carry_number(&mut lines, "X-VCL-Restarts", "req.restarts");
         }
         if self.carry_esi_level {
-            lines.push("set req.http.X-VCL-ESI-Level = req.esi_level;".to_owned());
+            carry_number(&mut lines, "X-VCL-ESI-Level", "req.esi_level");
+        }
+        if self.restart_in_fetch {
+            lines.push(format!("unset req.http.{STATUS};"));
         }
         sub(out, "vcl_recv", &lines);
+        let own = self.own.iter().flat_map(|name| {
+            [
+                format!("unset req.http.X-VCL-Own-{name};"),
+                format!("if (req.http.{name}) {{"),
+                format!("    set req.http.X-VCL-Own-{name} = req.http.{name};"),
+                "}".to_owned(),
+            ]
+        });
+        sub(out, "vcl_hash", &own.collect::<Vec<_>>());
+        if self.carry_method {
+            let text = format!(
+                "if (req.method == \"HEAD\") {{\n    set req.http.{HEAD} = \"1\";\n}} else {{\n    unset req.http.{HEAD};\n}}"
+            );
+            sub(out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        }
     }
 
     fn before_fetch(&self, out: &mut String) {
         let mut lines: Vec<String> = Vec::new();
         let mut say = |text: &str| lines.extend(text.lines().map(str::to_owned));
+        if self.carry_method {
+            say(&format!(
+                "# The client's method; what is fetched for a HEAD to be stored is a GET.\nset bereq.http.{METHOD} = bereq.method;\n\
+                 if (bereq.http.{HEAD}) {{\n    set bereq.http.{METHOD} = \"HEAD\";\n}}"
+            ));
+        }
         if self.failed {
             say(&format!("unset beresp.http.{FAILED};"));
         }
@@ -221,10 +293,38 @@ impl Policy {
         sub(out, "vcl_backend_response", &lines);
     }
 
+    /// Fields that vcl_fetch has set in the request, where a response is this fetch's own.
+    fn carried_back(&self, out: &mut String) {
+        let mut lines = Vec::new();
+        for (name, unset) in &self.carried {
+            lines.push(format!("if (resp.http.{CARRIED}{name}) {{"));
+            lines.push("    if (obj.hits == 0) {".to_owned());
+            lines.push(format!("        set req.http.{name} = resp.http.{CARRIED}{name};"));
+            if *unset {
+                lines.push(format!("        if (req.http.{name} == \"\") {{"));
+                lines.push(format!("            unset req.http.{name};"));
+                lines.push("        }".to_owned());
+            }
+            lines.push("    }".to_owned());
+            lines.push(format!("    unset resp.http.{CARRIED}{name};"));
+            lines.push("}".to_owned());
+        }
+        if self.carry_url {
+            lines.push(format!("if (resp.http.{CARRIED_URL}) {{"));
+            lines.push("    if (obj.hits == 0) {".to_owned());
+            lines.push(format!("        set req.url = resp.http.{CARRIED_URL};"));
+            lines.push("    }".to_owned());
+            lines.push(format!("    unset resp.http.{CARRIED_URL};"));
+            lines.push("}".to_owned());
+        }
+        sub(out, "vcl_deliver", &lines);
+    }
+
     fn before_deliver(&self, out: &mut String) {
         let mut lines = vec![
             "# A fetch has failed: that was vcl_error's business.".to_owned(),
             format!("if (resp.http.{FAILED} == \"restart\") {{"),
+            format!("    set req.http.{STATUS} = resp.status;"),
             "    return (restart);".to_owned(),
             format!("}} else if (resp.http.{FAILED}) {{"),
             "    return (synth(resp.status, resp.reason));".to_owned(),
@@ -244,8 +344,28 @@ impl Policy {
         } else {
             lines.push(format!("set beresp.http.{FAILED} = \"error\";"));
         }
+        if self.carry_url {
+            lines.push(format!("set beresp.http.{CARRIED_URL} = bereq.url;"));
+        }
+        for (name, unset) in &self.carried {
+            lines.push(format!("if (bereq.http.{name}) {{"));
+            lines.push(format!("    set beresp.http.{CARRIED}{name} = bereq.http.{name};"));
+            if *unset {
+                lines.push("} else {".to_owned());
+                lines.push(format!("    set beresp.http.{CARRIED}{name} = \"\";"));
+            }
+            lines.push("}".to_owned());
+        }
         lines.push("return (deliver);".to_owned());
         sub(out, "vcl_backend_error", &lines);
+    }
+
+    /// After the last restart the status of what was fetched last is the error's.
+    fn before_synth(&self, out: &mut String) {
+        let text = format!(
+            "if (req.http.{STATUS}) {{\n    set resp.status = std.integer(req.http.{STATUS}, 503);\n    unset req.http.{STATUS};\n}}"
+        );
+        sub(out, "vcl_synth", &text.lines().map(str::to_owned).collect::<Vec<_>>());
     }
 
     fn deliver_as_before(&self, out: &mut String) {
@@ -294,8 +414,22 @@ impl Policy {
             "if (bereq.uncacheable) {{\n    return (deliver);\n}}\n{fetch}call deliver_as_before;\nreturn (deliver);"
         );
         sub(&mut out, "vcl_backend_response", &fetch.lines().map(str::to_owned).collect::<Vec<_>>());
+        if self.delivers {
+            // The page and its fields are those of today's built-in VCL; its lines are indented already.
+            let page = crate::builtin_sub("vcl_builtin_synth");
+            out.push_str(&format!("sub vcl_synth {{{page}    call {DELIVER_ERRORS};\n    return (deliver);\n}}\n\n"));
+        }
         out
     }
+}
+
+/// A number of the client's request in a field that the fetch sees; none of it is 0.
+fn carry_number(lines: &mut Vec<String>, field: &str, variable: &str) {
+    lines.push(format!("if ({variable} > 0) {{"));
+    lines.push(format!("    set req.http.{field} = {variable};"));
+    lines.push("} else {".to_owned());
+    lines.push(format!("    unset req.http.{field};"));
+    lines.push("}".to_owned());
 }
 
 fn sub(out: &mut String, name: &str, lines: &[String]) {
@@ -311,21 +445,30 @@ fn sub(out: &mut String, name: &str, lines: &[String]) {
 const CACHED: &str = "beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || \
                       beresp.status == 302 || beresp.status == 404 || beresp.status == 410";
 
-/// 3.0 had a default time to live for redirects, none for what it didn't know, and none on a pass.
+/// 3.0 had a default time to live for redirects, none for what it didn't know, and none on a pass. (What has no time to live at
+/// all and what has ended at birth read alike: beresp.ttl counts from the response's Date.)
 const V30_TTL: &str = "\
 if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.status == 414) {
     set beresp.ttl = -1s;
-} else if (beresp.ttl < 0s && (beresp.status == 302 || beresp.status == 307) && !beresp.http.Expires &&
+} else if (beresp.ttl <= 0s && (beresp.status == 302 || beresp.status == 307) && !beresp.http.Expires &&
     beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
     # default_ttl
     set beresp.ttl = 120s;
 }";
 
-/// 2.x gave every status its time to live.
+/// 2.x gave every status its time to live: here those that the core gives none.
 const V2X_TTL: &str = "\
-if (beresp.ttl < 0s && !bereq.uncacheable) {
-    # default_ttl, unless the origin says another
-    set beresp.ttl = 120s;
+if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.status != 203 && beresp.status != 204 &&
+    beresp.status != 300 && beresp.status != 301 && beresp.status != 304 && beresp.status != 404 && beresp.status != 410 &&
+    beresp.status != 414) {
+    if (beresp.http.Cache-Control ~ \"s-maxage=[0-9]\") {
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s);
+    } else if (beresp.http.Cache-Control ~ \"max-age=[0-9]\") {
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s);
+    } else if (!beresp.http.Expires) {
+        # default_ttl
+        set beresp.ttl = 120s;
+    }
 }";
 
 const FORWARDED: &str = "\

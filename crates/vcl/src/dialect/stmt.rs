@@ -26,7 +26,13 @@ impl Walker<'_> {
                 Tok::End => {
                     return Err(Fail::plain("End of input while in compound statement\n".to_owned()));
                 }
-                Tok::InlineC => return self.inline_c(),
+                Tok::InlineC => match self.accept_language_c() {
+                    Some(done) => {
+                        done?;
+                        kept = Kept::Yes;
+                    }
+                    None => return self.inline_c(),
+                },
                 Tok::Id => {
                     let mark = self.out.mark();
                     let first = self.at;

@@ -41,21 +41,13 @@ impl Walker<'_> {
         found
     }
 
-    /// Translates the user's own subroutines for each place they are called from, the called before the calling.
-    pub fn translate_user_subs(&mut self) -> R {
+    /// Who runs where: what is called runs wherever its callers do.
+    pub fn runs(&self) -> HashMap<String, BTreeSet<Ctx>> {
         let subs = self.subs();
-        let machine = |name: &str| OldSub::ALL.into_iter().find(|sub| sub.name() == name);
-        let calls: Vec<(String, Vec<String>)> = subs
-            .iter()
-            .map(|(name, body)| {
-                let called = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "call");
-                (name.clone(), called.map(|n| self.text_at(self.after(n)).to_owned()).collect())
-            })
-            .collect();
-        // Who runs where: what is called runs wherever its callers do.
+        let calls = self.calls(&subs);
         let mut runs: HashMap<String, BTreeSet<Ctx>> = HashMap::new();
         for (name, _) in &subs {
-            if let Some(sub) = machine(name) {
+            if let Some(sub) = OldSub::ALL.into_iter().find(|sub| sub.name() == name) {
                 runs.entry(name.clone()).or_default().extend(Ctx::of(sub));
             }
         }
@@ -71,9 +63,25 @@ impl Walker<'_> {
                 }
             }
             if !changed {
-                break;
+                return runs;
             }
         }
+    }
+
+    /// What each subroutine calls.
+    fn calls(&self, subs: &[(String, Decl)]) -> Vec<(String, Vec<String>)> {
+        let called = |body: &Decl| {
+            let called = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "call");
+            called.map(|n| self.text_at(self.after(n)).to_owned()).collect()
+        };
+        subs.iter().map(|(name, body)| (name.clone(), called(body))).collect()
+    }
+
+    /// Translates the user's own subroutines for each place they are called from, the called before the calling.
+    pub fn translate_user_subs(&mut self) -> R {
+        let subs = self.subs();
+        let machine = |name: &str| OldSub::ALL.into_iter().find(|sub| sub.name() == name);
+        let (calls, runs) = (self.calls(&subs), self.runs());
         let own: Vec<&(String, Decl)> = subs.iter().filter(|(name, _)| machine(name).is_none()).collect();
         let mut done: BTreeSet<String> = BTreeSet::new();
         // In rounds; what calls in a circle comes last, and the compiler says so.
@@ -129,7 +137,7 @@ impl Walker<'_> {
     /// A block translated for a context.
     pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Kept, Out)> {
         let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
-        (self.at, self.ctx) = (body.from, ctx);
+        (self.at, self.ctx, self.begins) = (body.from, ctx, body.from);
         let kept = self.block();
         let made = std::mem::replace(&mut self.out, out);
         (self.at, self.ctx) = (at, outer);
@@ -161,7 +169,14 @@ impl Walker<'_> {
             Some(sub_kind) => {
                 let mut any = false;
                 for ctx in Ctx::of(sub_kind) {
+                    let quiet = self.quiet;
+                    self.quiet |= *ctx == Ctx::DeliverError;
                     let (kept, made) = self.body(body, *ctx)?;
+                    self.quiet = quiet;
+                    if *ctx == Ctx::DeliverError {
+                        self.deliver_errors.push(made);
+                        continue;
+                    }
                     let nothing = match ctx {
                         Ctx::PassBereq | Ctx::MissBereq => kept != Kept::Yes,
                         Ctx::Pass | Ctx::Miss => kept == Kept::No,
@@ -212,6 +227,11 @@ impl Walker<'_> {
 
     /// Where a subroutine that nothing calls could run, by its words.
     pub fn likely(&self, body: Decl) -> Ctx {
+        let purges =
+            (body.from..body.to).any(|n| self.text_at(n) == "purge" && self.tok_at(self.after(n)) == Tok::C(b';'));
+        if purges {
+            return Ctx::Hit;
+        }
         let first = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id).find_map(|n| match self.text_at(n) {
             "beresp" => Some(Ctx::Fetch),
             "bereq" => Some(Ctx::Pipe),

@@ -12,7 +12,7 @@ use super::ctx::Ctx;
 use super::flat::Item;
 use super::names::{Names, Of};
 use super::out::Out;
-use super::policy::Policy;
+use super::policy::{DELIVER_ERRORS, Policy};
 use super::{Note, R, Translation};
 use crate::token::{Source, Tok};
 
@@ -24,6 +24,8 @@ pub(crate) struct Walker<'a> {
     pub sources: &'a [Source],
     pub items: &'a [Item],
     pub at: usize,
+    /// Where the subroutine's body begins that is translated.
+    pub begins: usize,
     pub out: Out,
     pub ctx: Ctx,
     pub names: Names,
@@ -31,6 +33,17 @@ pub(crate) struct Walker<'a> {
     /// Directors: their kind.
     pub directors: BTreeMap<String, String>,
     pub variants: Variants,
+    /// Fields of the request that vcl_fetch sets and the client's side reads, in lower case.
+    pub carried: BTreeSet<String>,
+    /// The languages of the C that picks one, if that is there, and whether it is called.
+    pub languages: Option<String>,
+    pub calls_languages: bool,
+    /// Fields of the request that vcl_fetch sets, in lower case.
+    pub fetch_sets: BTreeSet<String>,
+    /// The last place where vcl_fetch reads the URL.
+    pub url_read: usize,
+    /// Each vcl_deliver, as it is for what vcl_error made.
+    pub deliver_errors: Vec<Out>,
     /// Fields of the request that vcl_hit sets.
     pub hit_fields: BTreeSet<String>,
     /// No blanks before the next token: it follows a bracket of ours.
@@ -50,12 +63,19 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         sources,
         items,
         at: 0,
+        begins: 0,
         out: Out::default(),
         ctx: Ctx::Recv,
         names,
         policy,
         directors: BTreeMap::new(),
         variants: Variants::new(),
+        carried: BTreeSet::new(),
+        languages: None,
+        calls_languages: false,
+        fetch_sets: BTreeSet::new(),
+        url_read: 0,
+        deliver_errors: Vec::new(),
         hit_fields: BTreeSet::new(),
         tight: false,
         quiet: false,
@@ -64,6 +84,10 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
     };
     w.find_directors();
     w.find_hit_fields();
+    w.find_carried();
+    w.find_languages();
+    w.policy.delivers =
+        w.subs().iter().any(|(name, body)| name == OldSub::Deliver.name() && w.after(body.from) != body.to);
     w.translate_user_subs()?;
     w.at = 0;
     let mut parts: Vec<Out> = Vec::new();
@@ -108,6 +132,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         out.own("\n");
     }
     out.own(&w.policy.after());
+    w.deliver_errors(&mut out);
     let (text, map) = out.finish();
     let mut notes = std::mem::take(&mut w.notes);
     notes.sort_by_key(|(src, at, _)| (*src, *at));
@@ -136,6 +161,63 @@ impl Walker<'_> {
             let names = sets.map(|n| self.dotted(self.after(n)).0.to_ascii_lowercase());
             self.hit_fields.extend(names.filter(|name| name.starts_with("req.http.")).collect::<Vec<_>>());
         }
+    }
+
+    /// What vcl_fetch says of its client's request, and somebody reads on the client's side.
+    fn find_carried(&mut self) {
+        let runs = self.runs();
+        let on =
+            |name: &str, fetch: bool| runs.get(name).is_some_and(|all| all.iter().any(|c| (*c == Ctx::Fetch) == fetch));
+        let (mut set, mut used) = (BTreeSet::new(), BTreeSet::new());
+        let mut restarts = false;
+        for (name, body) in self.subs() {
+            let (fetch, client) = (on(&name, true), on(&name, false));
+            let mut at = body.from;
+            while at < body.to {
+                let (word, last) = self.dotted(at);
+                let low = word.to_ascii_lowercase();
+                if self.tok_at(at) == Tok::Id && matches!(low.as_str(), "set" | "unset" | "remove") {
+                    // What is set isn't read.
+                    let (word, last) = self.dotted(self.after(at));
+                    if fetch {
+                        set.insert(word.to_ascii_lowercase());
+                    }
+                    at = self.after(last);
+                    continue;
+                }
+                if self.tok_at(at) == Tok::Id {
+                    if fetch && low == "req.url" {
+                        // What is called may be called anywhere.
+                        self.url_read = self.url_read.max(if client { usize::MAX } else { at });
+                    }
+                    restarts |= fetch && low == "restart";
+                    if client && low.starts_with("req.http.") {
+                        used.insert(low);
+                    }
+                }
+                at = self.after(last);
+            }
+        }
+        if restarts {
+            // The origin reads it, and the built-in VCL.
+            used.extend(set.iter().cloned());
+        }
+        let known = |name: &&String| name.starts_with("req.http.") || (*name == "req.url" && restarts);
+        self.carried = set.intersection(&used).filter(known).cloned().collect();
+        self.fetch_sets = set;
+    }
+
+    /// The subroutine that is each vcl_deliver for responses that vcl_error made.
+    fn deliver_errors(&mut self, out: &mut Out) {
+        if !self.policy.delivers {
+            return;
+        }
+        out.own(&format!("# vcl_deliver ran for what vcl_error had made, too.\nsub {DELIVER_ERRORS} {{\n   "));
+        for body in std::mem::take(&mut self.deliver_errors) {
+            out.append(&body);
+            out.own("\n");
+        }
+        out.own("}\n");
     }
 
     pub fn find_directors(&mut self) {
@@ -184,9 +266,12 @@ impl Walker<'_> {
     /// `vcl 4.1;` and the modules that the translation uses.
     pub fn head(&self) -> String {
         let mut head = "vcl 4.1;\n".to_owned();
-        for (used, name) in
-            [(!self.directors.is_empty(), "directors"), (self.policy.purge, "purge"), (self.policy.std, "std")]
-        {
+        for (used, name) in [
+            (self.calls_languages, "accept_language"),
+            (!self.directors.is_empty(), "directors"),
+            (self.policy.purge, "purge"),
+            (self.policy.std, "std"),
+        ] {
             if used {
                 head.push_str(&format!("import {name};\n"));
             }
