@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_cookie(3): the cookies of a task, in order.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use tables::Tag;
 use vrt::regex::{MatchError, Regex};
 use vrt::vmod::{Call, CallResult, Vmod};
@@ -60,15 +63,27 @@ fn skip_space(text: &[u8]) -> &[u8] {
     &text[at..]
 }
 
+/// With more cookies a search through all of them for each would take too long.
+const MANY: usize = 64;
+
 impl Jar {
     /// Reads the value of a Cookie field; how many it found, empty ones included.
     fn parse(&mut self, mut text: &[u8]) -> usize {
         let mut count = 0;
+        let mut places = HashMap::new();
         self.0.clear();
         while let Some(equals) = memchr::memchr(b'=', skip_space(text)) {
             let (name, rest) = skip_space(text).split_at(equals);
             let end = memchr::memchr(b';', &rest[1..]).unwrap_or(rest.len() - 1);
-            self.set(name, &rest[1..1 + end]);
+            let value = &rest[1..1 + end];
+            if self.0.len() < MANY {
+                self.set(name, value);
+            } else {
+                if places.is_empty() {
+                    places = self.0.iter().enumerate().map(|(at, cookie)| (cookie.0.clone(), at)).collect();
+                }
+                self.set_by(&mut places, name, value);
+            }
             count += 1;
             text = rest.get(end + 2..).unwrap_or_default();
         }
@@ -87,6 +102,20 @@ impl Jar {
         match self.0.iter_mut().find(|cookie| *cookie.0 == *name) {
             Some(cookie) => cookie.1 = value.into(),
             None => self.0.push((name.into(), value.into())),
+        }
+    }
+
+    /// The same, by a list of places.
+    fn set_by(&mut self, places: &mut HashMap<Text, usize>, name: &[u8], value: &[u8]) {
+        if name.is_empty() || value.is_empty() {
+            return;
+        }
+        match places.entry(name.into()) {
+            Entry::Occupied(place) => self.0[*place.get()].1 = value.into(),
+            Entry::Vacant(place) => {
+                place.insert(self.0.len());
+                self.0.push((name.into(), value.into()));
+            }
         }
     }
 
@@ -182,6 +211,19 @@ mod tests {
         check(&jar("a=1; novalue; b=2"), "a=1; novalue; b=2;");
         assert_eq!(Jar::default().parse(b"a=1; b=; c=3"), 3);
         check(&jar("a=\"x;y\""), "a=\"x;");
+    }
+
+    #[test]
+    fn many_cookies_are_no_work_for_minutes() {
+        let line: String = (0..200_000).map(|n| format!("c{n}={n}; ")).collect();
+        let mut many = jar(&format!("{line}c7=seven; c199999=last; new=1; =2; x=; "));
+        assert_eq!(many.0.len(), 200_001);
+        let value = |jar: &Jar, name: &str| jar.get(name.as_bytes()).map(|v| String::from_utf8_lossy(v).into_owned());
+        assert_eq!(value(&many, "c7").as_deref(), Some("seven"));
+        assert_eq!(value(&many, "c199999").as_deref(), Some("last"));
+        assert_eq!((value(&many, "new").as_deref(), value(&many, "x")), (Some("1"), None));
+        many.parse(b"a=1; a=2");
+        check(&many, "a=2;");
     }
 
     #[test]
