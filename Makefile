@@ -9,13 +9,16 @@ BIN := dist/bin
 # Programs that exist: each is a link to the one binary, which acts by the name it is started with.
 PROGRAMS := varnishd varnishlog varnishncsa varnishstat varnishtop varnishhist varnishadm
 
+# What `make profile` saw of the program at work: the compiler inlines and lays out by it.
+PROFILE := $(CURDIR)/bench/lacquer.profdata
+
 # Where `make run` listens, its storage, and further options for varnishd (or, without BACKEND and VCL, for the demo).
 LISTEN ?= 127.0.0.1:6081
 STORAGE ?= malloc,256m
 OPTIONS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deb test check soak bench clean cargo packages
+.PHONY: help run build deb test check soak bench profile clean cargo packages
 
 help:
 	@echo 'make run BACKEND=host:port   build, and cache what that server has (also: VCL=file; neither: a demo)'
@@ -25,6 +28,7 @@ help:
 	@echo 'make test                    everything that fits 30 minutes on two cores'
 	@echo 'make check                   formatting, clippy, layers, licences, unfinished code'
 	@echo 'make soak                    the tests again, long: many random cases, full-size beds'
+	@echo 'make profile                 what the compiler is told of the program at work, made anew (needs llvm-tools)'
 	@echo 'make bench                   CPU per request beside varnishd, nginx and haproxy, as far as they are here'
 
 cargo:
@@ -34,7 +38,7 @@ packages:
 	@scripts/need-packages
 
 build: cargo
-	$(CARGO) build --release -p lacquer
+	RUSTFLAGS='$(strip $(RUSTFLAGS) -Cprofile-use=$(PROFILE) -Cllvm-args=-no-pgo-warn-mismatch)' $(CARGO) build --release -p lacquer
 	@mkdir -p $(BIN)
 	@install -m 755 $(TARGET)/release/lacquer $(BIN)/lacquer.new && mv $(BIN)/lacquer.new $(BIN)/lacquer
 	@for p in $(PROGRAMS); do ln -sfn lacquer $(BIN)/$$p; done
@@ -66,6 +70,9 @@ bench: packages build
 	@bench/run.py; status=$$?; bench/run.py --report; exit $$status
 	$(CARGO) build --release -p statsd --examples
 	@bench/statsd/run
+
+profile: cargo packages
+	@CARGO='$(CARGO)' bench/train.py
 
 clean:
 	$(CARGO) clean

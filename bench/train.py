@@ -85,6 +85,7 @@ def main():
     subprocess.run([ROOT / "tests/run_vtc", "--varnishd", program], stdout=subprocess.DEVNULL)
     found = sorted(counts.glob("*.profraw"))
     subprocess.run([merge, "merge", "--sparse", "-o", OUT, *found], check=True)
+    OUT.chmod(0o644)
     print(f"{OUT.relative_to(ROOT)}: {OUT.stat().st_size} bytes, of {len(found)} files")
 
 
