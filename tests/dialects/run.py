@@ -6,20 +6,13 @@ The files are those in `sites`, named DIALECT_NAME.vcl, or, with --dir, the old 
 must compile the result, and then both get the same generated requests; compared is what vcl_oracle compares: responses, what the origin
 was asked, and the log record by record. Skipped when there is no genuine varnishd.
 """
-import email.utils
-import importlib.util
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "vcl_oracle"), str(HERE.parent)]
-SPEC = importlib.util.spec_from_file_location("vcl_oracle", HERE.parent / "vcl_oracle" / "run.py")
-oracle = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(oracle)
+from shared import HERE, oracle
 import corpus
 import requests
 from bed.daemon import workdir
@@ -27,21 +20,6 @@ from bed.report import Report, options
 
 # Where we differ from 7.1 on purpose, whatever the dialect: `If-None-Match: *`, and a star among other names in Vary.
 requests.FIELDS[:] = [(n, [v for v in values if (n, v) != ("If-None-Match", "*")]) for n, values in requests.FIELDS]
-ANSWER = requests.answer
-
-
-def answer(*args):
-    """The origin's answer; a Vary with a star has nothing else."""
-    status, out, content = ANSWER(*args)
-    # As any real origin says it.
-    out = [*out, ("Date", email.utils.formatdate(usegmt=True))]
-    star = any(n.lower() == "vary" and "*" in v for n, v in out)
-    # No release before 4.0 knew this word; what runs the migrated file does.
-    out = [(n, v.replace(", stale-while-revalidate=60", "")) for n, v in out]
-    return status, [f for f in out if f[0].lower() != "vary" or not star or f[1] == "*"], content
-
-
-requests.answer = answer
 SEQUENCE = requests.sequence
 
 
