@@ -58,7 +58,9 @@ def serve(program):
         server = bed.servers[0]
         reader = subprocess.Popen([program.with_name("varnishncsa"), "-n", server.dir / "n"], stdout=subprocess.DEVNULL)
         for path, options in LOADS:
-            bed.load(server, path, options)
+            got = bed.load(server, path, options)
+            if not got["ok"] or got["non200"]:
+                sys.exit(f"{path}: {got['ok']} answers, {got['non200']} of them bad: not what sites are made of")
         reader.terminate()
         reader.wait()
         with tempfile.NamedTemporaryFile("w", prefix="lacquer-train.") as trace:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Host and request targets (RFC 3986 3.2, RFC 9112 3.2).
 
+use crate::chars::alphanumeric_and;
 use crate::{Head, Lost, names};
 
 /// Whether `text` is `host [":" port]`: a registered name, an IPv4 address or a bracketed IPv6 address; the port is digits
@@ -28,20 +29,7 @@ pub fn is_valid(text: &[u8]) -> bool {
 }
 
 /// What a registered name may have without an escape (RFC 3986 3.2.2), but for the comma.
-static PLAIN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut c = 0;
-    while c < 256 {
-        let b = c as u8;
-        table[c] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';' | b'='
-            );
-        c += 1;
-    }
-    table
-};
+static PLAIN: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+;=");
 
 fn is_port(text: &[u8]) -> bool {
     match text {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Character classes of RFC 9110 5.6, and blanks.
 
-const fn token_table() -> [bool; 256] {
-    let mut table = [false; 256];
-    let mut c = 0;
+/// ASCII letters, digits and `others`.
+pub(crate) const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
+    let (mut table, mut c, mut i) = ([false; 256], 0, 0);
     while c < 256 {
-        let b = c as u8;
-        table[c] = b.is_ascii_alphanumeric()
-            || matches!(
-                b,
-                b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
-            );
+        table[c] = (c as u8).is_ascii_alphanumeric();
         c += 1;
+    }
+    while i < others.len() {
+        table[others[i] as usize] = true;
+        i += 1;
     }
     table
 }
 
-static TOKEN: [bool; 256] = token_table();
+static TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
 /// Whether `c` may be in a token (RFC 9110 5.6.2).
 #[inline]
