@@ -56,12 +56,17 @@ fn has_dead_branch(node: &Node, around: Around) -> bool {
 
 /// The nodes of a sequence, with what stands around each.
 fn parts(nodes: &[Node], around: Around) -> impl Iterator<Item = (&Node, Around)> {
-    nodes.iter().enumerate().map(move |(at, node)| {
-        let (before, after) = (&nodes[..at], &nodes[at + 1..]);
-        let sum = |nodes: &[Node]| nodes.iter().map(least).fold(0, usize::saturating_add);
-        let newline = around.newline || after.iter().any(may_have_newline);
-        let (before, after) = (around.before.saturating_add(sum(before)), around.after.saturating_add(sum(after)));
-        (node, Around { before, after, newline })
+    // What stands after each, summed up once from the end: a sequence may be a text of many thousand letters.
+    let mut after = vec![(around.after, around.newline); nodes.len()];
+    for at in (1..nodes.len()).rev() {
+        let (bytes, newline) = after[at];
+        after[at - 1] = (bytes.saturating_add(least(&nodes[at])), newline || may_have_newline(&nodes[at]));
+    }
+    let mut before = around.before;
+    nodes.iter().zip(after).map(move |(node, (after, newline))| {
+        let around = Around { before, after, newline };
+        before = before.saturating_add(least(node));
+        (node, around)
     })
 }
 
@@ -92,6 +97,7 @@ fn may_have_newline(node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::Regex;
+    use super::*;
 
     #[track_caller]
     fn check(pattern: &str, says: &str) {
@@ -107,6 +113,14 @@ mod tests {
         for pattern in ["^/(^foo|bar)", "(/a$|/b)/c", "x(?:^y|z)?"] {
             check(pattern, "An alternative in this pattern");
         }
+    }
+
+    /// Each letter once: by pairs this would not end.
+    #[test]
+    fn a_long_text_is_walked_once() {
+        let mut nodes: Vec<Node> = (0..500_000).map(|_| Node::Set(ByteSet::of(b"a"))).collect();
+        nodes.push(Node::At(At::Start));
+        assert!(never(&Node::Cat(nodes)).is_some());
     }
 
     #[test]
