@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::*;
 
 mod tables;
+mod words;
 
 pub(super) struct Files(pub &'static [(&'static str, &'static str)]);
 
