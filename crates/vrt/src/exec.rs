@@ -34,6 +34,7 @@ impl Machine {
             Op::JumpIf { to } => return Ok(if self.flag { Next::Goto(to) } else { Next::Op }),
             Op::JumpUnless { to } => return Ok(if self.flag { Next::Op } else { Next::Goto(to) }),
             Op::CallSub { sub } => return Ok(Next::Call(program.subs[sub as usize].entry)),
+            Op::CallAt { to } => return Ok(Next::Call(to)),
             Op::Leave => return Ok(Next::Leave),
             Op::Return { action } => return plain_action(action).map(Next::End),
             Op::ReturnStatus { action, with_reason } => return self.return_status(action, with_reason),

@@ -276,12 +276,12 @@ impl Machine {
 
     fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let program = &vcl.program;
+        let code = if self.stepwise { &program.code } else { &program.lean };
         // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `Next`.
         let (mut pc, mut flag) = (self.pc, self.flag);
         for _ in 0..BUDGET {
             let at = pc;
-            match program.code[at as usize] {
-                Op::Step { .. } if !self.traces => pc += 1,
+            match code[at as usize] {
                 Op::Jump { to } => pc = to,
                 Op::JumpIf { to } => pc = if flag { to } else { at + 1 },
                 Op::JumpUnless { to } => pc = if flag { at + 1 } else { to },
@@ -290,10 +290,17 @@ impl Machine {
                     self.calls.push(at + 1);
                     pc = program.subs[sub as usize].entry;
                 }
+                Op::CallAt { to } => {
+                    self.calls.push(at + 1);
+                    pc = to;
+                }
                 Op::Leave if let Some(back) = self.calls.pop() => pc = back,
                 Op::TestField { head, field } => {
                     flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
                     pc += 1;
+                }
+                Op::Known { subject, test } if let Some(holds) = self.known(subject, test) => {
+                    (flag, pc) = (holds, at + 1)
                 }
                 op => {
                     (self.pc, self.flag) = (at, flag);
