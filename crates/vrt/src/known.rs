@@ -28,6 +28,8 @@ pub(crate) struct Known {
 
 /// Texts for which a search for all of them at once is cheaper than running each pattern.
 const FEWEST_NEEDS: usize = 3;
+/// So many patterns are cheaper to run than to remember, if they need no regex.
+const FEW_PLAIN: usize = 2;
 /// Guards that are walked at once, before the budget is looked at again.
 const MOST_GUARDS: usize = 1024;
 
@@ -96,10 +98,17 @@ impl Sieve {
             sieve.any = AnyOf::new(&lists.iter().map(regex).collect::<Vec<_>>());
             sieve.lists = lists.iter().fold(0, |bits, n| bits | 1 << n);
         }
+        let plain = |test: &TestOf| match test {
+            TestOf::Match(index) => Some(regexes[*index as usize].is_plain()),
+            TestOf::Set | TestOf::Equal(_) => None,
+        };
+        let plain: Vec<bool> = subject.tests.iter().filter_map(plain).collect();
+        if plain.len() > FEW_PLAIN || plain.contains(&false) {
+            sieve.number = memo::number();
+        }
         sieve.unset.asked = sieve.set | sieve.equal;
         for (n, test) in subject.tests.iter().enumerate() {
             let TestOf::Match(index) = test else { continue };
-            sieve.number = if sieve.number == 0 { memo::number() } else { sieve.number };
             // What reaches the step limit does so again when it is asked.
             if let Ok(holds) = regexes[*index as usize].is_match(b"") {
                 sieve.unset.asked |= 1 << n;
