@@ -14,7 +14,7 @@ use crate::ctx::{Ctx, Failure};
 use crate::exec::{is_match, with_text};
 use crate::fields;
 use crate::loaded::LoadedVcl;
-use crate::machine::{Machine, Next};
+use crate::machine::Machine;
 use crate::memo::{self, Answers, Place};
 use crate::regex::{AnyOf, Regex};
 
@@ -229,31 +229,31 @@ impl Machine {
         Ok(known.answers.holds & bit != 0)
     }
 
-    /// Walks a chain of tests up to the first that holds.
-    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+    /// Walks a chain of tests up to the first that holds; where it goes on then.
+    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<u32, Failure> {
         let guards = &vcl.program.guards;
         let mut guard = &guards[at as usize];
         if self.stepwise {
             // Each step between the tests is a record, or counted.
             self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
-            return Ok(Next::Op);
+            return Ok(self.pc + 1);
         }
         for _ in 0..MOST_GUARDS {
             // Errors and the watchdog name the test that is run.
             self.pc = guard.pc;
             if self.answer(guard.subject, guard.test, vcl, ctx)? {
                 self.flag = true;
-                return Ok(Next::Goto(guard.then));
+                return Ok(guard.then);
             }
             match guard.next {
                 Some(next) => guard = &guards[next as usize],
                 None => {
                     self.flag = false;
-                    return Ok(Next::Goto(guard.otherwise));
+                    return Ok(guard.otherwise);
                 }
             }
         }
-        Ok(Next::Goto(guard.pc))
+        Ok(guard.pc)
     }
 
     /// A field was set or unset.
