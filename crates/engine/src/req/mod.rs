@@ -393,18 +393,19 @@ impl Req {
             }
         };
         self.machine = Some(machine);
-        self.after_vcl(method, action)
+        // A hit ends four subroutines so: nothing is worked out for it.
+        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
+            self.after_vcl(method, &action);
+        }
+        action
     }
 
     /// What every action means wherever it comes from.
-    fn after_vcl(&mut self, method: Method, action: Action) -> Action {
-        // A hit gets here three times: nothing is worked out for it.
-        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
-            let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
-            let why = why::Why::of_vcl(method, &action, spot, self.why.as_ref());
-            self.why = why.or_else(|| self.why.take());
-        }
-        match &action {
+    fn after_vcl(&mut self, method: Method, action: &Action) {
+        let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
+        let why = why::Why::of_vcl(method, action, spot, self.why.as_ref());
+        self.why = why.or_else(|| self.why.take());
+        match action {
             Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.error = (*status, reason.clone()),
             Action::Abandon
@@ -423,7 +424,6 @@ impl Req {
             | Action::Retry
             | Action::Vcl(_) => {}
         }
-        action
     }
 
     /// The step that an action leads to which means the same after any subroutine.
