@@ -10,7 +10,8 @@ use super::policy::{BACKEND, CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
 
-const UNITS: [&str; 18] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB", "MB", "GB", "TB"];
+const UNITS: [&str; 18] =
+    ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB", "MB", "GB", "TB"];
 
 /// Fields that a request to the origin has otherwise than its client's, or not at all.
 const OWN_FIELDS: [&str; 8] = [
@@ -58,7 +59,12 @@ impl Walker<'_> {
             let op = self.text_at(self.after(self.dotted(first).1));
             let req = if self.ctx.backend() { "bereq" } else { "req" };
             let new = format!("{req}.http.{BACKEND} {op} \"{}\"", self.text_at(other));
-            self.note(first, other, &new, "a director chooses one of its backends when it is set: its name is kept beside");
+            self.note(
+                first,
+                other,
+                &new,
+                "a director chooses one of its backends when it is set: its name is kept beside",
+            );
             self.put_until(other, &new);
             return Ok(());
         }
@@ -347,7 +353,7 @@ impl Walker<'_> {
             }
             "obj.cacheable" => Ok(Some("true".to_owned())),
             "obj.hits" if matches!(self.ctx, Ctx::Fetch | Ctx::DeliverError) => Ok(Some("0".to_owned())),
-            "req.request" if self.ctx == Ctx::Fetch => {
+            "req.request" if self.ctx.backend() => {
                 self.policy.carry_method = true;
                 Ok(Some(format!("bereq.http.{METHOD}")))
             }

@@ -236,11 +236,17 @@ impl Policy {
             );
         }
         if self.dialect == Dialect::V20 {
-            let lines = ["# 2.0 passed without it.", "if (bereq.uncacheable) {", "    unset bereq.http.Cache-Control;", "}"];
+            let lines =
+                ["# 2.0 passed without it.", "if (bereq.uncacheable) {", "    unset bereq.http.Cache-Control;", "}"];
             sub(&mut out, "vcl_backend_fetch", &lines.map(str::to_owned));
         }
         if self.fetch_returns {
-            let lines = ["# What is fetched to be stored is asked for without a body.", "if (!bereq.uncacheable) {", "    unset bereq.body;", "}"];
+            let lines = [
+                "# What is fetched to be stored is asked for without a body.",
+                "if (!bereq.uncacheable) {",
+                "    unset bereq.body;",
+                "}",
+            ];
             sub(&mut out, "vcl_backend_fetch", &lines.map(str::to_owned));
         }
         self.before_fetch(&mut out);
@@ -310,10 +316,8 @@ impl Policy {
         sub(out, "vcl_hash", &own.collect::<Vec<_>>());
         let times = self.own_times.iter().map(|(name, field)| format!("set req.http.{field} = {name};"));
         sub(out, "vcl_hash", &times.collect::<Vec<_>>());
-        let marks = [
-            (self.carry_can_gzip, "req.can_gzip", CAN_GZIP),
-            (self.carry_esi, "req.http.X-VCL-No-ESI", ESI_OFF),
-        ];
+        let marks =
+            [(self.carry_can_gzip, "req.can_gzip", CAN_GZIP), (self.carry_esi, "req.http.X-VCL-No-ESI", ESI_OFF)];
         for (_, condition, field) in marks.into_iter().filter(|(asked, ..)| *asked) {
             let text = format!(
                 "if ({condition}) {{\n    set req.http.{field} = \"1\";\n}} else {{\n    unset req.http.{field};\n}}"
@@ -347,7 +351,9 @@ impl Policy {
                 say(V2X_TTL);
                 match (self.cacheable, self.dialect) {
                     // 2.0 went by the status alone, on a pass, too.
-                    (true, Dialect::V20) => say(&format!("if ({CACHED}) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}")),
+                    (true, Dialect::V20) => {
+                        say(&format!("if ({CACHED}) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"))
+                    }
                     (true, _) => say(&format!(
                         "if (({CACHED}) && !bereq.uncacheable) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"
                     )),
