@@ -17,8 +17,8 @@ pub use start::Version;
 pub use stored::{BadStored, StoredHead};
 
 use crate::chars::{is_token, trim_start};
-use line::Line;
-pub(crate) use line::{NOMINATED, key};
+
+pub(crate) use line::{Line, NOMINATED, key};
 
 /// What a head may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
