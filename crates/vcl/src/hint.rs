@@ -138,12 +138,13 @@ impl Vcc<'_> {
         None
     }
 
-    /// A word in a subroutine that is for outside of them: braces that are still open.
-    pub fn hint_open_braces(&mut self, at: usize) {
+    /// A word in a subroutine that is for outside of them: braces that are still open. The innermost, when that word is the
+    /// first of the built-in VCL: the text ends before it.
+    pub fn hint_open_braces(&mut self, at: usize) -> Option<Token> {
         let token = self.tokens[at];
         let word = self.text_of(&token);
         if !["sub", "acl", "backend", "probe", "import", "vcl", "director"].contains(&word.as_str()) {
-            return;
+            return None;
         }
         let mut open = Vec::new();
         for token in &self.tokens[..at] {
@@ -155,11 +156,13 @@ impl Vcc<'_> {
         }
         let lines: Vec<String> = open.iter().rev().take(4).map(|token| self.line_of(token).to_string()).collect();
         let lines = lines.join(" and ");
-        let here = match self.sources[token.src as usize].kind {
-            "builtin" => "The text ends inside a subroutine".to_owned(),
-            _ => format!("No '{word}' inside a subroutine"),
+        let is_end = self.sources[token.src as usize].kind == "builtin";
+        let here = match is_end {
+            true => "The text ends inside a subroutine".to_owned(),
+            false => format!("No '{word}' inside a subroutine"),
         };
         self.hint(format!("{here}: a '}}' is missing. Still open is the '{{' of line {lines}."));
+        open.pop().filter(|_| is_end)
     }
 
     /// A name that is used and never declared.
