@@ -13,6 +13,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod files;
 mod geoip;
 mod geoip2;
 mod header;
