@@ -19,6 +19,7 @@ mod geoip2;
 mod goto;
 mod header;
 mod headerplus;
+mod jwt;
 mod kvstore;
 mod math;
 mod missing;
@@ -219,6 +220,7 @@ pub const MODULES: &[Module] = &[
     goto::MODULE,
     header::MODULE,
     headerplus::MODULE,
+    jwt::MODULE,
     kvstore::MODULE,
     math::MODULE,
     proxy::MODULE,
@@ -242,7 +244,7 @@ pub const MODULES: &[Module] = &[
 ];
 
 /// Functions and methods of modules here that aren't built.
-const LEFT_OUT: &[&[LeftOut]] = &[headerplus::LEFT_OUT, kvstore::LEFT_OUT, ykey::LEFT_OUT];
+const LEFT_OUT: &[&[LeftOut]] = &[headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, ykey::LEFT_OUT];
 
 /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
 pub fn left_out(name: &str) -> Option<&'static LeftOut> {

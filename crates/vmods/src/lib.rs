@@ -18,6 +18,7 @@ mod geoip2;
 mod goto;
 mod header;
 mod headerplus;
+mod jwt;
 mod kvstore;
 mod math;
 mod pattern;
@@ -59,6 +60,7 @@ pub static ALL: &[&Vmod] = &[
     &goto::VMOD,
     &header::VMOD,
     &headerplus::VMOD,
+    &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,
     &proxy::VMOD,

@@ -53,11 +53,6 @@ pub const MISSING: &[Missing] = &[
     known("ipcast", "texts as addresses", "std.ip"),
     known("jq", "queries on JSON", "a backend that answers in fields"),
     known("json", "JSON (Varnish Enterprise)", "a backend that answers in fields"),
-    known(
-        "jwt",
-        "signed tokens (Varnish Enterprise)",
-        "digest.hmac_sha256 and digest.base64url_nopad_decode, for HS256",
-    ),
     known("kv", "a table of texts", "kvstore"),
     known("lua", "programs in Lua", "VCL"),
     known("memcached", "asks memcached", "kvstore, for tables in memory"),
