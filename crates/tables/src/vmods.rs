@@ -19,6 +19,7 @@ mod geoip2;
 mod goto;
 mod header;
 mod headerplus;
+mod http;
 mod jwt;
 mod kvstore;
 mod math;
@@ -220,6 +221,7 @@ pub const MODULES: &[Module] = &[
     goto::MODULE,
     header::MODULE,
     headerplus::MODULE,
+    http::MODULE,
     jwt::MODULE,
     kvstore::MODULE,
     math::MODULE,

@@ -18,6 +18,7 @@ mod geoip2;
 mod goto;
 mod header;
 mod headerplus;
+mod http;
 mod jwt;
 mod kvstore;
 mod math;
@@ -60,6 +61,7 @@ pub static ALL: &[&Vmod] = &[
     &goto::VMOD,
     &header::VMOD,
     &headerplus::VMOD,
+    &http::VMOD,
     &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,
