@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 
 use esi::{Complaint, Features, Include, Parser, Piece, ProgramBuilder, Severity, Sink};
-use zlib_rs::{DeflateFlush, Status};
+use zlib_rs::DeflateFlush;
 
 use crate::gunzip::record;
-use crate::packer::Packer;
+use crate::packer::{Packed, Packer};
 use crate::stitch::{self, Sum};
 use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step};
 
@@ -180,19 +180,14 @@ impl Packing {
         self.builder.as_mut().expect("taken at the end of the body, after which nothing is packed")
     }
 
-    fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<(usize, usize), FilterError> {
-        let (from, to) = (self.deflate.total_in(), self.deflate.total_out());
-        match self.deflate.compress(input, out, flush) {
-            Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
-            Err(_) => return Err(FilterError::GzipFailed),
-        }
-        let used = (self.deflate.total_in() - from) as usize;
-        let made = (self.deflate.total_out() - to) as usize;
-        self.run.add(&input[..used]);
-        self.whole.add(&input[..used]);
-        self.run_packed += made as u64;
-        self.dirty |= used > 0;
-        Ok((used, made))
+    fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
+        let packed = self.deflate.pack(input, out, flush)?;
+        let used = &input[..packed.used];
+        self.run.add(used);
+        self.whole.add(used);
+        self.run_packed += packed.made as u64;
+        self.dirty |= !used.is_empty();
+        Ok(packed)
     }
 
     /// Brings the open run to a byte boundary; true when it is there. What follows bytes that are left out refers to
@@ -201,7 +196,7 @@ impl Packing {
         if self.dirty {
             let room = out.len() - *made;
             let flush = if self.run_is_verbatim { DeflateFlush::SyncFlush } else { DeflateFlush::FullFlush };
-            let (_, n) = self.pack(&[], &mut out[*made..], flush)?;
+            let n = self.pack(&[], &mut out[*made..], flush)?.made;
             *made += n;
             if n == room {
                 return Ok(false);
@@ -215,7 +210,7 @@ impl Packing {
         } else {
             self.builder().skip(packed);
         }
-        self.run_start = stitch::HEADER.len() as u64 + self.deflate.total_out();
+        self.run_start = stitch::HEADER.len() as u64 + self.deflate.written();
         Ok(true)
     }
 
@@ -239,9 +234,9 @@ impl Packing {
                         continue;
                     }
                     self.run_is_verbatim = is_verbatim;
-                    let (used, n) = self.pack(&bytes[at..], &mut out[*made..], DeflateFlush::NoFlush)?;
-                    at += used;
-                    *made += n;
+                    let packed = self.pack(&bytes[at..], &mut out[*made..], DeflateFlush::NoFlush)?;
+                    at += packed.used;
+                    *made += packed.made;
                     if at < bytes.len() {
                         self.queue.push_front(Item::Run { is_verbatim, bytes, at });
                     }

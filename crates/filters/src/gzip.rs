@@ -4,7 +4,7 @@
 //! The deflate stream is brought to a byte boundary and ended with an empty stored block of our own, so that we know
 //! where its last block begins without asking the compressor: that is what stitching needs.
 
-use zlib_rs::{DeflateFlush, Status, crc32};
+use zlib_rs::{DeflateFlush, crc32};
 
 use crate::gunzip::record;
 use crate::packer::Packer;
@@ -50,15 +50,6 @@ impl Gzip {
         Self { deflate: Packer::new(params), crc: 0, plain: 0, packed: 0, phase: Phase::Head }
     }
 
-    fn run(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<(usize, usize), FilterError> {
-        let (from, to) = (self.deflate.total_in(), self.deflate.total_out());
-        match self.deflate.compress(input, out, flush) {
-            Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
-            Err(_) => return Err(FilterError::GzipFailed),
-        }
-        Ok(((self.deflate.total_in() - from) as usize, (self.deflate.total_out() - to) as usize))
-    }
-
     fn bits(&self) -> GzipBits {
         let tail = (stitch::TAIL_BYTES as u64) * 8;
         let last = (self.packed * 8).saturating_sub(tail);
@@ -90,7 +81,8 @@ impl Filter for Gzip {
             }
             Phase::Body => {
                 let slice = &input[..input.len().min(SLICE)];
-                (step.consumed, step.produced) = self.run(slice, out, DeflateFlush::NoFlush)?;
+                let packed = self.deflate.pack(slice, out, DeflateFlush::NoFlush)?;
+                (step.consumed, step.produced) = (packed.used, packed.made);
                 let used = &slice[..step.consumed];
                 self.crc = crc32::crc32(self.crc, used);
                 self.plain += used.len() as u64;
@@ -102,7 +94,7 @@ impl Filter for Gzip {
                 }
             }
             Phase::Flush => {
-                step.produced = self.run(&[], out, DeflateFlush::SyncFlush)?.1;
+                step.produced = self.deflate.pack(&[], out, DeflateFlush::SyncFlush)?.made;
                 if step.produced < out.len() {
                     self.phase = Phase::Tail(0);
                 }

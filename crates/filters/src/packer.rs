@@ -3,14 +3,17 @@
 //! packing some kilobytes.
 
 use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
+use std::collections::VecDeque;
 
-use zlib_rs::{Deflate, DeflateConfig, Method, Strategy};
+use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Method, Status, Strategy};
 
-use crate::GzipParams;
+use crate::{FilterError, GzipParams};
 
 /// Compressors that a thread keeps.
 const SPARE: usize = 2;
+
+/// Room to flush into, in bytes. With six or fewer, zlib writes the marker of a flush again at each call, for ever.
+const FLUSH_ROOM: usize = 64;
 
 thread_local! {
     static SPARES: RefCell<Vec<(GzipParams, Deflate)>> = const { RefCell::new(Vec::new()) };
@@ -21,6 +24,15 @@ pub(crate) struct Packer {
     params: GzipParams,
     /// There until it is dropped.
     deflate: Option<Deflate>,
+    /// Flushed, but there was no room for it: written before anything else.
+    spill: VecDeque<u8>,
+}
+
+/// What one call used and made, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed {
+    pub(crate) used: usize,
+    pub(crate) made: usize,
 }
 
 impl Packer {
@@ -36,7 +48,46 @@ impl Packer {
                 deflate
             },
         );
-        Self { params, deflate: Some(deflate) }
+        Self { params, deflate: Some(deflate), spill: VecDeque::new() }
+    }
+
+    /// Packs what there is room for. A flush is through when it leaves room in `out`: until then it is to be asked for
+    /// again.
+    pub(crate) fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
+        let made = self.unspill(out);
+        let out = &mut out[made..];
+        if out.is_empty() {
+            return Ok(Packed { used: 0, made });
+        }
+        if flush == DeflateFlush::NoFlush || out.len() >= FLUSH_ROOM {
+            let packed = self.compress(input, out, flush)?;
+            return Ok(Packed { used: packed.used, made: made + packed.made });
+        }
+        let mut room = [0; FLUSH_ROOM];
+        let packed = self.compress(input, &mut room, flush)?;
+        self.spill.extend(&room[..packed.made]);
+        Ok(Packed { used: packed.used, made: made + self.unspill(out) })
+    }
+
+    /// Bytes of the stream that were written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.deflate.as_ref().map_or(0, Deflate::total_out) - self.spill.len() as u64
+    }
+
+    fn unspill(&mut self, out: &mut [u8]) -> usize {
+        let n = self.spill.len().min(out.len());
+        out.iter_mut().zip(self.spill.drain(..n)).for_each(|(slot, byte)| *slot = byte);
+        n
+    }
+
+    fn compress(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
+        let deflate = self.deflate.as_mut().expect("a packer has its compressor until it is dropped");
+        let (from, to) = (deflate.total_in(), deflate.total_out());
+        match deflate.compress(input, out, flush) {
+            Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
+            Err(_) => return Err(FilterError::GzipFailed),
+        }
+        Ok(Packed { used: (deflate.total_in() - from) as usize, made: (deflate.total_out() - to) as usize })
     }
 }
 
@@ -65,30 +116,13 @@ impl Drop for Packer {
     }
 }
 
-impl Deref for Packer {
-    type Target = Deflate;
-
-    fn deref(&self) -> &Deflate {
-        self.deflate.as_ref().expect("a packer has its compressor until it is dropped")
-    }
-}
-
-impl DerefMut for Packer {
-    fn deref_mut(&mut self) -> &mut Deflate {
-        self.deflate.as_mut().expect("a packer has its compressor until it is dropped")
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use zlib_rs::DeflateFlush;
-
     use super::*;
 
     fn pack(params: GzipParams, body: &[u8]) -> Vec<u8> {
         let (mut packer, mut out) = (Packer::new(params), vec![0; body.len() + 1000]);
-        packer.compress(body, &mut out, DeflateFlush::SyncFlush).expect("packs");
-        let made = packer.total_out() as usize;
+        let made = packer.pack(body, &mut out, DeflateFlush::SyncFlush).expect("packs").made;
         out.truncate(made);
         out
     }
@@ -112,8 +146,30 @@ mod tests {
         let body = [7; 100_000];
         let new = pack(GzipParams::default(), &body);
         let mut packer = Packer::new(GzipParams::default());
-        packer.compress(&body, &mut [0; 20], DeflateFlush::NoFlush).expect("packs");
+        packer.pack(&body, &mut [0; 20], DeflateFlush::NoFlush).expect("packs");
         drop(packer);
         assert!(pack(GzipParams::default(), &body) == new);
+    }
+
+    #[test]
+    fn a_flush_ends_however_little_room_there_is() {
+        let body: Vec<u8> = (0..3000u32).flat_map(|n| (n * n).to_le_bytes()).collect();
+        let whole = pack(GzipParams::default(), &body);
+        for room in 1..=2 * FLUSH_ROOM {
+            let (mut packer, mut all, mut at) = (Packer::new(GzipParams::default()), Vec::new(), 0);
+            let mut out = vec![0; room];
+            loop {
+                let packed = packer.pack(&body[at..], &mut out, DeflateFlush::SyncFlush).expect("packs");
+                at += packed.used;
+                all.extend_from_slice(&out[..packed.made]);
+                assert_eq!(packer.written(), all.len() as u64, "room for {room}");
+                assert!(all.len() <= whole.len() + FLUSH_ROOM, "room for {room}: the end is written again and again");
+                if packed.made < room {
+                    break;
+                }
+            }
+            assert_eq!(at, body.len());
+            assert!(all.starts_with(&whole), "room for {room}");
+        }
     }
 }

@@ -81,7 +81,8 @@ impl Vcc<'_> {
     /// An expression of type `want`, conversions included.
     pub fn expr(&mut self, want: Type) -> R<Expr> {
         let first = self.at;
-        let hoped = if is_text(want) { Type::Strings } else { want };
+        // A body may be a blob; varnishd 7.1.1 therefore refuses `resp.status + " "` for it, which 6.x took as text.
+        let hoped = if is_text(want) || want == Type::Body { Type::Strings } else { want };
         let mut e = self.any(hoped)?;
         if e.ty == want {
             return Ok(e);

@@ -46,11 +46,16 @@ fn gzipped(body: &[u8]) -> Vec<u8> {
 fn foreign(body: &[u8]) -> Vec<u8> {
     let mut deflate = crate::packer::Packer::new(GzipParams { level: 9, memlevel: 8 });
     let mut out = vec![0; body.len() * 2 + 100];
-    deflate.compress(body, &mut out, zlib_rs::DeflateFlush::Finish).unwrap();
-    out.truncate(deflate.total_out() as usize);
+    let made = deflate.pack(body, &mut out, zlib_rs::DeflateFlush::Finish).unwrap().made;
+    out.truncate(made);
     let sum = Sum::of(body);
     let tail = stitch::tail(sum.crc, sum.plain_bytes);
     [&stitch::HEADER[..], &out, &tail[5..]].concat()
+}
+
+/// Space for what comes out: one case in three has next to none.
+fn room() -> impl Strategy<Value = usize> {
+    prop_oneof![2 => 1usize..20_000, 1 => 1usize..10]
 }
 
 fn body() -> impl Strategy<Value = Vec<u8>> {
@@ -66,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn gzip_round_trips(body in body(), cut in 1usize..20_000, room in 1usize..20_000) {
+    fn gzip_round_trips(body in body(), cut in 1usize..20_000, room in room()) {
         let room = room.max(body.len() / 2000 + 1);
         let packed = run(&mut one(Gzip::new(GzipParams::default())), &body, cut, room).unwrap();
         prop_assert_eq!(&run(&mut one(Gunzip::fetch()), &packed, cut, room).unwrap(), &body);
@@ -113,7 +118,6 @@ proptest! {
         prop_assert_eq!(run(&mut chain, &body, cut, 4000), Err(FilterError::RangeShort));
     }
 
-    /// What a client gets of a page in pieces, with fragments of every kind, is gzip of the joined text.
     #[test]
     fn several_ranges_are_cut_out(body in body(), cut in 1usize..5000, room in 1usize..5000, from in proptest::collection::vec(any::<usize>(), 2..9)) {
         let body = [body, vec![b'x'; 10]].concat();
@@ -137,8 +141,9 @@ proptest! {
         prop_assert!(run(&mut one(Range::parts(multipart)), &body, cut, room) == Ok(want));
     }
 
+    /// What a client gets of a page in pieces, with fragments of every kind, is gzip of the joined text.
     #[test]
-    fn stitched_pages_unpack(parts in proptest::collection::vec((body(), 0u8..3), 0..5), cut in 1usize..9000, room in 1usize..3000) {
+    fn stitched_pages_unpack(parts in proptest::collection::vec((body(), 0u8..3), 0..5), cut in 1usize..9000, room in room()) {
         let mut page = b"<page>".to_vec();
         parts.iter().for_each(|(text, _)| {
             page.extend_from_slice(b"<esi:include src='/x'/><![CDATA[");
