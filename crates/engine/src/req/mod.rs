@@ -173,8 +173,8 @@ impl Req {
 
 impl Req {
     /// A request whose head came whole at `t_req`.
-    pub fn of(sess: &Rc<Sess>, t_req: Real) -> Self {
-        Self::new(sess, sess.engine.vxids.take(), sess.engine.params.load_full(), t_req)
+    pub fn of(sess: &Rc<Sess>, params: Arc<Params>, t_req: Real) -> Self {
+        Self::new(sess, sess.engine.vxids.take(), params, t_req)
     }
 
     /// Its first records: Begin and two timestamps. `t_first` is when its first byte came.
