@@ -33,7 +33,7 @@ use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits};
-use shm::vsl::{Marker, TxnLog};
+use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::params::Params;
 use tables::tags::Tag;
@@ -52,7 +52,6 @@ use crate::transport::Transport;
 use crate::turns::Turn;
 
 pub use self::ctx::ReqCtx;
-pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -176,9 +175,8 @@ impl Req {
         let vxid = engine.vxids.take();
         let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
         req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq");
-        let mut digits = [0; 24];
-        let id = deliver::decimal(u64::from(vxid.log_id()), &mut digits);
-        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id, b" rxreq"]);
+        let id = num::dec(vxid.log_id().into());
+        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id.as_bytes(), b" rxreq"]);
         req.log.timestamp("Start", t_first);
         req.log.timestamp("Req", t_req);
         req
