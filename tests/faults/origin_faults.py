@@ -38,7 +38,7 @@ PLAIN = {
 }
 
 # What needs time or a socket option, or keeps the connection.
-TIMED = ["good", "slow", "drip", "rst-mid", "extra"]
+TIMED = ["good", "slow", "drip", "rst-mid", "rst-eof", "extra"]
 
 KINDS = TIMED + list(PLAIN)
 hits = collections.Counter()
@@ -59,6 +59,10 @@ def answer(s, kind):
     elif kind == "rst-mid":
         s.sendall(H + b"Content-Length: 100000\r\n\r\n" + b"x" * 5000)
         time.sleep(0.1)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    elif kind == "rst-eof":
+        # The body ends with the connection, and the connection doesn't end in order.
+        s.sendall(H + b"\r\n" + b"x" * 5000)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     elif kind == "extra":
         s.sendall(H + b"Content-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""An origin that misbehaves in 25 ways: what does the client see, and what was cached?
+"""An origin that misbehaves in 26 ways: what does the client see, and what was cached?
 
 Nothing truncated, contradictory or false may be cached, and the client can always tell that something is wrong.
 """

@@ -42,8 +42,8 @@ impl DigestBuilder {
         self.0.update(part.unwrap_or(b"\0"));
     }
 
-    /// The digest of all parts.
-    pub fn finish(self) -> Digest {
-        Digest(self.0.finalize().into())
+    /// The digest of all parts; the next one begins anew.
+    pub fn finish(&mut self) -> Digest {
+        Digest(self.0.finalize_reset().into())
     }
 }

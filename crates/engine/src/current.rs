@@ -98,10 +98,9 @@ pub fn enter(vxid: Vxid, step: StepName) {
     });
 }
 
-/// As [`enter`], for that client.
-pub fn enter_for(client: Address, vxid: Vxid, step: StepName) {
+/// This thread works for that client.
+pub fn work_for(client: Address) {
     CLIENT.set(Some(client));
-    enter(vxid, step);
 }
 
 /// The client that this thread works for; `None` outside of transactions.
@@ -186,7 +185,8 @@ mod tests {
         assert_eq!(seen(&desk), (8, "fetchbod".to_owned(), 0));
         let left = leave();
         assert_eq!(seen(&desk), (0, String::new(), 0));
-        enter_for(Address::Unix, Vxid(9), StepName::of("recv"));
+        work_for(Address::Unix);
+        enter(Vxid(9), StepName::of("recv"));
         take_up(left);
         assert_eq!((seen(&desk).0, client()), (8, None));
     }

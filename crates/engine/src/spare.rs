@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use message::{Head, HeadLimits};
 use vrt::Machine;
 
-/// Heads that a thread keeps: four a request, three a fetch.
+/// Heads that a thread keeps: three a request, three a fetch.
 const HEADS: usize = 512;
 /// Machines that a thread keeps.
 const MACHINES: usize = 128;
@@ -30,15 +30,18 @@ thread_local! {
     static SPARE: RefCell<Spare> = RefCell::default();
 }
 
-/// An empty head with these limits.
-pub(crate) fn head(limits: HeadLimits) -> Head {
-    match SPARE.with(|spare| spare.borrow_mut().heads.pop()) {
-        Some(mut head) => {
-            head.set_limits(limits);
-            head
-        }
-        None => Head::with_limits(limits),
-    }
+/// Empty heads with these limits.
+pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
+    SPARE.with(|spare| {
+        let kept = &mut spare.borrow_mut().heads;
+        std::array::from_fn(|_| match kept.pop() {
+            Some(mut head) => {
+                head.set_limits(limits);
+                head
+            }
+            None => Head::with_limits(limits),
+        })
+    })
 }
 
 /// A machine that runs nothing.

@@ -74,7 +74,7 @@ enum Turn {
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let Accepted { stream, peer, local, fd } = accepted;
     let sess = open(&engine, &listener, &stream, local, peer, fd);
-    let conn = Conn::new(stream, sess.clone());
+    let conn = Box::new(Conn::new(stream, sess.clone()));
     let (conn, close, parting) = match contain::contained(pin!(turns(conn))).await {
         Ok((conn, close, parting)) => (Some(conn), close, parting),
         Err(contain::Panicked) => {
@@ -92,7 +92,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
 }
 
 /// Idle and busy in turn, to the end.
-async fn turns(mut conn: Conn) -> (Conn, SessClose, Parting) {
+async fn turns(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, Parting) {
     if conn.sess.listener.transport == "PROXY"
         && let Err(close) = Box::pin(begin(&mut conn)).await
     {
@@ -115,10 +115,9 @@ async fn turns(mut conn: Conn) -> (Conn, SessClose, Parting) {
 
 /// Waits for the first byte of a request. By hand, not of futures within futures: each would add to every idle task.
 async fn idle(conn: &Conn) -> Result<(), SessClose> {
-    let deadline = conn.idle_deadline();
-    let linger = conn.idle_since + conn.sess.timeouts.get().linger;
-    let mut lingers = linger < deadline;
-    let mut patience = Patience::until(linger.min(deadline));
+    let SessTimeouts { idle, linger, .. } = conn.sess.timeouts.get();
+    let mut lingers = linger < idle;
+    let mut patience = Patience::since(conn.idle_since, linger.min(idle));
     poll_fn(|cx| {
         if let Poll::Ready(readable) = conn.stream().poll_readable(cx) {
             return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
@@ -128,7 +127,7 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
             conn.sess.engine.main.sess_herd.inc();
-            patience = Patience::until(deadline);
+            patience = Patience::until(conn.idle_deadline());
         }
         Poll::Pending
     })
@@ -216,7 +215,8 @@ async fn busy(h1: &mut H1) -> Turn {
 /// Runs a request; why the connection ends after it, if it does.
 async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
     h1.was_busy = true;
-    let mut req = Req::begin(&h1.conn.sess, arrived.t_first, arrived.t_req);
+    let mut req = Req::of(&h1.conn.sess, arrived.t_req);
+    req.begin(arrived.t_first);
     let ran = run(h1, &mut req, arrived).await;
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         settle(h1, &mut req).await;
@@ -318,16 +318,17 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
     };
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
-    h1.compact();
-    if !h1.conn.input.is_empty() {
-        t_first = Some(h1.conn.sess.engine.clock.real());
-        h1.conn.sess.engine.main.sess_readahead.inc();
+    h1.head_deadline = None;
+    if h1.used < h1.conn.input.len() {
+        h1.conn.sess.engine.main.sess_readahead.tally();
     }
     loop {
-        if let Some(head_bytes) = scan.find_request(&h1.conn.input) {
+        if let Some(head_bytes) = scan.find_request(&h1.conn.input[h1.used..]) {
             let t_req = h1.conn.sess.engine.clock.real();
             return Ok(Some(Arrived { head_bytes, begin: scan.begin(), t_first: t_first.unwrap_or(t_req), t_req }));
         }
+        // Only now, once for all requests that were read together.
+        h1.compact();
         if h1.conn.input.len() >= limits.head_bytes {
             return Err(SessClose::RxOverflow);
         }
@@ -335,6 +336,9 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
         poll_fn(|cx| engine::Transport::poll_flush(h1, cx, 0)).await.map_err(|_| SessClose::RemClose)?;
         h1.conn.input.reserve(HEAD_READ_BYTES.min(limits.head_bytes - h1.conn.input.len()));
         let is_first = h1.conn.input.is_empty();
+        if !is_first {
+            t_first.get_or_insert_with(|| h1.conn.sess.engine.clock.real());
+        }
         let read = poll_fn(|cx| Poll::Ready(h1.poll_read(cx))).await;
         let read = match read {
             Poll::Ready(read) => read.map_err(|_| SessClose::RemClose)?,
@@ -344,10 +348,7 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
                 }
                 return Ok(None);
             }
-            Poll::Pending => {
-                t_first.get_or_insert_with(|| h1.conn.sess.engine.clock.real());
-                more(h1, head_limit).await?
-            }
+            Poll::Pending => more(h1, head_limit).await?,
         };
         if read == 0 {
             return Err(SessClose::RemClose);

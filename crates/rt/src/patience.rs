@@ -48,6 +48,8 @@ enum Limit {
     At(Instant),
     /// So long after it is first waited for.
     After(Duration),
+    /// So long after a moment that has just been.
+    Since(Instant, Duration),
 }
 
 impl Patience {
@@ -61,6 +63,11 @@ impl Patience {
         (!limit.is_zero()).then(|| Patience { timer: None, limit: Limit::After(limit), is_short: false })
     }
 
+    /// So long from `start`, which has just been: takes no look at the clock either.
+    pub fn since(start: Instant, limit: Duration) -> Self {
+        Patience { timer: None, limit: Limit::Since(start, limit), is_short: false }
+    }
+
     /// Ready once the deadline has passed.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (timer, deadline) = match (&mut self.timer, self.limit) {
@@ -69,6 +76,7 @@ impl Patience {
                 let (deadline, left) = match limit {
                     Limit::At(deadline) => (deadline, deadline.saturating_duration_since(Instant::now())),
                     Limit::After(left) => (crate::far(left), left),
+                    Limit::Since(start, left) => (start + left, left),
                 };
                 self.is_short = left < SHORT;
                 self.limit = Limit::At(deadline);

@@ -203,7 +203,7 @@ fn net_notation(text: &str) -> Option<(Ipv4Addr, u32)> {
     Some((Ipv4Addr::from(bytes), 8 * parts.len() as u32))
 }
 
-fn masked(ip: IpAddr, bits: u32) -> IpAddr {
+pub(crate) fn masked(ip: IpAddr, bits: u32) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => Ipv4Addr::from(u32::from(ip) & u32::MAX.checked_shl(32 - bits).unwrap_or(0)).into(),
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) & u128::MAX.checked_shl(128 - bits).unwrap_or(0)).into(),

@@ -46,6 +46,7 @@ impl Vcc<'_> {
             .into_iter()
             .map(|s| SourceInfo { name: s.name, text: if self.options.keep_sources { s.text } else { Vec::new() } })
             .collect();
+        program.lean = program.code.clone();
         if self.options.optimise {
             crate::optimise::optimise(&mut program);
         }
@@ -82,10 +83,10 @@ impl Vcc<'_> {
 fn assert_linked(program: &Program) {
     let ops = program.code.len() as u32;
     let ok = |op: &Op| match op {
-        Op::Jump { to } | Op::JumpIf { to } | Op::JumpUnless { to } => *to < ops,
+        Op::Jump { to } | Op::JumpIf { to } | Op::JumpUnless { to } | Op::CallAt { to } => *to < ops,
         Op::CallSub { sub } => (*sub as usize) < program.subs.len(),
         _ => true,
     };
-    assert!(program.code.iter().all(ok), "a jump or call leaves the program");
+    assert!(program.code.iter().chain(&program.lean).all(ok), "a jump or call leaves the program");
     assert!(program.methods.iter().all(|m| (*m as usize) < program.subs.len()), "a machine subroutine is missing");
 }

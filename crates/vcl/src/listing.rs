@@ -102,6 +102,7 @@ pub fn op_text(program: &Program, op: Op) -> String {
         Op::JumpIf { to } => format!("if     -> {to}"),
         Op::JumpUnless { to } => format!("unless -> {to}"),
         Op::Jump { to } => format!("jump   -> {to}"),
+        Op::CallAt { to } => format!("call   -> {to}"),
         Op::CallSub { sub } => format!("call   {}", program.subs[sub as usize].name),
         Op::Return { action } => format!("return {}", action.name()),
         Op::ReturnStatus { action, .. } => format!("return {}(...)", action.name()),

@@ -5,6 +5,8 @@
 //!   it knows of a subject when that is set. Knowing all tests of a subject, loading can also answer several at once.
 //! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]) that the machine
 //!   walks without running the jumps and steps between them.
+//! * Steps, jumps to jumps and calls of subroutines in which nothing is done are left out where nobody watches
+//!   ([`Program::lean`]).
 //!
 //! Ops keep their places: only tests are replaced.
 
@@ -12,7 +14,7 @@ use std::collections::HashMap;
 
 use tables::vclvars::Var;
 
-use crate::program::{Guard, Op, Program, Subject, SubjectOf, TestOf};
+use crate::program::{Guard, Op, Program, SubId, Subject, SubjectOf, TestOf};
 
 /// Textual parts of start lines, which only VCL's own ops and modules change.
 const PARTS: [Var; 8] = [
@@ -32,6 +34,7 @@ const MOST_JUMPS: usize = 16;
 pub(crate) fn optimise(program: &mut Program) {
     keep_answers(program);
     chain_guards(program);
+    program.lean = lean(program);
 }
 
 fn test_of(op: Op) -> Option<(SubjectOf, TestOf)> {
@@ -102,7 +105,8 @@ fn chain_guards(program: &mut Program) {
         };
         let Op::Known { subject, test } = pair[0] else { continue };
         numbers.insert(pc, guards.len() as u32);
-        guards.push(Guard { subject, test, then, next: None, otherwise: landing(code, otherwise), pc });
+        let [then, otherwise] = [then, otherwise].map(|to| landing(program, to));
+        guards.push(Guard { subject, test, then, next: None, otherwise, pc });
     }
     for guard in &mut guards {
         guard.next = numbers.get(&guard.otherwise).copied();
@@ -113,28 +117,54 @@ fn chain_guards(program: &mut Program) {
     program.guards = guards;
 }
 
-/// Where one gets to from `pc` by steps that do nothing and by jumps.
-fn landing(code: &[Op], mut pc: u32) -> u32 {
+/// The code with each op where it is, leading past what does nothing.
+fn lean(program: &Program) -> Vec<Op> {
+    let to = |pc: u32| landing(program, pc);
+    let lean = |(pc, op): (usize, &Op)| match *op {
+        Op::Step { .. } | Op::Jump { .. } => Op::Jump { to: to(pc as u32) },
+        Op::JumpIf { to: then } => Op::JumpIf { to: to(then) },
+        Op::JumpUnless { to: then } => Op::JumpUnless { to: to(then) },
+        Op::CallSub { sub } if does_nothing(program, sub) => Op::Jump { to: to(pc as u32) },
+        Op::CallSub { sub } => Op::CallAt { to: to(program.subs[sub as usize].entry) },
+        other => other,
+    };
+    program.code.iter().enumerate().map(lean).collect()
+}
+
+/// Where one gets to from `pc` by steps and calls that do nothing and by jumps.
+fn landing(program: &Program, mut pc: u32) -> u32 {
     for _ in 0..MOST_JUMPS {
-        pc = match code.get(pc as usize) {
+        pc = match program.code.get(pc as usize) {
             Some(Op::Jump { to }) => *to,
             Some(Op::Step { .. }) => pc + 1,
+            Some(Op::CallSub { sub }) if does_nothing(program, *sub) => pc + 1,
             _ => break,
         };
     }
     pc
 }
 
+/// Whether a subroutine only returns to its caller.
+fn does_nothing(program: &Program, sub: SubId) -> bool {
+    let mut ops = program.code[program.subs[sub as usize].entry as usize..].iter();
+    matches!(ops.find(|op| !matches!(op, Op::Step { .. })), Some(Op::Leave))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::listing::listing;
+    use crate::program::{Op, Program};
     use crate::{Options, SourceBundle, compile};
 
-    fn shown(body: &str) -> String {
+    fn compiled(body: &str) -> Program {
         let text =
             format!("vcl 4.1; backend b none; sub vcl_recv {{ {body} }} sub vcl_builtin_recv {{ return (hash); }}");
         let compiled = compile("<vcl.inline>", text.as_bytes(), &SourceBundle::default(), &Options::default());
-        listing(&compiled.unwrap_or_else(|e| panic!("{}", e.text)).program)
+        compiled.unwrap_or_else(|e| panic!("{}", e.text)).program
+    }
+
+    fn shown(body: &str) -> String {
+        listing(&compiled(body))
     }
 
     #[test]
@@ -149,6 +179,20 @@ mod tests {
             chain.contains("[req.http.host == \"b\" -> ") && chain.contains("[req.http.host ~ \"c$\" -> "),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_does_nothing_is_left_out() {
+        let program = compiled("if (req.url) { } if (req.url == \"/\") { return (pass); } call vcl_req_url;");
+        let entry = program.subs.iter().find(|sub| sub.name == "vcl_recv").map(|sub| sub.entry as usize).unwrap();
+        let lean = &program.lean[entry..];
+        assert!(!lean.iter().any(|op| matches!(op, Op::Step { .. } | Op::CallSub { .. })), "{lean:?}");
+        let to = |op: &Op| match *op {
+            Op::Jump { to } | Op::JumpIf { to } | Op::JumpUnless { to } | Op::CallAt { to } => Some(to as usize),
+            _ => None,
+        };
+        assert!(lean.iter().filter_map(to).count() > 3, "{lean:?}");
+        assert!(!lean.iter().filter_map(to).any(|to| matches!(program.lean[to], Op::Jump { .. })), "{lean:?}");
     }
 
     #[test]

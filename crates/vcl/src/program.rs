@@ -31,6 +31,9 @@ pub struct Program {
     pub dialect: Option<crate::Dialect>,
     /// All subroutines' code, one after the other.
     pub code: Vec<Op>,
+    /// The same without what does nothing, for runs that nobody watches step by step. Each op is in its place in `code`; the
+    /// optimiser fills it.
+    pub lean: Vec<Op>,
     /// For each op, an index into `places`.
     pub op_places: Vec<u32>,
     /// Places in the source.
@@ -177,6 +180,8 @@ pub enum Op {
     JumpUnless { to: u32 },
     /// Calls a subroutine.
     CallSub { sub: SubId },
+    /// Calls the subroutine whose first op that does something is `to`; in [`Program::lean`] only.
+    CallAt { to: u32 },
     /// Returns to the caller; in a machine subroutine that is never reached.
     Leave,
     /// Ends with an action that has no argument.

@@ -30,12 +30,15 @@ impl Machine {
                     self.trace(vcl, count, ctx);
                 }
             }
-            Op::Jump { to } => return Ok(Next::Goto(to)),
-            Op::JumpIf { to } => return Ok(if self.flag { Next::Goto(to) } else { Next::Op }),
-            Op::JumpUnless { to } => return Ok(if self.flag { Next::Op } else { Next::Goto(to) }),
-            Op::CallSub { sub } => return Ok(Next::Call(program.subs[sub as usize].entry)),
-            Op::Leave => return Ok(Next::Leave),
-            Op::Return { action } => return plain_action(action).map(Next::End),
+            Op::Jump { .. }
+            | Op::JumpIf { .. }
+            | Op::JumpUnless { .. }
+            | Op::CallSub { .. }
+            | Op::CallAt { .. }
+            | Op::Leave
+            | Op::Return { .. }
+            | Op::Guards { .. }
+            | Op::Not => unreachable!("the loop around knows where to go on"),
             Op::ReturnStatus { action, with_reason } => return self.return_status(action, with_reason),
             Op::ReturnPass => {
                 let seconds = real(self.pop());
@@ -127,7 +130,6 @@ impl Machine {
                 self.flag = with_text(var, self, ctx, |value| is_match(regex, value.unwrap_or_default()))?;
             }
             Op::Known { subject, test } => self.flag = self.answer(subject, test, vcl, ctx)?,
-            Op::Guards { at } => return self.guards(at, vcl, ctx),
             Op::Compare { how } => {
                 let b = self.pop();
                 let a = self.pop();
@@ -144,7 +146,6 @@ impl Machine {
                 self.flag = is_match(&regex, bytes(&value))?;
             }
             Op::TestAcl => self.test_acl(ctx)?,
-            Op::Not => self.flag = !self.flag,
             Op::Math { how, result } => {
                 let b = self.pop();
                 let a = self.pop();
@@ -379,7 +380,7 @@ impl Machine {
     }
 }
 
-fn plain_action(action: Return) -> Result<Action, Failure> {
+pub(crate) fn plain_action(action: Return) -> Result<Action, Failure> {
     Ok(match action {
         Return::Abandon => Action::Abandon,
         Return::Deliver => Action::Deliver,

@@ -14,7 +14,7 @@ use crate::ctx::{Ctx, Failure};
 use crate::exec::{is_match, with_text};
 use crate::fields;
 use crate::loaded::LoadedVcl;
-use crate::machine::{Machine, Next};
+use crate::machine::Machine;
 use crate::memo::{self, Answers, Place};
 use crate::regex::{AnyOf, Regex};
 
@@ -28,6 +28,8 @@ pub(crate) struct Known {
 
 /// Texts for which a search for all of them at once is cheaper than running each pattern.
 const FEWEST_NEEDS: usize = 3;
+/// So many patterns are cheaper to run than to remember, if they need no regex.
+const FEW_PLAIN: usize = 2;
 /// Guards that are walked at once, before the budget is looked at again.
 const MOST_GUARDS: usize = 1024;
 
@@ -96,10 +98,17 @@ impl Sieve {
             sieve.any = AnyOf::new(&lists.iter().map(regex).collect::<Vec<_>>());
             sieve.lists = lists.iter().fold(0, |bits, n| bits | 1 << n);
         }
+        let plain = |test: &TestOf| match test {
+            TestOf::Match(index) => Some(regexes[*index as usize].is_plain()),
+            TestOf::Set | TestOf::Equal(_) => None,
+        };
+        let plain: Vec<bool> = subject.tests.iter().filter_map(plain).collect();
+        if plain.len() > FEW_PLAIN || plain.contains(&false) {
+            sieve.number = memo::number();
+        }
         sieve.unset.asked = sieve.set | sieve.equal;
         for (n, test) in subject.tests.iter().enumerate() {
             let TestOf::Match(index) = test else { continue };
-            sieve.number = if sieve.number == 0 { memo::number() } else { sieve.number };
             // What reaches the step limit does so again when it is asked.
             if let Ok(holds) = regexes[*index as usize].is_match(b"") {
                 sieve.unset.asked |= 1 << n;
@@ -220,31 +229,31 @@ impl Machine {
         Ok(known.answers.holds & bit != 0)
     }
 
-    /// Walks a chain of tests up to the first that holds.
-    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+    /// Walks a chain of tests up to the first that holds; where it goes on then.
+    pub(crate) fn guards(&mut self, at: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<u32, Failure> {
         let guards = &vcl.program.guards;
         let mut guard = &guards[at as usize];
         if self.stepwise {
             // Each step between the tests is a record, or counted.
             self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
-            return Ok(Next::Op);
+            return Ok(self.pc + 1);
         }
         for _ in 0..MOST_GUARDS {
             // Errors and the watchdog name the test that is run.
             self.pc = guard.pc;
             if self.answer(guard.subject, guard.test, vcl, ctx)? {
                 self.flag = true;
-                return Ok(Next::Goto(guard.then));
+                return Ok(guard.then);
             }
             match guard.next {
                 Some(next) => guard = &guards[next as usize],
                 None => {
                     self.flag = false;
-                    return Ok(Next::Goto(guard.otherwise));
+                    return Ok(guard.otherwise);
                 }
             }
         }
-        Ok(Next::Goto(guard.pc))
+        Ok(guard.pc)
     }
 
     /// A field was set or unset.

@@ -9,6 +9,7 @@ use tables::vclvars::{Method, Return};
 use vcl::program::Op;
 
 use crate::ctx::{Ctx, Failure, Wait};
+use crate::exec::plain_action;
 use crate::known::Known;
 use crate::loaded::LoadedVcl;
 use crate::profile::{Blind, Watch};
@@ -161,9 +162,6 @@ enum State {
 /// What an op does to the run.
 pub(crate) enum Next {
     Op,
-    Goto(u32),
-    Call(u32),
-    Leave,
     End(Action),
     Wait { void: bool, future: Wait<Result<Value, Failure>> },
 }
@@ -276,12 +274,12 @@ impl Machine {
 
     fn run_ops(&mut self, watch: &mut impl Watch, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Outcome {
         let program = &vcl.program;
+        let code = if self.stepwise { &program.code } else { &program.lean };
         // Most of what runs only says where to go on: that needs neither memory nor a detour by way of a `Next`.
         let (mut pc, mut flag) = (self.pc, self.flag);
         for _ in 0..BUDGET {
             let at = pc;
-            match program.code[at as usize] {
-                Op::Step { .. } if !self.traces => pc += 1,
+            match code[at as usize] {
                 Op::Jump { to } => pc = to,
                 Op::JumpIf { to } => pc = if flag { to } else { at + 1 },
                 Op::JumpUnless { to } => pc = if flag { at + 1 } else { to },
@@ -290,25 +288,44 @@ impl Machine {
                     self.calls.push(at + 1);
                     pc = program.subs[sub as usize].entry;
                 }
-                Op::Leave if let Some(back) = self.calls.pop() => pc = back,
+                Op::CallAt { to } => {
+                    self.calls.push(at + 1);
+                    pc = to;
+                }
+                Op::Leave => match self.calls.pop() {
+                    Some(back) => pc = back,
+                    None => {
+                        self.pc = at;
+                        return self.fail(Failure::new("VCL subroutine ended without a return"), ctx);
+                    }
+                },
                 Op::TestField { head, field } => {
                     flag = ctx.head(head).is_some_and(|h| h.has(&*program.headers[field as usize]));
                     pc += 1;
                 }
+                Op::Known { subject, test } if let Some(holds) = self.known(subject, test) => {
+                    (flag, pc) = (holds, at + 1);
+                }
+                Op::Guards { at: first } => {
+                    self.pc = at;
+                    match self.guards(first, vcl, ctx) {
+                        Ok(to) => (flag, pc) = (self.flag, to),
+                        Err(failure) => return self.fail(failure, ctx),
+                    }
+                }
+                Op::Return { action } => {
+                    self.pc = at;
+                    let action = match plain_action(action) {
+                        Ok(action) => action,
+                        Err(failure) => return self.fail(failure, ctx),
+                    };
+                    watch.ran(at, at);
+                    return self.end(action, ctx);
+                }
                 op => {
                     (self.pc, self.flag) = (at, flag);
-                    let next = self.step(op, vcl, ctx);
-                    flag = self.flag;
-                    match next {
-                        Ok(Next::Op) => pc = self.pc + 1,
-                        Ok(Next::Goto(to)) => pc = to,
-                        Ok(Next::Call(entry)) => {
-                            self.calls.push(self.pc + 1);
-                            pc = entry;
-                        }
-                        Ok(Next::Leave) => {
-                            return self.fail(Failure::new("VCL subroutine ended without a return"), ctx);
-                        }
+                    match self.step(op, vcl, ctx) {
+                        Ok(Next::Op) => (flag, pc) = (self.flag, at + 1),
                         Ok(Next::End(action)) => {
                             watch.ran(at, at);
                             return self.end(action, ctx);

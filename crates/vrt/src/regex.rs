@@ -173,6 +173,11 @@ impl Regex {
         matches!(node, Node::Alt(nodes) if nodes.len() >= LONG_LIST) && !self.heeds_last_newline
     }
 
+    /// Whether it is plain text, or nearly so: looked for without an engine.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.test, Test::Literal(_))
+    }
+
     /// `subject ~ pattern`.
     ///
     /// # Errors

@@ -273,13 +273,16 @@ impl Bereq {
             let between = self.timeouts().between_bytes;
             let Some(read) = self.read_on(link, READ_BYTES, between).await else { return Err(Broken::Unwanted) };
             match read {
-                Ok(0) | Err(IoError::Closed) => match decoder.end_of_input() {
-                    Ok(()) => return self.body_is_whole(link, chain, &mut out).await,
-                    Err(error) => {
-                        self.fetch_error(error.text());
-                        return Err(Broken::Logged);
-                    }
-                },
+                Ok(0) | Err(IoError::Closed) => {
+                    let text = match (decoder.end_of_input(), read) {
+                        (Ok(()), Ok(_)) => return self.body_is_whole(link, chain, &mut out).await,
+                        // A reset is not the end of a body that ends with its connection.
+                        (Ok(()), Err(_)) => "eof socket fail",
+                        (Err(error), _) => error.text(),
+                    };
+                    self.fetch_error(text);
+                    return Err(Broken::Logged);
+                }
                 Ok(_) => {}
                 Err(IoError::Timeout) => {
                     self.fetch_error("body read timeout");

@@ -158,8 +158,9 @@ impl Bereq {
     /// Runs the fetch to its end.
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
+        crate::current::work_for(self.sess.client.get());
         loop {
-            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
+            crate::current::enter(self.vxid, step.name());
             step = match step {
                 Step::Start => self.start_fetch().await,
                 Step::Retry => self.retry(),

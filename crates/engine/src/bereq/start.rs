@@ -67,6 +67,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     // A page's fragments have nothing to say to its client before the page has.
     let hears = mode != Mode::Background && params.http_interim && req.esi_level == 0;
     req.interims = hears.then(Interims::default);
+    let [head, original, beresp] = spare::heads(limits);
     let mut bereq = Bereq {
         sess: req.sess.clone(),
         params,
@@ -74,9 +75,9 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         machine: None,
         log,
         vxid,
-        head: spare::head(limits),
-        original: spare::head(limits),
-        beresp: spare::head(limits),
+        head,
+        original,
+        beresp,
         busy: Some(busy),
         interims: req.interims.clone(),
         stale,

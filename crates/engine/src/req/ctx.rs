@@ -15,7 +15,7 @@ use vrt::{Ctx, Failure, Privates, Value};
 use super::Req;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
-use crate::vars;
+use crate::{spare, vars};
 
 /// A request, and in `vcl_pipe` what it sends to the backend.
 pub struct ReqCtx<'a> {
@@ -306,9 +306,14 @@ impl Req {
     /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
         let obj = self.obj.as_ref()?;
-        if self.obj_head.status() == 0 {
-            self.obj_head.load_from(obj.head()).ok()?;
+        let limits = self.head.limits();
+        let head = self.obj_head.get_or_insert_with(|| {
+            let [head] = spare::heads(limits);
+            head
+        });
+        if head.status() == 0 {
+            head.load_from(obj.head()).ok()?;
         }
-        Some(&self.obj_head)
+        Some(head)
     }
 }

@@ -49,7 +49,7 @@ impl Downstream {
     /// A filter can't go on.
     pub fn step(&mut self, piece: &mut Buf, is_last: bool, out: &mut dyn Transport) -> Result<State, FilterError> {
         if self.chain.is_empty() {
-            let taken = self.join(piece, out)?;
+            let taken = self.join(piece.clone(), out)?;
             *piece = piece.slice(taken..piece.len());
             return Ok(match (piece.is_empty(), is_last) {
                 (false, _) => State::More,
@@ -66,7 +66,7 @@ impl Downstream {
         let mut at = 0;
         while at < made.len() {
             // At most one slice of gzip, which no filter makes in front of a joint that unpacks it.
-            at += self.join(&made.slice(at..made.len()), out)?;
+            at += self.join(made.slice(at..made.len()), out)?;
         }
         Ok(step.state)
     }
@@ -77,10 +77,11 @@ impl Downstream {
     }
 
     /// Hands out a piece where no step is needed.
-    pub fn pass(&mut self, piece: &Buf, out: &mut dyn Transport) {
+    pub fn pass(&mut self, piece: Buf, out: &mut dyn Transport) {
         debug_assert!(self.is_immediate(), "what takes work is done in steps");
+        let bytes = piece.len();
         let taken = self.join(piece, out);
-        debug_assert_eq!(taken, Ok(piece.len()), "joints without state take all");
+        debug_assert_eq!(taken, Ok(bytes), "joints without state take all");
     }
 
     /// Varnish's name of the last step, for VdpAcct.
@@ -109,13 +110,13 @@ impl Downstream {
     }
 
     /// Hands out bytes as the parent can take them; how many were taken.
-    fn join(&mut self, piece: &Buf, out: &mut dyn Transport) -> Result<usize, FilterError> {
+    fn join(&mut self, piece: Buf, out: &mut dyn Transport) -> Result<usize, FilterError> {
         let mut taken = piece.len();
         match &mut self.joint {
             _ if piece.is_empty() => {}
-            Joint::Through => out.send_data(piece.clone()),
+            Joint::Through => out.send_data(piece),
             Joint::Stored(sum) => {
-                sum.add(piece);
+                sum.add(&piece);
                 for start in (0..piece.len()).step_by(stitch::STORED_MAX) {
                     let part = piece.slice(start..piece.len().min(start + stitch::STORED_MAX));
                     out.send_data(Buf::unaccounted(stitch::stored_header(part.len() as u16).to_vec()));
@@ -124,12 +125,12 @@ impl Downstream {
             }
             Joint::Blocks(blocks) => {
                 let mut fit = Vec::with_capacity(piece.len() + 16);
-                blocks.push(piece, &mut fit);
+                blocks.push(&piece, &mut fit);
                 out.send_data(Buf::unaccounted(fit));
             }
             Joint::Scan(scan) => {
                 let mut fit = Vec::new();
-                taken = scan.step(piece, &mut fit)?;
+                taken = scan.step(&piece, &mut fit)?;
                 out.send_data(Buf::unaccounted(fit));
             }
         }

@@ -110,15 +110,18 @@ impl Req {
         }
         self.why = Why::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
-            Lookup::Hit(obj) => self.found(obj, None),
-            Lookup::Grace { stale, busy } => self.found(stale, Some(busy)),
-            Lookup::Miss(busy) => Step::Miss(busy, None),
-            Lookup::MissStale { busy, stale } => Step::Miss(busy, Some(stale)),
+            Lookup::Hit(obj) => self.found(obj, false),
+            Lookup::Grace { stale, busy } => {
+                self.busy = busy;
+                self.found(stale, true)
+            }
+            Lookup::Miss(busy) => self.missed(busy, None),
+            Lookup::MissStale { busy, stale } => self.missed(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.tally();
                 self.is_hitmiss = true;
-                Step::Miss(busy, None)
+                self.missed(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
@@ -154,8 +157,13 @@ impl Req {
         self.drive(transport, called).await
     }
 
-    /// Logs the hit; `grace` is `Some` when the object is stale.
-    fn found(&mut self, obj: ObjRef, grace: Option<Option<Busy>>) -> Step {
+    fn missed(&mut self, busy: Busy, stale: Option<ObjRef>) -> Step {
+        self.busy = Some(busy);
+        Step::Miss(stale)
+    }
+
+    /// Logs the hit.
+    fn found(&mut self, obj: ObjRef, is_stale: bool) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
         // Told of an object that is still being fetched.
@@ -176,14 +184,15 @@ impl Req {
             }
         }
         drop(record);
-        self.is_grace_hit = grace.is_some();
-        Step::Hit(obj, grace.flatten())
+        self.is_grace_hit = is_stale;
+        Step::Hit(obj)
     }
 
-    pub(super) async fn hit(&mut self, obj: ObjRef, busy: Option<Busy>, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
         let main = self.engine().main;
+        let busy = if self.is_grace_hit { self.busy.take() } else { None };
         self.obj = Some(obj);
-        self.obj_head.clear();
+        self.obj_head.iter_mut().for_each(Head::clear);
         let action = self.vcl(Method::Hit, transport).await;
         let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {
@@ -211,7 +220,7 @@ impl Req {
             // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
             // right to fetch into the cache passes, as there.
             Action::Fetch => match busy {
-                Some(busy) => Step::Miss(busy, Some(obj)),
+                Some(busy) => self.missed(busy, Some(obj)),
                 None => {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
                     Step::Pass
@@ -232,7 +241,8 @@ impl Req {
         may
     }
 
-    pub(super) async fn miss(&mut self, busy: Busy, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
+    pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
+        let busy = self.busy.take().expect("set before each such step");
         match self.vcl(Method::Miss, transport).await {
             Action::Fetch => {
                 self.engine().main.cache_miss.tally();

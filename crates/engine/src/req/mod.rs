@@ -58,10 +58,10 @@ pub use self::ctx::ReqCtx;
 pub(crate) enum Step {
     Recv,
     Lookup,
-    /// Deliver an object that was found; with the right to refresh it when it is stale.
-    Hit(ObjRef, Option<Busy>),
-    /// Fetch into the cache.
-    Miss(Busy, Option<ObjRef>),
+    /// Deliver an object that was found; when it is stale, `busy` may be the right to refresh it.
+    Hit(ObjRef),
+    /// Fetch into the cache, by the right in `busy`; with what may be revalidated.
+    Miss(Option<ObjRef>),
     Pass,
     Pipe,
     Purge,
@@ -121,7 +121,10 @@ pub struct Req {
     pub(crate) interims: Option<Interims>,
     pub(crate) t_resp: Real,
     pub(crate) obj: Option<ObjRef>,
-    pub(crate) obj_head: Head,
+    /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
+    pub(crate) busy: Option<Busy>,
+    /// The head of `obj`, once VCL has looked at it.
+    pub(crate) obj_head: Option<Head>,
     pub(crate) digest: Digest,
     pub(crate) restarts: u32,
     pub(crate) esi_level: u32,
@@ -168,29 +171,31 @@ impl Req {
 }
 
 impl Req {
-    /// A request whose head has just come whole, with its first records: Begin and two timestamps. `t_first` is when its
-    /// first byte came, `t_req` when its last.
-    pub fn begin(sess: &Rc<Sess>, t_first: Real, t_req: Real) -> Self {
-        let engine = &sess.engine;
-        let vxid = engine.vxids.take();
-        let mut req = Self::new(sess, vxid, engine.params.load_full(), t_req);
-        req.log.record(Tag::Begin).text("req ").num(u64::from(sess.vxid.log_id())).text(" rxreq");
-        let id = num::dec(vxid.log_id().into());
-        req.log.announce(Tag::Link, sess.vxid, &[b"req ", id.as_bytes(), b" rxreq"]);
-        req.log.timestamp("Start", t_first);
-        req.log.timestamp("Req", t_req);
-        req
+    /// A request whose head came whole at `t_req`.
+    pub fn of(sess: &Rc<Sess>, t_req: Real) -> Self {
+        Self::new(sess, sess.engine.vxids.take(), sess.engine.params.load_full(), t_req)
+    }
+
+    /// Its first records: Begin and two timestamps. `t_first` is when its first byte came.
+    pub fn begin(&mut self, t_first: Real) {
+        let parent = self.sess.vxid;
+        self.log.record(Tag::Begin).text("req ").num(u64::from(parent.log_id())).text(" rxreq");
+        let id = num::dec(self.vxid.log_id().into());
+        self.log.announce(Tag::Link, parent, &[b"req ", id.as_bytes(), b" rxreq"]);
+        self.log.timestamp("Start", t_first);
+        self.log.timestamp("Req", self.t_req);
     }
 
     fn new(sess: &Rc<Sess>, vxid: Vxid, params: Arc<Params>, t_req: Real) -> Self {
         let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
         let log = TxnLog::new(sess.engine.log.clone(), vxid, Marker::Client);
+        let [head, original, resp] = spare::heads(limits);
         Req {
             sess: sess.clone(),
             log,
-            head: spare::head(limits),
-            original: spare::head(limits),
-            resp: spare::head(limits),
+            head,
+            original,
+            resp,
             vxid,
             t_req,
             body: ReqBody::none(),
@@ -207,7 +212,8 @@ impl Req {
             interims: None,
             t_resp: t_req,
             obj: None,
-            obj_head: spare::head(limits),
+            busy: None,
+            obj_head: None,
             digest: Digest([0; 32]),
             restarts: 0,
             esi_level: 0,
@@ -261,13 +267,14 @@ impl Req {
             Ok(()) => Step::Recv,
             Err(()) => Step::Done,
         };
+        crate::current::work_for(self.sess.client.get());
         loop {
-            crate::current::enter_for(self.sess.client.get(), self.vxid, step.name());
+            crate::current::enter(self.vxid, step.name());
             step = match step {
                 Step::Recv => self.recv(transport).await,
                 Step::Lookup => self.lookup(transport).await,
-                Step::Hit(obj, busy) => self.hit(obj, busy, transport).await,
-                Step::Miss(busy, stale) => self.miss(busy, stale, transport).await,
+                Step::Hit(obj) => self.hit(obj, transport).await,
+                Step::Miss(stale) => self.miss(stale, transport).await,
                 Step::Pass => self.pass(transport).await,
                 Step::Pipe => self.pipe(transport).await,
                 Step::Purge => self.purge(transport).await,
@@ -333,7 +340,8 @@ impl Req {
         }
         self.log.put(Tag::End, b"");
         self.log.flush();
-        spare::leave_heads([&mut self.head, &mut self.original, &mut self.resp, &mut self.obj_head]);
+        spare::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
+        self.obj_head.iter_mut().for_each(|head| spare::leave_heads([head]));
         self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
@@ -383,18 +391,19 @@ impl Req {
             }
         };
         self.machine = Some(machine);
-        self.after_vcl(method, action)
+        // A hit ends four subroutines so: nothing is worked out for it.
+        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
+            self.after_vcl(method, &action);
+        }
+        action
     }
 
     /// What every action means wherever it comes from.
-    fn after_vcl(&mut self, method: Method, action: Action) -> Action {
-        // A hit gets here three times: nothing is worked out for it.
-        if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
-            let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
-            let why = why::Why::of_vcl(method, &action, spot, self.why.as_ref());
-            self.why = why.or_else(|| self.why.take());
-        }
-        match &action {
+    fn after_vcl(&mut self, method: Method, action: &Action) {
+        let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
+        let why = why::Why::of_vcl(method, action, spot, self.why.as_ref());
+        self.why = why.or_else(|| self.why.take());
+        match action {
             Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.error = (*status, reason.clone()),
             Action::Abandon
@@ -413,7 +422,6 @@ impl Req {
             | Action::Retry
             | Action::Vcl(_) => {}
         }
-        action
     }
 
     /// The step that an action leads to which means the same after any subroutine.

@@ -79,7 +79,7 @@ impl<'a> Nested<'a> {
 impl BodyOnly for Nested<'_> {
     fn put(&mut self, piece: Buf) {
         if self.waiting.is_empty() && self.down.is_immediate() {
-            self.down.pass(&piece, &mut *self.outer);
+            self.down.pass(piece, &mut *self.outer);
         } else if !piece.is_empty() {
             self.waiting_bytes += piece.len();
             self.waiting.push_back(piece);

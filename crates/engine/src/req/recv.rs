@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
 
-use cache::DigestBuilder;
 use http1::Expect;
 use message::hop::{self, Persistence};
 use message::{Version, encoding, names};
@@ -172,9 +171,8 @@ impl Req {
     }
 
     async fn hash(&mut self, transport: &mut dyn Transport) -> Action {
-        self.hasher = DigestBuilder::new();
         let action = self.vcl(Method::Hash, transport).await;
-        self.digest = std::mem::take(&mut self.hasher).finish();
+        self.digest = self.hasher.finish();
         action
     }
 }

@@ -60,11 +60,14 @@ impl Cut {
 impl Req {
     pub(super) async fn transmit(&mut self, source: Source, transport: &mut dyn Transport) -> Step {
         let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
-        let (obj, stored) = match &source {
-            Source::Object(obj) => (Some(obj.clone()), self.stored_len(obj, clen)),
-            Source::Made(body) => (None, Some(body.len() as u64)),
+        let (stored, made);
+        (self.obj, stored, made) = match source {
+            Source::Object(obj) => {
+                let stored = obj.body_len().or(clen);
+                (Some(obj), stored, None)
+            }
+            Source::Made(body) => (None, Some(body.len() as u64), Some(body)),
         };
-        self.obj = obj;
         let to_head = self.original.method() == b"HEAD";
         let Ok(plan) = self.plan(stored) else {
             self.log.put(Tag::Error, b"Failure to push processors");
@@ -99,7 +102,7 @@ impl Req {
             sent = match self.joint(plan.do_esi, transport).await {
                 Some(joint) => {
                     down.joint = joint;
-                    self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await
+                    self.send_body(made, plan.window, plan.do_esi, &mut down, transport).await
                 }
                 None => Err(Cut::Fetch),
             };
@@ -130,11 +133,6 @@ impl Req {
         Step::Done
     }
 
-    /// The length of what is stored, as far as it is known.
-    fn stored_len(&self, obj: &ObjRef, announced: Option<u64>) -> Option<u64> {
-        obj.body_len().or(announced)
-    }
-
     /// The default of `resp.filters`.
     pub(super) fn filter_list(&self) -> &'static str {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
@@ -151,6 +149,9 @@ impl Req {
             None => self.filter_list().as_bytes().into(),
         };
         self.log.put(Tag::Filters, &names);
+        if names.is_empty() {
+            return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
+        }
         // Before a range is judged, as each filter changes the head when its turn comes.
         if names.split(|b| *b == b' ').any(|name| name == b"gunzip") {
             RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
@@ -201,17 +202,18 @@ impl Req {
         RESP.log_status(&self.resp, &mut self.log);
     }
 
+    /// Sends the body that was `made` here, else the object's.
     async fn send_body(
         &mut self,
-        source: Source,
+        made: Option<Vec<u8>>,
         window: Window,
         do_esi: bool,
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
         self.engine().count_gzip(&down.chain);
-        match source {
-            Source::Made(body) => {
+        match (made, self.obj.take()) {
+            (Some(body), _) => {
                 let body = Buf::unaccounted(body);
                 let cut = |low: u64, high: u64| body.slice(low as usize..high as usize + 1);
                 match window {
@@ -227,8 +229,8 @@ impl Req {
                 }
             }
             // Boxed: the few pages with ESI shan't make every request's future larger.
-            Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
-            Source::Object(obj) => match window {
+            (None, Some(obj)) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
+            (None, Some(obj)) => match window {
                 Window::All => self.send_object(obj.into_reader(0), None, down, transport).await?,
                 Window::Part(low, high) => {
                     self.send_object(obj.into_reader(low), Some(high - low + 1), down, transport).await?;
@@ -242,6 +244,7 @@ impl Req {
                     self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
                 }
             },
+            (None, None) => unreachable!("what isn't made here is an object"),
         }
         if down.chain.is_empty() {
             return Ok(());
@@ -345,7 +348,7 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
         if down.is_immediate() {
-            down.pass(&piece, transport);
+            down.pass(piece, transport);
             return self.flush_some(transport).await;
         }
         loop {

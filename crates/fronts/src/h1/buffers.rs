@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Buffers of connections that are busy. An idle connection gives its own back; a thread keeps some for the next one.
-
-use std::cell::RefCell;
+//! Buffers of connections that are busy. An idle connection has none: they stay with what it was busy on (see `runner`).
 
 use crate::output::Output;
 
-/// Pairs that a thread keeps.
-const SPARE: usize = 64;
 /// A buffer that grew beyond this isn't kept.
 const KEEP_BYTES: usize = 32 * 1024;
 
@@ -17,27 +13,14 @@ pub(crate) struct Buffers {
     pub(crate) output: Output,
 }
 
-thread_local! {
-    static BUFFERS: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Buffers, empty; their memory mostly isn't.
-pub(crate) fn take() -> Buffers {
-    BUFFERS.with(|spare| spare.borrow_mut().pop()).unwrap_or_default()
-}
-
-/// Gives empty buffers back.
-pub(crate) fn give(mut buffers: Buffers) {
-    buffers.input.clear();
-    buffers.output.clear();
-    if buffers.input.capacity() > KEEP_BYTES || buffers.output.kept_bytes() > KEEP_BYTES {
-        return;
-    }
-    // A thread that ends has no use for them.
-    let _ = BUFFERS.try_with(|spare| {
-        let mut spare = spare.borrow_mut();
-        if spare.len() < SPARE {
-            spare.push(buffers);
+impl Buffers {
+    /// Empty, for the next connection.
+    pub(crate) fn emptied(mut self) -> Self {
+        if self.input.capacity() > KEEP_BYTES || self.output.kept_bytes() > KEEP_BYTES {
+            return Self::default();
         }
-    });
+        self.input.clear();
+        self.output.clear();
+        self
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a busy connection runs on. The future of a request is large and most connections are idle, so it isn't part of the
 //! connection's task: a thread keeps some, each runs one connection after the other, and none is allocated per request.
+//! A runner keeps the buffers, too.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -8,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use super::buffers::Buffers;
 use super::conn::Conn;
 use super::transport::H1;
 use super::{Turn, busy};
@@ -20,8 +22,8 @@ const SPARE: usize = 64;
 enum Place {
     #[default]
     Empty,
-    In(Conn),
-    Out(Conn, Turn),
+    In(Box<Conn>),
+    Out(Box<Conn>, Turn),
 }
 
 struct Runner {
@@ -42,6 +44,7 @@ impl Runner {
 
 /// One connection after the other, for ever.
 async fn work(place: Rc<Cell<Place>>) {
+    let mut buffers = Buffers::default();
     loop {
         let conn = poll_fn(|_| match place.take() {
             Place::In(conn) => Poll::Ready(conn),
@@ -51,14 +54,16 @@ async fn work(place: Rc<Cell<Place>>) {
             }
         })
         .await;
-        let mut h1 = H1::new(conn);
+        let mut h1 = H1::new(conn, buffers);
         let turn = busy(&mut h1).await;
-        place.set(Place::Out(h1.into_conn(), turn));
+        let conn;
+        (conn, buffers) = h1.into_parts();
+        place.set(Place::Out(conn, turn));
     }
 }
 
 /// Serves the connection until it is idle or at its end.
-pub(super) async fn run(conn: Conn) -> (Conn, Turn) {
+pub(super) async fn run(conn: Box<Conn>) -> (Box<Conn>, Turn) {
     let mut runner = RUNNERS.with(|spare| spare.borrow_mut().pop()).unwrap_or_else(Runner::new);
     runner.place.set(Place::In(conn));
     let done = poll_fn(|cx| {

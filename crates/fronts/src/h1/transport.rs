@@ -15,7 +15,7 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-use super::buffers::{self, Buffers};
+use super::buffers::Buffers;
 use super::conn::{AFTER_PIPE, Conn, Parting};
 use super::pace::{Pace, Verdict};
 use crate::output::Output;
@@ -43,7 +43,7 @@ enum Sending {
 /// A connection that is busy.
 pub(crate) struct H1 {
     /// What lies in its input before `used` is done with.
-    pub(crate) conn: Conn,
+    pub(crate) conn: Box<Conn>,
     pub(crate) used: usize,
     pub(crate) acct: Acct,
     output: Output,
@@ -76,8 +76,8 @@ pub(crate) struct H1 {
 
 impl H1 {
     /// The connection is busy from now on.
-    pub(crate) fn new(mut conn: Conn) -> Self {
-        let Buffers { input, output } = buffers::take();
+    pub(crate) fn new(mut conn: Box<Conn>, buffers: Buffers) -> Self {
+        let Buffers { input, output } = buffers;
         if conn.input.is_empty() {
             conn.input = input;
         }
@@ -107,12 +107,11 @@ impl H1 {
         }
     }
 
-    /// The connection is idle from now on, or at its end. Its buffers go back when nothing is in them.
-    pub(crate) fn into_conn(mut self) -> Conn {
+    /// The connection is idle from now on, or at its end. Its buffers are for the next one when nothing is in them.
+    pub(crate) fn into_parts(mut self) -> (Box<Conn>, Buffers) {
         self.compact();
         let input = if self.conn.input.is_empty() { std::mem::take(&mut self.conn.input) } else { Vec::new() };
-        buffers::give(Buffers { input, output: self.output });
-        self.conn
+        (self.conn, Buffers { input, output: self.output }.emptied())
     }
 
     pub(crate) fn is_piped(&self) -> bool {
@@ -131,7 +130,6 @@ impl H1 {
     pub(crate) fn compact(&mut self) {
         self.conn.input.drain(..self.used);
         self.used = 0;
-        self.head_deadline = None;
     }
 
     /// Reads to the end of the input, as much as it has room for; 0 is the end of the stream.

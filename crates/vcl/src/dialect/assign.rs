@@ -228,6 +228,9 @@ impl Walker<'_> {
             "beresp.saintmode" => {
                 drop(self, "saint mode is a module's now (vmod saintmode): the backend isn't left out", true)
             }
+            "client.identity" if self.ctx == Ctx::Fetch => {
+                drop(self, "a fetch has no client: its director has chosen already", true)
+            }
             "req.keep" => drop(self, "nothing reads it any more", false),
             "obj.ttl" | "obj.grace" | "obj.keep" | "obj.cacheable" if on_error => {
                 drop(self, "a response made in vcl_synth is never stored", false)

@@ -10,6 +10,9 @@ use crate::token::Tok;
 impl Walker<'_> {
     /// One declaration; of a director also the subroutine that makes it.
     pub fn declaration(&mut self) -> R<Option<Out>> {
+        if self.tok() == Tok::InlineC && self.empty_c() {
+            return Ok(None);
+        }
         match (self.tok(), self.word()) {
             (Tok::Id, "sub") => self.sub_decl().map(|()| None),
             (Tok::Id, "acl") => self.acl().map(|()| None),
@@ -48,6 +51,11 @@ impl Walker<'_> {
 
     fn acl(&mut self) -> R {
         self.named(Of::Acl)?;
+        if self.is_c(b'{') && self.has_host_bits() {
+            let why = "an entry has bits set that its mask leaves out: since 7.0 that is an error unless the acl says so";
+            self.note(self.at, self.at, "-pedantic {", why);
+            self.insert(" -pedantic");
+        }
         self.keep_c(b'{')?;
         while !self.is_c(b'}') {
             match self.tok() {
@@ -58,6 +66,18 @@ impl Walker<'_> {
         }
         self.keep();
         Ok(())
+    }
+
+    /// Whether an entry of the acl whose `{` is here has bits set beyond its mask. (Of a name nobody knows.)
+    fn has_host_bits(&self) -> bool {
+        let end = self.block_end(self.at);
+        (self.at..end).filter(|at| self.tok_at(*at) == Tok::Str).any(|at| {
+            let slash = self.after(at);
+            let bits = self.after(slash);
+            self.tok_at(slash) == Tok::C(b'/')
+                && self.tok_at(bits) == Tok::Int
+                && self.text_at(bits).parse().is_ok_and(|bits| beyond_mask(self.text_at(at).trim_matches('"'), bits))
+        })
     }
 
     fn probe(&mut self) -> R {
@@ -140,14 +160,7 @@ impl Walker<'_> {
             "fallback" => ("fallback", false),
             "random" => ("random", true),
             "hash" | "client" => ("hash", true),
-            "dns" => {
-                return self.fail_range(
-                    "A dns director has no counterpart: name its backends in a round-robin director, or use a module for \
-                     backends by DNS (vmod dynamic).\n",
-                    first,
-                    kind_at,
-                );
-            }
+            "dns" => return self.dns_director(first, &now, open),
             _ => return self.fail_range("Unknown director policy\n", kind_at, kind_at),
         };
         let gap = {
@@ -283,6 +296,14 @@ impl Walker<'_> {
             _ => inline_name(&self.names.now(Of::Backend, director), 0),
         }
     }
+}
+
+/// Whether an address has bits set beyond a mask; short IPv4 addresses are networks.
+fn beyond_mask(address: &str, bits: u32) -> bool {
+    let parts = address.split('.').count();
+    let whole = if parts < 4 && !address.contains(':') { address.to_owned() + &".0".repeat(4 - parts) } else { address.to_owned() };
+    let most = if whole.contains(':') { 128 } else { 32 };
+    bits <= most && whole.parse().map_or(true, |ip| crate::acls::masked(ip, bits) != ip)
 }
 
 fn inline_name(director: &str, index: usize) -> String {

@@ -6,11 +6,11 @@ use tables::dialects::{Dialect, OldVar};
 use super::R;
 use super::ctx::Ctx;
 use super::names::Of;
-use super::policy::{CACHEABLE, METHOD};
+use super::policy::{CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
 
-const UNITS: [&str; 15] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB"];
+const UNITS: [&str; 18] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB", "MB", "GB", "TB"];
 
 /// Fields that a request to the origin has otherwise than its client's, or not at all.
 const OWN_FIELDS: [&str; 8] = [
@@ -162,6 +162,9 @@ impl Walker<'_> {
         let first = self.at;
         let (name, last) = self.dotted(first);
         if self.tok_at(self.after(last)) == Tok::C(b'(') {
+            if name == "std.author" {
+                return self.author(last);
+            }
             return self.function(last);
         }
         if first == last {
@@ -193,6 +196,27 @@ impl Walker<'_> {
             // The compiler knows better what is wrong with it.
             _ => self.keep(),
         }
+        Ok(())
+    }
+
+    /// `std.author(phk)`, which 3.0 had for its own amusement.
+    fn author(&mut self, last: usize) -> R {
+        let who = self.after(self.after(last));
+        let close = self.after(who);
+        let name = match self.text_at(who) {
+            "phk" => "Poul-Henning",
+            "des" => "Dag-Erling",
+            "kristian" => "Kristian",
+            "mithrandir" => "Tollef",
+            _ => return self.fail_range("std.author() knows phk, des, kristian and mithrandir.\n", who, who),
+        };
+        if self.tok_at(close) != Tok::C(b')') {
+            self.at = close;
+            return self.expect(Tok::C(b')'));
+        }
+        let new = format!("\"{name}\"");
+        self.note(self.at, close, &new, "vmod std doesn't know its authors any more");
+        self.put_until(close, &new);
         Ok(())
     }
 
@@ -334,6 +358,20 @@ impl Walker<'_> {
                 self.policy.carry_esi_level = true;
                 self.policy.std = true;
                 Ok(Some("std.integer(bereq.http.X-VCL-ESI-Level, 0)".to_owned()))
+            }
+            "req.grace" | "req.ttl" if self.ctx.backend() => {
+                self.policy.std = true;
+                let mark = self.policy.own_time(name);
+                Ok(Some(format!("std.duration(bereq.http.{mark} + \"s\", 0s)")))
+            }
+            "req.can_gzip" if self.ctx.backend() => {
+                self.policy.carry_can_gzip = true;
+                Ok(Some(format!("bereq.http.{CAN_GZIP}")))
+            }
+            "req.esi" if self.ctx.backend() => {
+                self.policy.no_esi = true;
+                self.policy.carry_esi = true;
+                Ok(Some(format!("(!bereq.http.{ESI_OFF})")))
             }
             "req.esi" if self.ctx.delivers() => Ok(Some("resp.do_esi".to_owned())),
             "req.esi" if !self.ctx.backend() => {

@@ -11,6 +11,7 @@ mod ctx;
 mod cursor;
 mod decl;
 mod detect;
+mod dns;
 mod expr;
 mod flat;
 mod languages;

@@ -27,11 +27,12 @@ impl Of {
     }
 }
 
-const TAKEN: [&str; 28] = [
+const TAKEN: [&str; 29] = [
     "deliver_as_before",
     super::policy::DELIVER_ERRORS,
     "std",
     "directors",
+    "dynamic",
     "purge",
     "req",
     "bereq",

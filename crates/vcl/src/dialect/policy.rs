@@ -24,6 +24,10 @@ pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
 pub(crate) const METHOD: &str = "X-VCL-Method";
 /// The field of the request that says it is a HEAD: what is fetched for one to be stored is a GET.
 pub(crate) const HEAD: &str = "X-VCL-Head";
+/// The field of the request that says that its client takes gzip.
+pub(crate) const CAN_GZIP: &str = "X-VCL-Can-Gzip";
+/// The field of the request that says that its client has switched ESI off.
+pub(crate) const ESI_OFF: &str = "X-VCL-ESI-Off";
 /// The field of the request that says what a fetch had got that restarted.
 const STATUS: &str = "X-VCL-Status";
 /// The subroutine that is vcl_deliver for what vcl_error made.
@@ -58,8 +62,14 @@ pub(crate) struct Policy {
     pub purge_hash: bool,
     /// Fields of the client's request that vcl_fetch reads and the origin's request doesn't have.
     own: Vec<String>,
+    /// Times of the client's request that vcl_fetch reads: the variable, and the field that takes it there.
+    own_times: Vec<(&'static str, &'static str)>,
     /// vcl_fetch asks for the method.
     pub carry_method: bool,
+    /// It asks for req.can_gzip.
+    pub carry_can_gzip: bool,
+    /// It asks for req.esi.
+    pub carry_esi: bool,
     /// Fields of the request that vcl_fetch sets: their names, and whether they are unset, too.
     carried: Vec<(String, bool)>,
     pub default_is_director: bool,
@@ -93,7 +103,10 @@ impl Policy {
             carry_url: false,
             purge_hash: false,
             own: Vec::new(),
+            own_times: Vec::new(),
             carry_method: false,
+            carry_can_gzip: false,
+            carry_esi: false,
             carried: Vec::new(),
             default_is_director: false,
         };
@@ -113,7 +126,8 @@ impl Policy {
             p.chooses |= is(at, &["set", "req", ".", "backend"]);
         }
         p.failed = p.has_error;
-        p.std = dialect != Dialect::V30;
+        // The rules for a time to live need it.
+        p.std = true;
         p
     }
 
@@ -123,6 +137,15 @@ impl Policy {
             self.own.push(name.to_owned());
         }
         format!("bereq.http.X-VCL-Own-{name}")
+    }
+
+    /// Notes that vcl_fetch reads req.grace or req.ttl; the field that it is in there.
+    pub fn own_time(&mut self, name: &str) -> &'static str {
+        let known = if name == "req.grace" { ("req.grace", "X-VCL-Grace") } else { ("req.ttl", "X-VCL-TTL") };
+        if !self.own_times.contains(&known) {
+            self.own_times.push(known);
+        }
+        known.1
     }
 
     /// Notes that vcl_fetch sets (or unsets) a field that the client's side reads.
@@ -265,6 +288,18 @@ impl Policy {
             ]
         });
         sub(out, "vcl_hash", &own.collect::<Vec<_>>());
+        let times = self.own_times.iter().map(|(name, field)| format!("set req.http.{field} = {name};"));
+        sub(out, "vcl_hash", &times.collect::<Vec<_>>());
+        let marks = [
+            (self.carry_can_gzip, "req.can_gzip", CAN_GZIP),
+            (self.carry_esi, "req.http.X-VCL-No-ESI", ESI_OFF),
+        ];
+        for (_, condition, field) in marks.into_iter().filter(|(asked, ..)| *asked) {
+            let text = format!(
+                "if ({condition}) {{\n    set req.http.{field} = \"1\";\n}} else {{\n    unset req.http.{field};\n}}"
+            );
+            sub(out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
+        }
         if self.carry_method {
             let text = format!(
                 "if (req.method == \"HEAD\") {{\n    set req.http.{HEAD} = \"1\";\n}} else {{\n    unset req.http.{HEAD};\n}}"
@@ -477,6 +512,11 @@ if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.
     beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
     # default_ttl
     set beresp.ttl = 120s;
+} else if (beresp.http.Age && !beresp.http.Expires && beresp.http.Cache-Control !~ \"(s-maxage|max-age)\" &&
+    (beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || beresp.status == 302 ||
+    beresp.status == 307 || beresp.status == 404 || beresp.status == 410)) {
+    # default_ttl began with the fetch, whatever the Age.
+    set beresp.ttl = beresp.ttl + std.duration(beresp.http.Age + \"s\", 0s);
 }";
 
 /// 2.x gave every status its time to live: here those that the core gives none.
@@ -492,6 +532,9 @@ if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.sta
         # default_ttl
         set beresp.ttl = 120s;
     }
+} else if (beresp.http.Age && !beresp.http.Expires && beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+    # default_ttl began with the fetch, whatever the Age.
+    set beresp.ttl = beresp.ttl + std.duration(beresp.http.Age + \"s\", 0s);
 }";
 
 const FORWARDED: &str = "\

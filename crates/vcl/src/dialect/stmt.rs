@@ -26,6 +26,7 @@ impl Walker<'_> {
                 Tok::End => {
                     return Err(Fail::plain("End of input while in compound statement\n".to_owned()));
                 }
+                Tok::InlineC if self.empty_c() => {}
                 Tok::InlineC => match self.accept_language_c() {
                     Some(done) => {
                         done?;
@@ -56,6 +57,17 @@ impl Walker<'_> {
         }
     }
 
+    /// Leaves out C that has nothing but comments: what a template's hole leaves.
+    pub fn empty_c(&mut self) -> bool {
+        if !says_nothing(self.word()) {
+            return false;
+        }
+        let at = self.at;
+        self.note(at, at, "", "C that says nothing");
+        self.drop_until(at);
+        true
+    }
+
     pub fn inline_c<T>(&self) -> R<T> {
         let i = self.item();
         let file = &self.sources[i.src as usize].name;
@@ -65,6 +77,7 @@ impl Walker<'_> {
             () if code.contains("vcl_rewrite_accept_language") || code.contains("accept_language") => {
                 known_file("accept-language.vcl").unwrap_or_default().to_owned()
             }
+            () if code.contains("uuid") => "vmod uuid makes them: uuid.uuid_v4().".to_owned(),
             () if code.contains("syslog") => "Write std.syslog(PRIORITY, text) instead.".to_owned(),
             () if code.contains("VRT_purge") => {
                 "Write purge.hard() of vmod purge (in 3.0: `purge;`) instead.".to_owned()
@@ -175,6 +188,15 @@ impl Walker<'_> {
         }
     }
 
+    /// Whether the `if` here sets something of `bereq`, or may.
+    fn speaks_of_bereq(&self) -> bool {
+        (self.at..self.if_end()).any(|at| match (self.tok_at(at), self.text_at(at)) {
+            (Tok::Id, "set" | "unset" | "remove") => self.dotted(self.after(at)).0.starts_with("bereq."),
+            (Tok::Id, "call") => true,
+            _ => false,
+        })
+    }
+
     /// The index after the last block of the `if` here.
     pub fn if_end(&self) -> usize {
         let mut at = self.at;
@@ -240,7 +262,7 @@ impl Walker<'_> {
 
     pub fn if_statement(&mut self) -> R<Kept> {
         // What only spoke of bereq leaves nothing on the client's side.
-        let split = self.ctx.only_bereq() || matches!(self.ctx, Ctx::Miss | Ctx::Pass);
+        let split = self.ctx.only_bereq() || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && self.speaks_of_bereq());
         let mut kept = if split { Kept::No } else { Kept::Yes };
         loop {
             // `if`, or what continues one.
@@ -315,4 +337,17 @@ impl Walker<'_> {
         self.keep_c(b';')?;
         Ok(Kept::Yes)
     }
+}
+
+/// Whether a piece of C has nothing but blanks and comments.
+fn says_nothing(code: &str) -> bool {
+    let mut rest = code.strip_prefix("C{").and_then(|c| c.strip_suffix("}C")).unwrap_or(code).trim_start();
+    while let Some(after) = match rest.get(..2) {
+        Some("//") => Some(rest.split_once('\n').map_or("", |(_, after)| after)),
+        Some("/*") => rest[2..].split_once("*/").map(|(_, after)| after),
+        _ => None,
+    } {
+        rest = after.trim_start();
+    }
+    rest.is_empty()
 }

@@ -5,6 +5,9 @@ use std::net::IpAddr;
 
 use super::*;
 
+mod tables;
+mod words;
+
 pub(super) struct Files(pub &'static [(&'static str, &'static str)]);
 
 impl Sources for Files {
@@ -341,4 +344,42 @@ fn all_kinds_of_rubbish_come_to_an_end() {
     assert!(made(&deep, None).is_err());
     let minus = format!("sub vcl_recv {{ set req.grace = {}1s; lookup; }}", "-".repeat(5000));
     assert!(made(&minus, None).is_err());
+}
+
+#[test]
+fn each_row_names_tests_that_exist() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = std::fs::read_to_string(top.join("tests/vtc/dialects/README.md")).unwrap();
+    let mut cases = Vec::new();
+    for folder in std::fs::read_dir(top.join("tests/vtc")).unwrap() {
+        for case in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+            cases.push(case.unwrap().file_name().into_string().unwrap());
+        }
+    }
+    let rows = table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---")).map(|line| {
+        let cells: Vec<&str> = line.trim_matches(['|', ' ']).split(" | ").collect();
+        (cells[0], *cells.last().unwrap(), line.contains("| no VCL ("))
+    });
+    let rows: Vec<_> = rows.filter(|(row, ..)| !matches!(*row, "row" | "snippet")).collect();
+    for (row, tests, no_vcl) in &rows {
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(*no_vcl || !named.is_empty(), "{row} has no test");
+        for test in named {
+            let exists = match test.split_once("::") {
+                Some((file, name)) => std::fs::read_to_string(top.join("crates").join(file))
+                    .is_ok_and(|text| text.contains(&format!("#[test]\nfn {name}() {{"))),
+                None => cases.iter().any(|case| case == test),
+            };
+            assert!(exists, "{row}: there is no test {test}");
+        }
+    }
+    for (letter, count) in [('A', 8), ('D', 30), ('E', 19)] {
+        for n in 1..=count {
+            let name = format!("{letter}{n}");
+            assert_eq!(rows.iter().filter(|(row, ..)| *row == name).count(), 1, "row {name}");
+        }
+    }
+    for report in ["S0 ", "S1 ", "S2 ", "S3 ", "S4 "] {
+        assert!(rows.iter().any(|(row, ..)| row.starts_with(report)), "snippets of {report}");
+    }
 }

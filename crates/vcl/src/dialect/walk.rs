@@ -241,6 +241,13 @@ impl Walker<'_> {
         let now = self.names.now(Of::Backend, name);
         let req = if self.ctx.backend() { "bereq" } else { "req" };
         match self.directors.get(name).map(String::as_str) {
+            Some("dns") => {
+                let host = format!("regsub({req}.http.host, \":.*$\", \"\")");
+                match self.dns_suffix(name) {
+                    Some(suffix) => format!("{now}.backend({host} + {suffix})"),
+                    None => format!("{now}.backend({host})"),
+                }
+            }
             Some("hash") => format!("{now}.backend({req}.url + {req}.http.host)"),
             Some("client") => format!("{now}.backend(client.identity)"),
             Some(_) => format!("{now}.backend()"),
@@ -254,9 +261,10 @@ impl Walker<'_> {
         let first = declared.iter().filter(|((of, _), _)| *of == Of::Backend).min_by_key(|(_, at)| **at);
         let first = first.map_or_else(|| "default".to_owned(), |((_, name), _)| name.clone());
         let name = if self.names.is(Of::Backend, "default") { "default".to_owned() } else { first };
-        self.policy.default_is_director = self.directors.contains_key(&name) && name == "default";
+        let dns = self.directors.get(&name).is_some_and(|kind| kind == "dns");
+        self.policy.default_is_director = dns || (self.directors.contains_key(&name) && name == "default");
         self.ctx = Ctx::Recv;
-        if self.directors.contains_key(&name) && name != "default" {
+        if self.directors.contains_key(&name) && name != "default" && !dns {
             // Its first member stood for it, as it does now.
             return self.inline_member(&name);
         }
@@ -268,7 +276,8 @@ impl Walker<'_> {
         let mut head = "vcl 4.1;\n".to_owned();
         for (used, name) in [
             (self.calls_languages, "accept_language"),
-            (!self.directors.is_empty(), "directors"),
+            (self.directors.values().any(|kind| kind != "dns"), "directors"),
+            (self.directors.values().any(|kind| kind == "dns"), "dynamic"),
             (self.policy.purge, "purge"),
             (self.policy.std, "std"),
         ] {

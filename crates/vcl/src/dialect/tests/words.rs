@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Words that few files use, and words in places where few files have them.
+
+use super::*;
+
+#[test]
+fn c_that_says_nothing_is_left_out() {
+    let vcl =
+        format!("C{{\n  // a template's hole\n\n}}C\n{BACKEND}sub vcl_recv {{ C{{ /* here, too */ }}C return (lookup); }}\n");
+    assert_eq!(body(&made(&vcl, None).unwrap()), "sub vcl_recv { return (hash); }");
+    compiles(&vcl, None);
+    refused("3.0", "vcl_recv", "C{ ; }C", "Inline C isn't supported");
+    refused("3.0", "vcl_recv", "C{ generate_uuid(uuid_buf); }C", "vmod uuid");
+}
+
+#[test]
+fn an_acl_that_is_only_looked_at_in_vcl_miss_is_used() {
+    for sub in ["vcl_miss", "vcl_pass"] {
+        let vcl = format!("{BACKEND}acl a {{ \"127.0.0.1\"; }}\nsub {sub} {{ if (client.ip ~ a) {{ }} }}\n");
+        compiles(&vcl, Some(Dialect::V30));
+        let vcl = format!(
+            "{BACKEND}acl a {{ \"127.0.0.1\"; }}\nsub {sub} {{ if (client.ip ~ a) {{ set bereq.http.x = \"y\"; }} }}\n"
+        );
+        compiles(&vcl, Some(Dialect::V21));
+    }
+}
+
+#[test]
+fn a_clients_identity_set_in_a_fetch_changes_nothing() {
+    becomes("3.0", "vcl_fetch", "set client.identity = \"x\";", "sub vcl_backend_response { }");
+    let vcl = format!("{BACKEND}sub vcl_fetch {{\n  set client.identity = \"x\";\n}}\n");
+    let notes = made(&vcl, Some(Dialect::V30)).unwrap().notes;
+    assert!(notes.iter().any(|n| n.warning && n.line == 3), "{notes:?}");
+}
+
+#[test]
+fn what_the_client_decided_is_known_to_its_fetch() {
+    for (dialect, read) in [
+        ("2.0", "if (req.grace > 10s) { set obj.grace = req.grace; }"),
+        ("2.1", "if (req.grace > 10s) { set beresp.grace = req.grace; }"),
+        ("3.0", "if (req.ttl > 10s) { set beresp.ttl = req.ttl; }"),
+        ("3.0", "if (req.can_gzip) { set beresp.do_gzip = true; }"),
+        ("3.0", "if (!req.can_gzip && req.esi) { set beresp.do_esi = true; }"),
+        ("2.0", "if (req.esi) { esi; }"),
+    ] {
+        compiles(&format!("{BACKEND}sub vcl_fetch {{ {read} }}\n"), Dialect::from_name(dialect));
+    }
+}
+
+#[test]
+fn std_author() {
+    let new = "sub vcl_deliver { set resp.http.who = \"Poul-Henning\"; }";
+    for spaces in ["std.author(phk)", "std . author ( phk )"] {
+        becomes("3.0", "vcl_deliver", &format!("set resp.http.who = {spaces};"), new);
+    }
+    refused("3.0", "vcl_deliver", "set resp.http.who = std.author(me);", "std.author() knows phk, des, kristian and mithrandir.");
+    let vcl = format!("import std;\n{BACKEND}sub vcl_deliver {{ set resp.http.who = std.author(des) + std.tolower(\"X\"); }}\n");
+    compiles(&vcl, None);
+}
+
+#[test]
+fn networks_may_have_host_bits() {
+    for entry in ["\"127.0.1\"/19", "\"10.1.2.3\"/8", "! \"fe80::1\"/10", "\"127.0.0.1\"/24"] {
+        let vcl = format!("{BACKEND}acl a {{ \"192.0.2.0\"/24; {entry}; }}\nsub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}\n");
+        let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+        assert!(text.contains("acl a -pedantic {"), "{text}");
+        for dialect in Dialect::ALL {
+            compiles(&vcl, Some(dialect));
+        }
+    }
+    let vcl = format!("{BACKEND}acl a {{ \"192.0.2.0\"/24; \"10.0.0.1\"/32; \"::1\"; \"127.0\"/16; }}\nsub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}\n");
+    let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+    assert!(text.contains("acl a {"), "{text}");
+}
+
+#[test]
+fn sizes_have_units() {
+    let sub = "sub vcl_recv { if (storage.s0.free_space > 4 MB) { set req.http.x = storage.s0.used_space + 1 B + 1 KB + 1GB + 1 TB; } }";
+    let vcl = format!("{BACKEND}{sub}\n");
+    assert_eq!(body(&made(&vcl, Some(Dialect::V30)).unwrap()), sub);
+    let options = Options { dialect: Some(Dialect::V30), stores: vec!["s0".to_owned()], ..Options::default() };
+    assert!(crate::compile("old.vcl", vcl.as_bytes(), &Files(&[]), &options).is_ok());
+}
+
+#[test]
+fn dns_directors_are_objects_of_vmod_dynamic() {
+    let vcl = "director d dns {\n  .list = {\n    .host_header = \"www.example.com\";\n    .port = \"8080\";\n    .connect_timeout = 0.4 s;\n    \
+               \"192.0.2.0\"/24;\n    \"198.51.100.7\";\n  }\n  .ttl = 5m;\n  .suffix = \".internal.example\";\n}\n\
+               sub vcl_recv { set req.backend = d; return (pass); }\n";
+    let text = String::from_utf8(made(vcl, None).unwrap().text).unwrap();
+    let new = "backend d_none none;\n\nacl d_list -pedantic { \"192.0.2.0\"/24; \"198.51.100.7\"; }\n\nsub vcl_init {\n    new d = \
+               dynamic.director(port = \"8080\", ttl = 5m, host_header = \"www.example.com\", connect_timeout = 0.4s, whitelist = d_list);\n}\n";
+    assert!(text.contains(new), "{text}");
+    let set = "set req.backend_hint = d.backend(regsub(req.http.host, \":.*$\", \"\") + \".internal.example\");";
+    assert!(text.contains(set), "{text}");
+    assert!(text.contains("import dynamic;") && !text.contains("import directors;"), "{text}");
+    compiles(vcl, None);
+    // The first director is where requests go that nobody sends elsewhere.
+    let vcl = "director d dns { .list = { \"192.0.2.1\"; } }\nsub vcl_fetch { return (hit_for_pass); }\n";
+    let text = String::from_utf8(made(vcl, None).unwrap().text).unwrap();
+    assert!(text.contains("    set req.backend_hint = d.backend(regsub(req.http.host, \":.*$\", \"\"));"), "{text}");
+    assert!(text.contains("dynamic.director(port = \"80\", ttl = 60s, whitelist = d_list)"), "{text}");
+    compiles(vcl, None);
+    for (list, why) in [
+        ("{ .backend = b; }", "name them in its .list"),
+        (".list = { \"192.0.2\"/24; }", "Expected an IPv4 address"),
+        (".list = { .probe = \"x\"; \"192.0.2.1\"; }", "Unknown field of a dns director's list"),
+        (".weight = 1;", "Unknown field of a dns director"),
+        (".ttl = ;", "Expected a value"),
+    ] {
+        let vcl = format!("{BACKEND}backend b {{ .host = \"127.0.0.1\"; }}\ndirector d dns {{ {list} }}\nsub vcl_recv {{ set req.backend = d; }}\n");
+        let said = made(&vcl, Some(Dialect::V30)).unwrap_err();
+        assert!(said.contains(why) && said.contains("('old.vcl' Line 3 Pos "), "{said}");
+    }
+}
