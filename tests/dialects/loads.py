@@ -80,7 +80,7 @@ def new_files(o, scratch):
 
 
 def first_of(why):
-    lines = [line.strip() for line in why.splitlines() if line.strip() and "Message from" not in line]
+    lines = [line.strip() for line in why.splitlines() if line.strip() and not re.search(r"Message from|Could not delete", line)]
     return lines[0][:80] if lines else "no reason given"
 
 

@@ -292,7 +292,7 @@ fn range(len: usize, from: i64, to: i64) -> Option<std::ops::RangeInclusive<usiz
     let len = len as i64;
     let place = |n: i64| if n < 0 { n.saturating_add(len) } else { n };
     let (from, to) = (place(from).max(0), place(to).min(len - 1));
-    (from <= to).then(|| from as usize..=to as usize)
+    (from <= to).then_some(from as usize..=to as usize)
 }
 
 fn split_extension(name: &[u8]) -> (&[u8], Option<&[u8]>) {
