@@ -96,7 +96,7 @@ def manager_gone(report, program):
 
 def worker_gone(report, program):
     with Origin(simple(Gate().answer)) as origin, Varnishd(program, backend=origin.address) as v:
-        for number in (signal.SIGKILL, signal.SIGABRT):
+        for number in (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS):
             old = v.worker()
             with Client(v.address) as waiting:
                 os.kill(old, number)

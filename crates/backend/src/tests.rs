@@ -139,17 +139,46 @@ fn closed_and_talkative_idle_connections_are_not_used() {
 
 #[test]
 fn a_request_that_cannot_be_sent_twice_has_the_system_asked() {
-    run(async {
+    rt::run_watched(Arc::default(), || (), async {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let backend = bed.backend(spec);
         let opts = |once| ConnectOpts { once, ..ConnectOpts::default() };
         for once in [false, true] {
-            backend.connect(&opts(false)).await.unwrap().finish(None, |_| ());
-            drop(accept(&listener).await);
+            let conn = backend.connect(&opts(false)).await.unwrap();
+            let peer = accept(&listener).await;
+            conn.finish(None, |_| ());
+            let turn = rt::turn();
+            while rt::turn() == turn {
+                rt::sleep(Duration::from_millis(1)).await;
+            }
+            drop(peer);
             // The runtime has not looked for events since then.
             assert_eq!(backend.idle(&opts(once)).is_some(), !once);
         }
         assert!(backend.idle(&opts(false)).is_none(), "nothing is idle");
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_system_is_asked_of_what_was_put_back_just_now() {
+    run(async {
+        let (bed, (listener, spec)) = (Bed::new(), server().await);
+        let backend = bed.backend(spec);
+        for talk in [false, true] {
+            let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
+            let mut peer = accept(&listener).await;
+            conn.finish(None, |_| ());
+            let kept = if talk {
+                peer.write_all(b"unasked").await.unwrap();
+                Some(peer)
+            } else {
+                drop(peer);
+                None
+            };
+            assert!(backend.idle(&ConnectOpts::default()).is_none());
+            drop(kept);
+        }
     });
 }
 

@@ -254,9 +254,13 @@ impl Boc {
             inner.body.push(buf);
             let fetched = inner.body.len();
             self.fetched.store(fetched, Relaxed);
-            if self.is_transit() && !self.had_client.load(Acquire) {
-                inner.body.drop_before(fetched);
-                inner.consumed = fetched;
+            if self.is_transit() {
+                if !self.had_client.load(Acquire) {
+                    inner.consumed = fetched;
+                }
+                // The reader of a range may have skipped what comes only now.
+                let consumed = inner.consumed;
+                inner.body.drop_before(consumed);
             }
             std::mem::take(&mut inner.waiters)
         };
@@ -329,7 +333,8 @@ impl Boc {
         if !self.is_wanted() {
             return Poll::Ready(Err(()));
         }
-        let ahead = inner.body.len() - inner.consumed;
+        // A range begins where the body hasn't come to yet.
+        let ahead = inner.body.len().saturating_sub(inner.consumed);
         let is_full = self.clients.load(Acquire) > 0 && inner.room.is_some_and(|room| ahead >= room.max(1));
         if !is_full {
             return Poll::Ready(Ok(()));

@@ -89,7 +89,7 @@ pub(crate) struct Content {
 
 impl Objcore {
     pub fn busy(digest: Digest, main: &'static Main, boc: Arc<Boc>) -> Arc<Self> {
-        main.n_objectcore.tally();
+        main.n_objectcore.inc();
         Arc::new(Self {
             digest,
             main,
@@ -156,7 +156,7 @@ impl Objcore {
         self.xid.store(attrs.xid.0, Relaxed);
         self.flags.store(attrs.flags.0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
-            self.main.n_object.tally();
+            self.main.n_object.inc();
         }
     }
 

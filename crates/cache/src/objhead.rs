@@ -95,7 +95,7 @@ impl Heads {
     /// Adds a busy variant.
     pub fn add(&mut self, oc: Arc<Objcore>) {
         if self.find(&oc.digest).is_none() {
-            self.main.n_objecthead.tally();
+            self.main.n_objecthead.inc();
             let key = oc.digest.hash();
             self.table.insert_unique(key, Slot::One(oc), |slot| slot.digest().hash());
             return;
@@ -233,7 +233,7 @@ impl Heads {
         let entry = self.table.entry(digest.hash(), |slot| slot.digest() == digest, |slot| slot.digest().hash());
         let slot = entry
             .or_insert_with(|| {
-                main.n_objecthead.tally();
+                main.n_objecthead.inc();
                 Slot::Many(Box::new(Objhead::new(*digest, None)))
             })
             .into_mut();

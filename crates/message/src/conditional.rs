@@ -49,9 +49,11 @@ impl<'a> Iterator for Tags<'a> {
         let rest = &self.0[start..];
         let opaque = rest.strip_prefix(b"W/").unwrap_or(rest);
         let quoted = opaque.strip_prefix(b"\"").and_then(|inside| memchr::memchr(b'"', inside)).map(|len| len + 2);
-        let len = match quoted {
-            Some(len) => rest.len() - opaque.len() + len,
-            None => memchr::memchr(b',', rest).unwrap_or(rest.len()),
+        let quoted = quoted.map_or(0, |len| rest.len() - opaque.len() + len);
+        let len = match rest[quoted..].iter().find(|c| !matches!(c, b' ' | b'\t')) {
+            None | Some(b',') if quoted > 0 => quoted,
+            // No tag, or one with junk behind it, which is none either.
+            _ => quoted + memchr::memchr(b',', &rest[quoted..]).unwrap_or(rest.len() - quoted),
         };
         self.0 = &rest[len..];
         Some(crate::chars::trim(&rest[..len]))
@@ -126,6 +128,11 @@ mod tests {
         check(&[("If-None-Match", "\"a\\\", \"c\"")], &tag("\"c\""), true);
         check(&[("If-None-Match", "a, b")], &tag("b"), true);
         check(&[("If-None-Match", ",,\"a")], &tag("\"a\""), false);
+        check(&[("If-None-Match", "\"a\"junk")], &tag("\"a\""), false);
+        check(&[("If-None-Match", "\"a\" junk, \"b\"")], &tag("\"a\""), false);
+        check(&[("If-None-Match", "\"a\"\"b\"")], &tag("\"a\""), false);
+        check(&[("If-None-Match", "\"a\"junk,\"b\"")], &tag("\"b\""), true);
+        check(&[("If-None-Match", "\"a\"\t ,")], &tag("\"a\""), true);
         check(&[("If-None-Match", "\"b\", W/\"a\""), ("Range", "bytes=0-")], &tag("\"a\""), false);
         check(&[("If-None-Match", "*")], &tag("\"a\""), true);
         check(&[("If-None-Match", "*")], &[], true);

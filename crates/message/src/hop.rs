@@ -3,7 +3,9 @@
 //!
 //! The table has Varnish's outcomes: what a fetch, a pass, an insert into the cache and a delivery leave out.
 
-use crate::head::{Head, Version, key};
+use std::cmp::Ordering;
+
+use crate::head::{Head, Line, NOMINATED, Version, key};
 use crate::{Field, Lost, list, names};
 
 /// Where a head goes.
@@ -129,8 +131,8 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     let Some(range) = lines.iter().find(|l| l.is(key(name), name, arena)).map(|l| l.value_range()) else {
         return Ok(persistence);
     };
-    let mut is_bad = false;
-    for member in list::members(&arena[range]) {
+    let (mut is_bad, mut many) = (false, Vec::new());
+    for (count, member) in list::members(&arena[range]).enumerate() {
         if member.eq_ignore_ascii_case(b"close") {
             persistence = Persistence::Close;
         } else if member.eq_ignore_ascii_case(b"keep-alive") {
@@ -140,11 +142,36 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
             is_bad = true;
             continue;
         }
+        if count >= FEW {
+            many.push(member);
+            continue;
+        }
         let member_key = key(member);
         let nominated = lines.iter_mut().filter(|l| l.is(member_key, member, arena));
-        nominated.for_each(|line| line.flags |= crate::head::NOMINATED);
+        nominated.for_each(|line| line.flags |= NOMINATED);
+    }
+    if !many.is_empty() {
+        nominate(&mut many, arena, lines, by_name);
     }
     if is_bad { Err(BadConnection) } else { Ok(persistence) }
+}
+
+/// So many names are each looked for among the lines; of more, each line is looked for among the names.
+const FEW: usize = 16;
+
+/// Marks the lines with these names: sorted, thousands of names cost each line a few comparisons.
+fn nominate(names: &mut [&[u8]], arena: &[u8], lines: &mut [Line], mut order: impl FnMut(&[u8], &[u8]) -> Ordering) {
+    names.sort_unstable_by(|a, b| order(a, b));
+    for line in lines {
+        if names.binary_search_by(|name| order(name, line.name(arena))).is_ok() {
+            line.flags |= NOMINATED;
+        }
+    }
+}
+
+/// An order of names in any case.
+fn by_name(a: &[u8], b: &[u8]) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase)))
 }
 
 /// Fields that a Connection field may not take away: those that the table holds back for some other reason than being
@@ -160,9 +187,10 @@ fn must_go_on(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HeadLimits;
 
     fn head(lines: &[&str]) -> Head {
-        let mut head = Head::new();
+        let mut head = Head::with_limits(HeadLimits::new(10_000, 1 << 20));
         head.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();
         lines.iter().for_each(|l| head.append_line(l.as_bytes()).unwrap());
         head
@@ -189,6 +217,38 @@ mod tests {
         assert_eq!(connection(&mut h), Ok(Persistence::Keep));
         assert_eq!(left(&h, Filter::Pass), ["Host"]);
         assert_eq!(h.get("connection"), Some(&b"x-a, keep-alive, foo"[..]));
+    }
+
+    #[test]
+    fn many_fields_are_nominated() {
+        let names: Vec<String> = (0..300).map(|n| format!("x-{}", n * 7919 % 300)).collect();
+        let mut lines: Vec<String> = (0..600).map(|n| format!("X-{n}: 1")).collect();
+        lines.push(format!("Connection: close, {}", names.join(",")));
+        lines.push("Host: a".to_owned());
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let mut h = head(&lines);
+        assert_eq!(connection(&mut h), Ok(Persistence::Close));
+        let want: Vec<String> = (300..600).map(|n| format!("X-{n}")).chain(["Host".to_owned()]).collect();
+        assert_eq!(left(&h, Filter::Pass), want);
+        let mut h = head(&[&format!("Connection: {},host", names.join(","))]);
+        assert_eq!(connection(&mut h), Err(BadConnection));
+    }
+
+    #[test]
+    fn each_line_is_compared_with_a_few_names() {
+        let lines: Vec<String> = (0..4000).map(|n| format!("x-{n}: 1")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let mut h = head(&lines);
+        let names: Vec<String> = (0..4000).map(|n| format!("X-{}", n * 7919 % 4000)).collect();
+        let mut names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+        let (arena, lines) = h.lines_mut();
+        let mut count = 0;
+        nominate(&mut names, arena, lines, |a, b| {
+            count += 1;
+            by_name(a, b)
+        });
+        assert!(lines.iter().all(|line| line.flags & NOMINATED != 0));
+        assert!(count < 4000 * 40, "{count} comparisons");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Bare {
 pub struct Parked {
     stream: Stream,
     home: u64,
+    /// In which turn of its runtime it was put aside.
+    turn: u64,
 }
 
 /// What waits on an idle connection.
@@ -107,7 +109,7 @@ impl Stream {
 
     /// Puts it aside, for any thread.
     pub fn park(self) -> Parked {
-        Parked { stream: self, home: rt::home() }
+        Parked { stream: self, home: rt::home(), turn: rt::turn() }
     }
 
     /// Number of the user and group at the other end; only a unix socket knows.
@@ -507,10 +509,11 @@ impl Parked {
         self.home == home
     }
 
-    /// The same as [`Parked::pending`] without a system call, where this thread's runtime watches the stream: as far as it has heard when it last
-    /// asked for events.
+    /// The same as [`Parked::pending`] without a system call, where this thread's runtime watches the stream and has asked for events since it was
+    /// put aside: as far as it has heard then. What a peer sends unasked behind an answer would otherwise be the next one's answer.
     pub fn heard(&self) -> Pending {
-        if self.home == rt::home() { self.stream.heard() } else { self.pending() }
+        let has_asked = self.home == rt::home() && self.turn != rt::turn();
+        if has_asked { self.stream.heard() } else { self.pending() }
     }
 }
 

@@ -7,6 +7,7 @@ mod bell;
 mod patience;
 mod progress;
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -46,7 +47,10 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
             settle();
             asleep.asleep();
         })
-        .on_thread_unpark(move || awake.awake())
+        .on_thread_unpark(move || {
+            TURN.with(|turn| turn.set(turn.get() + 1));
+            awake.awake();
+        })
         .build()?;
     progress.on_this_thread();
     let local = tokio::task::LocalSet::new();
@@ -56,6 +60,16 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     settle();
     patience::forget_timers();
     Ok(output)
+}
+
+thread_local! {
+    static TURN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has waited for events under [`run_watched`]: while it is the same, the runtime has heard nothing new
+/// for sure. (Under load it may have: it looks now and then without waiting.)
+pub fn turn() -> u64 {
+    TURN.with(Cell::get)
 }
 
 /// A number for this thread, and so for its runtime: different for every thread there ever was.

@@ -222,8 +222,8 @@ impl Account {
             return false;
         }
         counters.c_bytes.tally_add(bytes);
-        counters.g_alloc.tally();
-        counters.g_bytes.tally_add(bytes);
+        counters.g_alloc.inc();
+        counters.g_bytes.add(bytes);
         if self.limit.is_some() {
             counters.g_space.untally(bytes);
         }
@@ -232,9 +232,9 @@ impl Account {
 
     /// Undoes a charge whose bytes couldn't be had.
     fn give_back(&self, bytes: u64) {
+        self.release(bytes);
         self.counters.c_bytes.untally(bytes);
         self.counters.c_freed.untally(bytes);
-        self.release(bytes);
     }
 
     fn release(&self, bytes: u64) {
@@ -244,7 +244,7 @@ impl Account {
         self.counters.g_bytes.untally(bytes);
         self.counters.c_freed.tally_add(bytes);
         if self.limit.is_some() {
-            self.counters.g_space.tally_add(bytes);
+            self.counters.g_space.add(bytes);
         }
     }
 }

@@ -46,6 +46,22 @@ fn open(options: &[&str]) -> (Stores, Vec<&'static Sma>) {
 }
 
 #[test]
+fn no_gauge_shows_less_than_nothing() {
+    let (stores, counters) = open(&["malloc,1m"]);
+    let (store, sma) = (&stores.all()[0], counters[0]);
+    // Made by a thread that keeps its counts for a while, let go by another.
+    let block = std::thread::scope(|scope| {
+        let make = || {
+            tables::counters::begin_tally();
+            store.block(&[b"bytes"]).unwrap()
+        };
+        scope.spawn(make).join().unwrap()
+    });
+    drop(block);
+    assert_eq!((sma.g_bytes.get(), sma.g_alloc.get()), (0, 0));
+}
+
+#[test]
 fn the_account_is_exact() {
     let (stores, counters) = open(&["malloc,1m"]);
     let (store, sma) = (&stores.all()[0], counters[0]);

@@ -138,12 +138,13 @@ impl Vcc<'_> {
         None
     }
 
-    /// A word in a subroutine that is for outside of them: braces that are still open.
-    pub fn hint_open_braces(&mut self, at: usize) {
+    /// A word in a subroutine that is for outside of them: braces that are still open. The innermost, when that word is the
+    /// first of the built-in VCL: the text ends before it.
+    pub fn hint_open_braces(&mut self, at: usize) -> Option<Token> {
         let token = self.tokens[at];
         let word = self.text_of(&token);
         if !["sub", "acl", "backend", "probe", "import", "vcl", "director"].contains(&word.as_str()) {
-            return;
+            return None;
         }
         let mut open = Vec::new();
         for token in &self.tokens[..at] {
@@ -155,11 +156,13 @@ impl Vcc<'_> {
         }
         let lines: Vec<String> = open.iter().rev().take(4).map(|token| self.line_of(token).to_string()).collect();
         let lines = lines.join(" and ");
-        let here = match self.sources[token.src as usize].kind {
-            "builtin" => "The text ends inside a subroutine".to_owned(),
-            _ => format!("No '{word}' inside a subroutine"),
+        let is_end = self.sources[token.src as usize].kind == "builtin";
+        let here = match is_end {
+            true => "The text ends inside a subroutine".to_owned(),
+            false => format!("No '{word}' inside a subroutine"),
         };
         self.hint(format!("{here}: a '}}' is missing. Still open is the '{{' of line {lines}."));
+        open.pop().filter(|_| is_end)
     }
 
     /// A name that is used and never declared.
@@ -230,6 +233,11 @@ impl Vcc<'_> {
         }
         let (first, rest) = lower.split_once('.').unwrap_or((&lower, ""));
         let imported = self.syms.find(first, Kind::Vmod, 41, 40, 41).is_some();
+        if let Some(module) = self.program.imports.iter().find(|i| i.name == first)
+            && self.hint_left_out(&format!("{}.{rest}", module.module))
+        {
+            return;
+        }
         if !imported && !rest.is_empty() {
             if let Some(other) = self.import_of(first) {
                 return self.hint(format!("That module is imported as {other}."));
@@ -275,6 +283,13 @@ impl Vcc<'_> {
 
     fn import_of(&self, module: &str) -> Option<String> {
         self.program.imports.iter().find(|i| i.module == module && i.name != module).map(|i| i.name.clone())
+    }
+
+    /// A function or method, by its whole name, that a module has elsewhere and not here: whether it is one.
+    pub fn hint_left_out(&mut self, name: &str) -> bool {
+        let Some(vmods::LeftOut(_, instead)) = vmods::left_out(name) else { return false };
+        self.hint(format!("That isn't built into Lacquer. Instead: {instead}."));
+        true
     }
 
     /// A module that isn't known.

@@ -97,8 +97,11 @@ impl Vcc<'_> {
             }
             What::Class(_, _, object) if self.names_method(object) => return self.fail("Syntax error.\n"),
             _ => {
-                self.hint_open_braces(first);
-                return self.fail("Symbol cannot be used here.\n");
+                return match self.hint_open_braces(first) {
+                    // Varnish shows its own built-in VCL here.
+                    Some(brace) => self.fail_at("Symbol cannot be used here: the text ends inside a subroutine.\n", &brace),
+                    None => self.fail("Symbol cannot be used here.\n"),
+                };
             }
         }
         Ok(false)

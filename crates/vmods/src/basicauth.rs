@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_basicauth(3) of vmod-basicauth: RFC 7617 against a file of Apache's htpasswd, which is read at each call, so that it
-//! may change at any time. A password in a form that isn't known here (crypt's: DES, `$5$`, `$6$`) fails the transaction.
-
-use std::io::Read;
+//! vmod_basicauth(3) of vmod-basicauth: RFC 7617 against a file of Apache's htpasswd, which may change at any time: it is looked
+//! at at each call, and read when it is another one ([`Files`]). A password in a form that isn't known here (crypt's: DES, `$5$`, `$6$`) fails the transaction.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
@@ -11,13 +9,16 @@ use vrt::{Failure, Value};
 
 use crate::args::{Args, fail, give, wait};
 use crate::blob::codec::Code;
+use crate::files::Files;
 use crate::standard::may_block;
 
 /// vmod_basicauth(3)
 pub(crate) static VMOD: Vmod = Vmod { name: "basicauth", classes: &[], functions: &[("match", matches)] };
 
-/// Most bytes of a file that are read.
+/// Largest file, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
+
+static FILES: Files<Vec<u8>> = Files::new(MOST_BYTES, Ok);
 
 fn matches(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     let (Some(file), Some(field)) = (Args(args).text(0), Args(args).text(1)) else { return give(Value::Bool(false)) };
@@ -31,11 +32,10 @@ fn matches(call: &mut Call<'_>, args: &[Value]) -> CallResult {
 }
 
 fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<Value, Failure> {
-    let mut text = Vec::new();
-    let read = std::fs::File::open(file).and_then(|open| open.take(MOST_BYTES).read_to_end(&mut text));
-    if let Err(error) = read {
-        return fail(format!("basicauth.match: {file}: {error}"));
-    }
+    let text = match FILES.keep(file.as_ref()) {
+        Ok(text) => text,
+        Err(error) => return fail(format!("basicauth.match: {file}: {error}")),
+    };
     match hash_of(&text, user).map(|hash| is_right(hash, password)) {
         Some(None) => {
             let user = String::from_utf8_lossy(user);

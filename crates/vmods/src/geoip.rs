@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_geoip(3) of libvmod-geoip: its functions on MaxMind's files of today. A file is read at a function's first call and
-//! kept while the VCL is loaded; nothing is said of addresses that no file knows but `Unknown`, as there.
+//! vmod_geoip(3) of libvmod-geoip: its functions on MaxMind's files of today. A file is read at the first call and
+//! held once, whatever calls it; each place in VCL looks now and then whether there is another one. Nothing is said of addresses that no file knows but `Unknown`, as there.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use tables::Tag;
 use vrt::Value;
@@ -34,30 +37,53 @@ const FILES: [&str; 5] = [
     "GeoLite2-City.mmdb",
 ];
 
-/// The database, once it was looked for.
+/// How long a database is used before its file is looked at again.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// The database, once it was looked for, and when that was.
 #[derive(Default)]
-struct Loaded(OnceLock<Option<Database>>);
+struct Loaded(Mutex<Option<(Option<Arc<Database>>, Instant)>>);
+
+impl Loaded {
+    /// What was found. `None`: nobody has looked for it yet, or it is time for this caller to look again.
+    fn known(&self, now: Instant) -> Option<Option<Arc<Database>>> {
+        let mut known = self.0.lock();
+        let (database, looked) = known.as_mut()?;
+        if now.saturating_duration_since(*looked) < LOOK {
+            return Some(database.clone());
+        }
+        // The others go on with what there is.
+        *looked = now;
+        None
+    }
+
+    fn set(&self, database: Option<Arc<Database>>, now: Instant) {
+        let old = self.0.lock().replace((database, now));
+        drop(old);
+    }
+}
 
 fn country(call: &mut Call<'_>, args: &[Value], paths: &'static [&'static str]) -> CallResult {
     let text = Args(args).text(0).map(|text| text.lossy().into_owned()).unwrap_or_default();
     let Ok(ip) = text.parse::<IpAddr>() else { return give(Value::text("Unknown")) };
     let loaded: Arc<Loaded> = call.site.get_or(Loaded::default);
-    match loaded.0.get() {
-        Some(Some(database)) => give(Value::text(answer(database, ip, paths))),
+    match loaded.known(Instant::now()) {
+        Some(Some(database)) => give(Value::text(answer(&database, ip, paths))),
         Some(None) => {
             let text = format!("geoip: none of {} in {}", FILES.join(", "), DIRS.join(", "));
             call.ctx.log().put(Tag::Error, text.as_bytes());
             give(Value::text("Unknown"))
         }
         None => off_thread(call.method, move || {
-            let database = loaded.0.get_or_init(|| first(&DIRS.map(PathBuf::from)));
-            Value::text(database.as_ref().map_or_else(|| "Unknown".into(), |database| answer(database, ip, paths)))
+            let database = first(&DIRS.map(PathBuf::from));
+            loaded.set(database.clone(), Instant::now());
+            Value::text(database.map_or_else(|| "Unknown".into(), |database| answer(&database, ip, paths)))
         }),
     }
 }
 
 /// The first file that is one.
-fn first(dirs: &[impl AsRef<Path>]) -> Option<Database> {
+fn first(dirs: &[impl AsRef<Path>]) -> Option<Arc<Database>> {
     let files = FILES.iter().flat_map(|file| dirs.iter().map(move |dir| dir.as_ref().join(file)));
     files.into_iter().find_map(|file| open(&file).ok())
 }
@@ -81,7 +107,16 @@ mod tests {
         std::fs::write(dir.join("GeoIP2-Country.mmdb"), b"damaged").unwrap();
         std::fs::write(dir.join("GeoLite2-City.mmdb"), crate::geoip2::tests::sample()).unwrap();
         let database = first(&dirs).expect("one of them is good");
+        assert!(Arc::ptr_eq(&database, &first(&dirs).unwrap()), "it is held once");
+        std::fs::write(dir.join("GeoIP2-Country.mmdb"), crate::geoip2::tests::sample()).unwrap();
+        assert!(!Arc::ptr_eq(&database, &first(&dirs).unwrap()), "another one is there");
         std::fs::remove_dir_all(&dir).unwrap();
+        let loaded = Loaded::default();
+        let now = Instant::now();
+        assert!(loaded.known(now).is_none());
+        loaded.set(Some(database.clone()), now);
+        assert!(loaded.known(now).is_some_and(|known| known.is_some_and(|known| Arc::ptr_eq(&known, &database))));
+        assert!(loaded.known(now + LOOK).is_none() && loaded.known(now + LOOK).is_some(), "one looks again");
         let paths = ["country/iso_code", "country/names/en"];
         assert_eq!(answer(&database, "1.2.3.4".parse().unwrap(), &paths), b"Utopia \"U\"");
         assert_eq!(answer(&database, "200.2.3.4".parse().unwrap(), &paths), b"Unknown");

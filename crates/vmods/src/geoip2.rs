@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_geoip2(3) of libvmod-geoip2. The file is held in memory: one that is replaced on the disk is read with the next VCL.
+//! vmod_geoip2(3) of libvmod-geoip2. The file is held in memory, once for all VCLs: one that is replaced on the disk is read
+//! with the next VCL.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
 use vrt::{Failure, Value};
 
 use crate::args::{Args, give};
+use crate::files::Files;
 
 /// Steps of a path.
 const DEEPEST: usize = 10;
@@ -20,10 +22,11 @@ pub(crate) static VMOD: Vmod =
 
 pub(crate) type Database = Reader<Vec<u8>>;
 
-/// Reads a file.
-pub(crate) fn open(file: &std::path::Path) -> Result<Database, String> {
-    let bytes = std::fs::read(file).map_err(|e| e.to_string())?;
-    Reader::from_source(bytes).map_err(|e| e.to_string())
+static DATABASES: Files<Database> = Files::new(u64::MAX, |bytes| Reader::from_source(bytes).map_err(|e| e.to_string()));
+
+/// What the file is now.
+pub(crate) fn open(file: &std::path::Path) -> Result<Arc<Database>, String> {
+    DATABASES.share(file)
 }
 
 fn new(call: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> {
@@ -34,8 +37,7 @@ fn new(call: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> 
         log.put(Tag::Error, text.as_bytes());
         Failure::new(text)
     };
-    let database = open(name.as_ref()).map_err(|e| error(&e))?;
-    Ok(Arc::new(database))
+    Ok(open(name.as_ref()).map_err(|e| error(&e))?)
 }
 
 fn lookup(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {

@@ -42,9 +42,11 @@ pub(crate) static VMOD: Vmod = Vmod {
     ],
 };
 
+/// A TLV as text: a NUL ends it, as it ends varnishd's strings.
 fn text(call: &mut Call<'_>, kind: u8) -> CallResult {
     let tlvs = call.ctx.proxy_tlvs().unwrap_or_default();
-    give(Value::String(tlv(&tlvs, kind).map(Into::into)))
+    let text = tlv(&tlvs, kind).map(|value| value.split(|byte| *byte == 0).next().unwrap_or_default());
+    give(Value::String(text.map(Into::into)))
 }
 
 /// Flags and the result of verification.

@@ -185,6 +185,27 @@ fn uncacheable_answers_serialise_nobody() {
 }
 
 #[test]
+fn a_range_may_begin_where_a_passed_body_has_not_come_to() {
+    let kit = Kit::new();
+    let mut busy = kit.cache.private();
+    busy.set_transit_buffer(Some(10));
+    let obj = busy.object();
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(-1.0, 0.0, 0.0, Flags::NONE)).unwrap();
+    busy.start_stream();
+    let (mut reader, bell) = (obj.reader(250), Arc::new(Bell::default()));
+    let waker = Waker::from(bell.clone());
+    let mut cx = Context::from_waker(&waker);
+    busy.append(&[b'a'; 100]).unwrap();
+    assert_eq!(next(&mut reader, &bell), Poll::Pending);
+    assert_eq!(busy.poll_room(&mut cx), Poll::Ready(Ok(())), "nothing of it is for later");
+    busy.append(&[b'b'; 100]).unwrap();
+    assert_eq!(kit.held(), HEAD.len() as u64, "what the range leaves out isn't kept");
+    assert_eq!(busy.poll_room(&mut cx), Poll::Ready(Ok(())));
+    busy.append(&[b'c'; 100]).unwrap();
+    assert_eq!(next(&mut reader, &bell), Poll::Ready(Ok(Some(vec![b'c'; 50]))));
+}
+
+#[test]
 fn a_passed_body_waits_for_its_reader() {
     let kit = Kit::new();
     let mut busy = kit.cache.private();

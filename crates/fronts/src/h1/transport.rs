@@ -356,6 +356,7 @@ impl Transport for H1 {
             BodyLen::Known(len) => Some(len),
             BodyLen::None | BodyLen::Unknown => None,
         };
+        self.output.begin_body(self.left);
         self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
         close
     }

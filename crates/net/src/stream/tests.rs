@@ -79,3 +79,19 @@ fn a_stream_moves_between_runtimes() {
     .unwrap();
     other.join().unwrap();
 }
+
+#[test]
+fn what_comes_in_the_turn_of_the_parking_is_seen() {
+    rt::run(async {
+        let (ours, theirs) = pair();
+        // Read to the end: the runtime takes it that nothing is there until it hears of something.
+        theirs.write_all(b"answer", soon(5000)).await.unwrap();
+        let mut got = Vec::with_capacity(100);
+        ours.read_buf(&mut got, soon(5000)).await.unwrap();
+        let parked = ours.park();
+        assert_eq!(parked.heard(), Pending::Nothing);
+        theirs.try_write(b"unasked").unwrap();
+        assert_eq!(parked.heard(), Pending::Data);
+    })
+    .unwrap();
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Counts that a serving thread keeps to itself while it has work: written out when it waits for events, a counter that
-//! every request changes costs one atomic addition for all of them.
+//! every request changes costs one atomic addition for all of them. Of a gauge only what is taken off is kept: were it added
+//! later than another thread takes it off, the gauge would show less than nothing.
 
 use std::cell::Cell;
 

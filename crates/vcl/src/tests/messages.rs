@@ -137,7 +137,7 @@ fn statements() {
     recv("0;", "Expected an action, 'if', '{' or '}'");
     recv("if true { }", "Expected '(' got 'true'");
     recv("if (true) { } else return (pass);", "'else' must be followed by 'if' or '{'");
-    bad("sub vcl_recv {", "Symbol cannot be used here.");
+    bad("sub vcl_recv {", "Symbol cannot be used here: the text ends inside a subroutine.");
     recv("return (foo);", "Expected return action name.");
     recv("return (synth);", "Missing argument.");
     recv("return (hash(1));", "Arguments not allowed.");

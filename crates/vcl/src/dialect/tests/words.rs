@@ -113,3 +113,30 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
         assert!(said.contains(why) && said.contains("('old.vcl' Line 3 Pos "), "{said}");
     }
 }
+
+#[test]
+fn directors_are_told_apart_by_name() {
+    let vcl = format!(
+        "{BACKEND}director d round-robin {{ {{ .backend = default; }} }}\nsub vcl_recv {{ set req.backend = d; if (req.backend == d) {{ return (pass); }} }}\n\
+         sub vcl_fetch {{ if (req.backend != default) {{ set beresp.ttl = 1h; }} }}\n"
+    );
+    let text = body(&made(&vcl, Some(Dialect::V30)).unwrap());
+    let recv = "set req.backend_hint = d.backend(); set req.http.X-VCL-Backend = \"d\"; if (req.http.X-VCL-Backend == \"d\") { return (pass); }";
+    assert!(text.contains(recv), "{text}");
+    assert!(text.contains("if (bereq.http.X-VCL-Backend != \"default\") {"), "{text}");
+    let whole = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+    assert!(whole.contains("    set req.http.X-VCL-Backend = \"default\";\n"), "{whole}");
+    compiles(&vcl, Some(Dialect::V30));
+}
+
+#[test]
+fn a_text_that_begins_with_nothing_unsets_in_2_x() {
+    let old = "set req.http.a = req.http.b \"c\";";
+    let new = "sub vcl_recv { if (req.http.b) { set req.http.a = req.http.b + \"c\"; } else { unset req.http.a; } }";
+    becomes("2.1", "vcl_recv", old, new);
+    becomes("2.0", "vcl_recv", old, new);
+    becomes("3.0", "vcl_recv", "set req.http.a = req.http.b;", "sub vcl_recv { set req.http.a = req.http.b; }");
+    becomes("2.1", "vcl_recv", "set req.http.a = \"c\" req.http.b;", "sub vcl_recv { set req.http.a = \"c\" + req.http.b; }");
+    becomes("2.1", "vcl_recv", "error;", "sub vcl_recv { return (synth(503)); }");
+    becomes("2.1", "vcl_recv", "return (error);", "sub vcl_recv { return (synth(501)); }");
+}
