@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+
+use nix::time::{ClockId, clock_gettime};
 
 /// Monotonic time: seconds since the clock was made.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
@@ -127,9 +129,9 @@ impl Clock {
     /// Wall-clock now.
     pub fn real(&self) -> Real {
         match &self.0 {
-            Source::System { .. } => {
-                Real(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64())
-            }
+            // Not by way of `SystemTime`, which takes three times as many steps: each request looks four times.
+            Source::System { .. } => clock_gettime(ClockId::CLOCK_REALTIME)
+                .map_or(Real(0.0), |now| Real(now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9)),
             Source::Manual(_) => Real(MANUAL_EPOCH + self.mono().0),
         }
     }
