@@ -2,13 +2,15 @@
 //! Signals as readable events (signalfd), ignoring them, and dying of them.
 
 use std::io;
-use std::sync::OnceLock;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-pub use libc::{SIGABRT, SIGBUS, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSEGV, SIGTERM, SIGUSR1, SIGXCPU};
+pub use libc::{
+    SIGABRT, SIGBUS, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGSEGV, SIGTERM, SIGUSR1, SIGXCPU,
+};
 
 /// Blocked signals, delivered through a descriptor that polls readable. Dropping it leaves them blocked.
 #[derive(Debug)]
@@ -57,7 +59,8 @@ fn set(number: i32, handler: SigHandler) -> io::Result<()> {
 /// Has a SIGSEGV or SIGBUS that somebody sends end the process. Rust's own handler, which tells an overflown stack from other
 /// faults, takes the first for a fault that comes again when it returns; it stays in charge of faults.
 pub fn end_when_sent(number: i32) -> io::Result<()> {
-    let action = SigAction::new(SigHandler::SigAction(on_fault), SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK, SigSet::empty());
+    let action =
+        SigAction::new(SigHandler::SigAction(on_fault), SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK, SigSet::empty());
     // SAFETY: `on_fault` calls only what a handler may call: an atomic load, sigaction(2), raise(3) and the handler that was
     // there before.
     let before = unsafe { sigaction(Signal::try_from(number)?, &action) }?;

@@ -99,7 +99,9 @@ impl Vcc<'_> {
             _ => {
                 return match self.hint_open_braces(first) {
                     // Varnish shows its own built-in VCL here.
-                    Some(brace) => self.fail_at("Symbol cannot be used here: the text ends inside a subroutine.\n", &brace),
+                    Some(brace) => {
+                        self.fail_at("Symbol cannot be used here: the text ends inside a subroutine.\n", &brace)
+                    }
                     None => self.fail("Symbol cannot be used here.\n"),
                 };
             }

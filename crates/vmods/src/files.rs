@@ -35,7 +35,14 @@ struct Stamp([i64; 6]);
 impl Stamp {
     fn of(file: &std::fs::Metadata) -> Self {
         let number = |n: u64| n.cast_signed();
-        Stamp([number(file.dev()), number(file.ino()), number(file.len()), file.mtime(), file.mtime_nsec(), file.ctime_nsec()])
+        Stamp([
+            number(file.dev()),
+            number(file.ino()),
+            number(file.len()),
+            file.mtime(),
+            file.mtime_nsec(),
+            file.ctime_nsec(),
+        ])
     }
 }
 
@@ -110,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_file_is_held_once_and_read_again_when_it_is_another() {
-        let files: Files<Vec<u8>> = Files::new(100, |bytes| if bytes.is_empty() { Err("empty".to_owned()) } else { Ok(bytes) });
+        let files: Files<Vec<u8>> =
+            Files::new(100, |bytes| if bytes.is_empty() { Err("empty".to_owned()) } else { Ok(bytes) });
         let path = std::env::temp_dir().join(format!("lacquer-shared-{}", std::process::id()));
         std::fs::write(&path, "one").unwrap();
         let (first, second) = (files.share(&path).unwrap(), files.keep(&path).unwrap());

@@ -288,7 +288,11 @@ fn proxy_headers() {
     assert_eq!(String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or_default()), "a.btrueTLSv1.3false7");
     world.ctx.tlvs = vec![0x02, 0, 4, b'a', 0, b'\n', b'b'];
     world.run(Method::Recv);
-    assert_eq!(String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or_default()), "afalsefalse0", "a NUL ends the text");
+    assert_eq!(
+        String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or_default()),
+        "afalsefalse0",
+        "a NUL ends the text"
+    );
 }
 
 /// What `expr` is in vcl_recv of a VCL with these lines before it.

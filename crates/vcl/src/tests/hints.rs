@@ -50,7 +50,8 @@ fn marks_that_are_missing_or_wrong() {
 fn braces() {
     let open = "a '}' is missing. Still open is the '{' of line";
     bad("sub vcl_recv {\nif (req.url) {\n}", &format!("The text ends inside a subroutine: {open} 3."));
-    let why = try_compile("vcl 4.1;\nbackend b none;\nsub vcl_recv {\nif (req.url) {\n}").expect_err("a brace is missing");
+    let why =
+        try_compile("vcl 4.1;\nbackend b none;\nsub vcl_recv {\nif (req.url) {\n}").expect_err("a brace is missing");
     assert!(why.starts_with("Symbol cannot be used here: the text ends inside a subroutine.\n('<vcl.inline>' Line 3 Pos 14)\nsub vcl_recv {\n"), "{why}");
     bad("sub vcl_recv {\nif (req.url) {\n}\nsub f { }", &format!("No 'sub' inside a subroutine: {open} 3."));
     bad("sub vcl_recv {\nif (req.url) {\nacl a { }", &format!("No 'acl' inside a subroutine: {open} 4 and 3."));
