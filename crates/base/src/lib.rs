@@ -7,6 +7,7 @@ pub mod critical;
 pub mod lock;
 pub mod planted;
 pub mod say;
+pub mod short;
 pub mod text;
 mod vxid;
 

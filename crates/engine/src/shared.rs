@@ -56,6 +56,8 @@ pub struct Engine {
     pub pipes: AtomicI64,
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
+    /// A VCL imports xkey: fields give objects keys.
+    pub heeds_key_fields: AtomicBool,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.
@@ -97,8 +99,8 @@ impl Engine {
     }
 
     /// Purges what bears one of these keys. The work is done in steps that let other tasks of the thread run.
-    pub fn purge_tags(&self, keys: &[u8], soft: bool) -> vrt::ctx::Wait<i64> {
-        let mut purge = self.cache.purge_tags(message::tags::words(keys), self.clock.mono(), soft);
+    pub fn purge_tags(&self, keys: &[&[u8]], soft: bool) -> vrt::ctx::Wait<i64> {
+        let mut purge = self.cache.purge_tags(keys.iter().copied(), self.clock.mono(), soft);
         Box::pin(async move {
             loop {
                 match purge.step() {

@@ -60,6 +60,8 @@ struct Arrived {
     begin: usize,
     t_first: Real,
     t_req: Real,
+    /// In force when we began to look for it.
+    params: Arc<Params>,
 }
 
 /// What came of a busy connection.
@@ -203,7 +205,7 @@ async fn busy(h1: &mut H1) -> Turn {
             Ok(None) => return Turn::Idle,
             Err(close) => return Turn::End(close, h1.parting()),
         };
-        if let Some(close) = request(h1, &arrived).await {
+        if let Some(close) = request(h1, arrived).await {
             let mut parting = h1.parting();
             // Such a client goes on sending until it has read that it shouldn't.
             parting.is_sending |= close == SessClose::ReqHttp20;
@@ -213,11 +215,12 @@ async fn busy(h1: &mut H1) -> Turn {
 }
 
 /// Runs a request; why the connection ends after it, if it does.
-async fn request(h1: &mut H1, arrived: &Arrived) -> Option<SessClose> {
+async fn request(h1: &mut H1, arrived: Arrived) -> Option<SessClose> {
     h1.was_busy = true;
-    let mut req = Req::of(&h1.conn.sess, arrived.t_req);
-    req.begin(arrived.t_first);
-    let ran = run(h1, &mut req, arrived).await;
+    let Arrived { head_bytes, begin, t_first, t_req, params } = arrived;
+    let mut req = Req::of(&h1.conn.sess, params, t_req);
+    req.begin(t_first);
+    let ran = run(h1, &mut req, begin, head_bytes).await;
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         settle(h1, &mut req).await;
     }
@@ -247,11 +250,11 @@ async fn settle(h1: &mut H1, req: &mut Req) {
 }
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
-async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessClose> {
+async fn run(h1: &mut H1, req: &mut Req, begin: usize, head_bytes: usize) -> Result<(), SessClose> {
     let limits = limits(req.params());
-    h1.acct.req_head = arrived.head_bytes as u64;
-    let input = &h1.conn.input[h1.used..h1.used + arrived.head_bytes];
-    let parsed = match parse_found_request(input, arrived.begin, &limits, &mut req.head) {
+    h1.acct.req_head = head_bytes as u64;
+    let input = &h1.conn.input[h1.used..h1.used + head_bytes];
+    let parsed = match parse_found_request(input, begin, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
         Ok(Progress::Http2Preface) => {
             // Without the feature varnishd closes and says nothing.
@@ -260,8 +263,8 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
             }
             return Err(SessClose::ReqHttp20);
         }
-        Ok(Progress::Idle | Progress::Incomplete) => return Err(refuse(h1, req, &HeadError::BadStartLine, arrived)),
-        Err(error) => return Err(refuse(h1, req, &error, arrived)),
+        Ok(Progress::Idle | Progress::Incomplete) => return Err(refuse(h1, req, &HeadError::BadStartLine, head_bytes)),
+        Err(error) => return Err(refuse(h1, req, &error, head_bytes)),
     };
     h1.used += parsed.consumed;
     h1.expect_body(parsed.framing, req.head.version());
@@ -280,9 +283,9 @@ async fn run(h1: &mut H1, req: &mut Req, arrived: &Arrived) -> Result<(), SessCl
 }
 
 /// Answers a head that no VCL is to see.
-fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, arrived: &Arrived) -> SessClose {
+fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: usize) -> SessClose {
     let reaction = error.reaction();
-    let input = h1.conn.input[h1.used..h1.used + arrived.head_bytes].to_vec();
+    let input = h1.conn.input[h1.used..h1.used + head_bytes].to_vec();
     if let Some(text) = error.bogo_header(&input) {
         req.log.put(Tag::BogoHeader, &text);
     }
@@ -296,7 +299,7 @@ fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, arrived: &Arrived) -> S
     if let Some(status) = reaction.status {
         req.minimal(h1, status);
     }
-    h1.used += arrived.head_bytes;
+    h1.used += head_bytes;
     req.close = Some(reaction.close);
     reaction.close
 }
@@ -312,10 +315,8 @@ fn limits(params: &Params) -> Limits {
 
 /// The next whole head; `None` when not a byte of one is there.
 async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
-    let (limits, head_limit) = {
-        let params = h1.conn.sess.engine.params.load();
-        (limits(&params), params.timeout_head)
-    };
+    let params = h1.conn.sess.engine.params.load_full();
+    let (limits, head_limit) = (limits(&params), params.timeout_head);
     let mut scan = Scan::new(&limits);
     let mut t_first = None;
     h1.head_deadline = None;
@@ -325,7 +326,8 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
     loop {
         if let Some(head_bytes) = scan.find_request(&h1.conn.input[h1.used..]) {
             let t_req = h1.conn.sess.engine.clock.real();
-            return Ok(Some(Arrived { head_bytes, begin: scan.begin(), t_first: t_first.unwrap_or(t_req), t_req }));
+            let (begin, t_first) = (scan.begin(), t_first.unwrap_or(t_req));
+            return Ok(Some(Arrived { head_bytes, begin, t_first, t_req, params }));
         }
         // Only now, once for all requests that were read together.
         h1.compact();

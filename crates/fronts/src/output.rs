@@ -145,6 +145,9 @@ impl Output {
 
     /// Writes pieces of all kinds.
     fn copy(&self, stream: &Stream) -> io::Result<usize> {
+        if let (1, Some(Piece::Own(len))) = (self.pieces.len(), self.pieces.front()) {
+            return stream.try_write(&self.own[self.own_written..self.own_written + len]);
+        }
         let mut slices = [IoSlice::new(&[]); PIECES];
         let (mut own, mut written, mut count) = (&self.own[self.own_written..], self.written, 0);
         for (slice, piece) in slices.iter_mut().zip(&self.pieces) {

@@ -22,10 +22,11 @@ pub(crate) fn line_end(input: &[u8], at: usize) -> usize {
     }
 }
 
-/// Parses the lines of `input` from `at` to the empty line at the end of `input`.
+/// Parses the lines of `input` from `at` to the empty line at the end of `input`, which is laid in `head` from `laid` on.
 pub(crate) fn parse(
     input: &[u8],
     mut at: usize,
+    laid: usize,
     limits: &Limits,
     head: &mut Head,
     ends: &mut LineEnds,
@@ -38,7 +39,7 @@ pub(crate) fn parse(
             return Ok(());
         }
         let line = Line::find(input, at, is_clean, ends)?;
-        line.add(input, limits, head)?;
+        line.add(input, laid, limits, head)?;
         at = line.next;
     }
 }
@@ -72,7 +73,7 @@ impl Line {
         }
     }
 
-    fn add(&self, input: &[u8], limits: &Limits, head: &mut Head) -> Result<(), HeadError> {
+    fn add(&self, input: &[u8], laid: usize, limits: &Limits, head: &mut Head) -> Result<(), HeadError> {
         let at = self.at;
         let text = &input[at..self.end];
         if text.len() > limits.line_bytes {
@@ -84,6 +85,8 @@ impl Line {
             let joined: Vec<u8> =
                 text.iter().map(|&c| if matches!(c, b'\r' | b'\n' | b'\t') { b' ' } else { c }).collect();
             head.append_checked_line(trim_end(&joined), name_len)
+        } else if line_end(input, at + text.len()) == 2 {
+            head.append_laid_line(at - laid..at - laid + text.len(), name_len)
         } else {
             head.append_checked_line(text, name_len)
         };
@@ -132,7 +135,8 @@ mod tests {
     fn check(text: &str, want: Result<&[&str], HeadError>) {
         let mut head = Head::new();
         let limits = Limits { line_bytes: 20, ..Limits::default() };
-        let got = parse(text.as_bytes(), 0, &limits, &mut head, &mut LineEnds::default());
+        head.lay(text.as_bytes()).unwrap();
+        let got = parse(text.as_bytes(), 0, 0, &limits, &mut head, &mut LineEnds::default());
         let lines: Vec<_> = head.iter().map(|f| String::from_utf8_lossy(f.line()).into_owned()).collect();
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
         assert_eq!(got.map(|()| &lines[..]), want, "{text:?}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Request heads (RFC 9112 3).
 
-use message::chars::{is_blank, is_token};
+use message::chars::{is_blank, is_token, is_value_char};
 use message::{Head, Version, list, names};
 
 use crate::fields::{self, LineEnds, line_end};
@@ -47,10 +47,10 @@ pub fn parse_found_request(
 }
 
 fn parse(input: &[u8], begin: usize, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
-    head.clear();
+    head.lay(&input[begin..]).map_err(|lost| HeadError::of_lost(lost, begin))?;
     let mut ends = LineEnds::default();
     let at = start_line(input, begin, limits, head, &mut ends)?;
-    fields::parse(input, at, limits, head, &mut ends)?;
+    fields::parse(input, at, begin, limits, head, &mut ends)?;
     let framing = framing_of(head)?;
     if ends.lone_lf && framing != Framing::None && !limits.lenient {
         return Err(HeadError::LoneLf);
@@ -112,15 +112,18 @@ fn start_line(
     if target.is_empty() {
         return Err(HeadError::BadStartLine);
     }
-    let version = match version {
-        b"HTTP/1.1" => "HTTP/1.1",
-        b"HTTP/1.0" => "HTTP/1.0",
-        other if limits.lenient && other.eq_ignore_ascii_case(b"HTTP/1.1") => "HTTP/1.1",
-        other if limits.lenient && other.eq_ignore_ascii_case(b"HTTP/1.0") => "HTTP/1.0",
+    let in_upper_case = match version {
+        b"HTTP/1.1" | b"HTTP/1.0" => None,
+        other if limits.lenient && other.eq_ignore_ascii_case(b"HTTP/1.1") => Some("HTTP/1.1"),
+        other if limits.lenient && other.eq_ignore_ascii_case(b"HTTP/1.0") => Some("HTTP/1.0"),
         _ => return Err(HeadError::BadVersion),
     };
-    head.start_request(method, target, version.as_bytes()).map_err(|lost| HeadError::of_lost(lost, begin))?;
-    Ok(next)
+    let (url, proto) = (line.len() - rest.len(), line.len() - version.len());
+    head.start_laid_request(0..method.len(), url..url + target.len(), proto..line.len());
+    match in_upper_case {
+        None => Ok(next),
+        Some(proto) => head.set_proto(proto).map(|()| next).map_err(|lost| HeadError::of_lost(lost, begin)),
+    }
 }
 
 /// The first line, free of control characters but HTAB, and where the next one begins.
@@ -133,7 +136,8 @@ pub(crate) fn first_line<'a>(
     let end = if lf > begin && input[lf - 1] == b'\r' { lf - 1 } else { lf };
     ends.lone_lf |= line_end(input, end) == 1;
     let line = &input[begin..end];
-    if line.iter().any(|&c| c != b'\t' && c.is_ascii_control()) {
+    // Without an early exit the compiler makes wide steps of it.
+    if !line.iter().fold(true, |good, &c| good & is_value_char(c)) {
         return Err(HeadError::BadStartLine);
     }
     Ok((line, lf + 1))
@@ -145,11 +149,10 @@ fn word(line: &[u8], lenient: bool) -> Result<(&[u8], &[u8]), HeadError> {
         let end = line.iter().position(|&c| is_blank(c)).ok_or(HeadError::BadStartLine)?;
         return Ok((&line[..end], message::chars::trim_start(&line[end..])));
     }
-    let end = memchr::memchr(b' ', line).ok_or(HeadError::BadStartLine)?;
-    if memchr::memchr(b'\t', &line[..end]).is_some() {
-        return Err(HeadError::BadStartLine);
+    match memchr::memchr2(b' ', b'\t', line) {
+        Some(end) if line[end] == b' ' => Ok((&line[..end], &line[end + 1..])),
+        Some(_) | None => Err(HeadError::BadStartLine),
     }
-    Ok((&line[..end], &line[end + 1..]))
 }
 
 fn framing_of(head: &Head) -> Result<Framing, HeadError> {

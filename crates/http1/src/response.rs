@@ -18,10 +18,10 @@ pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<
         Ok(span) => span,
         Err(progress) => return Ok(progress),
     };
-    head.clear();
+    head.lay(&input[begin..end]).map_err(|lost| HeadError::of_lost(lost, begin))?;
     let mut ends = LineEnds::default();
     let at = start_line(&input[..end], begin, head, &mut ends)?;
-    fields::parse(&input[..end], at, limits, head, &mut ends)?;
+    fields::parse(&input[..end], at, begin, limits, head, &mut ends)?;
     Ok(Progress::Complete(Parsed { consumed: end, begin, framing: Framing::None }))
 }
 
@@ -37,7 +37,8 @@ fn start_line(input: &[u8], begin: usize, head: &mut Head, ends: &mut LineEnds) 
     let code = status::parse(&rest[..end]).ok_or(HeadError::BadStatus)?;
     let reason = trim_start(&rest[end..]);
     let lost = |lost| HeadError::of_lost(lost, begin);
-    head.start_response(proto, code).map_err(lost)?;
+    head.set_proto(proto).map_err(lost)?;
+    head.set_status(code).map_err(lost)?;
     if !reason.is_empty() {
         head.set_reason(reason).map_err(lost)?;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A request or response head: one byte arena and a list of lines.
 //!
+//! Each line lies in the arena with its CRLF, so that lines that lie there as they are sent are sent by one copy.
 //! Names keep their case and lines their order (RFC 9110 5.3). Setting a field appends to the arena; what it replaced stays
 //! there as garbage until the arena is full and is then squeezed out. A [`Head`] is meant to be pooled: `clear` and
 //! `copy_from` keep its capacity, so that a warm one allocates nothing. Both bounds of [`HeadLimits`] are errors
@@ -69,6 +70,9 @@ impl std::fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
+/// What follows each line in the arena.
+const LINE_END: &[u8] = b"\r\n";
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     at: u32,
@@ -76,6 +80,11 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// Of an arena, whose length fits.
+    fn at(range: std::ops::Range<usize>) -> Span {
+        Span { at: range.start as u32, len: range.len() as u32 }
+    }
+
     fn of(self, arena: &[u8]) -> &[u8] {
         &arena[self.at as usize..(self.at + self.len) as usize]
     }
@@ -239,14 +248,15 @@ impl Head {
         let value_len: usize = value.iter().map(|part| part.len()).sum();
         let len = name.len() + 2 + value_len;
         self.room_for_line()?;
-        self.room(len)?;
+        self.room(len + LINE_END.len())?;
         let at = self.arena.len();
-        self.arena.reserve(len);
+        self.arena.reserve(len + LINE_END.len());
         self.arena.extend_from_slice(name);
         self.arena.extend_from_slice(b": ");
         value.iter().for_each(|part| self.arena.extend_from_slice(part));
+        self.arena.extend_from_slice(LINE_END);
         let blanks = value_start(&self.arena[at + name.len() + 2..]);
-        self.add_or_forget(at, Line::of_field(name, at, len, blanks))
+        self.add_or_forget(at, Line::of_parts(name, at, len, name.len() + 2 + blanks))
     }
 
     /// Adds a whole line as received: `name:value` without its line end. Blanks around the value are kept in the line, and
@@ -269,15 +279,40 @@ impl Head {
     pub fn append_checked_line(&mut self, text: &[u8], name_len: usize) -> Result<(), Lost> {
         debug_assert_eq!(text.get(name_len), Some(&b':'));
         self.room_for_line()?;
-        self.room(text.len())?;
-        let at = self.arena.len();
-        self.arena.extend_from_slice(text);
-        self.push_line(at, name_len)
+        self.push_line(text, name_len)
     }
 
-    /// Makes the line of the arena's tail from `at` on.
-    fn push_line(&mut self, at: usize, name_len: usize) -> Result<(), Lost> {
-        self.add_or_forget(at, Line::new(&self.arena, at, name_len))
+    /// Makes it the last line, in the arena's tail.
+    fn push_line(&mut self, text: &[u8], name_len: usize) -> Result<(), Lost> {
+        self.room(text.len() + LINE_END.len())?;
+        let at = self.arena.len();
+        self.arena.extend_from_slice(text);
+        self.arena.extend_from_slice(LINE_END);
+        self.add_or_forget(at, Line::new(text, at, name_len))
+    }
+
+    /// Empties the head and lays into it, unread, what a codec has received of one. The codec then says where in it the start
+    /// line's parts and the lines are.
+    ///
+    /// # Errors
+    /// [`Lost::NoSpace`].
+    pub fn lay(&mut self, received: &[u8]) -> Result<(), Lost> {
+        self.clear();
+        self.room(received.len())?;
+        self.arena.extend_from_slice(received);
+        Ok(())
+    }
+
+    /// As [`Head::append_checked_line`] for a line that lies at `range` of what was laid, followed by CRLF.
+    ///
+    /// # Errors
+    /// See [`Lost`].
+    pub fn append_laid_line(&mut self, range: std::ops::Range<usize>, name_len: usize) -> Result<(), Lost> {
+        debug_assert!(self.arena[range.end..].starts_with(LINE_END));
+        self.room_for_line()?;
+        let at = range.start;
+        self.add(Line::new(&self.arena[range], at, name_len).ok_or(Lost::BadField)?);
+        Ok(())
     }
 
     /// Adds the line of the arena's tail from `at` on, or takes that away again.
@@ -303,10 +338,7 @@ impl Head {
         if i >= self.lines.len() || !is_token(&text[..name_len]) {
             return Err(Lost::BadField);
         }
-        self.room(text.len())?;
-        let at = self.arena.len();
-        self.arena.extend_from_slice(text);
-        self.push_line(at, name_len)?;
+        self.push_line(text, name_len)?;
         self.lines.swap_remove(i);
         Ok(())
     }
@@ -385,7 +417,7 @@ impl Head {
             .filter(|l| l.is(key, name, &self.arena))
             .map(|l| l.text(&self.arena).len() + separator.len())
             .sum();
-        self.room(need)?;
+        self.room(need + LINE_END.len())?;
         let at = self.arena.len();
         self.arena.extend_from_within(self.lines[first].range());
         for i in first + 1..self.lines.len() {
@@ -397,7 +429,9 @@ impl Head {
                 self.arena.extend_from_within(value.start..value.start + len);
             }
         }
-        let Some(joined) = Line::new(&self.arena, at, name.len()) else {
+        let joined = Line::new(&self.arena[at..], at, name.len());
+        self.arena.extend_from_slice(LINE_END);
+        let Some(joined) = joined else {
             self.arena.truncate(at);
             return Err(Lost::NoSpace);
         };
@@ -436,11 +470,17 @@ impl Head {
 
     /// Writes the fields and the empty line that ends a head, in wire form.
     pub fn write_fields(&self, out: &mut Vec<u8>) {
+        let mut run = 0..0;
         for line in &self.lines {
-            out.extend_from_slice(line.text(&self.arena));
-            out.extend_from_slice(b"\r\n");
+            let line = line.wire_range();
+            if line.start != run.end {
+                out.extend_from_slice(&self.arena[run]);
+                run = line.start..line.start;
+            }
+            run.end = line.end;
         }
-        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.arena[run]);
+        out.extend_from_slice(LINE_END);
     }
 
     fn room_for_line(&self) -> Result<(), Lost> {
@@ -462,7 +502,7 @@ impl Head {
 
     fn live_bytes(&self) -> usize {
         let start = self.method.len + self.url.len + self.proto.len + self.reason.len;
-        start as usize + self.lines.iter().map(|l| l.range().len()).sum::<usize>()
+        start as usize + self.lines.iter().map(|l| l.wire_range().len()).sum::<usize>()
     }
 
     /// Moves what is live to the front of a new arena. Rare: only VCL that sets fields in great number gets here.
@@ -475,7 +515,7 @@ impl Head {
         }
         for line in &mut self.lines {
             let at = arena.len() as u32;
-            arena.extend_from_slice(line.text(&self.arena));
+            arena.extend_from_slice(&self.arena[line.wire_range()]);
             line.move_to(at);
         }
         self.arena = arena;

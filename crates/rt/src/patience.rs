@@ -124,3 +124,23 @@ fn take(deadline: Instant, is_short: bool) -> Pin<Box<Sleep>> {
 pub(crate) fn forget_timers() {
     TIMERS.with(|timers| timers.take());
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_counts_from_where_it_began() {
+        crate::run(async {
+            let an_hour_ago = Instant::now() - Duration::from_secs(3600);
+            let mut over = Patience::since(an_hour_ago, Duration::from_secs(60));
+            poll_fn(|cx| over.poll(cx)).await;
+            let mut lasts = Patience::since(an_hour_ago, Duration::from_secs(7200));
+            let is_over = poll_fn(|cx| Poll::Ready(lasts.poll(cx).is_ready())).await;
+            assert!(!is_over);
+        })
+        .unwrap();
+    }
+}

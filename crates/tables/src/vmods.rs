@@ -16,11 +16,17 @@ mod directors;
 mod dynamic;
 mod geoip;
 mod geoip2;
+mod goto;
 mod header;
+mod headerplus;
+mod http;
+mod jwt;
+mod kvstore;
 mod math;
 mod missing;
 mod proxy;
 mod purge;
+mod querysort;
 mod querystring;
 mod re2;
 mod saintmode;
@@ -29,15 +35,17 @@ mod std;
 mod str;
 mod tcp;
 mod unix;
+mod urlplus;
 mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
 mod xkey;
+mod ykey;
 
 use crate::vclvars::Methods;
 pub use crate::vclvars::Type;
-pub use missing::{MISSING, Missing};
+pub use missing::{LeftOut, MISSING, Missing};
 
 /// What an argument is when the caller leaves it out.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -210,10 +218,16 @@ pub const MODULES: &[Module] = &[
     dynamic::MODULE,
     geoip::MODULE,
     geoip2::MODULE,
+    goto::MODULE,
     header::MODULE,
+    headerplus::MODULE,
+    http::MODULE,
+    jwt::MODULE,
+    kvstore::MODULE,
     math::MODULE,
     proxy::MODULE,
     purge::MODULE,
+    querysort::MODULE,
     querystring::MODULE,
     re2::MODULE,
     saintmode::MODULE,
@@ -222,12 +236,22 @@ pub const MODULES: &[Module] = &[
     str::MODULE,
     tcp::MODULE,
     unix::MODULE,
+    urlplus::MODULE,
     uuid::MODULE,
     var::MODULE,
     vsthrottle::MODULE,
     vtc::MODULE,
     xkey::MODULE,
+    ykey::MODULE,
 ];
+
+/// Functions and methods of modules here that aren't built.
+const LEFT_OUT: &[&[LeftOut]] = &[headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, ykey::LEFT_OUT];
+
+/// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
+pub fn left_out(name: &str) -> Option<&'static LeftOut> {
+    LEFT_OUT.iter().flat_map(|of| of.iter()).find(|left| left.0 == name)
+}
 
 /// The module called `name`.
 pub fn find(name: &str) -> Option<&'static Module> {
@@ -270,6 +294,20 @@ mod tests {
         }
         for pair in MODULES.windows(2) {
             assert!(pair[0].name < pair[1].name);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_of_a_module_and_not_in_it() {
+        for LeftOut(name, instead) in LEFT_OUT.iter().flat_map(|of| of.iter()) {
+            let mut parts = name.split('.');
+            let module = parts.next().and_then(find).expect("a module that is built");
+            let (first, method) = (parts.next().expect("a name"), parts.next());
+            match method {
+                Some(method) => assert!(module.object(first).expect("an object").method(method).is_none(), "{name}"),
+                None => assert!(module.function(first).is_none(), "{name}"),
+            }
+            assert!(!instead.is_empty() && !instead.ends_with('.'), "{name}");
         }
     }
 

@@ -59,7 +59,15 @@ impl Vcc<'_> {
 
     fn unknown_property<T>(&mut self, e: &Expr, token: &Token) -> R<T> {
         let before: String = self.tokens[self.at.saturating_sub(2)..=self.at].iter().map(|t| self.text_of(t)).collect();
-        self.hint_name(&before, Kind::None);
+        let left_out = match e.ty {
+            Ty::Object(module, object) => {
+                self.hint_left_out(&format!("{}.{}.{}", module.name, object.name, self.text_of(token)))
+            }
+            Ty::T(_) => false,
+        };
+        if !left_out {
+            self.hint_name(&before, Kind::None);
+        }
         let name = self.token_name(token);
         self.fail_at(&format!("Unknown property {name} for type {}\n", e.ty.name()), token)
     }

@@ -233,6 +233,11 @@ impl Vcc<'_> {
         }
         let (first, rest) = lower.split_once('.').unwrap_or((&lower, ""));
         let imported = self.syms.find(first, Kind::Vmod, 41, 40, 41).is_some();
+        if let Some(module) = self.program.imports.iter().find(|i| i.name == first)
+            && self.hint_left_out(&format!("{}.{rest}", module.module))
+        {
+            return;
+        }
         if !imported && !rest.is_empty() {
             if let Some(other) = self.import_of(first) {
                 return self.hint(format!("That module is imported as {other}."));
@@ -278,6 +283,13 @@ impl Vcc<'_> {
 
     fn import_of(&self, module: &str) -> Option<String> {
         self.program.imports.iter().find(|i| i.module == module && i.name != module).map(|i| i.name.clone())
+    }
+
+    /// A function or method, by its whole name, that a module has elsewhere and not here: whether it is one.
+    pub fn hint_left_out(&mut self, name: &str) -> bool {
+        let Some(vmods::LeftOut(_, instead)) = vmods::left_out(name) else { return false };
+        self.hint(format!("That isn't built into Lacquer. Instead: {instead}."));
+        true
     }
 
     /// A module that isn't known.

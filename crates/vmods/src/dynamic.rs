@@ -43,8 +43,10 @@ pub(crate) static VMOD: Vmod = Vmod {
     }],
 };
 
-/// What `new` makes.
-struct Dynamic {
+/// What `new` makes; goto has the same.
+pub(crate) struct Dynamic {
+    /// Whose it is.
+    module: &'static str,
     name: String,
     vcl: Weak<LoadedVcl>,
     clock: Clock,
@@ -54,12 +56,34 @@ struct Dynamic {
     spec: BackendSpec,
     shares_hosts: bool,
     whitelist: Option<Arc<Acl>>,
+    family: Family,
     ttl: f64,
     unused_for: f64,
     patience: Duration,
     debug: AtomicBool,
     domains: Mutex<Domains>,
     backends: Mutex<Backends>,
+}
+
+/// Which of a name's addresses count.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Family {
+    Any,
+    V4,
+    V6,
+}
+
+/// What a director is made with, beside what all backends have.
+pub(crate) struct Plan {
+    pub(crate) module: &'static str,
+    pub(crate) port: String,
+    pub(crate) spec: BackendSpec,
+    pub(crate) shares_hosts: bool,
+    pub(crate) whitelist: Option<Arc<Acl>>,
+    pub(crate) family: Family,
+    pub(crate) ttl: f64,
+    pub(crate) unused_for: f64,
+    pub(crate) patience: Duration,
 }
 
 /// By address and, unless hosts share, by host.
@@ -70,6 +94,7 @@ type Domains = HashMap<(String, String), Arc<Domain>>;
 
 /// A name and its backends.
 struct Domain {
+    module: &'static str,
     base: DirectorBase,
     me: Weak<Domain>,
     owner: Weak<Dynamic>,
@@ -100,10 +125,7 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
         );
     }
     let limit = |at: usize| Duration::try_from_secs_f64(args.real(at)).unwrap_or(Duration::ZERO);
-    let probe = match &args.0[3] {
-        Value::Probe(Some(index)) => call.vcl.program.probes.get(*index as usize).map(vrt::probe_spec),
-        _ => None,
-    };
+    let probe = probe(call, &args.0[3]);
     let whitelist = match &args.0[4] {
         Value::Acl(acl) => Some(acl.clone()),
         _ => None,
@@ -126,22 +148,24 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
         probe,
         ..BackendSpec::new(name, Endpoint::default())
     };
-    Ok(Arc::new(Dynamic {
-        name: name.to_owned(),
-        vcl: Arc::downgrade(call.vcl),
-        clock: call.ctx.clock().clone(),
-        log: call.ctx.log().ring().clone(),
+    let plan = Plan {
+        module: "dynamic",
         port,
         spec,
         shares_hosts: args.word(2) == "DIRECTOR",
         whitelist,
+        family: Family::Any,
         ttl: args.real(5).max(0.0),
         unused_for: args.real(9),
         patience: limit(10),
-        debug: AtomicBool::new(false),
-        domains: Mutex::default(),
-        backends: Mutex::default(),
-    }))
+    };
+    Ok(Arc::new(Dynamic::new(call, name, plan)))
+}
+
+/// A probe that was given.
+pub(crate) fn probe(call: &Call<'_>, value: &Value) -> Option<backend::ProbeSpec> {
+    let Value::Probe(Some(index)) = value else { return None };
+    call.vcl.program.probes.get(*index as usize).map(vrt::probe_spec)
 }
 
 /// The host that the transaction asks for, without a port.
@@ -162,8 +186,14 @@ fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
         |at: usize| Some(String::from_utf8_lossy(Args(args).bytes_of(at)).into_owned()).filter(|s| !s.is_empty());
     let Some(host) = given(0).or_else(|| host_of(call)) else { return give(Value::Backend(None)) };
     let port = given(1).unwrap_or_else(|| dynamic.port.clone());
+    serve(&dynamic, call, &host, port)
+}
+
+/// The director of a name, once it was looked up.
+pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, port: String) -> CallResult {
     let Some(domain) = dynamic.domain(call, host.to_ascii_lowercase(), port) else {
-        call.ctx.log().putf(Tag::VclError, format_args!("vmod-dynamic: {}: more than {MOST} names", dynamic.name));
+        let (module, name) = (dynamic.module, &dynamic.name);
+        call.ctx.log().putf(Tag::VclError, format_args!("vmod-{module}: {name}: more than {MOST} names"));
         return give(Value::Backend(None));
     };
     if domain.times.lock().due.is_some() {
@@ -179,6 +209,35 @@ fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
 }
 
 impl Dynamic {
+    pub(crate) fn new(call: &mut Call<'_>, name: &str, plan: Plan) -> Dynamic {
+        Dynamic {
+            module: plan.module,
+            name: name.to_owned(),
+            vcl: Arc::downgrade(call.vcl),
+            clock: call.ctx.clock().clone(),
+            log: call.ctx.log().ring().clone(),
+            port: plan.port,
+            spec: plan.spec,
+            shares_hosts: plan.shares_hosts,
+            whitelist: plan.whitelist,
+            family: plan.family,
+            ttl: plan.ttl,
+            unused_for: plan.unused_for,
+            patience: plan.patience,
+            debug: AtomicBool::new(false),
+            domains: Mutex::default(),
+            backends: Mutex::default(),
+        }
+    }
+
+    fn takes(&self, addr: SocketAddr) -> bool {
+        match self.family {
+            Family::Any => true,
+            Family::V4 => addr.is_ipv4(),
+            Family::V6 => addr.is_ipv6(),
+        }
+    }
+
     /// The name's director, made when there is none. Names that nobody used for long go.
     fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Option<Arc<Domain>> {
         let (now, mut gone) = (self.clock.mono(), Vec::new());
@@ -200,6 +259,7 @@ impl Dynamic {
         let name = format!("{}({host}:{port})", self.name);
         let domain = Arc::new_cyclic(|me| Domain {
             me: me.clone(),
+            module: self.module,
             base: DirectorBase::new(&call.vcl.name, &name, call.ctx.clock().real()),
             owner: Arc::downgrade(self),
             host: host.clone(),
@@ -220,7 +280,7 @@ impl Dynamic {
         if tag == Tag::Error || self.debug.load(Relaxed) {
             let vcl = self.vcl.upgrade().map(|vcl| vcl.name.clone()).unwrap_or_default();
             let (host, port) = (&domain.host, &domain.port);
-            let text = format_args!("vmod-dynamic: {vcl} {} {host}:{port} {what}", self.name);
+            let text = format_args!("vmod-{}: {vcl} {} {host}:{port} {what}", self.module, self.name);
             self.log.write_onef(tag, Vxid::NONE, Marker::None, text);
         }
     }
@@ -277,7 +337,7 @@ impl Domain {
     /// These are the addresses from now on. Fetches under way keep the backends that they have.
     fn take(&self, owner: &Dynamic, addrs: Vec<SocketAddr>) {
         let mut backends: Vec<Arc<dyn Director>> = Vec::new();
-        for addr in addrs.into_iter().take(ADDRESSES) {
+        for addr in addrs.into_iter().filter(|addr| owner.takes(*addr)).take(ADDRESSES) {
             if owner.whitelist.as_ref().is_some_and(|acl| !acl.matches(addr.ip()).allowed) {
                 owner.log(Tag::Error, self, format_args!("whitelist mismatch {addr}"));
                 continue;
@@ -308,7 +368,7 @@ impl Director for Domain {
     }
 
     fn kind(&self) -> &'static str {
-        "dynamic"
+        self.module
     }
 
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {

@@ -16,10 +16,17 @@ mod dynamic;
 mod files;
 mod geoip;
 mod geoip2;
+mod goto;
 mod header;
+mod headerplus;
+mod http;
+mod jwt;
+mod kvstore;
 mod math;
+mod pattern;
 mod proxy;
 mod purge;
+mod querysort;
 mod querystring;
 mod re2;
 mod saintmode;
@@ -28,11 +35,13 @@ mod statsd;
 mod str;
 mod tcp;
 mod unix;
+mod urlplus;
 mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
 mod xkey;
+mod ykey;
 
 use vrt::vmod::Vmod;
 
@@ -50,10 +59,16 @@ pub static ALL: &[&Vmod] = &[
     &dynamic::VMOD,
     &geoip::VMOD,
     &geoip2::VMOD,
+    &goto::VMOD,
     &header::VMOD,
+    &headerplus::VMOD,
+    &http::VMOD,
+    &jwt::VMOD,
+    &kvstore::VMOD,
     &math::VMOD,
     &proxy::VMOD,
     &purge::VMOD,
+    &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
     &saintmode::VMOD,
@@ -62,11 +77,13 @@ pub static ALL: &[&Vmod] = &[
     &str::VMOD,
     &tcp::VMOD,
     &unix::VMOD,
+    &urlplus::VMOD,
     &uuid::VMOD,
     &var::VMOD,
     &vsthrottle::VMOD,
     &vtc::VMOD,
     &xkey::VMOD,
+    &ykey::VMOD,
 ];
 
 #[cfg(test)]

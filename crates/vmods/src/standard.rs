@@ -91,7 +91,7 @@ fn collect(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     }
 }
 
-fn querysort(_: &mut Call<'_>, args: &[Value]) -> CallResult {
+pub(crate) fn querysort(_: &mut Call<'_>, args: &[Value]) -> CallResult {
     let Some(url) = Args(args).text(0) else { return give(Value::NULL) };
     give(Value::String(Some(query::sort(url).map_or_else(|| url.clone(), Text::from))))
 }

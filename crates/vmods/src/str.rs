@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_str(3) of varnish-modules: texts as bytes.
 
-use vrt::vmod::{CallResult, Vmod};
+use vrt::vmod::{Call, CallResult, Vmod};
 use vrt::{Text, Value};
 
 use crate::args::{Args, give};
@@ -12,13 +12,12 @@ pub(crate) static VMOD: Vmod = Vmod {
     classes: &[],
     functions: &[
         ("count", |_, args| give(Value::Int(Args(args).text(0).map_or(-1, |text| text.len() as i64)))),
+        ("len", |_, args| give(Value::Int(Args(args).bytes_of(0).len() as i64))),
+        ("substr", cut),
         ("startswith", |_, args| both(args, |a, b| a.starts_with(b))),
         ("endswith", |_, args| both(args, |a, b| a.ends_with(b))),
         ("contains", |_, args| both(args, |a, b| memchr::memmem::find(a, b).is_some())),
-        ("take", |_, args| {
-            let args = Args(args);
-            give(Value::String(args.text(0).map(|text| Text::copy(take(text, args.int(1), args.int(2))))))
-        }),
+        ("take", cut),
         ("reverse", |_, args| {
             let reversed = |text: &Text| text.iter().rev().copied().collect::<Vec<u8>>();
             give(Value::String(Args(args).text(0).map(reversed).map(Text::from)))
@@ -30,6 +29,11 @@ pub(crate) static VMOD: Vmod = Vmod {
         }),
     ],
 };
+
+fn cut(_: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let args = Args(args);
+    give(Value::String(args.text(0).map(|text| Text::copy(take(text, args.int(1), args.int(2))))))
+}
 
 fn both(args: &[Value], test: impl Fn(&[u8], &[u8]) -> bool) -> CallResult {
     let (a, b) = (Args(args).text(0), Args(args).text(1));

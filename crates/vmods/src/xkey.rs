@@ -18,6 +18,7 @@ fn purge(call: &mut Call<'_>, args: &[Value], soft: bool) -> CallResult {
     if keys.is_empty() {
         return give(Value::Int(0));
     }
-    let purge = call.ctx.purge_tags(keys, soft)?;
+    let keys: Vec<&[u8]> = message::tags::words(keys).collect();
+    let purge = call.ctx.purge_tags(&keys, soft)?;
     wait(async move { Ok(Value::Int(purge.await)) })
 }

@@ -148,14 +148,22 @@ pub trait Ctx {
     /// VCL fails with that text (called in the wrong place).
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure>;
 
-    /// Purges all objects that bear one of these keys ([`message::tags::words`]); `soft` takes their ttl only. How many it
-    /// reached.
+    /// Purges all objects that bear one of these keys; `soft` takes their ttl only. How many it reached.
     ///
     /// # Errors
     /// VCL fails with that text (called in the wrong place).
-    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         let _ = (keys, soft);
         Err("there is no cache here to purge".into())
+    }
+
+    /// Gives the object that is being fetched these keys, beside those that it has.
+    ///
+    /// # Errors
+    /// VCL fails with that text (called in the wrong place, too many of them).
+    fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
+        let _ = keys;
+        Err("there is no object here to give keys".into())
     }
 
     /// The request's body as `std.cache_req_body` kept it, piece by piece. False: it isn't kept.

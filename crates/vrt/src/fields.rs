@@ -93,6 +93,15 @@ pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text
     Ok(())
 }
 
+/// Sets a request's URL.
+///
+/// # Errors
+/// VCL fails with that text: no request to change, not a URL.
+pub fn set_url(ctx: &mut dyn Ctx, id: HeadId, url: &[u8]) -> Result<(), Failure> {
+    let var = if id == HeadId::Bereq { Var::BereqUrl } else { Var::ReqUrl };
+    set_text(ctx, var, id, Part::Url, url)
+}
+
 /// Why a number is no status.
 pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
     let why = match status {
@@ -131,7 +140,10 @@ fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
 }
 
 /// Replaces all fields of that name by one.
-pub(crate) fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), Failure> {
+///
+/// # Errors
+/// VCL fails with that text: no head to change, no room, not a name or a value that a field can have.
+pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Result<(), Failure> {
     check_value(value, name)?;
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     log_unset(head, log, name, tag(id, Part::Unset));
@@ -184,6 +196,23 @@ pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Res
             return Err(Failure::new("workspace allocation failure"));
         }
     }
+    Ok(())
+}
+
+/// Removes the `i`-th line of a head and logs that.
+///
+/// # Errors
+/// VCL fails with that text: no head to change.
+pub fn remove_line(ctx: &mut dyn Ctx, id: HeadId, i: usize) -> Result<(), Failure> {
+    let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
+    if let Some(field) = head.field(i) {
+        log.put(tag(id, Part::Unset), field.line());
+    }
+    let mut at = 0;
+    head.retain(|_| {
+        at += 1;
+        at - 1 != i
+    });
     Ok(())
 }
 

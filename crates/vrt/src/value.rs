@@ -182,6 +182,13 @@ impl AsRef<[u8]> for Text {
     }
 }
 
+/// A table by texts is asked by bytes: both have the same hash.
+impl std::borrow::Borrow<[u8]> for Text {
+    fn borrow(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
 impl From<&[u8]> for Text {
     fn from(bytes: &[u8]) -> Text {
         Text::copy(bytes)

@@ -50,7 +50,7 @@ impl Services {
         })
     }
 
-    /// A VCL imports xkey: from now on objects are kept by their keys, and counted.
+    /// A VCL imports xkey or ykey: from now on objects are kept by their keys, and counted.
     pub fn heed_tags(&self) {
         if self.engine.cache.heeds_tags() {
             return;

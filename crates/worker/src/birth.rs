@@ -123,6 +123,7 @@ impl Worker {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
+            heeds_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });

@@ -186,8 +186,12 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
-    if compiled.program.imports.iter().any(|import| import.module == "xkey") {
+    let imports = |name: &str| compiled.program.imports.iter().any(|import| import.module == name);
+    if imports("xkey") || imports("ykey") {
         worker.services.heed_tags();
+    }
+    if imports("xkey") {
+        worker.engine.heeds_key_fields.store(true, Ordering::Relaxed);
     }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));

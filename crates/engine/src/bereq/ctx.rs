@@ -23,6 +23,9 @@ use crate::choice::Choice;
 use crate::httplog::BEREQ;
 use crate::vars;
 
+/// Keys that VCL may give one object.
+const MOST_TAGS: usize = 10_000;
+
 impl Ctx for Bereq {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
@@ -214,8 +217,16 @@ impl Ctx for Bereq {
         Err(Failure::new("purge can only happen in vcl_hit{} or vcl_miss{}"))
     }
 
-    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         Ok(self.engine.purge_tags(keys, soft))
+    }
+
+    fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
+        if self.tags.len() + keys.len() > MOST_TAGS {
+            return Err(Failure::new(format!("an object has no more than {MOST_TAGS} keys")));
+        }
+        self.tags.extend(keys.iter().map(|key| Box::from(*key)));
+        Ok(())
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {

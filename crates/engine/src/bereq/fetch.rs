@@ -13,6 +13,7 @@ use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use net::IoError;
 use rt::Patience;
+use shm::vsl::num::dec;
 use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
@@ -20,7 +21,6 @@ use vrt::{Action, Method};
 use super::ctx::limit;
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
-use crate::req::decimal;
 use crate::spare;
 
 /// varnishd's words for why a connection ends, in BackendClose records.
@@ -89,9 +89,8 @@ impl Bereq {
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }
-        let mut digits = [0; 24];
-        let id = decimal(u64::from(self.vxid.log_id()), &mut digits);
-        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id]));
+        let id = dec(self.vxid.log_id().into());
+        self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::X_VARNISH, &[id.as_bytes()]));
         match self.vcl(Method::BackendFetch).await {
             Action::Fetch => {}
             Action::Error { .. } => {

@@ -145,6 +145,8 @@ pub struct Bereq {
     /// VCL asked for the error: it isn't a failed fetch.
     pub(crate) error_is_wanted: bool,
     pub(crate) made_body: Vec<u8>,
+    /// Keys that VCL gave the object.
+    pub(crate) tags: Vec<Box<[u8]>>,
     pub(crate) task: Privates,
     pub(crate) acct: Acct,
     /// What of it the backend's counters have.
@@ -256,6 +258,7 @@ impl Bereq {
         self.was_304 = false;
         self.error = (0, None);
         self.error_is_wanted = false;
+        self.tags.clear();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
         self.log.put(Tag::End, b"");

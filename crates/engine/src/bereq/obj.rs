@@ -2,6 +2,7 @@
 //! The backend's answer becomes an object: where it is stored, which variant it is, how long it lives.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
@@ -85,7 +86,10 @@ impl Bereq {
         self.log_events();
         done.map_err(drop)?;
         if self.engine.cache.heeds_tags() {
-            let keys = message::tags::keys(&self.beresp);
+            let mut keys = std::mem::take(&mut self.tags);
+            if self.engine.heeds_key_fields.load(Relaxed) {
+                keys.extend(message::tags::keys(&self.beresp));
+            }
             self.busy().set_tags(keys);
         }
         let (kind, name) = (store.kind().as_str(), store.name());

@@ -113,6 +113,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         error: (0, None),
         error_is_wanted: false,
         made_body: Vec::new(),
+        tags: Vec::new(),
         task: Privates::default(),
         acct: Acct::default(),
         counted: Acct::default(),

@@ -226,7 +226,7 @@ impl Ctx for ReqCtx<'_> {
         Ok(engine.cache.purge(&self.req.digest, engine.mono_of(self.req.t_req), purge) as i64)
     }
 
-    fn purge_tags(&mut self, keys: &[u8], soft: bool) -> Result<Wait<i64>, Failure> {
+    fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         Ok(self.req.engine().purge_tags(keys, soft))
     }
 

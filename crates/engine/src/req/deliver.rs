@@ -3,6 +3,7 @@
 
 use cache::{Flags, ObjRef};
 use message::{conditional, encoding, names};
+use shm::vsl::num::dec;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -48,19 +49,16 @@ impl Req {
             }
             self.log.put(Tag::RespProtocol, self.resp.proto());
         }
-        let mut ids = [0; 24];
-        let own = decimal(u64::from(self.vxid.log_id()), &mut ids);
+        let own = dec(self.vxid.log_id().into());
         if self.is_hit {
-            let mut other = [0; 24];
-            let other = decimal(u64::from(obj.xid().log_id()), &mut other);
-            self.set_resp(names::X_VARNISH, &[own, b" ", other]);
+            let other = dec(obj.xid().log_id().into());
+            self.set_resp(names::X_VARNISH, &[own.as_bytes(), b" ", other.as_bytes()]);
         } else {
-            self.set_resp(names::X_VARNISH, &[own]);
+            self.set_resp(names::X_VARNISH, &[own.as_bytes()]);
         }
         let t_origin = obj.times().t_origin;
         let age = self.engine().mono_of(self.log.last()).since(t_origin).max(0.0).floor();
-        let mut text = [0; 24];
-        self.set_resp(names::AGE, &[decimal(age as u64, &mut text)]);
+        self.set_resp(names::AGE, &[dec(age as u64).as_bytes()]);
         self.set_resp(names::VIA, &[VIA.as_bytes()]);
         if let Some(status) = self.cache_status(obj) {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
@@ -86,18 +84,5 @@ impl Req {
         }
         RESP.unset(&mut self.resp, &mut self.log, names::ETAG);
         self.set_resp(names::ETAG, &[b"W/", &old]);
-    }
-}
-
-/// Writes `n` in decimal at the end of `buf`.
-pub(crate) fn decimal(mut n: u64, buf: &mut [u8; 24]) -> &[u8] {
-    let mut at = buf.len();
-    loop {
-        at -= 1;
-        buf[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            return &buf[at..];
-        }
     }
 }

@@ -33,7 +33,7 @@ use ::backend::Director;
 use ::cache::{Busy, Digest, DigestBuilder, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, HeadLimits};
-use shm::vsl::{Marker, TxnLog};
+use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::params::Params;
 use tables::tags::Tag;
@@ -52,7 +52,6 @@ use crate::transport::Transport;
 use crate::turns::Turn;
 
 pub use self::ctx::ReqCtx;
-pub(crate) use self::deliver::decimal;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -173,17 +172,16 @@ impl Req {
 
 impl Req {
     /// A request whose head came whole at `t_req`.
-    pub fn of(sess: &Rc<Sess>, t_req: Real) -> Self {
-        Self::new(sess, sess.engine.vxids.take(), sess.engine.params.load_full(), t_req)
+    pub fn of(sess: &Rc<Sess>, params: Arc<Params>, t_req: Real) -> Self {
+        Self::new(sess, sess.engine.vxids.take(), params, t_req)
     }
 
     /// Its first records: Begin and two timestamps. `t_first` is when its first byte came.
     pub fn begin(&mut self, t_first: Real) {
         let parent = self.sess.vxid;
         self.log.record(Tag::Begin).text("req ").num(u64::from(parent.log_id())).text(" rxreq");
-        let mut digits = [0; 24];
-        let id = deliver::decimal(u64::from(self.vxid.log_id()), &mut digits);
-        self.log.announce(Tag::Link, parent, &[b"req ", id, b" rxreq"]);
+        let id = num::dec(self.vxid.log_id().into());
+        self.log.announce(Tag::Link, parent, &[b"req ", id.as_bytes(), b" rxreq"]);
         self.log.timestamp("Start", t_first);
         self.log.timestamp("Req", self.t_req);
     }

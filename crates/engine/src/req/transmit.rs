@@ -10,6 +10,7 @@ use filters::{
     Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, default_deliver, open_deliver,
 };
 use message::{encoding, names};
+use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -85,8 +86,7 @@ impl Req {
         } else {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
             if let Some(len) = plan.len {
-                let mut text = [0; 24];
-                self.set_resp(names::CONTENT_LENGTH, &[super::deliver::decimal(len, &mut text)]);
+                self.set_resp(names::CONTENT_LENGTH, &[dec(len).as_bytes()]);
             }
         }
         send_body &= plan.len != Some(0);

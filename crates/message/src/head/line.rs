@@ -23,10 +23,8 @@ pub(crate) struct Line {
 pub(crate) fn key(name: &[u8]) -> u16 {
     match name {
         [] => 0,
-        [first, ..] => {
-            let last = name[name.len() - 1];
-            u16::from(first.to_ascii_lowercase()) << 8 | u16::from(last.to_ascii_lowercase())
-        }
+        // What this makes of other characters doesn't matter: it is the same for the same ones.
+        [first, ..] => u16::from_be_bytes([first | 0x20, name[name.len() - 1] | 0x20]),
     }
 }
 
@@ -41,48 +39,34 @@ impl Line {
         self.key
     }
 
-    /// The line that fills `arena` from `at` to its end; `None` when it is too long to be indexed.
-    pub(crate) fn new(arena: &[u8], at: usize, name_len: usize) -> Option<Line> {
-        let text = &arena[at..];
-        let blank = super::value_start(&text[name_len + 1..]);
-        Some(Line {
-            at: u32::try_from(at).ok()?,
-            len: u32::try_from(text.len()).ok()?,
-            name_len: u16::try_from(name_len).ok()?,
-            value_at: u16::try_from(name_len + 1 + blank).ok()?,
-            key: key(&text[..name_len]),
-            flags: 0,
-        })
+    /// The line that lies at `at`; `None` when it is too long to be indexed.
+    #[inline]
+    pub(crate) fn new(text: &[u8], at: usize, name_len: usize) -> Option<Line> {
+        let blanks = super::value_start(&text[name_len + 1..]);
+        Line::of_parts(&text[..name_len], at, text.len(), name_len + 1 + blanks)
     }
 
-    /// As [`Line::new`] for `name: value`, which is `len` bytes long; the value begins with `blanks`.
-    pub(crate) fn of_field(name: &[u8], at: usize, len: usize, blanks: usize) -> Option<Line> {
-        Some(Line {
-            at: u32::try_from(at).ok()?,
-            len: u32::try_from(len).ok()?,
-            name_len: u16::try_from(name.len()).ok()?,
-            value_at: u16::try_from(name.len() + 2 + blanks).ok()?,
-            key: key(name),
-            flags: 0,
-        })
-    }
-
-    /// A line of known shape, for stored heads.
-    pub(crate) fn from_parts(text: &[u8], at: u32, name_len: u16, value_at: u16) -> Line {
-        Line { at, len: text.len() as u32, name_len, value_at, key: key(&text[..usize::from(name_len)]), flags: 0 }
+    /// As [`Line::new`] for a line of `len` bytes whose value begins at `value_at`, behind the name.
+    #[inline]
+    pub(crate) fn of_parts(name: &[u8], at: usize, len: usize, value_at: usize) -> Option<Line> {
+        let (value_at, _end) = (u16::try_from(value_at).ok()?, u32::try_from(at + len).ok()?);
+        Some(Line { at: at as u32, len: len as u32, name_len: name.len() as u16, value_at, key: key(name), flags: 0 })
     }
 
     pub(crate) fn name_len(&self) -> u16 {
         self.name_len
     }
 
-    pub(crate) fn value_at(&self) -> u16 {
-        self.value_at
-    }
-
     #[inline]
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.at as usize..self.at as usize + self.len as usize
+    }
+
+    /// The line and its CRLF.
+    #[inline]
+    pub(crate) fn wire_range(&self) -> std::ops::Range<usize> {
+        let line = self.range();
+        line.start..line.end + super::LINE_END.len()
     }
 
     #[inline]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The start line of a [`Head`]: method, url and proto of a request; proto, status and reason of a response (RFC 9112 3, 4).
 
+use std::ops::Range;
+
 use super::{Head, Lost, Span};
 use crate::status;
 
@@ -49,6 +51,12 @@ impl Head {
         self.set_method(method)?;
         self.set_url(url)?;
         self.set_proto(proto)
+    }
+
+    /// Makes a head that a codec has laid (see [`Head::lay`]) a request's, and says where the parts of its start line are.
+    pub fn start_laid_request(&mut self, method: Range<usize>, url: Range<usize>, proto: Range<usize>) {
+        (self.method, self.url, self.proto) = (Span::at(method), Span::at(url), Span::at(proto));
+        self.version = Version::parse(self.proto());
     }
 
     /// Empties the head and makes it a response's, with the standard reason of `status`.
@@ -163,10 +171,9 @@ impl Head {
             out.push(b' ');
             out.extend_from_slice(self.proto());
         } else {
+            let [a, b, c] = self.status_text();
             out.extend_from_slice(self.proto());
-            out.push(b' ');
-            out.extend_from_slice(&self.status_text());
-            out.push(b' ');
+            out.extend_from_slice(&[b' ', a, b, c, b' ']);
             out.extend_from_slice(self.reason());
         }
         out.extend_from_slice(b"\r\n");

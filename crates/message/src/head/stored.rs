@@ -2,19 +2,19 @@
 //! A response head as an object keeps it: little-endian words, a table of lines, then the bytes themselves.
 //!
 //! ```text
-//! u8 format (1)   u8 proto length   u16 status   u16 reason length   u16 lines n
-//! n x { u32 length, u16 name length, u16 offset of the value }
-//! proto, reason, the lines' bytes one after another
+//! u8 format (2)   u8 proto length   u16 status   u16 reason length   u16 lines n
+//! n x { u32 length, u16 name length }
+//! proto, reason, the lines one after another, each with its CRLF, which its length doesn't count
 //! ```
 //! Loading is one block copy and a walk over the table. A length that doesn't fit the bytes at hand is an error: the store
 //! may be older than this program, or damaged.
 
 use super::line::Line;
-use super::{Field, Head, Span, Version};
+use super::{Field, Head, LINE_END, Span, Version};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const FIXED: usize = 8;
-const ENTRY: usize = 8;
+const ENTRY: usize = 6;
 
 /// The bytes aren't a stored head of a format that this program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,6 @@ impl Head {
                 lines += 1;
                 out.extend_from_slice(&(line.range().len() as u32).to_le_bytes());
                 out.extend_from_slice(&line.name_len().to_le_bytes());
-                out.extend_from_slice(&line.value_at().to_le_bytes());
             }
         }
         out[base + 6..base + 8].copy_from_slice(&lines.to_le_bytes());
@@ -52,7 +51,7 @@ impl Head {
         for (i, line) in self.lines.iter().enumerate() {
             let keep = kept.get(i / 64).map_or_else(|| more[i - 64 * kept.len()], |word| word >> (i % 64) & 1 == 1);
             if keep {
-                out.extend_from_slice(line.text(&self.arena));
+                out.extend_from_slice(&self.arena[line.wire_range()]);
             }
         }
     }
@@ -63,17 +62,23 @@ impl Head {
     /// [`BadStored`]; the head is then empty.
     pub fn load_from(&mut self, stored: &[u8]) -> Result<(), BadStored> {
         self.clear();
-        let head = StoredHead::parse(stored)?;
+        let head = StoredHead::open(stored)?;
         let (proto, reason) = (head.proto.len() as u32, head.reason.len() as u32);
         self.lines.reserve(head.table.len() / ENTRY);
-        let mut at = (proto + reason) as usize;
-        for entry in head.table.chunks_exact(ENTRY) {
-            let (len, name_len, value_at) = entry_parts(entry);
-            let text = &head.body[at..at + len];
-            self.add(Line::from_parts(text, at as u32, name_len, value_at));
-            at += len;
+        let mut end = head.proto.len() + head.reason.len();
+        for entry in head.entries() {
+            match entry.line(head.body, end) {
+                Some((line, next)) => {
+                    self.add(line);
+                    end = next;
+                }
+                None => {
+                    self.clear();
+                    return Err(BadStored);
+                }
+            }
         }
-        self.arena.extend_from_slice(&head.body[..at]);
+        self.arena.extend_from_slice(&head.body[..end]);
         self.proto = Span { at: 0, len: proto };
         self.reason = Span { at: proto, len: reason };
         self.status = head.status;
@@ -82,9 +87,20 @@ impl Head {
     }
 }
 
-fn entry_parts(entry: &[u8]) -> (usize, u16, u16) {
-    let len = u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]) as usize;
-    (len, u16::from_le_bytes([entry[4], entry[5]]), u16::from_le_bytes([entry[6], entry[7]]))
+/// What the table says of a line.
+struct Entry {
+    len: usize,
+    name_len: usize,
+}
+
+impl Entry {
+    /// The line, which begins at `at`, and where the next one does; `None`: there is no such line.
+    #[inline]
+    fn line(&self, body: &[u8], at: usize) -> Option<(Line, usize)> {
+        let next = at + self.len + LINE_END.len();
+        let text = &body.get(at..next)?[..self.len];
+        if self.name_len >= self.len { None } else { Some((Line::new(text, at, self.name_len)?, next)) }
+    }
 }
 
 /// A stored head looked at in place, for bans and conditional answers that need one field.
@@ -94,7 +110,7 @@ pub struct StoredHead<'a> {
     proto: &'a [u8],
     reason: &'a [u8],
     table: &'a [u8],
-    /// proto, reason and the lines.
+    /// proto, reason and the lines; maybe more.
     body: &'a [u8],
 }
 
@@ -104,30 +120,29 @@ impl<'a> StoredHead<'a> {
     /// # Errors
     /// [`BadStored`].
     pub fn parse(stored: &'a [u8]) -> Result<Self, BadStored> {
-        let fixed = stored.get(..FIXED).ok_or(BadStored)?;
-        if fixed[0] != FORMAT {
-            return Err(BadStored);
-        }
-        let proto_len = usize::from(fixed[1]);
-        let status = u16::from_le_bytes([fixed[2], fixed[3]]);
-        let reason_len = usize::from(u16::from_le_bytes([fixed[4], fixed[5]]));
-        let lines = usize::from(u16::from_le_bytes([fixed[6], fixed[7]]));
-        let table = stored.get(FIXED..FIXED + lines * ENTRY).ok_or(BadStored)?;
-        let body = &stored[FIXED + lines * ENTRY..];
-        let mut end = proto_len + reason_len;
-        for entry in table.chunks_exact(ENTRY) {
-            let (len, name_len, value_at) = entry_parts(entry);
-            if name_len >= value_at || usize::from(value_at) > len {
-                return Err(BadStored);
-            }
-            end = end.checked_add(len).ok_or(BadStored)?;
-        }
-        let body = body.get(..end).ok_or(BadStored)?;
-        if u32::try_from(end).is_err() {
-            return Err(BadStored);
-        }
-        let (proto, reason) = (&body[..proto_len], &body[proto_len..proto_len + reason_len]);
-        Ok(StoredHead { status, proto, reason, table, body })
+        let head = Self::open(stored)?;
+        let begin = head.proto.len() + head.reason.len();
+        head.entries().try_fold(begin, |at, entry| Some(entry.line(head.body, at)?.1)).ok_or(BadStored)?;
+        Ok(head)
+    }
+
+    /// All but the lines, which aren't checked.
+    fn open(stored: &'a [u8]) -> Result<Self, BadStored> {
+        let (fixed, rest) = stored.split_first_chunk::<FIXED>().ok_or(BadStored)?;
+        let [FORMAT, proto_len, s0, s1, r0, r1, n0, n1] = *fixed else { return Err(BadStored) };
+        let lines = usize::from(u16::from_le_bytes([n0, n1]));
+        let (table, body) = rest.split_at_checked(lines * ENTRY).ok_or(BadStored)?;
+        let (proto, rest) = body.split_at_checked(proto_len.into()).ok_or(BadStored)?;
+        let reason = rest.get(..u16::from_le_bytes([r0, r1]).into()).ok_or(BadStored)?;
+        Ok(StoredHead { status: u16::from_le_bytes([s0, s1]), proto, reason, table, body })
+    }
+
+    #[inline]
+    fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
+        self.table.as_chunks::<ENTRY>().0.iter().map(|&[a, b, c, d, n0, n1]| Entry {
+            len: u32::from_le_bytes([a, b, c, d]) as usize,
+            name_len: u16::from_le_bytes([n0, n1]).into(),
+        })
     }
 
     /// The status.
@@ -148,11 +163,10 @@ impl<'a> StoredHead<'a> {
     /// Name and value of each line, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let mut rest = &self.body[self.proto.len() + self.reason.len()..];
-        self.table.chunks_exact(ENTRY).map(move |entry| {
-            let (len, name_len, value_at) = entry_parts(entry);
-            let (line, after) = rest.split_at(len);
-            rest = after;
-            (&line[..usize::from(name_len)], crate::chars::trim_end(&line[usize::from(value_at)..]))
+        self.entries().map(move |entry| {
+            let (line, after) = rest.split_at(entry.len);
+            rest = &after[LINE_END.len()..];
+            (&line[..entry.name_len], crate::chars::trim(&line[entry.name_len + 1..]))
         })
     }
 

@@ -95,6 +95,20 @@ fn wire_form_of_both_kinds() {
 }
 
 #[test]
+fn laid_lines_and_others_are_sent_in_their_order() {
+    let mut h = Head::new();
+    h.lay(b"skipped\r\nA: 1\r\nB:2\r\nlonger than needed \r\nC: 3\r\n\r\n").unwrap();
+    h.append_laid_line(9..13, 1).unwrap();
+    h.append_laid_line(15..18, 1).unwrap();
+    h.append_checked_line(b"X: y", 1).unwrap();
+    h.append_laid_line(41..45, 1).unwrap();
+    let mut out = Vec::new();
+    h.write_fields(&mut out);
+    assert_eq!(out, b"A: 1\r\nB:2\r\nX: y\r\nC: 3\r\n\r\n");
+    assert_eq!(Head::with_limits(HeadLimits { fields: 9, bytes: 9 }).lay(b"0123456789"), Err(Lost::NoSpace));
+}
+
+#[test]
 fn status_sets_the_reason_and_reason_alone_doesnt_change_it() {
     let mut h = head(&[]);
     h.set_status(503).unwrap();
@@ -170,7 +184,7 @@ proptest! {
     fn damaged_stored_heads_are_errors_or_heads(bytes in proptest::collection::vec(any::<u8>(), 0..100), lines in 0u8..4) {
         let mut bytes = bytes;
         if bytes.len() >= 8 {
-            (bytes[0], bytes[1], bytes[5], bytes[6], bytes[7]) = (1, bytes[1] % 9, 0, lines, 0);
+            (bytes[0], bytes[1], bytes[5], bytes[6], bytes[7]) = (2, bytes[1] % 9, 0, lines, 0);
         }
         let mut h = Head::new();
         if h.load_from(&bytes).is_ok() {
@@ -203,6 +217,11 @@ proptest! {
             let got: Vec<_> = h.iter().map(|f| (f.name().to_vec(), f.value().to_vec())).collect();
             let want: Vec<_> = model.iter().map(|(n, v)| (n.clone().into_bytes(), crate::chars::trim(v.as_bytes()).to_vec())).collect();
             prop_assert_eq!(got, want);
+            let (mut wire, mut plain) = (Vec::new(), Vec::new());
+            h.write_fields(&mut wire);
+            h.iter().for_each(|f| plain.extend_from_slice(&[f.line(), b"\r\n"].concat()));
+            plain.extend_from_slice(b"\r\n");
+            prop_assert_eq!(wire, plain);
             prop_assert!(h.arena_bytes() <= 300);
         }
     }

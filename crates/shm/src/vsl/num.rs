@@ -115,6 +115,11 @@ fn put_long(out: &mut [u8; ROOM], n: u64) -> usize {
 /// Writes `%.6f`; gives its length.
 #[inline]
 pub fn put_fixed6(out: &mut [u8; ROOM], x: f64) -> usize {
+    // Most are shorter than a second: not below 0, not rounded up to 1.
+    if x.to_bits() < 0.999_f64.to_bits() {
+        out[0] = b'0';
+        return put_micros(out, 1, (x * 1e6 + 0.5) as i32 as u32);
+    }
     let scaled = scale(x, 1e6);
     let point = put_sign_and_whole(out, x, scaled / 1_000_000);
     put_micros(out, point, (scaled % 1_000_000) as u32)
@@ -185,17 +190,16 @@ pub fn put_fixed3(out: &mut [u8; ROOM], x: f64) -> usize {
 fn put_sign_and_whole(out: &mut [u8; ROOM], x: f64, whole: u64) -> usize {
     let sign = usize::from(x.is_sign_negative() && !x.is_nan());
     out[0] = b'-';
-    if whole < 10 {
-        out[sign] = b'0' + whole as u8;
-        return sign + 1;
+    match sign {
+        0 => put_dec(out, whole),
+        _ => put_behind_sign(out, whole),
     }
-    put_more(out, sign, whole)
 }
 
-/// Writes a number of two digits and more from `at` on; gives where they end.
-fn put_more(out: &mut [u8; ROOM], at: usize, whole: u64) -> usize {
-    let end = at + whole.ilog10() as usize + 1;
-    put_whole(&mut out[at..end], whole);
+#[cold]
+fn put_behind_sign(out: &mut [u8; ROOM], whole: u64) -> usize {
+    let end = 2 + whole.checked_ilog10().unwrap_or(0) as usize;
+    put_whole(&mut out[1..end], whole);
     end
 }
 

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use base::{Real, Vxid};
+use base::{Real, Vxid, short};
 use tables::Tag;
 
 use super::layout::{self, HEAD_WORDS, Marker};
@@ -117,7 +117,7 @@ impl TxnLog {
         }
         match self.place(tag, data.len()) {
             Some(place) => {
-                place[..data.len()].copy_from_slice(data);
+                short::copy(&mut place[..data.len()], data);
                 self.added();
             }
             None => self.put_cut(tag, &[data]),
@@ -132,7 +132,7 @@ impl TxnLog {
         for data in all {
             match self.place(tag, data.len()) {
                 Some(place) => {
-                    place[..data.len()].copy_from_slice(data);
+                    short::copy(&mut place[..data.len()], data);
                     self.added();
                 }
                 None => self.put_cut(tag, &[data]),
@@ -155,7 +155,7 @@ impl TxnLog {
             Some(mut place) => {
                 for part in parts {
                     let (here, rest) = place.split_at_mut(part.len());
-                    here.copy_from_slice(part);
+                    short::copy(here, part);
                     place = rest;
                 }
                 self.added();
@@ -226,7 +226,12 @@ impl TxnLog {
         }
         let (since_start, since_last) = (now.since(self.start), now.since(self.last));
         self.last = now;
-        self.record(Tag::Timestamp).text(label).text(":").sp_time(now).sp_fixed6(since_start).sp_fixed6(since_last);
+        self.record(Tag::Timestamp).text(label).put_number(|out: &mut [u8; 3 * SPACED_ROOM]| {
+            out[0] = b':';
+            let at = 1 + spaced(room_at(out, 1), |out| num::put_time(out, now.0));
+            let at = at + spaced(room_at(out, at), |out| num::put_fixed6(out, since_start));
+            at + spaced(room_at(out, at), |out| num::put_fixed6(out, since_last))
+        });
     }
 
     /// Makes `now` the transaction's beginning without a record, as a restart or a session's next request needs.
@@ -389,16 +394,16 @@ impl RecordWriter<'_> {
         self.put_number(|out| num::put_fixed3(first(out), x))
     }
 
-    /// Writes a number right into the buffer where there is room for any, else what fits of it.
+    /// Writes a number or several right into the buffer where there is room for any, else what fits of them.
     #[inline]
-    fn put_number(&mut self, write: impl FnOnce(&mut [u8; SPACED_ROOM]) -> usize) -> &mut Self {
+    fn put_number<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) -> &mut Self {
         let at = (self.log.used + HEAD_WORDS) * 4 + self.at;
-        if self.at + SPACED_ROOM < self.most
+        if self.at + N < self.most
             && let Some(place) = bytes_mut(&mut self.log.buffer).get_mut(at..).and_then(|rest| rest.first_chunk_mut())
         {
             self.at += write(place);
         } else if self.most > 0 {
-            let mut number = [0; SPACED_ROOM];
+            let mut number = [0; N];
             let len = write(&mut number);
             self.push(&number[..len]);
         }
@@ -414,7 +419,7 @@ impl RecordWriter<'_> {
         let nul = usize::from(layout::is_text(self.tag));
         let cut = &text[..text.len().min(self.most.saturating_sub(self.at + nul))];
         let at = (self.log.used + HEAD_WORDS) * 4 + self.at;
-        bytes_mut(&mut self.log.buffer)[at..at + cut.len()].copy_from_slice(cut);
+        short::copy(&mut bytes_mut(&mut self.log.buffer)[at..at + cut.len()], cut);
         self.at += cut.len();
     }
 }
@@ -450,6 +455,12 @@ fn spaced(out: &mut [u8; SPACED_ROOM], write: impl FnOnce(&mut [u8; num::ROOM]) 
     let [space, number @ ..] = out;
     *space = b' ';
     1 + write(number)
+}
+
+/// Room for the next of several, none of which fills its own.
+#[inline]
+fn room_at<const N: usize>(out: &mut [u8; N], at: usize) -> &mut [u8; SPACED_ROOM] {
+    out[at..].first_chunk_mut().expect("the numbers before it were shorter than their room")
 }
 
 /// Room for a number alone.

@@ -12,6 +12,10 @@ pub struct Missing {
     pub instead: &'static str,
 }
 
+/// A function or method of a module that is built, by its whole name, and what does its work here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut(pub &'static str, pub &'static str);
+
 impl Missing {
     /// The module called `name`.
     pub fn find(name: &str) -> Option<&'static Missing> {
@@ -29,44 +33,34 @@ pub const MISSING: &[Missing] = &[
     known(
         "activedns",
         "backends by DNS (Varnish Enterprise)",
-        "dynamic, or `backend` with the host name: it is looked up again at run time",
+        "goto or dynamic, or `backend` with the host name: it is looked up again at run time",
     ),
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("brotli", "brotli coding (Varnish Enterprise)", "gzip, by beresp.do_gzip"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),
     known("cookieplus", "Cookie and Set-Cookie (Varnish Enterprise)", "cookie and header"),
     known("crypto", "ciphers, keys and hashes", "digest for hashes and HMAC, blob for encodings"),
-    known("curl", "requests out of VCL", "a backend and `return (restart)`"),
+    known("curl", "requests out of VCL", "http"),
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),
     known("edgestash", "templates (Varnish Enterprise)", "ESI"),
     known("file", "files in VCL", "std.fileread"),
     known("fileserver", "files as a backend", "a web server as the backend"),
     known("ghost", "routes of the Varnish gateway", "directors"),
-    known("goto", "backends made at run time (Varnish Enterprise)", "`backend`, one for each"),
     known("h2", "settings of HTTP/2 (Varnish Enterprise)", "the parameters whose names begin with h2_"),
-    known("headerplus", "fields (Varnish Enterprise)", "header"),
-    known("http", "requests out of VCL (Varnish Enterprise)", "a backend and `return (restart)`"),
     known("image", "changes images (Varnish Enterprise)", "a backend that does"),
     known("ipcast", "texts as addresses", "std.ip"),
     known("jq", "queries on JSON", "a backend that answers in fields"),
     known("json", "JSON (Varnish Enterprise)", "a backend that answers in fields"),
-    known(
-        "jwt",
-        "signed tokens (Varnish Enterprise)",
-        "digest.hmac_sha256 and digest.base64url_nopad_decode, for HS256",
-    ),
-    known("kv", "a table of texts", "var.global_set and var.global_get"),
-    known("kvstore", "a table of texts (Varnish Enterprise)", "var.global_set and var.global_get"),
+    known("kv", "a table of texts", "kvstore"),
     known("lua", "programs in Lua", "VCL"),
-    known("memcached", "asks memcached", "var.global_set and var.global_get, for small tables"),
+    known("memcached", "asks memcached", "kvstore, for tables in memory"),
     known("named", "backends by DNS", "dynamic, or `backend` with the host name: it is looked up again at run time"),
     known("netmapper", "labels by address", "an `acl` for each label"),
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
-    known("querysort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("re", "captures of a match", "re2.regex, or regsub"),
-    known("redis", "asks redis", "var.global_set and var.global_get, for small tables"),
-    known("reqwest", "requests out of VCL", "a backend and `return (restart)`"),
+    known("redis", "asks redis", "kvstore, for tables in memory"),
+    known("reqwest", "backends by URL, and requests out of VCL", "goto, for a backend by a URL"),
     known("rers", "patterns made at run time, bodies rewritten", "re2.match and re2.sub for the patterns"),
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
@@ -82,15 +76,13 @@ pub const MISSING: &[Missing] = &[
     known("tinykvm", "programs in virtual machines", "a backend"),
     known("tls", "facts of TLS connections (Varnish Enterprise)", "proxy, behind a TLS terminator that speaks PROXY"),
     known("types", "types of variables", "var"),
-    known("udo", "backends and directors made at run time (Varnish Enterprise)", "directors"),
+    known("udo", "backends and directors made at run time (Varnish Enterprise)", "directors, goto or dynamic"),
     known("urlcode", "URL encoding", "blob.transcode with URL"),
-    known("urlplus", "parts of URLs (Varnish Enterprise)", "querystring and regsub"),
     known("vha", "copies between caches (Varnish Enterprise)", "one tier of caches behind another"),
     known("vsf", "the Varnish security firewall", "its rules as VCL"),
     known("vslp", "a consistent hash", "directors.shard"),
     known("xbody", "bodies read and rewritten (Varnish Enterprise)", "bodyaccess, for request bodies"),
     known("xcounter", "counters of one's own", "statsd"),
-    known("ykey", "purging by key (Varnish Enterprise)", "xkey"),
 ];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_str(3) of varnish-modules.
+//! vmod_str(3) of varnish-modules, and what Varnish Enterprise's has of another name.
 
 use super::Default as D;
 use super::Type::*;
@@ -15,6 +15,15 @@ pub(super) const MODULE: Module = Module {
     objects: &[],
     functions: &[
         Func::new(Int, "count", &[S], "How many bytes a text has; -1 when it is unset").pure(),
+        Func::new(Int, "len", &[S], "How many bytes a text has, as Varnish Enterprise has it: 0 when it is unset")
+            .pure(),
+        Func::new(
+            String,
+            "substr",
+            &[S, Arg::new(Int, "length"), Arg::new(Int, "offset").or(D::Int(0))],
+            "The same as take, as Varnish Enterprise has it",
+        )
+        .pure(),
         Func::new(Bool, "startswith", TWO, "Whether s1 begins with s2").pure(),
         Func::new(Bool, "endswith", TWO, "Whether s1 ends with s2").pure(),
         Func::new(Bool, "contains", TWO, "Whether s2 is in s1").pure(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is set and unset.
 
-use tables::dialects::OldVar;
+use tables::dialects::{Dialect, OldVar};
 
 use super::R;
 use super::ctx::{Ctx, Kept};
-use super::policy::{CACHEABLE, CARRIED, CARRIED_URL, HASH, HEAD};
+use super::policy::{BACKEND, CACHEABLE, CARRIED, CARRIED_URL, HASH, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
 
@@ -36,16 +36,6 @@ impl Walker<'_> {
         self.keep_c(b';')?;
         self.carry(&name, true);
         Ok(Kept::Yes)
-    }
-
-    /// Whether something before `at` in this subroutine sets a reason.
-    fn reason_is_set(&self, at: usize) -> bool {
-        (self.begins..at).any(|n| {
-            self.tok_at(n) == Tok::Id && self.text_at(n) == "set" && {
-                let name = self.dotted(self.after(n)).0.to_ascii_lowercase();
-                matches!(name.as_str(), "obj.response" | "resp.response" | "beresp.response")
-            }
-        })
     }
 
     /// After a field of the request was set or unset in a fetch: where its client looks for it.
@@ -127,13 +117,17 @@ impl Walker<'_> {
         if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
             self.wrong_place(first, name_at, end);
         }
-        // A status brings its reason along since 4.0; one that was said before stays.
-        let status = matches!(low.as_str(), "obj.status" | "resp.status" | "beresp.status");
-        let keeps_reason = status && (self.ctx == Ctx::Error || self.reason_is_set(first));
+        // A status brings its reason along since 4.0.
+        let keeps_reason = matches!(low.as_str(), "obj.status" | "resp.status" | "beresp.status");
         let reason = new.replace(".status", ".reason");
         let mark = if self.ctx.backend() { "bereq.http.X-VCL-Reason" } else { "req.http.X-VCL-Reason" };
-        if keeps_reason {
-            let why = "since 4.0 a status brings its reason along: the one that was set stays";
+        let unset = self.unset_by(&low, value);
+        if let Some(from) = &unset {
+            let why = "before 3.0 a text that began with a field that isn't there unset what it was for";
+            self.note(first, end, &format!("if ({from}) {{ set ... }} else {{ unset {new}; }}"), why);
+            self.insert_after_gap(&format!("if ({from}) {{ "));
+        } else if keeps_reason {
+            let why = "since 4.0 a status brings its reason along: the one that was there stays";
             self.note(first, end, &format!("set {mark} = {reason}; ... set {reason} = {mark};"), why);
             self.insert_after_gap(&format!("set {mark} = {reason}; "));
         } else {
@@ -146,11 +140,32 @@ impl Walker<'_> {
         }
         self.expr()?;
         self.keep_c(b';')?;
+        if unset.is_some() {
+            self.insert(&format!(" }} else {{ unset {new}; }}"));
+        }
         self.carry(&name, false);
+        if low == "req.backend" && self.policy.asks_director && self.after(value) == end {
+            let name = self.text_at(value).to_owned();
+            let req = if self.ctx.backend() { "bereq" } else { "req" };
+            self.insert(&format!(" set {req}.http.{BACKEND} = \"{name}\";"));
+        }
         if keeps_reason {
             self.insert(&format!(" set {reason} = {mark}; unset {mark};"));
         }
         Ok(Kept::Yes)
+    }
+
+    /// In 2.x: the field that must be there for field `name` to be set to the text at `value`, as it is called now.
+    fn unset_by(&mut self, name: &str, value: usize) -> Option<String> {
+        let (from, last) = self.dotted(value);
+        let fields = name.contains(".http.") && from.to_ascii_lowercase().contains(".http.");
+        if self.dialect == Dialect::V30 || !fields || self.tok_at(value) != Tok::Id {
+            return None;
+        }
+        let quiet = std::mem::replace(&mut self.quiet, true);
+        let now = self.var_now(&from, value, last, false);
+        self.quiet = quiet;
+        now.ok()
     }
 
     /// Warns of a field that is stored with the object though it says what became of one request.
@@ -302,7 +317,7 @@ impl Walker<'_> {
             }
             "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(value).0 == "req.request" => {
                 self.policy.carry_method = true;
-                let new = format!("if (bereq.http.{HEAD}) {{ set bereq.method = \"HEAD\"; }}");
+                let new = format!("set bereq.method = bereq.http.{METHOD};");
                 self.note(
                     first,
                     end,

@@ -52,7 +52,8 @@ impl Walker<'_> {
     fn acl(&mut self) -> R {
         self.named(Of::Acl)?;
         if self.is_c(b'{') && self.has_host_bits() {
-            let why = "an entry has bits set that its mask leaves out: since 7.0 that is an error unless the acl says so";
+            let why =
+                "an entry has bits set that its mask leaves out: since 7.0 that is an error unless the acl says so";
             self.note(self.at, self.at, "-pedantic {", why);
             self.insert(" -pedantic");
         }
@@ -301,7 +302,11 @@ impl Walker<'_> {
 /// Whether an address has bits set beyond a mask; short IPv4 addresses are networks.
 fn beyond_mask(address: &str, bits: u32) -> bool {
     let parts = address.split('.').count();
-    let whole = if parts < 4 && !address.contains(':') { address.to_owned() + &".0".repeat(4 - parts) } else { address.to_owned() };
+    let whole = if parts < 4 && !address.contains(':') {
+        address.to_owned() + &".0".repeat(4 - parts)
+    } else {
+        address.to_owned()
+    };
     let most = if whole.contains(':') { 128 } else { 32 };
     bits <= most && whole.parse().map_or(true, |ip| crate::acls::masked(ip, bits) != ip)
 }

@@ -6,11 +6,12 @@ use tables::dialects::{Dialect, OldVar};
 use super::R;
 use super::ctx::Ctx;
 use super::names::Of;
-use super::policy::{CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
+use super::policy::{BACKEND, CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
 
-const UNITS: [&str; 18] = ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB", "MB", "GB", "TB"];
+const UNITS: [&str; 18] =
+    ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB", "MB", "GB", "TB"];
 
 /// Fields that a request to the origin has otherwise than its client's, or not at all.
 const OWN_FIELDS: [&str; 8] = [
@@ -53,6 +54,20 @@ impl Walker<'_> {
     }
 
     fn compare(&mut self) -> R {
+        if let Some(other) = self.compared_backend(self.at).filter(|_| self.policy.asks_director) {
+            let first = self.at;
+            let op = self.text_at(self.after(self.dotted(first).1));
+            let req = if self.ctx.backend() { "bereq" } else { "req" };
+            let new = format!("{req}.http.{BACKEND} {op} \"{}\"", self.text_at(other));
+            self.note(
+                first,
+                other,
+                &new,
+                "a director chooses one of its backends when it is set: its name is kept beside",
+            );
+            self.put_until(other, &new);
+            return Ok(());
+        }
         self.string()?;
         match self.tok() {
             Tok::C(b'~') | Tok::NoMatch => {
@@ -338,14 +353,7 @@ impl Walker<'_> {
             }
             "obj.cacheable" => Ok(Some("true".to_owned())),
             "obj.hits" if matches!(self.ctx, Ctx::Fetch | Ctx::DeliverError) => Ok(Some("0".to_owned())),
-            "req.request" if self.ctx == Ctx::Fetch => {
-                // Only a HEAD isn't told: as a GET it is fetched to be stored.
-                let op = self.after(last);
-                let other = self.text_at(self.after(op));
-                let told = matches!(self.tok_at(op), Tok::Eq | Tok::Ne) && !matches!(other, "\"GET\"" | "\"HEAD\"");
-                if told && other.starts_with('"') {
-                    return Ok(None);
-                }
+            "req.request" if self.ctx.backend() => {
                 self.policy.carry_method = true;
                 Ok(Some(format!("bereq.http.{METHOD}")))
             }

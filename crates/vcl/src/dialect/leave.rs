@@ -104,6 +104,7 @@ impl Walker<'_> {
             }
             _ => ("", ""),
         };
+        self.policy.fetch_returns |= self.ctx == Ctx::MissBereq && word == "fetch";
         if new.is_empty() {
             self.gap_then(first, end, "");
         } else {
@@ -198,12 +199,12 @@ impl Walker<'_> {
         match self.tok() {
             Tok::C(b';') | Tok::Str => {
                 self.tight = false;
-                self.insert("501");
+                self.insert("503");
             }
             // 2.x: a text alone.
             Tok::Id if self.dialect != Dialect::V30 && !NUMBERS.contains(&self.dotted(self.at).0.as_str()) => {
                 self.tight = false;
-                self.insert("501");
+                self.insert("503");
             }
             _ => self.product()?,
         }

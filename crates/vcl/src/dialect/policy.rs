@@ -20,14 +20,14 @@ pub(crate) const CARRIED: &str = "X-VCL-Req-";
 pub(crate) const HASH: &str = "X-VCL-Hash";
 /// The field of the response that takes the URL there.
 pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
-/// The field of `bereq` that is the client's method.
+/// The field of the request that is the client's method.
 pub(crate) const METHOD: &str = "X-VCL-Method";
-/// The field of the request that says it is a HEAD: what is fetched for one to be stored is a GET.
-pub(crate) const HEAD: &str = "X-VCL-Head";
 /// The field of the request that says that its client takes gzip.
 pub(crate) const CAN_GZIP: &str = "X-VCL-Can-Gzip";
 /// The field of the request that says that its client has switched ESI off.
 pub(crate) const ESI_OFF: &str = "X-VCL-ESI-Off";
+/// The field of the request that is the name of its backend or director.
+pub(crate) const BACKEND: &str = "X-VCL-Backend";
 /// The field of the request that says what a fetch had got that restarted.
 const STATUS: &str = "X-VCL-Status";
 /// The subroutine that is vcl_deliver for what vcl_error made.
@@ -60,6 +60,12 @@ pub(crate) struct Policy {
     pub carry_url: bool,
     /// It bans by the text of the hash.
     pub purge_hash: bool,
+    /// It asks which director a request has: what is resolved is a backend, which may be in several.
+    pub asks_director: bool,
+    /// The backend or director that requests begin with.
+    pub default_name: String,
+    /// What vcl_miss says of `bereq` returns, so the built-in vcl_backend_fetch isn't reached.
+    pub fetch_returns: bool,
     /// Fields of the client's request that vcl_fetch reads and the origin's request doesn't have.
     own: Vec<String>,
     /// Times of the client's request that vcl_fetch reads: the variable, and the field that takes it there.
@@ -102,6 +108,9 @@ impl Policy {
             delivers: false,
             carry_url: false,
             purge_hash: false,
+            fetch_returns: false,
+            asks_director: false,
+            default_name: String::new(),
             own: Vec::new(),
             own_times: Vec::new(),
             carry_method: false,
@@ -226,6 +235,20 @@ impl Policy {
                 ],
             );
         }
+        if self.dialect == Dialect::V20 {
+            let lines =
+                ["# 2.0 passed without it.", "if (bereq.uncacheable) {", "    unset bereq.http.Cache-Control;", "}"];
+            sub(&mut out, "vcl_backend_fetch", &lines.map(str::to_owned));
+        }
+        if self.fetch_returns {
+            let lines = [
+                "# What is fetched to be stored is asked for without a body.",
+                "if (!bereq.uncacheable) {",
+                "    unset bereq.body;",
+                "}",
+            ];
+            sub(&mut out, "vcl_backend_fetch", &lines.map(str::to_owned));
+        }
         self.before_fetch(&mut out);
         self.carried_back(&mut out);
         if self.purge_hash {
@@ -266,6 +289,9 @@ impl Policy {
             lines.push(format!("    set req.backend_hint = {default_backend};"));
             lines.push("}".to_owned());
         }
+        if self.asks_director {
+            lines.push(format!("set req.http.{BACKEND} = \"{}\";", self.default_name));
+        }
         if self.carry_restarts {
             carry_number(&mut lines, "X-VCL-Restarts", "req.restarts");
         }
@@ -290,10 +316,8 @@ impl Policy {
         sub(out, "vcl_hash", &own.collect::<Vec<_>>());
         let times = self.own_times.iter().map(|(name, field)| format!("set req.http.{field} = {name};"));
         sub(out, "vcl_hash", &times.collect::<Vec<_>>());
-        let marks = [
-            (self.carry_can_gzip, "req.can_gzip", CAN_GZIP),
-            (self.carry_esi, "req.http.X-VCL-No-ESI", ESI_OFF),
-        ];
+        let marks =
+            [(self.carry_can_gzip, "req.can_gzip", CAN_GZIP), (self.carry_esi, "req.http.X-VCL-No-ESI", ESI_OFF)];
         for (_, condition, field) in marks.into_iter().filter(|(asked, ..)| *asked) {
             let text = format!(
                 "if ({condition}) {{\n    set req.http.{field} = \"1\";\n}} else {{\n    unset req.http.{field};\n}}"
@@ -301,10 +325,14 @@ impl Policy {
             sub(out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
         if self.carry_method {
-            let text = format!(
-                "if (req.method == \"HEAD\") {{\n    set req.http.{HEAD} = \"1\";\n}} else {{\n    unset req.http.{HEAD};\n}}"
+            sub(
+                out,
+                "vcl_hash",
+                &[
+                    "# What is fetched to be stored is a GET, whatever the client's method.".to_owned(),
+                    format!("set req.http.{METHOD} = req.method;"),
+                ],
             );
-            sub(out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
     }
 
@@ -314,12 +342,6 @@ impl Policy {
         if self.purge_hash {
             say(&format!("# What it was hashed by.\nset beresp.http.{HASH} = bereq.http.{HASH};"));
         }
-        if self.carry_method {
-            say(&format!(
-                "# The client's method; what is fetched for a HEAD to be stored is a GET.\nset bereq.http.{METHOD} = bereq.method;\n\
-                 if (bereq.http.{HEAD}) {{\n    set bereq.http.{METHOD} = \"HEAD\";\n}}"
-            ));
-        }
         if self.failed {
             say(&format!("unset beresp.http.{FAILED};"));
         }
@@ -328,8 +350,12 @@ impl Policy {
             Dialect::V20 | Dialect::V21 => {
                 say(V2X_TTL);
                 match (self.cacheable, self.dialect) {
+                    // 2.0 went by the status alone, on a pass, too.
+                    (true, Dialect::V20) => {
+                        say(&format!("if ({CACHED}) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"))
+                    }
                     (true, _) => say(&format!(
-                        "if ({CACHED} && !bereq.uncacheable) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"
+                        "if (({CACHED}) && !bereq.uncacheable) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"
                     )),
                     (false, Dialect::V21) => {
                         say(&format!(

@@ -137,7 +137,7 @@ impl Walker<'_> {
     /// A block translated for a context.
     pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Kept, Out)> {
         let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
-        (self.at, self.ctx, self.begins) = (body.from, ctx, body.from);
+        (self.at, self.ctx) = (body.from, ctx);
         let kept = self.block();
         let made = std::mem::replace(&mut self.out, out);
         (self.at, self.ctx) = (at, outer);

@@ -138,7 +138,7 @@ fn names_of_the_fetch() {
         "2.0",
         "vcl_fetch",
         "if (req.request != \"POST\") { unset obj.http.set-cookie; }",
-        "sub vcl_backend_response { if (bereq.method != \"POST\") { unset beresp.http.set-cookie; } }",
+        "sub vcl_backend_response { if (bereq.http.X-VCL-Method != \"POST\") { unset beresp.http.set-cookie; } }",
     );
     becomes("2.0", "vcl_fetch", "set obj.prefetch = -30s;", "sub vcl_backend_response { }");
     becomes("2.1", "vcl_fetch", "esi;", "sub vcl_backend_response { set beresp.do_esi = true; }");

@@ -24,8 +24,6 @@ pub(crate) struct Walker<'a> {
     pub sources: &'a [Source],
     pub items: &'a [Item],
     pub at: usize,
-    /// Where the subroutine's body begins that is translated.
-    pub begins: usize,
     pub out: Out,
     pub ctx: Ctx,
     pub names: Names,
@@ -63,7 +61,6 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         sources,
         items,
         at: 0,
-        begins: 0,
         out: Out::default(),
         ctx: Ctx::Recv,
         names,
@@ -83,6 +80,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         depth: 0,
     };
     w.find_directors();
+    w.policy.asks_director = w.asks_director();
     w.find_hit_fields();
     w.find_carried();
     w.find_languages();
@@ -236,6 +234,23 @@ impl Walker<'_> {
         }
     }
 
+    /// Whether it has directors and compares a request's backend with something.
+    fn asks_director(&self) -> bool {
+        !self.directors.is_empty() && (0..self.items.len()).any(|at| self.compared_backend(at).is_some())
+    }
+
+    /// The name that `req.backend` at `at` is compared with: its index.
+    pub fn compared_backend(&self, at: usize) -> Option<usize> {
+        if self.tok_at(at) != Tok::Id || self.text_at(at) != "req" {
+            return None;
+        }
+        let (name, last) = self.dotted(at);
+        let op = self.after(last);
+        let other = self.after(op);
+        let known = self.tok_at(other) == Tok::Id && self.names.is(Of::Backend, self.text_at(other));
+        (name == "req.backend" && matches!(self.tok_at(op), Tok::Eq | Tok::Ne) && known).then_some(other)
+    }
+
     /// What a director or backend is called in an expression.
     pub fn backend_now(&mut self, name: &str) -> String {
         let now = self.names.now(Of::Backend, name);
@@ -261,6 +276,7 @@ impl Walker<'_> {
         let first = declared.iter().filter(|((of, _), _)| *of == Of::Backend).min_by_key(|(_, at)| **at);
         let first = first.map_or_else(|| "default".to_owned(), |((_, name), _)| name.clone());
         let name = if self.names.is(Of::Backend, "default") { "default".to_owned() } else { first };
+        self.policy.default_name.clone_from(&name);
         let dns = self.directors.get(&name).is_some_and(|kind| kind == "dns");
         self.policy.default_is_director = dns || (self.directors.contains_key(&name) && name == "default");
         self.ctx = Ctx::Recv;

@@ -17,19 +17,19 @@ use vrt::ctx::{StoreProperty, Wait};
 use vrt::vmod::Vmod;
 use vrt::{BackendRef, Blob, Ctx, Env, Failure, HeadId, LoadedVcl, Machine, Method, Outcome, Privates, Value, Var};
 
-pub(super) struct World {
-    pub(super) vcl: Arc<LoadedVcl>,
-    pub(super) ctx: TestCtx,
+pub(crate) struct World {
+    pub(crate) vcl: Arc<LoadedVcl>,
+    pub(crate) ctx: TestCtx,
     dir: PathBuf,
 }
 
-pub(super) struct TestCtx {
-    pub(super) req: Head,
-    pub(super) bereq: Head,
-    pub(super) resp: Head,
-    pub(super) tlvs: Vec<u8>,
-    pub(super) ids: Result<(u32, u32), String>,
-    pub(super) purged: Vec<String>,
+pub(crate) struct TestCtx {
+    pub(crate) req: Head,
+    pub(crate) bereq: Head,
+    pub(crate) resp: Head,
+    pub(crate) tlvs: Vec<u8>,
+    pub(crate) ids: Result<(u32, u32), String>,
+    pub(crate) purged: Vec<String>,
     log: TxnLog,
     ring: Arc<LogRing>,
     clock: Clock,
@@ -93,12 +93,18 @@ fn scratch_dir() -> PathBuf {
     dir
 }
 
+impl TestCtx {
+    pub(crate) fn clock_mut(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+}
+
 impl World {
-    pub(super) fn new(vcl: &str) -> World {
+    pub(crate) fn new(vcl: &str) -> World {
         World::try_new(vcl).unwrap_or_else(|why| panic!("{vcl}\n{why}"))
     }
 
-    pub(super) fn try_new(text: &str) -> Result<World, String> {
+    pub(crate) fn try_new(text: &str) -> Result<World, String> {
         let options = vcl::Options { err_unref: false, ..vcl::Options::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &NoSources, &options);
         let program = compiled.map_err(|d| d.text)?.program;
@@ -132,7 +138,7 @@ impl World {
     }
 
     /// Runs a subroutine to its end, waiting where it waits.
-    pub(super) fn run(&mut self, method: Method) -> String {
+    pub(crate) fn run(&mut self, method: Method) -> String {
         let mut machine = Machine::new();
         machine.start(&self.vcl, method);
         let ctx = &mut self.ctx;
@@ -150,7 +156,7 @@ impl World {
     }
 
     /// The records so far, as `Tag data`.
-    pub(super) fn log_texts(&mut self) -> Vec<String> {
+    pub(crate) fn log_texts(&mut self) -> Vec<String> {
         self.ctx.log.flush();
         let words = self.ctx.ring.snapshot();
         let (mut out, mut at) = (Vec::new(), 0);
@@ -165,7 +171,7 @@ impl World {
     }
 
     /// Ends the task: what modules keep for it goes.
-    pub(super) fn end_task(&mut self) {
+    pub(crate) fn end_task(&mut self) {
         self.ctx.task.clear();
     }
 }

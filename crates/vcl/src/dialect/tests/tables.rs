@@ -4,17 +4,8 @@
 
 use super::*;
 
-const SUBS: [&str; 9] = [
-    "vcl_recv",
-    "vcl_pipe",
-    "vcl_pass",
-    "vcl_hash",
-    "vcl_miss",
-    "vcl_hit",
-    "vcl_fetch",
-    "vcl_deliver",
-    "vcl_error",
-];
+const SUBS: [&str; 9] =
+    ["vcl_recv", "vcl_pipe", "vcl_pass", "vcl_hash", "vcl_miss", "vcl_hit", "vcl_fetch", "vcl_deliver", "vcl_error"];
 
 /// An object, and a variable of it to read and to set (empty: nothing of it can be set).
 const OBJECTS: [(&str, &str, &str); 7] = [
@@ -181,23 +172,16 @@ fn a_wrong_place_is_told_with_the_right_ones() {
         "set resp.status = 200;",
         "resp.status can't be set in vcl_recv; it can in vcl_deliver.\n",
     );
-    says(Dialect::V30, "vcl_fetch", "set obj.ttl = 1h;", "obj.ttl can't be set in vcl_fetch; it can in vcl_hit, vcl_error.\nThe response in vcl_fetch is beresp since 2.1.\n");
+    says(
+        Dialect::V30,
+        "vcl_fetch",
+        "set obj.ttl = 1h;",
+        "obj.ttl can't be set in vcl_fetch; it can in vcl_hit, vcl_error.\nThe response in vcl_fetch is beresp since 2.1.\n",
+    );
 }
 
-const WORDS: [&str; 12] = [
-    "pass",
-    "lookup",
-    "error",
-    "restart",
-    "deliver",
-    "fetch",
-    "pipe",
-    "hit_for_pass",
-    "hash",
-    "discard",
-    "keep",
-    "ok",
-];
+const WORDS: [&str; 12] =
+    ["pass", "lookup", "error", "restart", "deliver", "fetch", "pipe", "hit_for_pass", "hash", "discard", "keep", "ok"];
 
 /// Each cell of the table is whether a subroutine may return a word; a refusal lists what it may.
 #[track_caller]

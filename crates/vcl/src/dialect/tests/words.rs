@@ -5,8 +5,9 @@ use super::*;
 
 #[test]
 fn c_that_says_nothing_is_left_out() {
-    let vcl =
-        format!("C{{\n  // a template's hole\n\n}}C\n{BACKEND}sub vcl_recv {{ C{{ /* here, too */ }}C return (lookup); }}\n");
+    let vcl = format!(
+        "C{{\n  // a template's hole\n\n}}C\n{BACKEND}sub vcl_recv {{ C{{ /* here, too */ }}C return (lookup); }}\n"
+    );
     assert_eq!(body(&made(&vcl, None).unwrap()), "sub vcl_recv { return (hash); }");
     compiles(&vcl, None);
     refused("3.0", "vcl_recv", "C{ ; }C", "Inline C isn't supported");
@@ -53,22 +54,33 @@ fn std_author() {
     for spaces in ["std.author(phk)", "std . author ( phk )"] {
         becomes("3.0", "vcl_deliver", &format!("set resp.http.who = {spaces};"), new);
     }
-    refused("3.0", "vcl_deliver", "set resp.http.who = std.author(me);", "std.author() knows phk, des, kristian and mithrandir.");
-    let vcl = format!("import std;\n{BACKEND}sub vcl_deliver {{ set resp.http.who = std.author(des) + std.tolower(\"X\"); }}\n");
+    refused(
+        "3.0",
+        "vcl_deliver",
+        "set resp.http.who = std.author(me);",
+        "std.author() knows phk, des, kristian and mithrandir.",
+    );
+    let vcl = format!(
+        "import std;\n{BACKEND}sub vcl_deliver {{ set resp.http.who = std.author(des) + std.tolower(\"X\"); }}\n"
+    );
     compiles(&vcl, None);
 }
 
 #[test]
 fn networks_may_have_host_bits() {
     for entry in ["\"127.0.1\"/19", "\"10.1.2.3\"/8", "! \"fe80::1\"/10", "\"127.0.0.1\"/24"] {
-        let vcl = format!("{BACKEND}acl a {{ \"192.0.2.0\"/24; {entry}; }}\nsub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}\n");
+        let vcl = format!(
+            "{BACKEND}acl a {{ \"192.0.2.0\"/24; {entry}; }}\nsub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}\n"
+        );
         let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
         assert!(text.contains("acl a -pedantic {"), "{text}");
         for dialect in Dialect::ALL {
             compiles(&vcl, Some(dialect));
         }
     }
-    let vcl = format!("{BACKEND}acl a {{ \"192.0.2.0\"/24; \"10.0.0.1\"/32; \"::1\"; \"127.0\"/16; }}\nsub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}\n");
+    let vcl = format!(
+        "{BACKEND}acl a {{ \"192.0.2.0\"/24; \"10.0.0.1\"/32; \"::1\"; \"127.0\"/16; }}\nsub vcl_recv {{ if (client.ip ~ a) {{ return (pass); }} }}\n"
+    );
     let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
     assert!(text.contains("acl a {"), "{text}");
 }
@@ -108,8 +120,49 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
         (".weight = 1;", "Unknown field of a dns director"),
         (".ttl = ;", "Expected a value"),
     ] {
-        let vcl = format!("{BACKEND}backend b {{ .host = \"127.0.0.1\"; }}\ndirector d dns {{ {list} }}\nsub vcl_recv {{ set req.backend = d; }}\n");
+        let vcl = format!(
+            "{BACKEND}backend b {{ .host = \"127.0.0.1\"; }}\ndirector d dns {{ {list} }}\nsub vcl_recv {{ set req.backend = d; }}\n"
+        );
         let said = made(&vcl, Some(Dialect::V30)).unwrap_err();
         assert!(said.contains(why) && said.contains("('old.vcl' Line 3 Pos "), "{said}");
     }
+}
+
+#[test]
+fn directors_are_told_apart_by_name() {
+    let vcl = format!(
+        "{BACKEND}director d round-robin {{ {{ .backend = default; }} }}\nsub vcl_recv {{ set req.backend = d; if (req.backend == d) {{ return (pass); }} }}\n\
+         sub vcl_fetch {{ if (req.backend != default) {{ set beresp.ttl = 1h; }} }}\n"
+    );
+    let text = body(&made(&vcl, Some(Dialect::V30)).unwrap());
+    let recv = "set req.backend_hint = d.backend(); set req.http.X-VCL-Backend = \"d\"; if (req.http.X-VCL-Backend == \"d\") { return (pass); }";
+    assert!(text.contains(recv), "{text}");
+    assert!(text.contains("if (bereq.http.X-VCL-Backend != \"default\") {"), "{text}");
+    let whole = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+    assert!(whole.contains("    set req.http.X-VCL-Backend = \"default\";\n"), "{whole}");
+    compiles(&vcl, Some(Dialect::V30));
+}
+
+#[test]
+fn a_text_that_begins_with_nothing_unsets_in_2_x() {
+    let old = "set req.http.a = req.http.b \"c\";";
+    let new = "sub vcl_recv { if (req.http.b) { set req.http.a = req.http.b + \"c\"; } else { unset req.http.a; } }";
+    becomes("2.1", "vcl_recv", old, new);
+    becomes("2.0", "vcl_recv", old, new);
+    becomes("3.0", "vcl_recv", "set req.http.a = req.http.b;", "sub vcl_recv { set req.http.a = req.http.b; }");
+    becomes(
+        "2.1",
+        "vcl_recv",
+        "set req.http.a = \"c\" req.http.b;",
+        "sub vcl_recv { set req.http.a = \"c\" + req.http.b; }",
+    );
+    becomes("2.1", "vcl_recv", "error;", "sub vcl_recv { return (synth(503)); }");
+    becomes("2.1", "vcl_recv", "return (error);", "sub vcl_recv { return (synth(501)); }");
+}
+
+#[test]
+fn the_method_is_the_clients_in_what_moves_to_the_fetch() {
+    let old = "if (req.request == \"HEAD\") { set bereq.http.X = req.request; }";
+    let new = "if (bereq.http.X-VCL-Method == \"HEAD\") { set bereq.http.X = bereq.http.X-VCL-Method; }";
+    becomes("3.0", "vcl_miss", old, &format!("sub vcl_backend_fetch {{ if (!bereq.uncacheable) {{ {new} }} }}"));
 }

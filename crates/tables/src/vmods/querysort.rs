@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The module querysort, as sites had it before std.querysort.
+
+use super::Type::*;
+use super::{Arg, Func, Module};
+
+/// The module querysort
+pub(super) const MODULE: Module = Module {
+    name: "querysort",
+    text: "std.querysort under its older name",
+    objects: &[],
+    functions: &[Func::new(
+        String,
+        "querysort",
+        &[Arg::pos(String)],
+        "The URL with the parameters of its query in order",
+    )
+    .pure()],
+};

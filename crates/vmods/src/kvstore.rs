@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_kvstore: tables of texts. A table is read far more often than it is changed, so each part of it has a lock for both.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use base::Mono;
+use parking_lot::RwLock;
+use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
+use vrt::{Failure, Method, Text, Value};
+
+use crate::args::{Args, fail, give, wait};
+
+/// Keys of a table.
+const MOST: usize = 1_000_000;
+/// Parts of a table, each with a lock.
+const PARTS: usize = 16;
+/// Keys that a task of a table with scope=REQUEST may set.
+const MOST_OF_TASK: usize = 1000;
+/// What a file may have.
+const FILE_BYTES: u64 = 1 << 30;
+
+/// vmod_kvstore
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "kvstore",
+    functions: &[],
+    classes: &[Class {
+        name: "init",
+        new,
+        methods: &[
+            ("set", set),
+            ("get", |call, object, args| {
+                let found = this(object).get(call, Args(args).bytes_of(0));
+                give(found.map_or_else(|| args[1].clone(), Value::text))
+            }),
+            ("delete", delete),
+            ("counter", counter),
+            ("compact", |call, object, _| {
+                let now = call.ctx.clock().mono();
+                give(Value::Int(this(object).table.read().compact(now) as i64))
+            }),
+            ("init_file", init_file),
+        ],
+    }],
+};
+
+struct Store {
+    name: String,
+    /// What a task sets is its own.
+    is_layered: bool,
+    /// Replaced as a whole by `init_file`.
+    table: RwLock<Arc<Table>>,
+}
+
+#[derive(Debug)]
+struct Table {
+    hasher: RandomState,
+    parts: [RwLock<HashMap<Text, Entry>>; PARTS],
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Text,
+    /// When its life is over.
+    until: Option<Mono>,
+}
+
+/// What a task has set or deleted of one table.
+#[derive(Default)]
+struct Layer(HashMap<Text, Option<Entry>>);
+
+fn this(object: &Object) -> Arc<Store> {
+    object.clone().downcast().expect("made by this class")
+}
+
+fn new(_: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
+    let buckets = Args(args).int(0);
+    if buckets < 1 {
+        return fail(format!("kvstore: {name}: buckets must be 1 or more"));
+    }
+    let room = (buckets as usize).min(MOST) / PARTS;
+    let is_layered = Args(args).word(1) == "REQUEST";
+    Ok(Arc::new(Store { name: name.to_owned(), is_layered, table: RwLock::new(Arc::new(Table::new(room))) }))
+}
+
+fn until(call: &Call<'_>, ttl: f64) -> Option<Mono> {
+    (ttl > 0.0).then(|| call.ctx.clock().mono().plus(ttl))
+}
+
+fn set(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let (key, value) = (Args(args).bytes_of(0), Args(args).text(1).cloned().unwrap_or(Text::EMPTY));
+    let entry = Entry { value, until: until(call, Args(args).real(2)) };
+    this(object).put(call, key, entry)?;
+    give(Value::Void)
+}
+
+fn delete(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let (store, key) = (this(object), Args(args).bytes_of(0));
+    if store.is_own(call) {
+        store.layer(call, key)?.insert(Text::copy(key), None);
+    } else {
+        store.table.read().part(key).write().remove(key);
+    }
+    give(Value::Void)
+}
+
+fn counter(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let (store, key, add) = (this(object), Args(args).bytes_of(0), Args(args).int(1));
+    let life = until(call, Args(args).real(2));
+    let next = |old: Option<&[u8]>| number(old.unwrap_or_default()).saturating_add(add);
+    if store.is_own(call) {
+        let old = store.entry(call, key);
+        let sum = next(old.as_ref().map(|entry| entry.value.as_bytes()));
+        let until = life.or(old.and_then(|entry| entry.until));
+        store.put(call, key, Entry { value: sum.to_string().into(), until })?;
+        return give(Value::Int(sum));
+    }
+    // Under one lock from the old number to the new: others count, too.
+    let now = call.ctx.clock().mono();
+    let table = store.table.read().clone();
+    let mut part = table.part(key).write();
+    store.make_room(&mut part, key, now)?;
+    let old = part.get(key).filter(|entry| entry.lives(now));
+    let sum = next(old.map(|entry| entry.value.as_bytes()));
+    let until = life.or(old.and_then(|entry| entry.until));
+    part.insert(Text::copy(key), Entry { value: sum.to_string().into(), until });
+    give(Value::Int(sum))
+}
+
+/// The number at a text's begin; 0 when there is none.
+fn number(text: &[u8]) -> i64 {
+    let end = text.iter().enumerate().position(|(n, b)| !(b.is_ascii_digit() || n == 0 && *b == b'-'));
+    let digits = &text[..end.unwrap_or(text.len())];
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+fn init_file(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let (store, path) = (this(object), Args(args).bytes_of(0).to_vec());
+    let separator = Args(args).bytes_of(1).to_vec();
+    if separator.is_empty() {
+        return fail(format!("kvstore: {}.init_file(): a separator must not be empty", store.name));
+    }
+    wait(async move {
+        let read = rt::blocking(move || {
+            let path = String::from_utf8_lossy(&path).into_owned();
+            load(&path, &separator).map_err(|why| format!("{path}: {why}"))
+        });
+        match read.await {
+            Ok((table, count)) => {
+                *store.table.write() = Arc::new(table);
+                Ok(Value::Int(count as i64))
+            }
+            Err(why) => fail(format!("kvstore: {}.init_file(): {why}", store.name)),
+        }
+    })
+}
+
+/// The lines of a file; empty ones don't count.
+fn load(path: &str, separator: &[u8]) -> Result<(Table, usize), String> {
+    let len = std::fs::metadata(path).map_err(|why| why.to_string())?.len();
+    if len > FILE_BYTES {
+        return Err(format!("larger than {FILE_BYTES} bytes"));
+    }
+    let text = std::fs::read(path).map_err(|why| why.to_string())?;
+    parse(&text, separator)
+}
+
+fn parse(text: &[u8], separator: &[u8]) -> Result<(Table, usize), String> {
+    let table = Table::new(0);
+    for (n, line) in text.split(|b| *b == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let at = memchr::memmem::find(line, separator).ok_or_else(|| format!("line {} has no separator", n + 1))?;
+        let entry = Entry { value: Text::copy(&line[at + separator.len()..]), until: None };
+        table.part(&line[..at]).write().insert(Text::copy(&line[..at]), entry);
+    }
+    let count: usize = table.parts.iter().map(|part| part.read().len()).sum();
+    if count > MOST {
+        return Err(format!("more than {MOST} keys"));
+    }
+    Ok((table, count))
+}
+
+impl Entry {
+    fn lives(&self, now: Mono) -> bool {
+        self.until.is_none_or(|until| now.0 < until.0)
+    }
+}
+
+impl Table {
+    fn new(room: usize) -> Table {
+        let part = |_| RwLock::new(HashMap::with_capacity(room));
+        Table { hasher: RandomState::new(), parts: std::array::from_fn(part) }
+    }
+
+    fn part(&self, key: &[u8]) -> &RwLock<HashMap<Text, Entry>> {
+        &self.parts[self.hasher.hash_one(key) as usize % PARTS]
+    }
+
+    fn compact(&self, now: Mono) -> usize {
+        let drop_dead = |part: &RwLock<HashMap<Text, Entry>>| {
+            let mut part = part.write();
+            let before = part.len();
+            part.retain(|_, entry| entry.lives(now));
+            before - part.len()
+        };
+        self.parts.iter().map(drop_dead).sum()
+    }
+}
+
+impl Store {
+    /// Whether what this call changes is the task's own.
+    fn is_own(&self, call: &Call<'_>) -> bool {
+        self.is_layered && !matches!(call.method, Method::Init | Method::Fini)
+    }
+
+    /// The task's own keys, with room for one more.
+    fn layer<'a>(&self, call: &'a mut Call<'_>, key: &[u8]) -> Result<&'a mut HashMap<Text, Option<Entry>>, Failure> {
+        let layer = &mut call.ctx.task().keyed(std::ptr::from_ref(self) as usize, Layer::default).0;
+        if layer.len() >= MOST_OF_TASK && !layer.contains_key(key) {
+            return fail(format!("kvstore: {}: a task sets no more than {MOST_OF_TASK} keys", self.name));
+        }
+        Ok(layer)
+    }
+
+    /// Room for a key: keys whose life is over make it.
+    fn make_room(&self, part: &mut HashMap<Text, Entry>, key: &[u8], now: Mono) -> Result<(), Failure> {
+        if part.len() < MOST / PARTS || part.contains_key(key) {
+            return Ok(());
+        }
+        part.retain(|_, entry| entry.lives(now));
+        if part.len() < MOST / PARTS {
+            Ok(())
+        } else {
+            fail(format!("kvstore: {}: no more than {MOST} keys", self.name))
+        }
+    }
+
+    fn put(&self, call: &mut Call<'_>, key: &[u8], entry: Entry) -> Result<(), Failure> {
+        if self.is_own(call) {
+            self.layer(call, key)?.insert(Text::copy(key), Some(entry));
+            return Ok(());
+        }
+        let now = call.ctx.clock().mono();
+        let table = self.table.read().clone();
+        let mut part = table.part(key).write();
+        self.make_room(&mut part, key, now)?;
+        part.insert(Text::copy(key), entry);
+        Ok(())
+    }
+
+    fn entry(&self, call: &mut Call<'_>, key: &[u8]) -> Option<Entry> {
+        let now = call.ctx.clock().mono();
+        if self.is_own(call)
+            && let Some(layer) = call.ctx.task().find::<Layer>(std::ptr::from_ref(self) as usize)
+            && let Some(own) = layer.0.get(key)
+        {
+            return own.clone().filter(|entry| entry.lives(now));
+        }
+        let table = self.table.read().clone();
+        let part = table.part(key);
+        let found = part.read().get(key).cloned()?;
+        if found.lives(now) {
+            return Some(found);
+        }
+        let mut part = part.write();
+        if part.get(key).is_some_and(|entry| !entry.lives(now)) {
+            part.remove(key);
+        }
+        None
+    }
+
+    fn get(&self, call: &mut Call<'_>, key: &[u8]) -> Option<Text> {
+        self.entry(call, key).map(|entry| entry.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_texts() {
+        assert_eq!(
+            ["", "12", "-3x", "x1", "-", "99999999999999999999"].map(|t| number(t.as_bytes())),
+            [0, 12, -3, 0, 0, 0]
+        );
+    }
+
+    #[test]
+    fn lines_of_a_file() {
+        let (table, count) = parse(b"a|1\r\n\nb||2\na|3", b"|").expect("it is right");
+        let value = |key: &[u8]| table.part(key).read().get(key).map(|entry| entry.value.to_vec());
+        assert_eq!((count, value(b"a"), value(b"b")), (2, Some(b"3".to_vec()), Some(b"|2".to_vec())));
+        assert_eq!(parse(b"a|1\nb", b"|").err().as_deref(), Some("line 2 has no separator"));
+    }
+}

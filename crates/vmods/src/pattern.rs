@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Patterns that are texts, so that VCL may make them while it runs. A place in the source keeps the last few that it used.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use vrt::regex::Regex;
+use vrt::vmod::Call;
+use vrt::{Failure, Text};
+
+/// Patterns that one place keeps.
+const FEW: usize = 4;
+
+#[derive(Default)]
+struct Kept(Mutex<Vec<(Text, Arc<Regex>)>>);
+
+/// The pattern of a text; `who` asks for it.
+pub(crate) fn compile(call: &Call<'_>, who: &str, pattern: &[u8]) -> Result<Arc<Regex>, Failure> {
+    let kept = call.site.get_or(Kept::default);
+    if let Some((_, regex)) = kept.0.lock().iter().find(|(text, _)| text.as_bytes() == pattern) {
+        return Ok(regex.clone());
+    }
+    let regex = Regex::new(pattern).map_err(|why| {
+        Failure::new(format!("{who}: bad pattern \"{}\": {} at {}", pattern.escape_ascii(), why.text, why.offset))
+    })?;
+    let regex = Arc::new(regex);
+    let mut kept = kept.0.lock();
+    if kept.len() >= FEW {
+        kept.remove(0);
+    }
+    kept.push((Text::copy(pattern), regex.clone()));
+    Ok(regex)
+}

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_urlplus: a task's URL as segments and parameters. What its documentation leaves open: a scheme and host stay as they are,
+//! a range without segments gives nothing, a value that is missing is unset rather than empty.
+
+use vrt::regex::Regex;
+use vrt::vmod::{Call, CallResult, Function, Vmod};
+use vrt::{Failure, HeadId, Value};
+
+use crate::args::{Args, fail, gave_up, give};
+use crate::pattern;
+
+/// vmod_urlplus
+pub(crate) static VMOD: Vmod = Vmod { name: "urlplus", classes: &[], functions: FUNCTIONS };
+
+const FUNCTIONS: &[(&str, Function)] = &[
+    ("parse", |call, args| {
+        let url = Url::parse(Args(args).bytes_of(0));
+        call.ctx.task().get::<Kept>().0 = Some(url);
+        give(Value::Void)
+    }),
+    ("reset", |call, _| {
+        call.ctx.task().get::<Kept>().0 = None;
+        give(Value::Void)
+    }),
+    ("write", write),
+    ("as_string", |call, args| {
+        let text = url(call)?.text(Form::of(args), Slashes::of(args, 2));
+        give(Value::text(text))
+    }),
+    ("url_as_string", |call, args| {
+        let text = url(call)?.path(Slashes::of(args, 0));
+        give(Value::text(text))
+    }),
+    ("query_as_string", |call, args| {
+        let form = Form { keeps_equal: Args(args).bool(2), ..Form::of(args) };
+        let text = url(call)?.query(form);
+        give(Value::text(text))
+    }),
+    ("query_get", |call, args| {
+        let name = Args(args).bytes_of(0);
+        let found = url(call)?.params.iter().find(|param| param.name == name).map(Param::value);
+        give(found.map_or_else(|| args[1].clone(), Value::text))
+    }),
+    ("query_get_regex", |call, args| {
+        let regex = pattern::compile(call, "urlplus.query_get_regex()", Args(args).bytes_of(0))?;
+        for param in &url(call)?.params {
+            if regex.is_match(&param.name).map_err(gave_up)? {
+                return give(Value::text(param.value()));
+            }
+        }
+        give(args[1].clone())
+    }),
+    ("query_add", |call, args| {
+        let args = Args(args);
+        let (name, value) = (args.bytes_of(0), args.text(1).map(|value| value.to_vec()));
+        if name.is_empty() {
+            return fail("urlplus.query_add(): a parameter has a name");
+        }
+        let param = Param { name: name.to_vec(), value, is_kept: args.bool(2) };
+        url(call)?.params.push(param);
+        give(Value::Void)
+    }),
+    ("query_delete", |call, args| {
+        let (name, all) = (Args(args).bytes_of(0), Args(args).bool(1));
+        url(call)?.params.retain(|param| param.name != name || param.is_kept && !all);
+        give(Value::Void)
+    }),
+    ("query_delete_regex", |call, args| {
+        let regex = pattern::compile(call, "urlplus.query_delete_regex()", Args(args).bytes_of(0))?;
+        let all = Args(args).bool(1);
+        delete_matching(&mut url(call)?.params, &regex, |param| &param.name, |param| param.is_kept && !all)
+    }),
+    ("query_keep", |call, args| {
+        let url = url(call)?;
+        url.keeps_params = true;
+        url.params
+            .iter_mut()
+            .filter(|param| param.name == Args(args).bytes_of(0))
+            .for_each(|param| param.is_kept = true);
+        give(Value::Void)
+    }),
+    ("query_keep_regex", |call, args| {
+        let regex = pattern::compile(call, "urlplus.query_keep_regex()", Args(args).bytes_of(0))?;
+        let url = url(call)?;
+        url.keeps_params = true;
+        keep_matching(&mut url.params, &regex, |param| (&param.name, &mut param.is_kept))
+    }),
+    ("query_count", |call, _| {
+        let count = url(call)?.left_params().count();
+        give(Value::Int(count as i64))
+    }),
+    ("url_get", |call, args| {
+        let (from, to) = (Args(args).int(0), Args(args).int(1));
+        let found = url(call)?.range_text(from, to, Slashes::of(args, 2));
+        give(found.map_or(Value::NULL, Value::text))
+    }),
+    ("url_add", |call, args| {
+        let (text, is_kept, position) = (Args(args).bytes_of(0), Args(args).bool(1), Args(args).int(2));
+        if text.is_empty() || text.contains(&b'/') || text.contains(&b'?') {
+            return fail("urlplus.url_add(): a segment is a text without / and ?");
+        }
+        let segments = &mut url(call)?.segments;
+        let len = segments.len() as i64;
+        let at = if position < 0 { (len + 1).saturating_add(position) } else { position }.clamp(0, len);
+        segments.insert(at as usize, Segment { text: text.to_vec(), is_kept });
+        give(Value::Void)
+    }),
+    ("url_delete", |call, args| {
+        let (text, all) = (Args(args).bytes_of(0), Args(args).bool(1));
+        url(call)?.segments.retain(|segment| segment.text != text || segment.is_kept && !all);
+        give(Value::Void)
+    }),
+    ("url_delete_regex", |call, args| {
+        let regex = pattern::compile(call, "urlplus.url_delete_regex()", Args(args).bytes_of(0))?;
+        let all = Args(args).bool(1);
+        delete_matching(&mut url(call)?.segments, &regex, |segment| &segment.text, |segment| segment.is_kept && !all)
+    }),
+    ("url_delete_range", |call, args| {
+        let (from, to, all) = (Args(args).int(0), Args(args).int(1), Args(args).bool(2));
+        let segments = &mut url(call)?.segments;
+        if let Some(range) = range(segments.len(), from, to) {
+            let mut at = 0;
+            segments.retain(|segment| {
+                at += 1;
+                !range.contains(&(at - 1)) || segment.is_kept && !all
+            });
+        }
+        give(Value::Void)
+    }),
+    ("url_keep", |call, args| {
+        let url = url(call)?;
+        url.keeps_segments = true;
+        let named = |segment: &&mut Segment| segment.text == Args(args).bytes_of(0);
+        url.segments.iter_mut().filter(named).for_each(|segment| segment.is_kept = true);
+        give(Value::Void)
+    }),
+    ("url_keep_regex", |call, args| {
+        let regex = pattern::compile(call, "urlplus.url_keep_regex()", Args(args).bytes_of(0))?;
+        let url = url(call)?;
+        url.keeps_segments = true;
+        keep_matching(&mut url.segments, &regex, |segment| (&segment.text, &mut segment.is_kept))
+    }),
+    ("url_count", |call, _| {
+        let count = url(call)?.left_segments().count();
+        give(Value::Int(count as i64))
+    }),
+    ("get_basename", |call, _| {
+        let name = url(call)?.last().map(Value::text);
+        give(name.unwrap_or(Value::NULL))
+    }),
+    ("get_filename", |call, _| {
+        let name = url(call)?.last().map(|last| Value::text(split_extension(last).0));
+        give(name.unwrap_or(Value::NULL))
+    }),
+    ("get_extension", |call, _| {
+        let extension = url(call)?.last().and_then(|last| split_extension(last).1).map(Value::text);
+        give(extension.unwrap_or(Value::NULL))
+    }),
+    ("get_dirname", |call, _| {
+        let name = url(call)?.dirname();
+        give(Value::text(name))
+    }),
+    ("tolower", |call, args| change_case(call, args, <[u8]>::make_ascii_lowercase)),
+    ("toupper", |call, args| change_case(call, args, <[u8]>::make_ascii_uppercase)),
+];
+
+/// The URL of a task, once it was taken apart.
+#[derive(Default)]
+struct Kept(Option<Url>);
+
+#[derive(Debug, Default, Clone)]
+struct Url {
+    /// Scheme and host of an absolute URL.
+    origin: Vec<u8>,
+    leading: bool,
+    trailing: bool,
+    segments: Vec<Segment>,
+    params: Vec<Param>,
+    /// Only kept ones are written.
+    keeps_segments: bool,
+    keeps_params: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Segment {
+    text: Vec<u8>,
+    is_kept: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Param {
+    name: Vec<u8>,
+    value: Option<Vec<u8>>,
+    is_kept: bool,
+}
+
+/// How a query is written.
+#[derive(Clone, Copy)]
+struct Form {
+    sorts: bool,
+    unique: &'static str,
+    keeps_equal: bool,
+}
+
+/// Whether a path begins and ends with a slash; `None`: as it came.
+#[derive(Clone, Copy)]
+struct Slashes {
+    leading: Option<bool>,
+    trailing: Option<bool>,
+}
+
+impl Form {
+    fn of(args: &[Value]) -> Form {
+        let keeps_equal = args.get(4).is_some_and(|_| Args(args).bool(4));
+        Form { sorts: Args(args).bool(0), unique: Args(args).word(1), keeps_equal }
+    }
+}
+
+impl Slashes {
+    fn of(args: &[Value], at: usize) -> Slashes {
+        let slash = |at: usize| match Args(args).word(at) {
+            "TRUE" => Some(true),
+            "FALSE" => Some(false),
+            _ => None,
+        };
+        Slashes { leading: slash(at), trailing: slash(at + 1) }
+    }
+}
+
+/// Where the transaction's URL is: a fetch's is bereq's.
+fn head_of(call: &mut Call<'_>) -> Result<HeadId, Failure> {
+    let found = [HeadId::Req, HeadId::Bereq].into_iter().find(|id| call.ctx.head(*id).is_some());
+    found.ok_or(Failure::new("urlplus: there is no URL here"))
+}
+
+fn url<'a>(call: &'a mut Call<'_>) -> Result<&'a mut Url, Failure> {
+    if call.ctx.task().get::<Kept>().0.is_none() {
+        let id = head_of(call)?;
+        let parsed = call.ctx.head(id).map(|head| Url::parse(head.url()));
+        call.ctx.task().get::<Kept>().0 = parsed;
+    }
+    Ok(call.ctx.task().get::<Kept>().0.get_or_insert_default())
+}
+
+fn write(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let mut text = url(call)?.text(Form::of(args), Slashes::of(args, 2));
+    if text.is_empty() || text.starts_with(b"?") {
+        text.insert(0, b'/');
+    }
+    let id = head_of(call)?;
+    vrt::fields::set_url(call.ctx, id, &text)?;
+    call.ctx.task().get::<Kept>().0 = None;
+    give(Value::Void)
+}
+
+fn delete_matching<T>(
+    all: &mut Vec<T>,
+    regex: &Regex,
+    name: impl Fn(&T) -> &Vec<u8>,
+    stays: impl Fn(&T) -> bool,
+) -> CallResult {
+    let mut stopped = None;
+    all.retain(|one| stays(one) || !regex.is_match(name(one)).unwrap_or_else(|why| stopped.replace(why).is_some()));
+    stopped.map_or_else(|| give(Value::Void), |why| Err(gave_up(why)))
+}
+
+fn keep_matching<T>(all: &mut [T], regex: &Regex, of: impl Fn(&mut T) -> (&Vec<u8>, &mut bool)) -> CallResult {
+    for one in all {
+        let (name, is_kept) = of(one);
+        *is_kept |= regex.is_match(name).map_err(gave_up)?;
+    }
+    give(Value::Void)
+}
+
+fn change_case(call: &mut Call<'_>, args: &[Value], change: fn(&mut [u8])) -> CallResult {
+    let part = Args(args).word(0);
+    let url = url(call)?;
+    if part != "QUERY" {
+        url.segments.iter_mut().for_each(|segment| change(&mut segment.text));
+    }
+    if part != "URL" {
+        for param in &mut url.params {
+            change(&mut param.name);
+            param.value.as_deref_mut().into_iter().for_each(change);
+        }
+    }
+    give(Value::Void)
+}
+
+/// Places `from..=to` of `len`, negative ones counted from the end; `None` when there are none.
+fn range(len: usize, from: i64, to: i64) -> Option<std::ops::RangeInclusive<usize>> {
+    let len = len as i64;
+    let place = |n: i64| if n < 0 { n.saturating_add(len) } else { n };
+    let (from, to) = (place(from).max(0), place(to).min(len - 1));
+    (from <= to).then_some(from as usize..=to as usize)
+}
+
+fn split_extension(name: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match memchr::memrchr(b'.', name) {
+        Some(dot) => (&name[..dot], Some(&name[dot + 1..])),
+        None => (name, None),
+    }
+}
+
+impl Param {
+    fn value(&self) -> &[u8] {
+        self.value.as_deref().unwrap_or_default()
+    }
+}
+
+impl Url {
+    fn parse(text: &[u8]) -> Url {
+        let end = memchr::memchr(b'?', text).unwrap_or(text.len());
+        let (mut path, query) = (&text[..end], text.get(end + 1..).unwrap_or_default());
+        let mut url = Url::default();
+        if let Some(colon) = memchr::memmem::find(path, b"://").filter(|at| !path[..*at].contains(&b'/')) {
+            let host = memchr::memchr(b'/', &path[colon + 3..]).map_or(path.len(), |at| colon + 3 + at);
+            url.origin = path[..host].to_vec();
+            path = &path[host..];
+        }
+        url.leading = path.starts_with(b"/");
+        url.trailing = path.len() > 1 && path.ends_with(b"/");
+        let segments = path.split(|b| *b == b'/').filter(|text| !text.is_empty());
+        url.segments = segments.map(|text| Segment { text: text.to_vec(), is_kept: false }).collect();
+        for param in query.split(|b| *b == b'&').filter(|text| !text.is_empty()) {
+            let (name, value) = match memchr::memchr(b'=', param) {
+                Some(at) => (&param[..at], Some(param[at + 1..].to_vec())),
+                None => (param, None),
+            };
+            url.params.push(Param { name: name.to_vec(), value, is_kept: false });
+        }
+        url
+    }
+
+    fn left_segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(|segment| segment.is_kept || !self.keeps_segments)
+    }
+
+    fn left_params(&self) -> impl Iterator<Item = &Param> {
+        self.params.iter().filter(|param| param.is_kept || !self.keeps_params)
+    }
+
+    fn last(&self) -> Option<&[u8]> {
+        self.left_segments().last().filter(|_| !self.trailing).map(|segment| &segment.text[..])
+    }
+
+    fn dirname(&self) -> Vec<u8> {
+        let left: Vec<&Segment> = self.left_segments().collect();
+        let dirs = if self.trailing { &left[..] } else { &left[..left.len().saturating_sub(1)] };
+        let mut out = Vec::new();
+        for (n, dir) in dirs.iter().enumerate() {
+            if n > 0 || self.leading {
+                out.push(b'/');
+            }
+            out.extend_from_slice(&dir.text);
+        }
+        if dirs.is_empty() && self.leading { b"/".to_vec() } else { out }
+    }
+
+    fn range_text(&self, from: i64, to: i64, slashes: Slashes) -> Option<Vec<u8>> {
+        let left: Vec<&Segment> = self.left_segments().collect();
+        if left.is_empty() && (from, to) == (0, -1) {
+            return Some(self.join(&left, slashes, self.trailing));
+        }
+        let range = range(left.len(), from, to)?;
+        let ends = self.trailing && *range.end() + 1 == left.len();
+        Some(self.join(&left[range], slashes, ends))
+    }
+
+    fn join(&self, segments: &[&Segment], slashes: Slashes, trailing: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        if slashes.leading.unwrap_or(self.leading) {
+            out.push(b'/');
+        }
+        for (n, segment) in segments.iter().enumerate() {
+            if n > 0 {
+                out.push(b'/');
+            }
+            out.extend_from_slice(&segment.text);
+        }
+        if slashes.trailing.unwrap_or(trailing) && !segments.is_empty() {
+            out.push(b'/');
+        }
+        out
+    }
+
+    fn path(&self, slashes: Slashes) -> Vec<u8> {
+        let left: Vec<&Segment> = self.left_segments().collect();
+        [&self.origin[..], &self.join(&left, slashes, self.trailing)].concat()
+    }
+
+    fn query(&self, form: Form) -> Vec<u8> {
+        let mut params: Vec<&Param> = self.left_params().collect();
+        if form.unique != "NONE" {
+            let mut seen = std::collections::HashSet::new();
+            let by_key = form.unique == "KEY";
+            params.retain(|param| seen.insert((&param.name, (!by_key).then(|| param.value()))));
+        }
+        if form.sorts {
+            params.sort_by(|a, b| (&a.name, a.value()).cmp(&(&b.name, b.value())));
+        }
+        let mut out = Vec::new();
+        for (n, param) in params.iter().enumerate() {
+            if n > 0 {
+                out.push(b'&');
+            }
+            out.extend_from_slice(&param.name);
+            if !param.value().is_empty() || form.keeps_equal && param.value.is_some() {
+                out.push(b'=');
+                out.extend_from_slice(param.value());
+            }
+        }
+        out
+    }
+
+    fn text(&self, form: Form, slashes: Slashes) -> Vec<u8> {
+        let (mut out, query) = (self.path(slashes), self.query(form));
+        if !query.is_empty() {
+            out.push(b'?');
+            out.extend_from_slice(&query);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Form = Form { sorts: false, unique: "NONE", keeps_equal: true };
+    const AS_CAME: Slashes = Slashes { leading: None, trailing: None };
+
+    #[test]
+    fn what_is_not_changed_comes_back() {
+        for url in ["/", "/a", "/a/b/", "/a?b=c&d", "*", "http://h:80/a/b?c=d/e?f", "/a?b=&c==&%20=%26", "http://h"] {
+            assert_eq!(Url::parse(url.as_bytes()).text(PLAIN, AS_CAME), url.as_bytes());
+        }
+        for (url, cleaned) in [("//a///b//?", "/a/b/"), ("/a?&&b&", "/a?b"), ("", "")] {
+            assert_eq!(Url::parse(url.as_bytes()).text(PLAIN, AS_CAME), cleaned.as_bytes());
+        }
+    }
+
+    #[test]
+    fn ranges_from_both_ends() {
+        let of = |from, to| range(4, from, to);
+        assert_eq!(
+            [of(0, -1), of(1, 2), of(-2, -1), of(3, 99), of(-99, 0)],
+            [0..=3, 1..=2, 2..=3, 3..=3, 0..=0].map(Some)
+        );
+        assert_eq!([of(2, 1), of(4, 9), of(0, -5), range(0, 0, -1), of(i64::MIN, i64::MIN)], [const { None }; 5]);
+    }
+
+    #[test]
+    fn a_query_may_be_sorted_and_have_each_once() {
+        let url = Url::parse(b"/?b=2&a=1&b=1&a=1&c=");
+        let form = |sorts, unique| Form { sorts, unique, keeps_equal: false };
+        assert_eq!(url.query(form(true, "NONE")), b"a=1&a=1&b=1&b=2&c");
+        assert_eq!(url.query(form(false, "KEY")), b"b=2&a=1&c");
+        assert_eq!(url.query(form(true, "KEY_VALUE")), b"a=1&b=1&b=2&c");
+    }
+}
