@@ -118,7 +118,7 @@ fn ask(dir: &Path) {
 fn damage(octets: &mut Vec<u8>, kind: u8, at: usize, value: u64) {
     let at = at % octets.len().max(1);
     match kind % 6 {
-        0 => octets[at] = value as u8,
+        0 if !octets.is_empty() => octets[at] = value as u8,
         1 if octets.len() >= 8 => {
             let at = at.min(octets.len() - 8) & !7;
             octets[at..at + 8].copy_from_slice(&value.to_ne_bytes());
