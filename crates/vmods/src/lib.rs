@@ -4,11 +4,14 @@
 
 mod accept;
 mod accept_language;
+mod aclplus;
+mod activedns;
 mod args;
 mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
+mod cookieplus;
 mod debug;
 mod digest;
 mod directors;
@@ -23,6 +26,7 @@ mod http;
 mod jwt;
 mod kvstore;
 mod math;
+mod netmapper;
 mod pattern;
 mod proxy;
 mod purge;
@@ -30,10 +34,12 @@ mod querysort;
 mod querystring;
 mod re2;
 mod saintmode;
+mod selector;
 mod standard;
 mod statsd;
 mod str;
 mod tcp;
+mod udo;
 mod unix;
 mod urlplus;
 mod uuid;
@@ -49,10 +55,13 @@ use vrt::vmod::Vmod;
 pub static ALL: &[&Vmod] = &[
     &accept::VMOD,
     &accept_language::VMOD,
+    &aclplus::VMOD,
+    &activedns::VMOD,
     &basicauth::VMOD,
     &blob::VMOD,
     &bodyaccess::VMOD,
     &cookie::VMOD,
+    &cookieplus::VMOD,
     &debug::VMOD,
     &digest::VMOD,
     &directors::VMOD,
@@ -66,16 +75,19 @@ pub static ALL: &[&Vmod] = &[
     &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,
+    &netmapper::VMOD,
     &proxy::VMOD,
     &purge::VMOD,
     &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
     &saintmode::VMOD,
+    &selector::VMOD,
     &statsd::VMOD,
     &standard::VMOD,
     &str::VMOD,
     &tcp::VMOD,
+    &udo::VMOD,
     &unix::VMOD,
     &urlplus::VMOD,
     &uuid::VMOD,
