@@ -19,9 +19,7 @@ use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
 use crate::args::{Args, fail, give, wait};
 
-mod client;
-
-use client::{Answer, Request};
+use crate::client::{self, Answer, Request};
 
 /// Requests of a task.
 const MOST: usize = 64;

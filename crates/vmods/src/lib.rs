@@ -8,6 +8,7 @@ mod args;
 mod basicauth;
 mod blob;
 mod bodyaccess;
+mod client;
 mod cookie;
 mod debug;
 mod digest;

@@ -14,22 +14,22 @@ const BODY_BYTES: usize = 10_000_000;
 const PIECE: usize = 16 * 1024;
 
 #[derive(Clone)]
-pub(super) struct Request {
-    pub(super) url: String,
-    pub(super) method: Vec<u8>,
-    pub(super) fields: Vec<(Vec<u8>, Vec<u8>)>,
-    pub(super) body: Option<Vec<u8>>,
+pub(crate) struct Request {
+    pub(crate) url: String,
+    pub(crate) method: Vec<u8>,
+    pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) body: Option<Vec<u8>>,
     /// How long it may take in all; zero: as long as it likes.
-    pub(super) limit: Duration,
-    pub(super) connect_limit: Duration,
+    pub(crate) limit: Duration,
+    pub(crate) connect_limit: Duration,
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) reason: Vec<u8>,
-    pub(super) fields: Vec<(Vec<u8>, Vec<u8>)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) reason: Vec<u8>,
+    pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// A URL taken apart.
@@ -50,7 +50,7 @@ impl Default for Request {
 }
 
 impl Request {
-    pub(super) fn unset(&mut self, name: &[u8]) {
+    pub(crate) fn unset(&mut self, name: &[u8]) {
         self.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     }
 
@@ -97,7 +97,7 @@ fn place(url: &str) -> Result<Place<'_>, &'static str> {
 }
 
 /// Sends it and reads the answer.
-pub(super) async fn ask(request: &Request) -> Result<Answer, String> {
+pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
     let place = place(&request.url)?;
     let exchange = async {
         let mut stream = connect(&place, request.connect_limit).await?;
