@@ -14,6 +14,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
@@ -29,6 +30,7 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod reqwest;
 mod saintmode;
 mod statsd;
 mod std;
@@ -216,6 +218,7 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    fileserver::MODULE,
     geoip::MODULE,
     geoip2::MODULE,
     goto::MODULE,
@@ -230,6 +233,7 @@ pub const MODULES: &[Module] = &[
     querysort::MODULE,
     querystring::MODULE,
     re2::MODULE,
+    reqwest::MODULE,
     saintmode::MODULE,
     statsd::MODULE,
     std::MODULE,

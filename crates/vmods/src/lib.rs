@@ -15,6 +15,7 @@ mod digest;
 mod directors;
 mod dynamic;
 mod files;
+mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
@@ -23,6 +24,7 @@ mod headerplus;
 mod http;
 mod jwt;
 mod kvstore;
+mod local;
 mod math;
 mod pattern;
 mod proxy;
@@ -30,6 +32,7 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod reqwest;
 mod saintmode;
 mod standard;
 mod statsd;
@@ -58,6 +61,7 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &fileserver::VMOD,
     &geoip::VMOD,
     &geoip2::VMOD,
     &goto::VMOD,
@@ -72,6 +76,7 @@ pub static ALL: &[&Vmod] = &[
     &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
+    &reqwest::VMOD,
     &saintmode::VMOD,
     &statsd::VMOD,
     &standard::VMOD,
