@@ -14,6 +14,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod file;
 mod fileserver;
 mod geoip;
 mod geoip2;
@@ -35,6 +36,7 @@ mod saintmode;
 mod statsd;
 mod std;
 mod str;
+mod synthbackend;
 mod tcp;
 mod unix;
 mod urlplus;
@@ -42,6 +44,7 @@ mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xbody;
 mod xkey;
 mod ykey;
 
@@ -218,6 +221,7 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    file::MODULE,
     fileserver::MODULE,
     geoip::MODULE,
     geoip2::MODULE,
@@ -238,6 +242,7 @@ pub const MODULES: &[Module] = &[
     statsd::MODULE,
     std::MODULE,
     str::MODULE,
+    synthbackend::MODULE,
     tcp::MODULE,
     unix::MODULE,
     urlplus::MODULE,
@@ -245,12 +250,20 @@ pub const MODULES: &[Module] = &[
     var::MODULE,
     vsthrottle::MODULE,
     vtc::MODULE,
+    xbody::MODULE,
     xkey::MODULE,
     ykey::MODULE,
 ];
 
 /// Functions and methods of modules here that aren't built.
-const LEFT_OUT: &[&[LeftOut]] = &[headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, ykey::LEFT_OUT];
+const LEFT_OUT: &[&[LeftOut]] = &[
+    file::LEFT_OUT,
+    headerplus::LEFT_OUT,
+    jwt::LEFT_OUT,
+    kvstore::LEFT_OUT,
+    xbody::LEFT_OUT,
+    ykey::LEFT_OUT,
+];
 
 /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
 pub fn left_out(name: &str) -> Option<&'static LeftOut> {

@@ -85,7 +85,8 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     let types = mime_types(args.text(1).map(|path| path.as_bytes()));
     let types = types.map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
     let tree = Tree::new(root, args.bool(2)).map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
-    let service = local::service(&format!("fileserver {name}"), call.ctx.log().ring().clone(), Arc::new(Server { tree, types }));
+    let server = Arc::new(Server { tree: Arc::new(tree), types, has_tags: true });
+    let service = local::service(&format!("fileserver {name}"), call.ctx.log().ring().clone(), server);
     let made = call.vcl.make_backend(BackendSpec::service(name, service));
     Ok(Arc::new(Served(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?)))
 }
@@ -93,28 +94,53 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
 /// A directory and all beneath it.
 pub(crate) struct Tree {
     path: PathBuf,
-    /// `None`: links are followed, wherever they lead.
-    root: Option<OwnedFd>,
+    links: Links,
+}
+
+enum Links {
+    /// None is followed.
+    No(OwnedFd),
+    /// They are followed where they don't lead out of the directory, whose own path has none.
+    Within(OwnedFd),
+    /// They are followed, wherever they lead.
+    Any,
 }
 
 impl Tree {
     pub(crate) fn new(path: PathBuf, follows_links: bool) -> Result<Self, String> {
-        let error = |why: std::io::Error| format!("can't open root {}: {why}", path.display());
-        let root = if follows_links { None } else { Some(beneath::directory(&path).map_err(error)?) };
-        Ok(Self { path, root })
+        let links = if follows_links { Links::Any } else { Links::No(directory(&path)?) };
+        Ok(Self { path, links })
+    }
+
+    /// One whose links count unless they lead out of it.
+    pub(crate) fn within(path: &Path) -> Result<Self, String> {
+        let found = path.canonicalize().map_err(|why| format!("can't open root {}: {why}", path.display()))?;
+        Ok(Self { links: Links::Within(directory(&found)?), path: found })
     }
 
     /// The file of a path beneath the root; blocks.
-    fn open(&self, names: &[&[u8]]) -> std::io::Result<File> {
-        match &self.root {
-            Some(root) => beneath::open_names(root, names, Want::Read),
-            None => {
-                let mut path = self.path.clone();
-                path.extend(names.iter().map(|name| std::ffi::OsStr::from_bytes(name)));
-                beneath::open_path(&path, Want::Read)
+    pub(crate) fn open(&self, names: &[&[u8]]) -> std::io::Result<File> {
+        let path = || {
+            let mut path = self.path.clone();
+            path.extend(names.iter().map(|name| std::ffi::OsStr::from_bytes(name)));
+            path
+        };
+        match &self.links {
+            Links::No(root) => beneath::open_names(root, names, Want::Read),
+            Links::Any => beneath::open_path(&path(), Want::Read),
+            Links::Within(root) => {
+                // Where the links lead was found out before: on the way there none is followed any more.
+                let found = path().canonicalize()?;
+                let beneath = found.strip_prefix(&self.path).map_err(|_| ErrorKind::PermissionDenied)?;
+                let names: Vec<&[u8]> = beneath.iter().map(OsStrExt::as_bytes).collect();
+                beneath::open_names(root, &names, Want::Read)
             }
         }
     }
+}
+
+fn directory(path: &Path) -> Result<OwnedFd, String> {
+    beneath::directory(path).map_err(|why| format!("can't open root {}: {why}", path.display()))
 }
 
 /// The names of a path, `.` and `..` taken out: what would lead above the first goes.
@@ -134,8 +160,10 @@ pub(crate) fn names(path: &[u8]) -> Vec<&[u8]> {
 
 /// Answers with files.
 pub(crate) struct Server {
-    pub(crate) tree: Tree,
+    pub(crate) tree: Arc<Tree>,
     pub(crate) types: Arc<Types>,
+    /// Whether answers have an ETag.
+    pub(crate) has_tags: bool,
 }
 
 /// A file found, and its beginning.
@@ -186,8 +214,10 @@ impl Server {
             Err(Err(why)) => return Err(why),
         };
         let modified = date::format(found.modified);
-        let mut fields: Vec<(&[u8], &[u8])> =
-            vec![(b"ETag", found.etag.as_bytes()), (b"Last-Modified", &modified)];
+        let mut fields: Vec<(&[u8], &[u8])> = vec![(b"Last-Modified", &modified)];
+        if self.has_tags {
+            fields.push((b"ETag", found.etag.as_bytes()));
+        }
         if is_not_modified(&exchange.head, &found) {
             exchange.respond(304, b"", &fields, None);
             return exchange.finish().await;

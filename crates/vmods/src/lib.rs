@@ -14,6 +14,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod file;
 mod files;
 mod fileserver;
 mod geoip;
@@ -37,6 +38,7 @@ mod saintmode;
 mod standard;
 mod statsd;
 mod str;
+mod synthbackend;
 mod tcp;
 mod unix;
 mod urlplus;
@@ -44,6 +46,7 @@ mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xbody;
 mod xkey;
 mod ykey;
 
@@ -61,6 +64,7 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &file::VMOD,
     &fileserver::VMOD,
     &geoip::VMOD,
     &geoip2::VMOD,
@@ -81,6 +85,7 @@ pub static ALL: &[&Vmod] = &[
     &statsd::VMOD,
     &standard::VMOD,
     &str::VMOD,
+    &synthbackend::VMOD,
     &tcp::VMOD,
     &unix::VMOD,
     &urlplus::VMOD,
@@ -88,6 +93,7 @@ pub static ALL: &[&Vmod] = &[
     &var::VMOD,
     &vsthrottle::VMOD,
     &vtc::VMOD,
+    &xbody::VMOD,
     &xkey::VMOD,
     &ykey::VMOD,
 ];

@@ -44,7 +44,6 @@ pub const MISSING: &[Missing] = &[
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),
     known("edgestash", "templates (Varnish Enterprise)", "ESI"),
-    known("file", "files in VCL", "std.fileread"),
     known("ghost", "routes of the Varnish gateway", "directors"),
     known("h2", "settings of HTTP/2 (Varnish Enterprise)", "the parameters whose names begin with h2_"),
     known("image", "changes images (Varnish Enterprise)", "a backend that does"),
@@ -79,7 +78,6 @@ pub const MISSING: &[Missing] = &[
     known("vha", "copies between caches (Varnish Enterprise)", "one tier of caches behind another"),
     known("vsf", "the Varnish security firewall", "its rules as VCL"),
     known("vslp", "a consistent hash", "directors.shard"),
-    known("xbody", "bodies read and rewritten (Varnish Enterprise)", "bodyaccess, for request bodies"),
     known("xcounter", "counters of one's own", "statsd"),
 ];
 
