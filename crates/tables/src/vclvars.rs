@@ -449,6 +449,8 @@ pub enum Var {
     ParamMaxEsiDepth,
     ParamMaxRestarts,
     ParamMaxRetries,
+    BereqTaskDeadline,
+    ParamPipeTaskDeadline,
     ParamPipeTimeout,
     ParamSendTimeout,
     ParamShortlived,
@@ -515,6 +517,7 @@ const ALL: Methods = Methods::ALL;
 const CLIENT: Methods = Methods::CLIENT;
 const BACKEND: Methods = Methods::BACKEND;
 const BOTH: Methods = CLIENT.with(BACKEND);
+const PIPE: Methods = Method::Pipe.set();
 const BEREQ: Methods = BACKEND.with(Method::Pipe.set());
 const BACKEND_FETCH: Methods = Method::BackendFetch.set();
 const BACKEND_RESPONSE: Methods = Method::BackendResponse.set();
@@ -641,6 +644,7 @@ pub static VARS: &[VarDef] = &[
     def("sess.timeout_linger", Type::Duration, Place::Scalar(Var::SessTimeoutLinger), CLIENT, CLIENT, NONE, (0, 99)),
     def("sess.xid", Type::String, Place::Scalar(Var::SessXid), BOTH, NONE, NONE, (41, 99)),
     // Of 7.7 and later.
+    def("bereq.task_deadline", Type::Duration, Place::Scalar(Var::BereqTaskDeadline), PIPE, PIPE, PIPE, (0, 99)),
     def("beresp.transit_buffer", Type::Bytes, Place::Scalar(Var::BerespTransitBuffer), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),
     def("param.backend_idle_timeout", Type::Duration, Place::Scalar(Var::ParamBackendIdleTimeout), ALL, NONE, NONE, (0, 99)),
     def("param.backend_wait_limit", Type::Int, Place::Scalar(Var::ParamBackendWaitLimit), ALL, NONE, NONE, (0, 99)),
@@ -655,6 +659,7 @@ pub static VARS: &[VarDef] = &[
     def("param.max_esi_depth", Type::Int, Place::Scalar(Var::ParamMaxEsiDepth), ALL, NONE, NONE, (0, 99)),
     def("param.max_restarts", Type::Int, Place::Scalar(Var::ParamMaxRestarts), ALL, NONE, NONE, (0, 99)),
     def("param.max_retries", Type::Int, Place::Scalar(Var::ParamMaxRetries), ALL, NONE, NONE, (0, 99)),
+    def("param.pipe_task_deadline", Type::Duration, Place::Scalar(Var::ParamPipeTaskDeadline), ALL, NONE, NONE, (0, 99)),
     def("param.pipe_timeout", Type::Duration, Place::Scalar(Var::ParamPipeTimeout), ALL, NONE, NONE, (0, 99)),
     def("param.send_timeout", Type::Duration, Place::Scalar(Var::ParamSendTimeout), ALL, NONE, NONE, (0, 99)),
     def("param.shortlived", Type::Duration, Place::Scalar(Var::ParamShortlived), ALL, NONE, NONE, (0, 99)),

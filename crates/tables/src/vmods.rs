@@ -256,14 +256,8 @@ pub const MODULES: &[Module] = &[
 ];
 
 /// Functions and methods of modules here that aren't built.
-const LEFT_OUT: &[&[LeftOut]] = &[
-    file::LEFT_OUT,
-    headerplus::LEFT_OUT,
-    jwt::LEFT_OUT,
-    kvstore::LEFT_OUT,
-    xbody::LEFT_OUT,
-    ykey::LEFT_OUT,
-];
+const LEFT_OUT: &[&[LeftOut]] =
+    &[file::LEFT_OUT, headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, xbody::LEFT_OUT, ykey::LEFT_OUT];
 
 /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
 pub fn left_out(name: &str) -> Option<&'static LeftOut> {

@@ -232,9 +232,9 @@ pub(crate) fn place(url: &str) -> Result<Place<'_>, &'static str> {
 /// The URL of a reference (RFC 3986 5.2) in an answer to `base`.
 pub(crate) fn join(base: &str, reference: &str) -> String {
     let reference = reference.split('#').next().unwrap_or_default();
-    let has_scheme = reference
-        .split_once(':')
-        .is_some_and(|(scheme, _)| !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+'));
+    let has_scheme = reference.split_once(':').is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+')
+    });
     if has_scheme {
         return reference.to_owned();
     }
@@ -451,6 +451,17 @@ mod tests {
         assert_eq!(bad_field(b"X-A", b"b\tc"), None);
         for (name, value) in [("a b", ""), ("", "x"), ("X", "a\r\nB: c"), ("X", "\0")] {
             assert!(bad_field(name.as_bytes(), value.as_bytes()).is_some_and(|why| why.ends_with("is no field")));
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_reference_and_any_url(reference in "[a:/.?#h]{0,12}|\\PC*", url in "(http://)?[a:/.@?#\\[\\]]{0,12}|\\PC*") {
+            let joined = join("http://h/a/b?c", &reference);
+            assert!(joined == reference.split('#').next().unwrap() || joined.starts_with("http://"), "{joined}");
+            if let Ok(place) = place(&url) {
+                assert!(!place.host.is_empty() && place.path.starts_with('/'), "{place:?}");
+            }
         }
     }
 }

@@ -191,7 +191,8 @@ impl Server {
             return Err(Ok(403));
         }
         let modified = about.mtime() as f64 + about.mtime_nsec() as f64 / 1e9;
-        let etag = format!("\"{:x}-{:x}-{:x}\"", about.ino(), about.len(), about.mtime() * 1_000_000_000 + about.mtime_nsec());
+        let etag =
+            format!("\"{:x}-{:x}-{:x}\"", about.ino(), about.len(), about.mtime() * 1_000_000_000 + about.mtime_nsec());
         let mut first = Vec::new();
         if reads {
             read_some(&mut file, &mut first, about.len()).map_err(|why| Err(why.to_string()))?;
@@ -317,5 +318,16 @@ mod tests {
         assert_eq!(of("t2").as_deref(), Some("text/b"));
         assert_eq!((of("txt"), of("t3"), types.len()), (None, None, 3));
         assert!(mime_types(Some(b"/nonexistent/types")).is_err() && mime_types(Some(b"")).unwrap().is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_name_is_a_way_out(path: Vec<u8>, dots in "[./a]{0,20}") {
+            for path in [&path[..], dots.as_bytes()] {
+                for name in names(path) {
+                    assert!(!matches!(name, b"" | b"." | b"..") && !name.contains(&b'/'), "{name:?}");
+                }
+            }
+        }
     }
 }

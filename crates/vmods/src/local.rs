@@ -297,4 +297,15 @@ mod tests {
             "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_for_a_request_line(head: Vec<u8>, line in "[A-Z /\\x7f]{0,12}") {
+            for head in [head, format!("{line}\r\nHost: h\r\n\r\n").into_bytes()] {
+                if let Some((plain, target)) = without_target(&head) {
+                    assert_eq!(plain.len() + target.len(), head.len() + 1);
+                }
+            }
+        }
+    }
 }

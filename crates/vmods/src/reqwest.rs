@@ -163,7 +163,9 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
         match &probe.url {
             Some(url) if is_whole(url) => {}
             Some(_) => {
-                return refused("failed to add probe: there is no base_url, and the probe's .url isn't a whole http:// URL");
+                return refused(
+                    "failed to add probe: there is no base_url, and the probe's .url isn't a whole http:// URL",
+                );
             }
             None => return refused("failed to add probe: it must have a .url"),
         }
@@ -220,9 +222,7 @@ fn entry<'a>(call: &'a mut Call<'_>, object: &Object, args: &[Value]) -> Result<
 fn unsent<'a>(call: &'a mut Call<'_>, object: &Object, args: &[Value], who: &str) -> Result<&'a mut Request, Failure> {
     match entry(call, object, args)? {
         Entry::Unsent(request) => Ok(request),
-        Entry::Sent(_) => {
-            fail(format!("reqwest.{who}(): {} is sent already", Args(args).bytes_of(0).escape_ascii()))
-        }
+        Entry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", Args(args).bytes_of(0).escape_ascii())),
     }
 }
 
@@ -332,7 +332,9 @@ impl Client {
             redirected(request, status, &location)?;
             upload = Upload::Whole;
             let mut skipped = 0;
-            while skipped < SKIPPED && let Ok(Some(piece)) = talk.next_piece().await {
+            while skipped < SKIPPED
+                && let Ok(Some(piece)) = talk.next_piece().await
+            {
                 skipped += piece.len();
             }
             self.keep(to, talk);
@@ -425,8 +427,12 @@ impl Client {
 
     /// Answers a fetch.
     async fn serve(self: Arc<Self>, mut exchange: Exchange) -> Result<(), Broken> {
-        let host = String::from_utf8_lossy(exchange.head.get("Host").unwrap_or_default()).into_owned();
-        let target = String::from_utf8_lossy(&exchange.target).into_owned();
+        let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(format!("\"{}\" is no URL or host", bytes.escape_ascii())),
+        };
+        let host = text(exchange.head.get("Host").unwrap_or_default())?;
+        let target = text(&exchange.target)?;
         let mut request = Request {
             url: self.url(&target, &host)?,
             method: exchange.head.method().to_vec(),

@@ -2,6 +2,7 @@
 //! The modules as VCL calls them. Expected texts were given by varnishd 7.1.1 to the same VCL.
 
 mod plus;
+mod services;
 pub(crate) mod world;
 
 use vrt::Method;

@@ -18,6 +18,7 @@ pub fn param(params: &Params, var: Var) -> Option<Value> {
         Var::ParamDefaultTtl => params.default_ttl,
         Var::ParamFirstByteTimeout => params.first_byte_timeout,
         Var::ParamIdleSendTimeout => params.idle_send_timeout,
+        Var::ParamPipeTaskDeadline => params.pipe_task_deadline,
         Var::ParamPipeTimeout => params.pipe_timeout,
         Var::ParamSendTimeout => params.send_timeout,
         Var::ParamShortlived => params.shortlived,
