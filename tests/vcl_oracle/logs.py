@@ -52,7 +52,8 @@ def plain(tag, data):
     if tag == "BackendOpen":
         return f"{tag} {words[1]}"
     if tag in ("Hit", "HitMiss", "HitPass"):
-        return f"{tag} {' '.join(near(w) for w in words[1:])}"
+        # The last two say how much of a body that was still coming had come: chance.
+        return f"{tag} {' '.join(near(w) for w in words[1:4])}"
     if tag == "TTL":
         # source, ttl, grace, keep, now, then what it was computed from
         return f"{tag} {' '.join(near(w) if len(w) < 10 else 'T' for w in words)}"
