@@ -86,7 +86,7 @@ class Cases:
         except SystemExit as e:
             self.r.check("could not be resolved to an IP address" in str(e), f"a name without an address is refused: {e}")
         with self.start(["-p", "backend_dns_lazy=on"]) as v:
-            self.r.check("has no address now" in v.log(), f"the start warns: {v.log()}")
+            self.r.check(until(10, lambda: "has no address now" in v.log()), f"the start warns: {v.log()}")
             self.r.check(self.who(v) == 503, "no address, no answer")
             self.hosts.say("127.0.0.1")
             self.r.check(until(LIMIT, lambda: self.who(v) == "127.0.0.1"), "the name appears")

@@ -103,6 +103,16 @@ impl DirectorBase {
         }
     }
 
+    /// Another with the same name and verdict.
+    pub(crate) fn like(other: &DirectorBase) -> Self {
+        Self {
+            cli_name: other.cli_name.clone(),
+            vcl_len: other.vcl_len,
+            admin: AtomicU8::new(other.admin.load(Ordering::Relaxed)),
+            changed: AtomicU64::new(other.changed.load(Ordering::Relaxed)),
+        }
+    }
+
     /// `<vcl>.<name>`, as the CLI shows it.
     pub fn cli_name(&self) -> &str {
         &self.cli_name

@@ -17,6 +17,8 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod file;
+mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
@@ -33,11 +35,13 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod reqwest;
 mod saintmode;
 mod selector;
 mod statsd;
 mod std;
 mod str;
+mod synthbackend;
 mod tcp;
 mod udo;
 mod unix;
@@ -46,6 +50,7 @@ mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xbody;
 mod xkey;
 mod ykey;
 
@@ -225,6 +230,8 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    file::MODULE,
+    fileserver::MODULE,
     geoip::MODULE,
     geoip2::MODULE,
     goto::MODULE,
@@ -240,11 +247,13 @@ pub const MODULES: &[Module] = &[
     querysort::MODULE,
     querystring::MODULE,
     re2::MODULE,
+    reqwest::MODULE,
     saintmode::MODULE,
     selector::MODULE,
     statsd::MODULE,
     std::MODULE,
     str::MODULE,
+    synthbackend::MODULE,
     tcp::MODULE,
     udo::MODULE,
     unix::MODULE,
@@ -253,13 +262,22 @@ pub const MODULES: &[Module] = &[
     var::MODULE,
     vsthrottle::MODULE,
     vtc::MODULE,
+    xbody::MODULE,
     xkey::MODULE,
     ykey::MODULE,
 ];
 
 /// Functions and methods of modules here that aren't built.
-const LEFT_OUT: &[&[LeftOut]] =
-    &[activedns::LEFT_OUT, headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, selector::LEFT_OUT, ykey::LEFT_OUT];
+const LEFT_OUT: &[&[LeftOut]] = &[
+    activedns::LEFT_OUT,
+    file::LEFT_OUT,
+    headerplus::LEFT_OUT,
+    jwt::LEFT_OUT,
+    kvstore::LEFT_OUT,
+    selector::LEFT_OUT,
+    xbody::LEFT_OUT,
+    ykey::LEFT_OUT,
+];
 
 /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
 pub fn left_out(name: &str) -> Option<&'static LeftOut> {

@@ -10,13 +10,16 @@ mod args;
 mod basicauth;
 mod blob;
 mod bodyaccess;
+mod client;
 mod cookie;
 mod cookieplus;
 mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod file;
 mod files;
+mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
@@ -25,6 +28,7 @@ mod headerplus;
 mod http;
 mod jwt;
 mod kvstore;
+mod local;
 mod math;
 mod netmapper;
 mod pattern;
@@ -33,11 +37,13 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod reqwest;
 mod saintmode;
 mod selector;
 mod standard;
 mod statsd;
 mod str;
+mod synthbackend;
 mod tcp;
 mod udo;
 mod unix;
@@ -46,6 +52,7 @@ mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xbody;
 mod xkey;
 mod ykey;
 
@@ -66,6 +73,8 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &file::VMOD,
+    &fileserver::VMOD,
     &geoip::VMOD,
     &geoip2::VMOD,
     &goto::VMOD,
@@ -81,11 +90,13 @@ pub static ALL: &[&Vmod] = &[
     &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
+    &reqwest::VMOD,
     &saintmode::VMOD,
     &selector::VMOD,
     &statsd::VMOD,
     &standard::VMOD,
     &str::VMOD,
+    &synthbackend::VMOD,
     &tcp::VMOD,
     &udo::VMOD,
     &unix::VMOD,
@@ -94,6 +105,7 @@ pub static ALL: &[&Vmod] = &[
     &var::VMOD,
     &vsthrottle::VMOD,
     &vtc::VMOD,
+    &xbody::VMOD,
     &xkey::VMOD,
     &ykey::VMOD,
 ];

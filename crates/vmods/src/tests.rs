@@ -3,6 +3,7 @@
 
 mod names;
 mod plus;
+mod services;
 pub(crate) mod world;
 
 use vrt::Method;

@@ -37,8 +37,6 @@ pub const MISSING: &[Missing] = &[
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),
     known("edgestash", "templates (Varnish Enterprise)", "ESI"),
-    known("file", "files in VCL", "std.fileread"),
-    known("fileserver", "files as a backend", "a web server as the backend"),
     known("ghost", "routes of the Varnish gateway", "directors"),
     known("h2", "settings of HTTP/2 (Varnish Enterprise)", "the parameters whose names begin with h2_"),
     known("image", "changes images (Varnish Enterprise)", "a backend that does"),
@@ -52,7 +50,6 @@ pub const MISSING: &[Missing] = &[
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
     known("re", "captures of a match", "re2.regex, or regsub"),
     known("redis", "asks redis", "kvstore, for tables in memory"),
-    known("reqwest", "backends by URL, and requests out of VCL", "goto, for a backend by a URL"),
     known("rers", "patterns made at run time, bodies rewritten", "re2.match and re2.sub for the patterns"),
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
@@ -71,7 +68,6 @@ pub const MISSING: &[Missing] = &[
     known("vha", "copies between caches (Varnish Enterprise)", "one tier of caches behind another"),
     known("vsf", "the Varnish security firewall", "its rules as VCL"),
     known("vslp", "a consistent hash", "directors.shard"),
-    known("xbody", "bodies read and rewritten (Varnish Enterprise)", "bodyaccess, for request bodies"),
     known("xcounter", "counters of one's own", "statsd"),
 ];
 
