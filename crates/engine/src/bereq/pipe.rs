@@ -78,7 +78,7 @@ impl PipeBereq {
         if lost {
             engine.main.losthdr.inc();
         }
-        PipeBereq { engine, head, log, vxid, director: req.backend_hint.clone(), connect_timeout: None }
+        PipeBereq { engine, head, log, vxid, director: req.director(), connect_timeout: None }
     }
 
     pub(crate) fn get(&self, var: Var, req: &Req) -> Value {
