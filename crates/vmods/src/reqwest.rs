@@ -24,6 +24,8 @@ use crate::local::{self, Answering, Broken, Exchange};
 const MOST: usize = 64;
 /// How many requests deep a request to this server may be.
 const DEEPEST: i64 = 10;
+/// How long a request out of VCL may take when nobody says.
+const LONGEST: Duration = Duration::from_secs(600);
 /// Connections that a client keeps for later.
 const KEPT: usize = 64;
 /// For how long.
@@ -241,7 +243,8 @@ fn send(call: &mut Call<'_>, object: &Object, args: &[Value]) -> Result<Rc<Slot>
         Some(under_way) => {
             request.deepen(depth);
             Slot::fill(async move {
-                let done = rt::timeout(request.limit, client.ask(request)).await;
+                let limit = if request.limit.is_zero() { LONGEST } else { request.limit };
+                let done = rt::timeout(limit, client.ask(request)).await;
                 drop(under_way);
                 done.unwrap_or_else(|_| Err("no answer in time".to_owned()))
             })
