@@ -404,6 +404,10 @@ impl Director for Backend {
         Some(self.arc())
     }
 
+    fn as_backend(&self) -> Option<&Backend> {
+        Some(self)
+    }
+
     fn own_health(&self, _now: Real) -> Option<Health> {
         self.probe.as_ref().map(Probe::health)
     }

@@ -217,6 +217,11 @@ pub trait Director: Send + Sync {
         let _ = (now, out);
     }
 
+    /// The backend that it is, if it is one and not who chooses among them.
+    fn as_backend(&self) -> Option<&Backend> {
+        None
+    }
+
     /// The VCL goes warm, cold or away.
     fn event(&self, event: Event) {
         let _ = event;

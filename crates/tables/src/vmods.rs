@@ -6,10 +6,13 @@
 
 mod accept;
 mod accept_language;
+mod aclplus;
+mod activedns;
 mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
+mod cookieplus;
 mod debug;
 mod digest;
 mod directors;
@@ -26,6 +29,7 @@ mod jwt;
 mod kvstore;
 mod math;
 mod missing;
+mod netmapper;
 mod proxy;
 mod purge;
 mod querysort;
@@ -33,11 +37,13 @@ mod querystring;
 mod re2;
 mod reqwest;
 mod saintmode;
+mod selector;
 mod statsd;
 mod std;
 mod str;
 mod synthbackend;
 mod tcp;
+mod udo;
 mod unix;
 mod urlplus;
 mod uuid;
@@ -213,10 +219,13 @@ impl Module {
 pub const MODULES: &[Module] = &[
     accept::MODULE,
     accept_language::MODULE,
+    aclplus::MODULE,
+    activedns::MODULE,
     basicauth::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,
+    cookieplus::MODULE,
     debug::MODULE,
     digest::MODULE,
     directors::MODULE,
@@ -232,6 +241,7 @@ pub const MODULES: &[Module] = &[
     jwt::MODULE,
     kvstore::MODULE,
     math::MODULE,
+    netmapper::MODULE,
     proxy::MODULE,
     purge::MODULE,
     querysort::MODULE,
@@ -239,11 +249,13 @@ pub const MODULES: &[Module] = &[
     re2::MODULE,
     reqwest::MODULE,
     saintmode::MODULE,
+    selector::MODULE,
     statsd::MODULE,
     std::MODULE,
     str::MODULE,
     synthbackend::MODULE,
     tcp::MODULE,
+    udo::MODULE,
     unix::MODULE,
     urlplus::MODULE,
     uuid::MODULE,
@@ -256,8 +268,16 @@ pub const MODULES: &[Module] = &[
 ];
 
 /// Functions and methods of modules here that aren't built.
-const LEFT_OUT: &[&[LeftOut]] =
-    &[file::LEFT_OUT, headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, xbody::LEFT_OUT, ykey::LEFT_OUT];
+const LEFT_OUT: &[&[LeftOut]] = &[
+    activedns::LEFT_OUT,
+    file::LEFT_OUT,
+    headerplus::LEFT_OUT,
+    jwt::LEFT_OUT,
+    kvstore::LEFT_OUT,
+    selector::LEFT_OUT,
+    xbody::LEFT_OUT,
+    ykey::LEFT_OUT,
+];
 
 /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
 pub fn left_out(name: &str) -> Option<&'static LeftOut> {

@@ -4,12 +4,15 @@
 
 mod accept;
 mod accept_language;
+mod aclplus;
+mod activedns;
 mod args;
 mod basicauth;
 mod blob;
 mod bodyaccess;
 mod client;
 mod cookie;
+mod cookieplus;
 mod debug;
 mod digest;
 mod directors;
@@ -27,6 +30,7 @@ mod jwt;
 mod kvstore;
 mod local;
 mod math;
+mod netmapper;
 mod pattern;
 mod proxy;
 mod purge;
@@ -35,11 +39,13 @@ mod querystring;
 mod re2;
 mod reqwest;
 mod saintmode;
+mod selector;
 mod standard;
 mod statsd;
 mod str;
 mod synthbackend;
 mod tcp;
+mod udo;
 mod unix;
 mod urlplus;
 mod uuid;
@@ -56,10 +62,13 @@ use vrt::vmod::Vmod;
 pub static ALL: &[&Vmod] = &[
     &accept::VMOD,
     &accept_language::VMOD,
+    &aclplus::VMOD,
+    &activedns::VMOD,
     &basicauth::VMOD,
     &blob::VMOD,
     &bodyaccess::VMOD,
     &cookie::VMOD,
+    &cookieplus::VMOD,
     &debug::VMOD,
     &digest::VMOD,
     &directors::VMOD,
@@ -75,6 +84,7 @@ pub static ALL: &[&Vmod] = &[
     &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,
+    &netmapper::VMOD,
     &proxy::VMOD,
     &purge::VMOD,
     &querysort::VMOD,
@@ -82,11 +92,13 @@ pub static ALL: &[&Vmod] = &[
     &re2::VMOD,
     &reqwest::VMOD,
     &saintmode::VMOD,
+    &selector::VMOD,
     &statsd::VMOD,
     &standard::VMOD,
     &str::VMOD,
     &synthbackend::VMOD,
     &tcp::VMOD,
+    &udo::VMOD,
     &unix::VMOD,
     &urlplus::VMOD,
     &uuid::VMOD,

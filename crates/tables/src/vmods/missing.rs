@@ -29,16 +29,9 @@ const fn known(name: &'static str, what: &'static str, instead: &'static str) ->
 
 /// In order of name.
 pub const MISSING: &[Missing] = &[
-    known("aclplus", "access lists as texts (Varnish Enterprise)", "`acl` and `~`"),
-    known(
-        "activedns",
-        "backends by DNS (Varnish Enterprise)",
-        "goto or dynamic, or `backend` with the host name: it is looked up again at run time",
-    ),
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("brotli", "brotli coding (Varnish Enterprise)", "gzip, by beresp.do_gzip"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),
-    known("cookieplus", "Cookie and Set-Cookie (Varnish Enterprise)", "cookie and header"),
     known("crypto", "ciphers, keys and hashes", "digest for hashes and HMAC, blob for encodings"),
     known("curl", "requests out of VCL", "http"),
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
@@ -54,7 +47,6 @@ pub const MISSING: &[Missing] = &[
     known("lua", "programs in Lua", "VCL"),
     known("memcached", "asks memcached", "kvstore, for tables in memory"),
     known("named", "backends by DNS", "dynamic, or `backend` with the host name: it is looked up again at run time"),
-    known("netmapper", "labels by address", "an `acl` for each label"),
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
     known("re", "captures of a match", "re2.regex, or regsub"),
     known("redis", "asks redis", "kvstore, for tables in memory"),
@@ -62,7 +54,6 @@ pub const MISSING: &[Missing] = &[
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
     known("s3", "S3 as a backend (Varnish Enterprise)", "digest.hmac_sha256, for the signature"),
-    known("selector", "texts looked up in sets", "re2.set, or a chain of `==`"),
     known("shield", "closes connections", "`return (synth(403))` with Connection: close"),
     known("slicer", "byte ranges cached apart", "the parameter http_range_support"),
     known("softpurge", "soft purges", "purge.soft"),
@@ -73,7 +64,6 @@ pub const MISSING: &[Missing] = &[
     known("tinykvm", "programs in virtual machines", "a backend"),
     known("tls", "facts of TLS connections (Varnish Enterprise)", "proxy, behind a TLS terminator that speaks PROXY"),
     known("types", "types of variables", "var"),
-    known("udo", "backends and directors made at run time (Varnish Enterprise)", "directors, goto or dynamic"),
     known("urlcode", "URL encoding", "blob.transcode with URL"),
     known("vha", "copies between caches (Varnish Enterprise)", "one tier of caches behind another"),
     known("vsf", "the Varnish security firewall", "its rules as VCL"),
