@@ -9,6 +9,19 @@ use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, Use, Vcc};
 
+/// Names of later releases that aren't built, and what does their work; in order.
+const LATER_WORDS: [(&str, &str); 9] = [
+    ("bereq.filters", "bodies of requests go on as they come"),
+    ("bereq.retry_connect", "a request whose connection was closed before its answer is sent once more if it may be"),
+    ("bereq.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
+    ("param.transit_buffer", "beresp.transit_buffer in vcl_backend_response"),
+    ("param.uncacheable_ttl", "a duration, such as 120s"),
+    ("req.filters", "bodies of requests go on as they come"),
+    ("req.max_age", "req.ttl"),
+    ("req.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
+    ("vcl_backend_refresh", "beresp.was_304 in vcl_backend_response"),
+];
+
 /// Words of older releases, and what says the same now.
 const OLD_WORDS: [(&str, &str); 33] = [
     ("ban_url", "ban(\"req.url ~ \" + req.url)"),
@@ -228,6 +241,11 @@ impl Vcc<'_> {
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
             return self.hint(format!("Since 4.0 that is said by {now}."));
         }
+        let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
+        let later = later.or(lower.starts_with("obj_stale.").then_some("beresp.was_304 in vcl_backend_response"));
+        if let Some(instead) = later {
+            return self.hint(format!("That is of later releases and isn't built into Lacquer. Instead: {instead}."));
+        }
         if kind == Kind::Vcl {
             return self.hint("Labels are made by the CLI command vcl.label.");
         }
@@ -445,6 +463,7 @@ mod tests {
     #[test]
     fn old_words_are_in_order() {
         assert!(OLD_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(LATER_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 
     #[test]

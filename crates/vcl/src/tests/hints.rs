@@ -180,3 +180,12 @@ fn what_is_quoted_is_short_and_harmless() {
     assert!(name.starts_with("Cannot read file 'a?[2Jb'") && !name.contains('\x1b'), "{name:?}");
     assert!(why.contains("\nsub ?[31m?\n") && !why.contains('\x1b'), "{why:?}");
 }
+
+#[test]
+fn what_later_releases_have() {
+    let later = |instead: &str| format!("That is of later releases and isn't built into Lacquer. Instead: {instead}.");
+    recv("set req.trace = true;", &later("`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"));
+    recv("set req.filters = \"x\";", &later("bodies of requests go on as they come"));
+    recv("set req.http.x = obj_stale.ttl;", &later("beresp.was_304 in vcl_backend_response"));
+    recv("set req.http.x = param.uncacheable_ttl;", &later("a duration, such as 120s"));
+}
