@@ -55,10 +55,9 @@ const OTHER_SUBS: [(&str, &str); 4] = [
 ];
 
 /// Names, or what they begin with, that came after release 7.1.
-const LATER: [&str; 8] = [
+const LATER: [&str; 7] = [
     "bereq.filters",
     "bereq.retry_connect",
-    "bereq.task_deadline",
     "beresp.transit_buffer",
     "obj_stale.",
     "param.",

@@ -196,6 +196,10 @@ fn what_strangers_write() {
     let later = "That is of a release after 7.1 and isn't built into Lacquer: leave it out.";
     bad("sub vcl_backend_response { set beresp.transit_buffer = 1MB; }", later);
     recv("if (param.default_ttl > 1s) { }", later);
+    bad(
+        "include \"a.vcl\";",
+        "A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).",
+    );
     bad("acl a { \"127.0.0.1\", \"127.0.0.2\"; }", "Entries end in ';'.");
     bad("probe p { .interval = 5; }", "A duration has a unit: 5s");
     bad("sub vcl_deliver { set obj.http.X-A = \"a\"; }", "In vcl_deliver the object's fields are the response's: resp.http.X-A");
