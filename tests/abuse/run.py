@@ -21,6 +21,8 @@ from bed.origin import Origin, simple
 from bed.report import Report, options, until
 
 HONEST_LIMIT = 3.0  # seconds an honest client waits
+# So often in a row it gets nothing before that is a failure: the machine may have other work, an attack goes on.
+TRIES = 3
 BIG = b"z" * (10 << 20)
 MIDDLE = b"m" * (1 << 20)
 
@@ -39,7 +41,7 @@ class Honest:
 
     def __init__(self, address):
         self.address, self.asked, self.failed, self.worst = address, 0, [], 0.0
-        self.stop = threading.Event()
+        self.is_waiting, self.stop = False, threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -47,18 +49,23 @@ class Honest:
         while not self.stop.is_set():
             n = self.asked
             path = ("/page", f"/page?{n}", "/middle")[n % 3]
-            begin = time.monotonic()
-            r = get(self.address, path, [("Connection", "close")], HONEST_LIMIT, keep=False)
-            took = time.monotonic() - begin
+            for left in reversed(range(TRIES)):
+                begin = time.monotonic()
+                r = get(self.address, path, [("Connection", "close")], HONEST_LIMIT, keep=False)
+                took = time.monotonic() - begin
+                self.worst = max(self.worst, took)
+                if r.whole() and took <= HONEST_LIMIT:
+                    break
+                self.is_waiting = left > 0
+                if not left:
+                    self.failed.append(f"{path}: {r} {r.reason} after {took:.1f} s")
             self.asked += 1
-            self.worst = max(self.worst, took)
-            if not r.whole() or took > HONEST_LIMIT:
-                self.failed.append(f"{path}: {r} {r.reason} after {took:.1f} s")
+            self.is_waiting = False
             self.stop.wait(max(0.0, 0.1 - took))
 
     def end(self):
         self.stop.set()
-        self.thread.join(HONEST_LIMIT * 2)
+        self.thread.join(HONEST_LIMIT * (TRIES + 1))
 
 
 def connect(address, n, rcvbuf=None):
@@ -128,7 +135,7 @@ def attack(report, v, name, count, seconds):
     try:
         socks = each(connect(v.address, count, rcvbuf), first)
         connected = len(socks)
-        while time.monotonic() < end:
+        while time.monotonic() < end or honest.is_waiting:
             if tick is None:  # gone in the middle of the answer, and back again
                 for s in socks:
                     s.close()

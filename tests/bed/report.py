@@ -6,6 +6,7 @@ import pathlib
 import sys
 import time
 
+drawn_from = None  # the seed of this run, once the options are known
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -28,6 +29,8 @@ class Report:
 
     def close(self):
         """Prints the closing line; the exit status to end with."""
+        if self.failed and drawn_from is not None:
+            self.note(f"--seed {drawn_from} draws the same again")
         print(f"{self.name}: {self.passed} passed, {self.failed} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
 
@@ -38,9 +41,13 @@ def options(doc, **more):
     p.add_argument("--varnishd", default=os.environ.get("VARNISHD") or str(ROOT / "dist/bin/varnishd"),
                    help="the program to test (also: environment VARNISHD)")
     p.add_argument("--full", action="store_true", help="the full size of the bed instead of the reduced one of `make test`")
+    p.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1),
+                   help="what is drawn at random follows from it (also: environment SEED; default 1)")
     for name, kw in more.items():
         p.add_argument("--" + name.replace("_", "-"), **kw)
     o = p.parse_args()
+    global drawn_from
+    drawn_from = o.seed
     if not os.access(o.varnishd, os.X_OK):
         sys.exit(f"{o.varnishd}: no such program (run `make build`, or name one with VARNISHD)")
     return o

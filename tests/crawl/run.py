@@ -129,7 +129,7 @@ def crawl(address, asked):
 
 
 def main():
-    o = options(__doc__, files=dict(type=int), seed=dict(type=int, default=7))
+    o = options(__doc__, files=dict(type=int))
     count = o.files or (2000 if o.full else 200)
     report, rng = Report("crawl"), random.Random(o.seed)
     report.note(f"seed {o.seed}, {count} files, {CLIENTS} clients")

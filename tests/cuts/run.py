@@ -29,11 +29,15 @@ sub vcl_recv {{
     if (req.url ~ "^/pipe") {{ return (pipe); }}
     if (req.url ~ "^/(hit|stream|miss|obj)") {{ return (hash); }}
     if (req.url ~ "^/synth") {{ return (synth(200)); }}
+    if (req.url ~ "^/last") {{ return (synth(299)); }}
     return (pass);
 }}
 sub vcl_hit {{
     if (req.url ~ "^/obj-one") {{ set req.http.one = obj.http.name; set req.url = "/obj-two"; return (restart); }}
     if (req.url ~ "^/obj-two") {{ set req.http.two = obj.http.name; }}
+}}
+sub vcl_synth {{
+    if (resp.status == 299) {{ set resp.http.Connection = "close"; set resp.body = "{last}"; return (deliver); }}
 }}
 sub vcl_backend_fetch {{
     if (bereq.url ~ "no-length") {{ unset bereq.http.content-length; }}
@@ -52,6 +56,9 @@ sub vcl_deliver {{
     set resp.http.two = req.http.two;
 }}
 """
+
+
+LAST = "x" * 60000  # more than a client with a small window has got before it reads
 
 
 class Script:
@@ -461,6 +468,32 @@ class Cases:
             got = [c.response() for _ in range(4)]
             self.r.check(all(r.whole() for r in got), f"pipelined, then a pipe: {[str(r) for r in got]}")
 
+    def last_answers(self):
+        """A client that goes on sending after the last answer of its connection, and reads only then, gets all of it."""
+        self.v.cli.ask("param.set timeout_idle 60")
+        try:
+            with self.client() as c:
+                c.send(post("/last-upload", 1000))
+                r = c.response()
+                self.r.check(r.whole(299), f"the last answer doesn't wait for the body: {r}")
+        finally:
+            self.v.cli.ask("param.reset timeout_idle")
+        size = 24 << 20
+        for what, begin, rest in (
+                ("an upload", b"", post("/last-upload", size) + b"y" * size),
+                ("requests", b"GET /last-of-many HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /more HTTP/1.1\r\nHost: a\r\n\r\n" * 20000)):
+            with Client(self.v.address, 30, rcvbuf=16384) as c:
+                if begin:
+                    c.send(begin)
+                    c.sock.recv(1, socket.MSG_PEEK)
+                try:
+                    c.send(rest)
+                    r = c.response()
+                    self.r.check(r.whole(299) and r.length == len(LAST), f"the last answer beside {what}: {r}")
+                    self.r.check(c.closed(LIMIT), f"after the last answer beside {what} the connection ends")
+                except OSError as e:
+                    self.r.check(False, f"the last answer beside {what}: {e}")
+
     def pipe_ends(self):
         path = "/pipe-silent"
         c = self.client()
@@ -497,14 +530,14 @@ def main():
     report, script = Report("cuts"), Script()
     with Origin(script.serve) as origin:
         host, port = origin.address
-        with Varnishd(o.varnishd, ["-p", "feature=+http2"], vcl=VCL.format(host=host, port=port)) as v:
+        with Varnishd(o.varnishd, ["-p", "feature=+http2"], vcl=VCL.format(host=host, port=port, last=LAST)) as v:
             worker = v.worker()
             cases = Cases(report, v, script)
             for case in (cases.upload_cut, cases.upload_broken, cases.upload_left_by_a_gone_fetch, cases.early_then_small_rest,
                          cases.interim_while_uploading, cases.framing_is_the_truth, cases.body_after_restart,
                          cases.too_large_to_keep, cases.expectations, cases.no_body_at_all, cases.failing_answers,
                          cases.lengths_that_lie, cases.not_streamed_and_big, cases.gone_clients, cases.slow_client, cases.rates,
-                         cases.pipelined, cases.pipe_ends, cases.objects_over_restarts,
+                         cases.pipelined, cases.last_answers, cases.pipe_ends, cases.objects_over_restarts,
                          cases.nothing_is_left):
                 if o.only and o.only not in case.__name__:
                     continue

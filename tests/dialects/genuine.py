@@ -201,7 +201,7 @@ def dialect_of(o, text, scratch):
 
 def main():
     o = options(__doc__, dir=dict(default="", help="a directory of old files"), old=dict(action="append", default=[], help="VERSION=PROGRAM"),
-                requests=dict(type=int, default=0), seed=dict(type=int, default=1), only=dict(default="", help="part of a file's name"),
+                requests=dict(type=int, default=0), only=dict(default="", help="part of a file's name"),
                 show=dict(type=int, default=3), lines=dict(type=int, default=30))
     report = Report("genuine")
     programs = dict(x.split("=", 1) for x in o.old)

@@ -86,7 +86,7 @@ class Cases:
         except SystemExit as e:
             self.r.check("could not be resolved to an IP address" in str(e), f"a name without an address is refused: {e}")
         with self.start(["-p", "backend_dns_lazy=on"]) as v:
-            self.r.check("has no address now" in v.log(), f"the start warns: {v.log()}")
+            self.r.check(until(10, lambda: "has no address now" in v.log()), f"the start warns: {v.log()}")
             self.r.check(self.who(v) == 503, "no address, no answer")
             self.hosts.say("127.0.0.1")
             self.r.check(until(LIMIT, lambda: self.who(v) == "127.0.0.1"), "the name appears")
@@ -111,6 +111,46 @@ class Cases:
         except (SystemExit, CliError) as e:
             self.r.check("too many addresses" in str(e), f"two addresses of a family: {e}")
 
+    def groups(self):
+        """The groups of `import activedns`, which directors of udo have subscribed to."""
+        vcl = """vcl 4.1;
+import activedns;
+import udo;
+backend none none;
+sub vcl_init {
+    new name = activedns.dns_group("www.bed.test:PORT");
+    name.set_ttl(0.2s);
+    name.set_ipv_rule(ipv4);
+    new all = udo.director(random);
+    all.subscribe(name.get_tag());
+    new last = activedns.dns_group("www.bed.test:PORT");
+    last.set_ttl(0.2s);
+    last.set_ipv_rule(ipv4);
+    last.set_update_rule(ignore_empty);
+    new kept = udo.director();
+    kept.subscribe(last.get_tag());
+}
+sub vcl_recv {
+    if (req.url == "/kept") { set req.backend_hint = kept.backend(); } else { set req.backend_hint = all.backend(); }
+    return (pass);
+}
+""".replace("PORT", str(self.port))
+        self.hosts.say("127.0.0.1")
+        with Varnishd(str(self.hosts.program), vcl=vcl) as v:
+            self.r.check([self.who(v, p) for p in ("/", "/kept")] == ["127.0.0.1"] * 2, "a group's address answers")
+            self.hosts.say("127.0.0.2")
+            self.r.check(until(LIMIT, lambda: [self.who(v, p) for p in ("/", "/kept")] == ["127.0.0.2"] * 2), "it moves")
+            self.hosts.say("127.0.0.1", "127.0.0.2")
+            seen = set()
+            self.r.check(until(LIMIT, lambda: seen.add(self.who(v)) or seen == {"127.0.0.1", "127.0.0.2"}), "all addresses are used")
+            self.hosts.say("::1")
+            self.r.check(until(LIMIT, lambda: self.who(v) == 503), "no address of the family that counts: no backend")
+            self.r.check(all(self.who(v, "/kept") in seen for _ in range(5)), "but with ignore_empty the last ones stay")
+            self.hosts.say("127.0.0.2")
+            self.r.check(until(LIMIT, lambda: self.who(v) == "127.0.0.2"), "an address is there again")
+            self.hosts.say()
+            self.r.check(not until(1, lambda: self.who(v) != "127.0.0.2", 0.1), "a lookup that fails changes nothing")
+
 
 def counter(v, name):
     out = subprocess.run(["varnishstat", "-n", str(v.n), "-1", "-f", f"MAIN.{name}"], capture_output=True, text=True)
@@ -122,7 +162,7 @@ def main():
     report, hosts = Report("dns"), Hosts(o.varnishd)
     with origin("127.0.0.1", 0) as one, origin("127.0.0.2", one.address[1]):
         cases = Cases(report, hosts, one.address[1])
-        for case in (cases.moves, cases.several, cases.late, cases.once, cases.many_addresses_refused):
+        for case in (cases.moves, cases.several, cases.late, cases.once, cases.many_addresses_refused, cases.groups):
             case()
     shutil.rmtree(hosts.dir)
     return report.close()

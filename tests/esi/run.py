@@ -393,7 +393,7 @@ class Cases:
 
 
 def main():
-    o = options(__doc__, only=dict(help="run cases whose name has this in it"), seed=dict(type=int, default=1))
+    o = options(__doc__, only=dict(help="run cases whose name has this in it"))
     report, site = Report("esi"), Site(o.seed)
     with Origin(site.serve) as origin:
         host, port = origin.address

@@ -209,6 +209,7 @@ def dies_under_load(report, program, how, rounds):
         report.check(mgt and mgt["MGT.child_died"] == rounds and mgt["MGT.child_panic"] == panics, f"{how}: counters {mgt}")
         cause = {"kill -9": "died signal=9: killed from outside, or by the kernel for lack of memory",
                  "panic": "died signal=6: Panic: debug.panic.worker: You asked for it (transaction = "}[how]
+        until(LIMIT, lambda: cause in "".join(v.output))
         lines = [line for line in "".join(v.output).splitlines() if cause in line]
         report.check(lines and lines[0].startswith("Error: Child ("), f"{how}: no line with the cause: {v.log()}")
         told = v.cli.ask("restarts")

@@ -9,6 +9,7 @@ What an answer must be follows from its URL and the field it varies on, so each 
 import collections
 import gzip
 import hashlib
+import itertools
 import json
 import multiprocessing
 import pathlib
@@ -76,9 +77,9 @@ def digest(body):
     return hashlib.md5(body).hexdigest()
 
 
-def serve(s):
+def serve(s, rng):
     """The origin's side of a connection."""
-    rng, buf = random.Random(), b""
+    buf = b""
     while got := head(s, buf):
         method, path, fields, buf = got
         while len(buf) < int(fields.get("content-length", 0)):
@@ -125,9 +126,10 @@ def serve(s):
                 return
 
 
-def origin_process(pipe):
+def origin_process(pipe, seed):
     die_with_parent()
-    with Origin(serve) as origin:
+    number = itertools.count()
+    with Origin(lambda s: serve(s, random.Random(f"{seed} {next(number)}"))) as origin:
         pipe.send(origin.address)
         pipe.recv()
 
@@ -220,21 +222,21 @@ def main():
     count = o.requests or (10000 if o.full else 600)
     report = Report("mixed")
     ours, theirs = multiprocessing.Pipe()
-    source = multiprocessing.Process(target=origin_process, args=(theirs,), daemon=True)
+    source = multiprocessing.Process(target=origin_process, args=(theirs, o.seed), daemon=True)
     source.start()
     origin = ours.recv()
     with Varnishd(o.varnishd, vcl=VCL % origin, storage="malloc,2m") as v:
         worker, clients, stop = v.worker(), [], threading.Event()
         operator = threading.Thread(target=commands, args=(v, origin, stop))
         operator.start()
-        for seed in range(10):
+        for seed in range(10 * o.seed, 10 * o.seed + 10):
             result, out = multiprocessing.Pipe(False)
             p = multiprocessing.Process(target=client, args=(v.address, seed, count, out), daemon=True)
             p.start()
             out.close()
             clients.append((result, p))
         statuses = collections.Counter()
-        for seed, (result, p) in enumerate(clients):
+        for seed, (result, p) in enumerate(clients, 10 * o.seed):
             try:
                 found, wrong = result.recv()
             except EOFError:

@@ -64,8 +64,7 @@ def deep(begin, link, end):
     return b"".join(out), b"".join(wheel)
 
 
-def run(report, ours, vsl, workdir, tags, rounds=40, seed=None):
-    seed = random.randrange(1 << 32) if seed is None else seed
+def run(report, ours, vsl, workdir, tags, rounds=40, seed=1):
     report.note(f"hostile files of seed {seed}")
     r = random.Random(seed)
     whole = pathlib.Path(vsl).read_bytes()

@@ -115,7 +115,7 @@ def damaged(report, o, ours, work):
 
 
 def main():
-    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]), seed=dict(type=int))
+    o = options(__doc__, only=dict(choices=["pairs", "screens", "follow", "hostile", "munin"]))
     report = Report("tools")
     ours = pathlib.Path(o.varnishd).resolve().parent
     with tempfile.TemporaryDirectory() as d, concurrent.futures.ThreadPoolExecutor(4) as pool:

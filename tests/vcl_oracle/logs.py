@@ -52,7 +52,7 @@ def plain(tag, data):
     if tag == "BackendOpen":
         return f"{tag} {words[1]}"
     if tag in ("Hit", "HitMiss", "HitPass"):
-        # The last two say how much of a body that was still coming had come: chance.
+        # Behind the three lives: how far the fetch is, if it isn't over yet, which hangs on chance.
         return f"{tag} {' '.join(near(w) for w in words[1:4])}"
     if tag == "TTL":
         # source, ttl, grace, keep, now, then what it was computed from
@@ -75,7 +75,7 @@ def near(word):
         return word
     if value > 1e6:
         return f"{value:.5g}"  # varnishd keeps 24 bits of a time
-    return word if value == 0 or value == -1 else str(round(value / 5) * 5)
+    return word if value == -1 else "none" if abs(value) < 0.5 else str(round(value / 5) * 5)
 
 
 def unnumbered(text):
@@ -98,4 +98,4 @@ def field(name, value):
     if low in ("content-length", "last-modified", "if-modified-since", "expires"):
         return value
     value = re.sub(r"(?<![\d.])1[67]\d{8}(\.\d+)?", "NOW", unnumbered(value))
-    return re.sub(r"(?<![\d.])\d+\.\d\d\d(?!\d)", lambda m: near(m[0]), value)
+    return re.sub(r"(?<![\d.])-?\d+\.\d\d\d(?!\d)", lambda m: near(m[0]), value)

@@ -277,7 +277,7 @@ def files(o):
 def main():
     o = options(__doc__, dir=dict(default=os.environ.get("LACQUER_VCL_CORPUS"), help="a directory of further VCL files"),
                 genuine=dict(default=shutil.which("varnishd", path="/usr/sbin:/usr/local/sbin") or "", help="the varnishd to compare with"),
-                requests=dict(type=int, default=0), seed=dict(type=int, default=1), only=dict(default="", help="part of a file's name"),
+                requests=dict(type=int, default=0), only=dict(default="", help="part of a file's name"),
                 show=dict(type=int, default=3), lines=dict(type=int, default=30))
     report = Report("vcl_oracle")
     if not o.genuine:

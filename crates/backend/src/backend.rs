@@ -20,7 +20,7 @@ use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::{
     AdminHealth, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx,
-    Summary,
+    ServiceRef, Summary,
 };
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
@@ -137,6 +137,24 @@ impl Backend {
 
     pub(crate) fn weak(&self) -> Weak<Backend> {
         self.me.clone()
+    }
+
+    /// This backend with another service behind it, for one transaction: its name, health and counters are shared.
+    pub fn serving(&self, service: ServiceRef) -> Arc<Backend> {
+        self.env.services.main().n_backend.inc();
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            base: DirectorBase::like(&self.base),
+            probe: None,
+            counters: self.counters.clone(),
+            hosthdr: self.hosthdr.clone(),
+            pool: self.pool.clone(),
+            prober: self.prober.clone(),
+            slots: self.slots.clone(),
+            waiting: AtomicU32::new(0),
+            env: self.env.clone(),
+            spec: BackendSpec { service: Some(service), probe: None, ..self.spec.clone() },
+        })
     }
 
     /// `first_byte` and `between_bytes` are bereq's, zero when VCL didn't set them.
@@ -276,6 +294,12 @@ impl Backend {
 
     /// A new connection; `limit` is for each address.
     pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, OpenError> {
+        if let Some(service) = &self.spec.service {
+            let pair = Stream::pair();
+            let (ours, theirs) = pair.map_err(|error| OpenError::Errno(error.raw_os_error().unwrap_or(ETIMEDOUT)))?;
+            service.0.accept(theirs);
+            return Ok(ours);
+        }
         if self.pool.held_down(self.env.clock.mono()).is_some() {
             return Err(OpenError::Errno(0));
         }
@@ -378,6 +402,10 @@ impl Director for Backend {
 
     fn choose(&self, _ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
         Some(self.arc())
+    }
+
+    fn as_backend(&self) -> Option<&Backend> {
+        Some(self)
     }
 
     fn own_health(&self, _now: Real) -> Option<Health> {

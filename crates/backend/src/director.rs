@@ -103,6 +103,16 @@ impl DirectorBase {
         }
     }
 
+    /// Another with the same name and verdict.
+    pub(crate) fn like(other: &DirectorBase) -> Self {
+        Self {
+            cli_name: other.cli_name.clone(),
+            vcl_len: other.vcl_len,
+            admin: AtomicU8::new(other.admin.load(Ordering::Relaxed)),
+            changed: AtomicU64::new(other.changed.load(Ordering::Relaxed)),
+        }
+    }
+
     /// `<vcl>.<name>`, as the CLI shows it.
     pub fn cli_name(&self) -> &str {
         &self.cli_name
@@ -205,6 +215,11 @@ pub trait Director: Send + Sync {
     /// The text is indented by the caller.
     fn details_json(&self, now: Real, out: &mut String) {
         let _ = (now, out);
+    }
+
+    /// The backend that it is, if it is one and not who chooses among them.
+    fn as_backend(&self) -> Option<&Backend> {
+        None
     }
 
     /// The VCL goes warm, cold or away.

@@ -16,6 +16,7 @@ mod names;
 mod pool;
 mod probe;
 mod registry;
+mod service;
 mod spec;
 
 pub use backend::{Backend, ConnectOpts, Timeouts};
@@ -29,6 +30,7 @@ pub use list::{
 };
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
+pub use service::{Service, ServiceRef};
 pub use spec::{BackendSpec, ProbeSpec};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::health::ProbeState;
 use crate::names::Names;
-use crate::pool::Pools;
+use crate::pool::{Pool, Pools};
 use crate::{Backend, BackendSpec, Env};
 
 /// How often idle connections are looked at.
@@ -39,7 +39,10 @@ impl Backends {
             // Looked up by the thread that keeps house.
             self.prober.changed.notify_one();
         }
-        let pool = self.pools.of(&spec.endpoint, name);
+        let pool = match &spec.service {
+            Some(_) => Pool::alone(),
+            None => self.pools.of(&spec.endpoint, name),
+        };
         let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone());
         if let Some(probe) = &backend.probe {
             probe.update(&backend);

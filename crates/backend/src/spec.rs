@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Endpoint;
+use crate::{Endpoint, ServiceRef};
 
 /// One `backend name { ... }`, or a backend that a vmod made.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,9 +34,16 @@ pub struct BackendSpec {
     pub found: Vec<SocketAddr>,
     /// `.probe`, or the VCL's default probe.
     pub probe: Option<ProbeSpec>,
+    /// Answers in this process, in the place of the endpoint.
+    pub service: Option<ServiceRef>,
 }
 
 impl BackendSpec {
+    /// A backend that this process is itself.
+    pub fn service(name: impl Into<String>, service: ServiceRef) -> Self {
+        Self { service: Some(service), ..Self::new(name, Endpoint::default()) }
+    }
+
     /// A backend with every attribute at its default.
     pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
         Self {
@@ -52,6 +59,7 @@ impl BackendSpec {
             wait_timeout: None,
             found: Vec::new(),
             probe: None,
+            service: None,
         }
     }
 }

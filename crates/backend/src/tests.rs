@@ -658,3 +658,37 @@ fn a_slow_probe_fails_unless_it_need_not_end() {
         }
     });
 }
+
+/// Says what it was sent.
+struct Echo;
+
+impl Service for Echo {
+    fn accept(&self, stream: net::Stream) {
+        rt::spawn(async move {
+            let mut got = Vec::with_capacity(100);
+            stream.read_buf(&mut got, None).await.unwrap();
+            stream.write_all(&got, None).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_service_answers_in_the_place_of_a_server() {
+    run(async {
+        let bed = Bed::new();
+        let backend = bed.backend(BackendSpec::service("echo", ServiceRef(Arc::new(Echo))));
+        let other = backend.serving(ServiceRef(Arc::new(Echo)));
+        assert_eq!((other.name(), other.base().cli_name()), ("echo", "vcl1.echo"));
+        for backend in [&backend, &other] {
+            let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
+            assert!(!conn.is_reused());
+            conn.stream().write_all(b"ping", None).await.unwrap();
+            let mut got = Vec::with_capacity(100);
+            conn.stream().read_buf(&mut got, None).await.unwrap();
+            assert_eq!(got, b"ping");
+            conn.finish(Some("Backend/VCL requested close"), |_| {});
+        }
+        assert_eq!((backend.vbe().req.get(), other.vbe().req.get()), (2, 2), "they share counters");
+        assert_eq!(bed.backends.idle(), 0);
+    });
+}

@@ -202,6 +202,10 @@ impl Boc {
         self.transit.store(true, Relaxed);
     }
 
+    pub fn room(&self) -> Option<u64> {
+        self.inner.lock().room
+    }
+
     pub fn set_room(&self, room: Option<u64>) {
         self.inner.lock().room = room;
     }

@@ -223,6 +223,11 @@ impl Busy {
         self.boc.set_room(bytes);
     }
 
+    /// What [`Busy::set_transit_buffer`] has said, or the cache's own setting.
+    pub fn transit_buffer(&self) -> Option<u64> {
+        self.boc.room()
+    }
+
     /// Wakes who waits for the head or the body: something that goes beside the object has come.
     pub fn nudge(&self) {
         self.boc.nudge();

@@ -19,7 +19,7 @@ fn ip(address: Address) -> Value {
     Value::Ip(Some(SocketAddr::new(address.ip(), address.port())))
 }
 
-/// `client.*`, `server.*`, `local.*`, `remote.*`, `sess.xid`. `None`: not one of these.
+/// `client.*`, `server.*`, `local.*`, `remote.*`, `sess.xid`, `param.*`. `None`: not one of these.
 pub fn of_session(sess: &Sess, identity: Option<&Text>, var: Var) -> Option<Value> {
     Some(match var {
         Var::ClientIp => ip(sess.client.get()),
@@ -35,7 +35,7 @@ pub fn of_session(sess: &Sess, identity: Option<&Text>, var: Var) -> Option<Valu
         Var::LocalEndpoint => Value::text(sess.listener.endpoint.as_str()),
         Var::LocalSocket => Value::text(sess.listener.name.as_str()),
         Var::SessXid => Value::text(sess.vxid.to_string()),
-        _ => return None,
+        other => return vrt::param(&sess.engine.params.load(), other),
     })
 }
 

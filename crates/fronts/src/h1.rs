@@ -208,7 +208,7 @@ async fn busy(h1: &mut H1) -> Turn {
         if let Some(close) = request(h1, arrived).await {
             let mut parting = h1.parting();
             // Such a client goes on sending until it has read that it shouldn't.
-            parting.is_sending |= close == SessClose::ReqHttp20;
+            parting.is_sending |= matches!(close, SessClose::ReqHttp20 | SessClose::RespClose);
             return Turn::End(close, parting);
         }
     }

@@ -96,6 +96,15 @@ impl Stream {
         }
     }
 
+    /// The two ends of a connection within this process, registered with this thread's runtime.
+    ///
+    /// # Errors
+    /// No descriptors are to be had.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = UnixStream::pair()?;
+        Ok((Stream::Unix(one), Stream::Unix(other)))
+    }
+
     /// Takes the stream out of its runtime.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
+pub mod beneath;
 pub mod cpu;
 pub mod daemon;
 pub mod extent;

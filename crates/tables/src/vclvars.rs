@@ -435,6 +435,26 @@ pub enum Var {
     SessTimeoutIdle,
     SessTimeoutLinger,
     SessXid,
+    BerespTransitBuffer,
+    ParamBackendIdleTimeout,
+    ParamBackendWaitLimit,
+    ParamBackendWaitTimeout,
+    ParamBetweenBytesTimeout,
+    ParamConnectTimeout,
+    ParamDefaultGrace,
+    ParamDefaultKeep,
+    ParamDefaultTtl,
+    ParamFirstByteTimeout,
+    ParamIdleSendTimeout,
+    ParamMaxEsiDepth,
+    ParamMaxRestarts,
+    ParamMaxRetries,
+    BereqTaskDeadline,
+    ParamPipeTaskDeadline,
+    ParamPipeTimeout,
+    ParamSendTimeout,
+    ParamShortlived,
+    ParamTimeoutIdle,
 }
 
 impl Var {
@@ -497,6 +517,7 @@ const ALL: Methods = Methods::ALL;
 const CLIENT: Methods = Methods::CLIENT;
 const BACKEND: Methods = Methods::BACKEND;
 const BOTH: Methods = CLIENT.with(BACKEND);
+const PIPE: Methods = Method::Pipe.set();
 const BEREQ: Methods = BACKEND.with(Method::Pipe.set());
 const BACKEND_FETCH: Methods = Method::BackendFetch.set();
 const BACKEND_RESPONSE: Methods = Method::BackendResponse.set();
@@ -622,6 +643,27 @@ pub static VARS: &[VarDef] = &[
     def("sess.timeout_idle", Type::Duration, Place::Scalar(Var::SessTimeoutIdle), CLIENT, CLIENT, NONE, (0, 99)),
     def("sess.timeout_linger", Type::Duration, Place::Scalar(Var::SessTimeoutLinger), CLIENT, CLIENT, NONE, (0, 99)),
     def("sess.xid", Type::String, Place::Scalar(Var::SessXid), BOTH, NONE, NONE, (41, 99)),
+    // Of 7.7 and later.
+    def("bereq.task_deadline", Type::Duration, Place::Scalar(Var::BereqTaskDeadline), PIPE, PIPE, PIPE, (0, 99)),
+    def("beresp.transit_buffer", Type::Bytes, Place::Scalar(Var::BerespTransitBuffer), BACKEND_RESPONSE, BACKEND_RESPONSE, NONE, (0, 99)),
+    def("param.backend_idle_timeout", Type::Duration, Place::Scalar(Var::ParamBackendIdleTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.backend_wait_limit", Type::Int, Place::Scalar(Var::ParamBackendWaitLimit), ALL, NONE, NONE, (0, 99)),
+    def("param.backend_wait_timeout", Type::Duration, Place::Scalar(Var::ParamBackendWaitTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.between_bytes_timeout", Type::Duration, Place::Scalar(Var::ParamBetweenBytesTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.connect_timeout", Type::Duration, Place::Scalar(Var::ParamConnectTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.default_grace", Type::Duration, Place::Scalar(Var::ParamDefaultGrace), ALL, NONE, NONE, (0, 99)),
+    def("param.default_keep", Type::Duration, Place::Scalar(Var::ParamDefaultKeep), ALL, NONE, NONE, (0, 99)),
+    def("param.default_ttl", Type::Duration, Place::Scalar(Var::ParamDefaultTtl), ALL, NONE, NONE, (0, 99)),
+    def("param.first_byte_timeout", Type::Duration, Place::Scalar(Var::ParamFirstByteTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.idle_send_timeout", Type::Duration, Place::Scalar(Var::ParamIdleSendTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.max_esi_depth", Type::Int, Place::Scalar(Var::ParamMaxEsiDepth), ALL, NONE, NONE, (0, 99)),
+    def("param.max_restarts", Type::Int, Place::Scalar(Var::ParamMaxRestarts), ALL, NONE, NONE, (0, 99)),
+    def("param.max_retries", Type::Int, Place::Scalar(Var::ParamMaxRetries), ALL, NONE, NONE, (0, 99)),
+    def("param.pipe_task_deadline", Type::Duration, Place::Scalar(Var::ParamPipeTaskDeadline), ALL, NONE, NONE, (0, 99)),
+    def("param.pipe_timeout", Type::Duration, Place::Scalar(Var::ParamPipeTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.send_timeout", Type::Duration, Place::Scalar(Var::ParamSendTimeout), ALL, NONE, NONE, (0, 99)),
+    def("param.shortlived", Type::Duration, Place::Scalar(Var::ParamShortlived), ALL, NONE, NONE, (0, 99)),
+    def("param.timeout_idle", Type::Duration, Place::Scalar(Var::ParamTimeoutIdle), ALL, NONE, NONE, (0, 99)),
 ];
 
 #[cfg(test)]

@@ -6,14 +6,19 @@
 
 mod accept;
 mod accept_language;
+mod aclplus;
+mod activedns;
 mod basicauth;
 mod blob;
 mod bodyaccess;
 mod cookie;
+mod cookieplus;
 mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod file;
+mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
@@ -24,22 +29,28 @@ mod jwt;
 mod kvstore;
 mod math;
 mod missing;
+mod netmapper;
 mod proxy;
 mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod reqwest;
 mod saintmode;
+mod selector;
 mod statsd;
 mod std;
 mod str;
+mod synthbackend;
 mod tcp;
+mod udo;
 mod unix;
 mod urlplus;
 mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xbody;
 mod xkey;
 mod ykey;
 
@@ -208,14 +219,19 @@ impl Module {
 pub const MODULES: &[Module] = &[
     accept::MODULE,
     accept_language::MODULE,
+    aclplus::MODULE,
+    activedns::MODULE,
     basicauth::MODULE,
     blob::MODULE,
     bodyaccess::MODULE,
     cookie::MODULE,
+    cookieplus::MODULE,
     debug::MODULE,
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    file::MODULE,
+    fileserver::MODULE,
     geoip::MODULE,
     geoip2::MODULE,
     goto::MODULE,
@@ -225,28 +241,43 @@ pub const MODULES: &[Module] = &[
     jwt::MODULE,
     kvstore::MODULE,
     math::MODULE,
+    netmapper::MODULE,
     proxy::MODULE,
     purge::MODULE,
     querysort::MODULE,
     querystring::MODULE,
     re2::MODULE,
+    reqwest::MODULE,
     saintmode::MODULE,
+    selector::MODULE,
     statsd::MODULE,
     std::MODULE,
     str::MODULE,
+    synthbackend::MODULE,
     tcp::MODULE,
+    udo::MODULE,
     unix::MODULE,
     urlplus::MODULE,
     uuid::MODULE,
     var::MODULE,
     vsthrottle::MODULE,
     vtc::MODULE,
+    xbody::MODULE,
     xkey::MODULE,
     ykey::MODULE,
 ];
 
 /// Functions and methods of modules here that aren't built.
-const LEFT_OUT: &[&[LeftOut]] = &[headerplus::LEFT_OUT, jwt::LEFT_OUT, kvstore::LEFT_OUT, ykey::LEFT_OUT];
+const LEFT_OUT: &[&[LeftOut]] = &[
+    activedns::LEFT_OUT,
+    file::LEFT_OUT,
+    headerplus::LEFT_OUT,
+    jwt::LEFT_OUT,
+    kvstore::LEFT_OUT,
+    selector::LEFT_OUT,
+    xbody::LEFT_OUT,
+    ykey::LEFT_OUT,
+];
 
 /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
 pub fn left_out(name: &str) -> Option<&'static LeftOut> {

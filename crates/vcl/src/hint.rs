@@ -55,12 +55,10 @@ const OTHER_SUBS: [(&str, &str); 4] = [
 ];
 
 /// Names, or what they begin with, that came after release 7.1.
-const LATER: [&str; 7] = [
+const LATER: [&str; 5] = [
     "bereq.filters",
     "bereq.retry_connect",
-    "beresp.transit_buffer",
     "obj_stale.",
-    "param.",
     "req.filters",
     "req.max_age",
 ];

@@ -35,7 +35,7 @@ pub(crate) static VMOD: Vmod = Vmod {
 };
 
 /// The body, if this is the place to ask for it and it is kept; else the log says why not.
-fn body(call: &mut Call<'_>, only: Option<Method>, elsewhere: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn body(call: &mut Call<'_>, only: Option<Method>, elsewhere: &[u8]) -> Option<Vec<u8>> {
     if only.is_some_and(|only| only != call.method) {
         call.ctx.log().put(Tag::VclError, elsewhere);
         return None;

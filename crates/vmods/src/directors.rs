@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_directors(3).
 
-mod members;
+pub(crate) mod members;
 mod shard;
 mod simple;
 
@@ -113,5 +113,5 @@ fn hash_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallRes
 
 #[cfg(test)]
 pub(crate) mod tests {
-    pub(crate) use super::simple::tests::stub;
+    pub(crate) use super::simple::tests::{Fake, stub};
 }

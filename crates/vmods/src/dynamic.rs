@@ -60,6 +60,7 @@ pub(crate) struct Dynamic {
     ttl: f64,
     unused_for: f64,
     patience: Duration,
+    keeps_last: bool,
     debug: AtomicBool,
     domains: Mutex<Domains>,
     backends: Mutex<Backends>,
@@ -84,6 +85,8 @@ pub(crate) struct Plan {
     pub(crate) ttl: f64,
     pub(crate) unused_for: f64,
     pub(crate) patience: Duration,
+    /// A lookup that finds no address that counts changes nothing.
+    pub(crate) keeps_last: bool,
 }
 
 /// By address and, unless hosts share, by host.
@@ -93,7 +96,7 @@ type Backends = HashMap<(SocketAddr, Option<String>), Weak<dyn Director>>;
 type Domains = HashMap<(String, String), Arc<Domain>>;
 
 /// A name and its backends.
-struct Domain {
+pub(crate) struct Domain {
     module: &'static str,
     base: DirectorBase,
     me: Weak<Domain>,
@@ -158,6 +161,7 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
         ttl: args.real(5).max(0.0),
         unused_for: args.real(9),
         patience: limit(10),
+        keeps_last: false,
     };
     Ok(Arc::new(Dynamic::new(call, name, plan)))
 }
@@ -196,14 +200,12 @@ pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, por
         call.ctx.log().putf(Tag::VclError, format_args!("vmod-{module}: {name}: more than {MOST} names"));
         return give(Value::Backend(None));
     };
-    if domain.times.lock().due.is_some() {
+    if domain.is_known() {
         domain.refresh();
         return give(Value::Backend(Some(domain)));
     }
-    let patience = dynamic.patience;
     wait(async move {
-        // Several may ask at once: each looks, as none of them can wait for another's task.
-        let _ = rt::timeout(patience, domain.clone().look_up()).await;
+        domain.clone().look_first().await;
         Ok(Value::Backend(Some(domain)))
     })
 }
@@ -224,6 +226,7 @@ impl Dynamic {
             ttl: plan.ttl,
             unused_for: plan.unused_for,
             patience: plan.patience,
+            keeps_last: plan.keeps_last,
             debug: AtomicBool::new(false),
             domains: Mutex::default(),
             backends: Mutex::default(),
@@ -239,7 +242,7 @@ impl Dynamic {
     }
 
     /// The name's director, made when there is none. Names that nobody used for long go.
-    fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Option<Arc<Domain>> {
+    pub(crate) fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Option<Arc<Domain>> {
         let (now, mut gone) = (self.clock.mono(), Vec::new());
         let mut domains = self.domains.lock();
         if let Some(domain) = domains.get(&(host.clone(), port.clone())) {
@@ -298,7 +301,8 @@ impl Dynamic {
             None => format!("{}({addr})", self.name),
         };
         let hosthdr = self.spec.hosthdr.clone().or_else(|| owner.clone());
-        let spec = BackendSpec { name, endpoint: Endpoint::addr(addr), hosthdr, ..self.spec.clone() };
+        let endpoint = Endpoint { preamble: self.spec.endpoint.preamble.clone(), ..Endpoint::addr(addr) };
+        let spec = BackendSpec { name, endpoint, hosthdr, ..self.spec.clone() };
         let backend = self.vcl.upgrade()?.make_backend(spec)?;
         backends.insert((addr, owner), Arc::downgrade(&backend));
         Some(backend)
@@ -306,6 +310,31 @@ impl Dynamic {
 }
 
 impl Domain {
+    /// Whether a first lookup has ended.
+    pub(crate) fn is_known(&self) -> bool {
+        self.times.lock().due.is_some()
+    }
+
+    /// The first lookup, as long as its director waits for it.
+    pub(crate) async fn look_first(self: Arc<Self>) {
+        let Some(patience) = self.owner.upgrade().map(|owner| owner.patience) else { return };
+        // Several may ask at once: each looks, as none of them can wait for another's task.
+        let _ = rt::timeout(patience, self.look_up()).await;
+    }
+
+    /// The next who asks looks again.
+    pub(crate) fn make_due(&self) {
+        if let (Some(owner), Some(due)) = (self.owner.upgrade(), &mut self.times.lock().due) {
+            *due = owner.clock.mono();
+        }
+    }
+
+    /// What there is of the last lookup; starts another when it is time.
+    pub(crate) fn backends(&self) -> Vec<Arc<dyn Director>> {
+        self.refresh();
+        self.backends.read().clone()
+    }
+
     /// Starts a lookup when the last is older than `ttl`.
     fn refresh(&self) {
         let (Some(me), Some(owner)) = (self.me.upgrade(), self.owner.upgrade()) else { return };
@@ -347,6 +376,9 @@ impl Domain {
                 owner.log(Tag::Debug, self, format_args!("address {addr}"));
                 backends.push(backend);
             }
+        }
+        if backends.is_empty() && owner.keeps_last {
+            return;
         }
         let old = std::mem::replace(&mut *self.backends.write(), backends);
         drop(old);

@@ -92,7 +92,8 @@ fn place(args: &[Value], who: &str) -> Result<(String, String), Failure> {
     })
 }
 
-fn split(text: &str) -> Option<(String, Option<String>)> {
+/// Host and port out of HOST, HOST:PORT and http://HOST:PORT/.
+pub(crate) fn split(text: &str) -> Option<(String, Option<String>)> {
     let has_scheme = text.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
     let text = if has_scheme { &text[7..] } else { text };
     let text = if has_scheme { text.split(['/', '?']).next().unwrap_or_default() } else { text };
@@ -148,6 +149,7 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, args: &[Value]) -> Result<Pl
         ttl: args.real(5).max(0.0),
         unused_for: UNUSED_SECONDS,
         patience: PATIENCE,
+        keeps_last: false,
     })
 }
 

@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_http: requests out of VCL. Each is a task of the thread with a connection of its own (`client`); who waits for it is woken.
-//! A request that comes back here tells how deep it is by a field.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use base::Vxid;
 use message::chars::is_token;
 use shm::vsl::Marker;
 use tables::Tag;
-use tokio::sync::Notify;
 use vrt::vmod::{Call, CallResult, Function, Vmod};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
 use crate::args::{Args, fail, give, wait};
-
-mod client;
-
-use client::{Answer, Request};
+use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, UnderWay};
 
 /// Requests of a task.
 const MOST: usize = 64;
-/// Requests that are under way, of all tasks.
-const MOST_AT_ONCE: usize = 1000;
-/// How deep the request is that this one is of.
-const DEPTH: &[u8] = b"X-Lacquer-Depth";
-
-static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
 
 /// vmod_http
 pub(crate) static VMOD: Vmod = Vmod { name: "http", classes: &[], functions: FUNCTIONS };
@@ -69,9 +56,7 @@ const FUNCTIONS: &[(&str, Function)] = &[
     ("resp_wait", |call, args| {
         let Some(slot) = handle(call, args, "resp_wait")?.slot.clone() else { return give(Value::Void) };
         wait(async move {
-            while slot.answer.get().is_none() {
-                slot.bell.notified().await;
-            }
+            slot.wait().await;
             Ok(Value::Void)
         })
     }),
@@ -129,32 +114,6 @@ impl Default for Handle {
     }
 }
 
-/// Where an answer comes; `None` when there is none.
-#[derive(Default)]
-struct Slot {
-    answer: OnceCell<Option<Answer>>,
-    bell: Notify,
-}
-
-/// Counts a request while it is under way.
-struct UnderWay;
-
-impl UnderWay {
-    fn new() -> Option<UnderWay> {
-        if AT_ONCE.fetch_add(1, Relaxed) < MOST_AT_ONCE {
-            return Some(UnderWay);
-        }
-        AT_ONCE.fetch_sub(1, Relaxed);
-        None
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        AT_ONCE.fetch_sub(1, Relaxed);
-    }
-}
-
 fn lossy(text: Option<&Text>) -> String {
     text.map(|text| text.lossy().into_owned()).unwrap_or_default()
 }
@@ -172,7 +131,7 @@ fn change(call: &mut Call<'_>, args: &[Value], who: &str, change: impl FnOnce(&m
 
 fn answer<'a>(call: &'a mut Call<'_>, args: &[Value], who: &str) -> Result<Option<&'a Answer>, Failure> {
     let slot = handle(call, args, who)?.slot.as_ref();
-    Ok(slot.and_then(|slot| slot.answer.get()).and_then(Option::as_ref))
+    Ok(slot.and_then(|slot| slot.answer.get()).and_then(|answer| answer.as_ref().ok()))
 }
 
 fn text(call: &mut Call<'_>, args: &[Value], who: &str, of: impl FnOnce(&Answer) -> Option<&Vec<u8>>) -> CallResult {
@@ -190,9 +149,8 @@ fn set_method(call: &mut Call<'_>, args: &[Value], at: usize, who: &str) -> Call
 }
 
 fn set_field(call: &mut Call<'_>, args: &[Value], name: &[u8], value: &[u8], who: &str) -> CallResult {
-    let is_bad = |b: &u8| *b < b' ' && *b != b'\t' || *b == 0x7f;
-    if !is_token(name) || value.iter().any(is_bad) {
-        return fail(format!("http.{who}(): \"{}: {}\" is no field", name.escape_ascii(), value.escape_ascii()));
+    if let Some(why) = client::bad_field(name, value) {
+        return fail(format!("http.{who}(): {why}"));
     }
     let request = &mut handle(call, args, who)?.request;
     request.unset(name);
@@ -200,29 +158,8 @@ fn set_field(call: &mut Call<'_>, args: &[Value], name: &[u8], value: &[u8], who
     give(Value::Void)
 }
 
-/// Fields that belong to a connection or to a body's framing.
-fn is_of_connection(name: &[u8]) -> bool {
-    const OF: [&[u8]; 10] = [
-        b"connection",
-        b"content-length",
-        b"expect",
-        b"keep-alive",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        DEPTH,
-    ];
-    OF.iter().any(|other| other.eq_ignore_ascii_case(name))
-}
-
 fn copy_to_request(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let own = |id: &HeadId| {
-        let fields = call.ctx.head(*id)?.iter().filter(|field| !is_of_connection(field.name()));
-        Some(fields.map(|field| (field.name().to_vec(), field.value().to_vec())).collect::<Vec<_>>())
-    };
-    let fields = [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or_default();
+    let fields = client::own_fields(call.ctx);
     let request = &mut handle(call, args, "req_copy_headers")?.request;
     fields.iter().for_each(|(name, _)| request.unset(name));
     request.fields.extend(fields);
@@ -235,7 +172,7 @@ fn copy_to_response(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     let Some(id) = [HeadId::Resp, HeadId::Beresp].into_iter().find(|id| call.ctx.edit(*id).is_some()) else {
         return fail("http.resp_copy_headers(): there is no response here");
     };
-    for (name, value) in fields.iter().filter(|(name, _)| !is_of_connection(name)) {
+    for (name, value) in fields.iter().filter(|(name, _)| !client::is_of_connection(name)) {
         vrt::fields::set_field(call.ctx, id, name, value)?;
     }
     give(Value::Void)
@@ -280,36 +217,27 @@ fn set_text(call: &mut Call<'_>, args: &[Value]) -> CallResult {
 }
 
 fn send(call: &mut Call<'_>, args: &[Value], who: &str) -> CallResult {
-    let depth = |id: &HeadId| {
-        let text = call.ctx.head(*id)?.get(DEPTH)?;
-        std::str::from_utf8(text).ok()?.parse::<i64>().ok()
-    };
-    let depth = [HeadId::Req, HeadId::Bereq].iter().find_map(depth).unwrap_or(0).max(0);
+    let depth = client::depth(call.ctx);
     let ring = call.ctx.log().ring().clone();
     let handle = handle(call, args, who)?;
-    let slot = Rc::new(Slot::default());
-    handle.slot = Some(slot.clone());
-    let is_too_deep = depth >= handle.max_loops;
-    if is_too_deep || handle.request.url.is_empty() {
-        let _ = slot.answer.set(None);
+    if depth >= handle.max_loops || handle.request.url.is_empty() {
+        handle.slot = Some(Slot::failed("not sent"));
         return give(Value::Void);
     }
     let Some(under_way) = UnderWay::new() else {
+        handle.slot = Some(Slot::failed("not sent"));
         call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MOST_AT_ONCE} requests at once"));
-        let _ = slot.answer.set(None);
         return give(Value::Void);
     };
     let mut request = handle.request.clone();
-    request.unset(DEPTH);
-    request.fields.push((DEPTH.to_vec(), (depth + 1).to_string().into_bytes()));
-    drop(rt::spawn(async move {
+    request.deepen(depth);
+    handle.slot = Some(Slot::fill(async move {
         let done = client::ask(&request).await;
         if let Err(why) = &done {
             ring.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("vmod-http: {}: {why}", request.url));
         }
-        let _ = slot.answer.set(done.ok());
-        slot.bell.notify_waiters();
         drop(under_way);
+        done
     }));
     give(Value::Void)
 }

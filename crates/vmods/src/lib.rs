@@ -4,16 +4,22 @@
 
 mod accept;
 mod accept_language;
+mod aclplus;
+mod activedns;
 mod args;
 mod basicauth;
 mod blob;
 mod bodyaccess;
+mod client;
 mod cookie;
+mod cookieplus;
 mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod file;
 mod files;
+mod fileserver;
 mod geoip;
 mod geoip2;
 mod goto;
@@ -22,24 +28,31 @@ mod headerplus;
 mod http;
 mod jwt;
 mod kvstore;
+mod local;
 mod math;
+mod netmapper;
 mod pattern;
 mod proxy;
 mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod reqwest;
 mod saintmode;
+mod selector;
 mod standard;
 mod statsd;
 mod str;
+mod synthbackend;
 mod tcp;
+mod udo;
 mod unix;
 mod urlplus;
 mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod xbody;
 mod xkey;
 mod ykey;
 
@@ -49,14 +62,19 @@ use vrt::vmod::Vmod;
 pub static ALL: &[&Vmod] = &[
     &accept::VMOD,
     &accept_language::VMOD,
+    &aclplus::VMOD,
+    &activedns::VMOD,
     &basicauth::VMOD,
     &blob::VMOD,
     &bodyaccess::VMOD,
     &cookie::VMOD,
+    &cookieplus::VMOD,
     &debug::VMOD,
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &file::VMOD,
+    &fileserver::VMOD,
     &geoip::VMOD,
     &geoip2::VMOD,
     &goto::VMOD,
@@ -66,22 +84,28 @@ pub static ALL: &[&Vmod] = &[
     &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,
+    &netmapper::VMOD,
     &proxy::VMOD,
     &purge::VMOD,
     &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
+    &reqwest::VMOD,
     &saintmode::VMOD,
+    &selector::VMOD,
     &statsd::VMOD,
     &standard::VMOD,
     &str::VMOD,
+    &synthbackend::VMOD,
     &tcp::VMOD,
+    &udo::VMOD,
     &unix::VMOD,
     &urlplus::VMOD,
     &uuid::VMOD,
     &var::VMOD,
     &vsthrottle::VMOD,
     &vtc::VMOD,
+    &xbody::VMOD,
     &xkey::VMOD,
     &ykey::VMOD,
 ];

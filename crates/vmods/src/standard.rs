@@ -47,6 +47,14 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("log", log),
         ("syslog", syslog),
         ("timestamp", timestamp),
+        ("rfc_ttl", |call, _| match call.method {
+            Method::BackendResponse => {
+                call.ctx.rfc_ttl()?;
+                give(Value::Void)
+            }
+            _ => fail("std.rfc_ttl() is for vcl_backend_response"),
+        }),
+        ("now", |call, _| give(Value::Time(call.ctx.clock().real().0))),
         ("syntax", syntax),
         ("getenv", getenv),
         ("cache_req_body", cache_req_body),

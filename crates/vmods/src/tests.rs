@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The modules as VCL calls them. Expected texts were given by varnishd 7.1.1 to the same VCL.
 
+mod names;
 mod plus;
+mod services;
 pub(crate) mod world;
 
 use vrt::Method;

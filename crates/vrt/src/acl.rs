@@ -134,13 +134,21 @@ impl Acl {
 
     /// Matches an address.
     pub fn matches(&self, ip: IpAddr) -> Verdict<'_> {
-        let found = match ip {
-            IpAddr::V4(ip) => self.v4.find(aligned4(ip)),
-            IpAddr::V6(ip) => self.v6.find(ip.to_bits()),
-        };
-        match found {
+        match self.rule_of(ip) {
             Some(rule) => Verdict { allowed: rule.allowed, log: rule.log.as_deref() },
             None => Verdict { allowed: false, log: self.no_match.as_deref() },
+        }
+    }
+
+    /// The index in [`Decl::entries`] of the entry that decides about an address.
+    pub fn entry_of(&self, ip: IpAddr) -> Option<usize> {
+        self.rule_of(ip).map(|rule| rule.entry)
+    }
+
+    fn rule_of(&self, ip: IpAddr) -> Option<&Rule> {
+        match ip {
+            IpAddr::V4(ip) => self.v4.find(aligned4(ip)),
+            IpAddr::V6(ip) => self.v6.find(ip.to_bits()),
         }
     }
 

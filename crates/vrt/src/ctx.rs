@@ -166,6 +166,11 @@ pub trait Ctx {
         Err("there is no object here to give keys".into())
     }
 
+    /// `std.rfc_ttl()`: beresp's lives anew, as its fields are now.
+    fn rfc_ttl(&mut self) -> Result<(), Failure> {
+        Err(Failure::new("std.rfc_ttl() is for vcl_backend_response"))
+    }
+
     /// The request's body as `std.cache_req_body` kept it, piece by piece. False: it isn't kept.
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
         let _ = piece;

@@ -217,7 +217,10 @@ pub fn remove_line(ctx: &mut dyn Ctx, id: HeadId, i: usize) -> Result<(), Failur
 }
 
 /// Removes all fields of that name.
-pub(crate) fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), Failure> {
+///
+/// # Errors
+/// VCL fails with that text: no head to change.
+pub fn unset_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8]) -> Result<(), Failure> {
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     log_unset(head, log, name, tag(id, Part::Unset));
     head.unset(name);

@@ -4,6 +4,7 @@
 use base::Clock;
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::Params;
 use tables::vclvars::{HeadId, Var};
 
 use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
@@ -14,11 +15,12 @@ pub(crate) struct InitCtx {
     log: TxnLog,
     clock: Clock,
     task: Privates,
+    params: Box<Params>,
 }
 
 impl InitCtx {
     pub fn new(env: &dyn Env) -> Self {
-        InitCtx { log: env.log(), clock: env.clock(), task: Privates::default() }
+        InitCtx { log: env.log(), clock: env.clock(), task: Privates::default(), params: Box::new(env.params()) }
     }
 }
 
@@ -35,8 +37,8 @@ impl Ctx for InitCtx {
         None
     }
 
-    fn get(&mut self, _: Var) -> Value {
-        Value::NULL
+    fn get(&mut self, var: Var) -> Value {
+        crate::param(&self.params, var).unwrap_or(Value::NULL)
     }
 
     fn set(&mut self, _: Var, _: Value) -> Result<(), Failure> {

@@ -2,11 +2,13 @@
 //! A program made ready to run in a worker: regexes and ACLs compiled, backends made, modules bound, `vcl_init` run.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use backend::{BackendSpec, Director, Event};
 use base::Clock;
 use shm::vsl::TxnLog;
+use tables::Params;
 use tables::vclvars::Method;
 use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 
@@ -33,6 +35,11 @@ pub trait Env {
 
     /// The worker's clock.
     fn clock(&self) -> Clock;
+
+    /// The parameters of now.
+    fn params(&self) -> Params {
+        Params::default()
+    }
 
     /// Makes backends while the VCL runs, for the modules that do; `None` where there are none to be had.
     fn backend_maker(&self) -> Option<BackendMaker> {
@@ -71,6 +78,8 @@ pub struct LoadedVcl {
     pub(crate) objects: Vec<OnceLock<Object>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
     completions: Mutex<Vec<Completion>>,
+    /// `vcl_init` has ended: from now on backends hear here that they are warm.
+    is_ready: AtomicBool,
     backend_maker: Option<BackendMaker>,
     /// What its lines cost, when asked.
     pub profile: Profile,
@@ -112,11 +121,14 @@ impl LoadedVcl {
         self.completions.lock().unwrap_or_else(|e| e.into_inner()).push(Box::new(completion));
     }
 
-    /// Makes a backend while the VCL runs: warm, and known to `backend.list`. `None` where that isn't possible (the checker).
+    /// Makes a backend, known to `backend.list`. One that is made while the VCL runs is warm; one of `vcl_init` gets so
+    /// with the VCL. `None` where that isn't possible (the checker).
     pub fn make_backend(&self, spec: BackendSpec) -> Option<Arc<dyn Director>> {
         let backend = (self.backend_maker.as_ref()?)(&self.name, spec);
         self.add_director(&backend);
-        backend.event(Event::Warm);
+        if self.is_ready.load(Ordering::Acquire) {
+            backend.event(Event::Warm);
+        }
         Some(backend)
     }
 
@@ -173,7 +185,9 @@ fn initialized(vcl: &LoadedVcl) -> Result<(), Failure> {
         return Err(format!("Object {} not initialized", vcl.program.objects[n].name).into());
     }
     let completions = std::mem::take(&mut *vcl.completions.lock().unwrap_or_else(|e| e.into_inner()));
-    completions.into_iter().try_for_each(|completion| completion())
+    completions.into_iter().try_for_each(|completion| completion())?;
+    vcl.is_ready.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// Runs `vcl_fini`; objects are dropped with the last reference. What fails in it is ignored.
@@ -230,6 +244,7 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
         objects: program.objects.iter().map(|_| OnceLock::new()).collect(),
         directors: Mutex::default(),
         completions: Mutex::default(),
+        is_ready: AtomicBool::new(false),
         backend_maker: env.backend_maker(),
         profile: Profile::default(),
         program,

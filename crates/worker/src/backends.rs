@@ -10,6 +10,7 @@ use engine::Engine;
 use parking_lot::Mutex;
 use shm::vsc::{CounterSet, Stats};
 use shm::vsl::{Marker, TxnLog};
+use tables::Params;
 use tables::counters::{Main, Vbe, Xkey};
 use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
@@ -129,6 +130,10 @@ impl vrt::Env for LoadEnv<'_> {
 
     fn clock(&self) -> Clock {
         self.engine.clock.clone()
+    }
+
+    fn params(&self) -> Params {
+        Params::clone(&self.engine.params.load())
     }
 
     fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {

@@ -90,6 +90,10 @@ impl Ctx for Bereq {
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
             Var::BerespTtl => Value::Duration(self.times.ttl.max(0.0) - self.age()),
+            Var::BerespTransitBuffer => {
+                let bytes = self.busy().transit_buffer().unwrap_or(0);
+                Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
+            }
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.was_304),
@@ -116,6 +120,11 @@ impl Ctx for Bereq {
             Var::BerespTtl => {
                 let age = self.age();
                 self.set_life(&value, |times, ttl| times.ttl = (ttl + age).max(0.0))?;
+            }
+            Var::BerespTransitBuffer => {
+                let Value::Bytes(bytes) = value else { return Err(vars::wrong(&value)) };
+                let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+                self.busy().set_transit_buffer(bytes);
             }
             Var::BerespStorage => self.storage = self.store_of(vars::text(value)?),
             Var::BerespStorageHint => {
@@ -168,6 +177,11 @@ impl Ctx for Bereq {
         (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
         let origin = self.engine.real_of(self.times.t_origin).0;
         self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
+    }
+
+    fn rfc_ttl(&mut self) -> Result<(), Failure> {
+        self.take_lives();
+        Ok(())
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {

@@ -183,6 +183,21 @@ impl Bereq {
         }
         self.count_lost(|this| this.beresp.collect(names::CACHE_CONTROL).map(drop));
         self.count_lost(|this| this.beresp.collect(names::VARY).map(drop));
+        self.take_lives();
+        if self.beresp.is_status(304) {
+            self.not_modified()?;
+        }
+        if let Some(link) = &mut self.link
+            && self.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
+        {
+            link.close.get_or_insert(why::REQ_CLOSE);
+        }
+        Ok(())
+    }
+
+    /// How long it is good for, as its fields say.
+    pub(super) fn take_lives(&mut self) {
+        let now = self.t_resp;
         let fresh = if self.uncacheable {
             freshness::passed(&self.beresp, now)
         } else {
@@ -205,15 +220,6 @@ impl Bereq {
             grace: fresh.grace,
             keep: fresh.keep,
         };
-        if self.beresp.is_status(304) {
-            self.not_modified()?;
-        }
-        if let Some(link) = &mut self.link
-            && self.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
-        {
-            link.close.get_or_insert(why::REQ_CLOSE);
-        }
-        Ok(())
     }
 
     /// `RFC 120 10 0 1000 1000 1000 0 0 cacheable`

@@ -41,6 +41,8 @@ pub struct PipeBereq {
     vxid: Vxid,
     director: Option<Arc<dyn Director>>,
     connect_timeout: Option<f64>,
+    /// `bereq.task_deadline`
+    task_deadline: f64,
 }
 
 /// Bytes of a pipe.
@@ -78,7 +80,15 @@ impl PipeBereq {
         if lost {
             engine.main.losthdr.inc();
         }
-        PipeBereq { engine, head, log, vxid, director: req.backend_hint.clone(), connect_timeout: None }
+        PipeBereq {
+            engine,
+            head,
+            log,
+            vxid,
+            director: req.backend_hint.clone(),
+            connect_timeout: None,
+            task_deadline: 0.0,
+        }
     }
 
     pub(crate) fn get(&self, var: Var, req: &Req) -> Value {
@@ -87,6 +97,7 @@ impl PipeBereq {
             Var::BereqConnectTimeout => {
                 Value::Duration(self.connect_timeout.unwrap_or(req.params.connect_timeout.as_secs_f64()))
             }
+            Var::BereqTaskDeadline => Value::Duration(self.task_deadline),
             Var::BereqHash => Value::Blob(Some(Blob::new(req.digest.0))),
             Var::BereqTime => Value::Time(self.log.start().0),
             Var::BereqXid => Value::text(self.vxid.to_string()),
@@ -98,7 +109,16 @@ impl PipeBereq {
         match (var, value) {
             (Var::BereqBackend, Value::Backend(director)) => self.director = director,
             (Var::BereqConnectTimeout, value) => self.connect_timeout = Some(vars::seconds(&value)?),
+            (Var::BereqTaskDeadline, value) => self.task_deadline = vars::seconds(&value)?,
             (other, _) => return Err(vars::misplaced(other)),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unset(&mut self, var: Var) -> Result<(), Failure> {
+        match var {
+            Var::BereqTaskDeadline => self.task_deadline = 0.0,
+            other => return Err(vars::misplaced(other)),
         }
         Ok(())
     }
@@ -131,6 +151,8 @@ impl PipeBereq {
         transport: &mut dyn Transport,
         acct: &mut PipeAcct,
     ) -> SessClose {
+        let limit_of_all = limit(Some(self.task_deadline).filter(|seconds| *seconds > 0.0));
+        let last_moment = deadline(if limit_of_all.is_zero() { req.params.pipe_task_deadline } else { limit_of_all });
         let Some(director) = self.director.clone() else {
             self.log.put(Tag::FetchError, b"No backend");
             self.log.put(Tag::VclError, NO_PIPE);
@@ -187,7 +209,7 @@ impl PipeBereq {
         if sent.is_ok()
             && let Some(tunnel) = transport.take_tunnel()
         {
-            join(&tunnel, conn.stream(), req, acct).await;
+            join(&tunnel, conn.stream(), req, last_moment, acct).await;
         }
         req.log.timestamp("PipeSess", self.engine.clock.real());
         let vbe = conn.backend().vbe();
@@ -199,8 +221,8 @@ impl PipeBereq {
     }
 }
 
-/// Copies both ways. Either direction's end is passed on; silence in both for `pipe_timeout` ends all.
-async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, acct: &mut PipeAcct) {
+/// Copies both ways. Either direction's end is passed on; silence in both for `pipe_timeout` ends all, and so does `ends`.
+async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, ends: Option<rt::Instant>, acct: &mut PipeAcct) {
     let (inwards, outwards) = (Cell::new(0u64), Cell::new(0u64));
     let timeout = req.params.pipe_timeout;
     let last = Cell::new(rt::Instant::now());
@@ -226,16 +248,20 @@ async fn join(tunnel: &Tunnel, backend: &Stream, req: &Req, acct: &mut PipeAcct)
         Poll::Pending | Poll::Ready(_) => Poll::Ready(()),
     });
     loop {
-        let until = last.get() + timeout;
-        let ended = if timeout.is_zero() {
-            (&mut both).await;
-            true
-        } else {
-            let left = until.saturating_duration_since(rt::Instant::now());
-            // Zero would mean for ever.
-            rt::timeout(left.max(std::time::Duration::from_millis(1)), &mut both).await.is_ok()
+        let silent = (!timeout.is_zero()).then(|| last.get() + timeout);
+        let is_over = match [silent, ends].into_iter().flatten().min() {
+            None => {
+                (&mut both).await;
+                true
+            }
+            Some(until) => {
+                let left = until.saturating_duration_since(rt::Instant::now());
+                // Zero would mean for ever.
+                rt::timeout(left.max(std::time::Duration::from_millis(1)), &mut both).await.is_ok()
+            }
         };
-        if ended || last.get() + timeout <= rt::Instant::now() {
+        let is_past = |at: Option<rt::Instant>| at.is_some_and(|at| at <= rt::Instant::now());
+        if is_over || is_past(ends) || is_past((!timeout.is_zero()).then(|| last.get() + timeout)) {
             break;
         }
     }

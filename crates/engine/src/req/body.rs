@@ -71,6 +71,10 @@ impl Req {
     pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
         use crate::transport::BodyState;
         const MOST: usize = 1 << 20;
+        if self.close.is_some() {
+            // The answer needn't wait: the connection's end takes care of what still comes.
+            return;
+        }
         if self.want_continue {
             // The client was never told to send it, and may do so or not: what comes next can't be told apart.
             self.close.get_or_insert(tables::close::SessClose::RespClose);

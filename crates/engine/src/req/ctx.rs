@@ -124,7 +124,10 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn unset(&mut self, var: Var) -> Result<(), Failure> {
-        Err(vars::misplaced(var))
+        match &mut self.bereq {
+            Some(bereq) => bereq.unset(var),
+            None => Err(vars::misplaced(var)),
+        }
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {

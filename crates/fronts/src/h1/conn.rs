@@ -48,53 +48,68 @@ impl Conn {
         self.idle_since + self.sess.timeouts.get().idle
     }
 
-    /// The connection ends. Unread input would make the system reset it before the client has read the answer: it is
-    /// read, and `true` asks to go on with [`Conn::linger`].
+    /// The connection ends. Unread input would make the system reset it before the client has read the answer
+    /// (RFC 9112 9.6): it is read, and `true` asks to go on with [`Conn::linger`].
     pub(crate) fn finish(&mut self, parting: Parting) -> bool {
-        const MOST: usize = 64 * 1024;
         self.input = Vec::new();
         let Some(stream) = self.stream.as_ref().filter(|_| !parting.is_reset) else { return false };
-        let mut is_shut = parting.is_sending || parting.has_input;
-        if is_shut {
+        let is_sending = parting.is_sending || parting.has_input;
+        if is_sending {
             stream.shutdown_write();
         }
-        let mut waste = [0; 4096];
-        let mut seen = 0;
-        while seen < MOST {
-            match stream.try_read(&mut waste) {
-                Ok(0) => return false,
-                Ok(n) => seen += n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return parting.is_sending && error.kind() == ErrorKind::WouldBlock,
-            }
-            if !is_shut {
+        match drain(stream) {
+            Drained::Ended => false,
+            Drained::Waits { seen: 0 } => is_sending,
+            Drained::Waits { .. } | Drained::Goes => {
                 stream.shutdown_write();
-                is_shut = true;
+                true
             }
         }
-        parting.is_sending
     }
 
-    /// Reads on for a moment, while the client sends what nobody wants.
+    /// Reads on while the client sends what nobody wants: until it ends or pauses, and not for ever.
     pub(crate) async fn linger(&self) {
-        const MOST: usize = 8 << 20;
-        const LINGER: Duration = Duration::from_secs(2);
+        const PAUSE: Duration = Duration::from_secs(5);
+        const MOST: Duration = Duration::from_secs(30);
         let Some(stream) = &self.stream else { return };
-        let until = Instant::now() + LINGER;
-        let mut waste = vec![0; 4096];
-        let mut seen = 0;
-        while seen < MOST {
-            match stream.try_read(&mut waste) {
-                Ok(0) => return,
-                Ok(n) => seen += n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !matches!(rt::timeout_at(until, stream.readable()).await, Ok(Ok(()))) {
+        let until = Instant::now() + MOST;
+        loop {
+            let now = Instant::now();
+            match drain(stream) {
+                Drained::Ended => return,
+                _ if now >= until => return,
+                Drained::Goes => rt::yield_now().await,
+                Drained::Waits { .. } => {
+                    if !matches!(rt::timeout_at(until.min(now + PAUSE), stream.readable()).await, Ok(Ok(()))) {
                         return;
                     }
                 }
-                Err(_) => return,
             }
         }
     }
+}
+
+/// What came of reading input that nobody wants.
+enum Drained {
+    /// The client has said that this was all, or is gone.
+    Ended,
+    /// So many bytes came, and no more are at hand.
+    Waits { seen: usize },
+    /// Enough for one turn, and there may be more.
+    Goes,
+}
+
+fn drain(stream: &Stream) -> Drained {
+    const MOST: usize = 64 * 1024;
+    let (mut waste, mut seen) = ([0; 4096], 0);
+    while seen < MOST {
+        match stream.try_read(&mut waste) {
+            Ok(0) => return Drained::Ended,
+            Ok(n) => seen += n,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Drained::Waits { seen },
+            Err(_) => return Drained::Ended,
+        }
+    }
+    Drained::Goes
 }

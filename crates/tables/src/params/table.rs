@@ -260,6 +260,8 @@ params! {
         "How often the manager asks the worker whether it is alive; 0 is never.";
     pipe_sess_max: Count = "0" ["connections" min "0"] {}
         "How many pipes there may be; 0 is no limit.";
+    pipe_task_deadline: Seconds = "0.000" ["seconds" min "0.000"] { Own }
+        "How long a pipe may last in all, however busy it is; 0 is no limit. VCL sets it for a pipe as bereq.task_deadline.";
     pipe_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
         "How long a pipe may be silent both ways.";
     pool_req: Pool = "10,100,10" [""] { NoEffect }

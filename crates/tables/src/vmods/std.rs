@@ -122,6 +122,9 @@ pub(super) const MODULE: Module = Module {
         Func::new(Void, "syslog", &[a(Int, "priority"), a(Strands, "s")], "Sends s to the system's log"),
         Func::new(Void, "timestamp", &[a(String, "s")], "Logs a Timestamp record called s")
             .only(Methods::CLIENT.with(Methods::BACKEND)),
+        Func::new(Void, "rfc_ttl", &[], "Sets ttl, grace and keep of beresp anew, as its status and fields say now")
+            .only(Method::BackendResponse.set()),
+        Func::new(Time, "now", &[], "The time at this very moment; `now` is when the subroutine began"),
         Func::new(Bool, "syntax", &[Arg::pos(Real)], "Whether the VCL's version is at least the one given"),
         Func::new(
             String,

@@ -194,8 +194,8 @@ fn what_strangers_write() {
     recv("set req.backend_hint = defualt;", "Is default meant?");
     recv("return (syncth(410));", "Is synth meant?");
     let later = "That is of a release after 7.1 and isn't built into Lacquer: leave it out.";
-    bad("sub vcl_backend_response { set beresp.transit_buffer = 1MB; }", later);
-    recv("if (param.default_ttl > 1s) { }", later);
+    bad("sub vcl_backend_response { if (obj_stale.is_valid) { } }", later);
+    recv("set req.filters = \"gzip\";", later);
     bad(
         "include \"a.vcl\";",
         "A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).",

@@ -9,37 +9,37 @@ use base::Real;
 
 /// Members in the order they were added.
 #[derive(Default)]
-pub(super) struct Members {
+pub(crate) struct Members {
     list: Vec<(Arc<dyn Director>, f64)>,
 }
 
 /// Whether both are the same director.
-pub(super) fn same(a: &Arc<dyn Director>, b: &Arc<dyn Director>) -> bool {
+pub(crate) fn same(a: &Arc<dyn Director>, b: &Arc<dyn Director>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }
 
 impl Members {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(super) fn get(&self, at: usize) -> &Arc<dyn Director> {
+    pub(crate) fn get(&self, at: usize) -> &Arc<dyn Director> {
         &self.list[at].0
     }
 
-    pub(super) fn add(&mut self, member: Arc<dyn Director>, weight: f64) {
+    pub(crate) fn add(&mut self, member: Arc<dyn Director>, weight: f64) {
         self.list.push((member, weight));
     }
 
     /// Takes the first such member out: where it was.
-    pub(super) fn remove(&mut self, member: &Arc<dyn Director>) -> Option<usize> {
+    pub(crate) fn remove(&mut self, member: &Arc<dyn Director>) -> Option<usize> {
         let at = self.list.iter().position(|(other, _)| same(other, member))?;
         self.list.remove(at);
         Some(at)
     }
 
     /// Healthy when one is; the change that counts is the latest up to the first healthy one.
-    pub(super) fn any_healthy(&self, health: impl Fn(&Arc<dyn Director>) -> Health) -> Health {
+    pub(crate) fn any_healthy(&self, health: impl Fn(&Arc<dyn Director>) -> Health) -> Health {
         let mut found = Health { ok: false, changed: Real(0.0) };
         for (member, _) in &self.list {
             let health = health(member);
@@ -53,7 +53,7 @@ impl Members {
     }
 
     /// The healthy member at `place` (0 to 1) of their weights; nobody when they weigh nothing.
-    pub(super) fn by_weight(
+    pub(crate) fn by_weight(
         &self,
         place: f64,
         mut healthy: impl FnMut(&Arc<dyn Director>) -> bool,
@@ -71,13 +71,13 @@ impl Members {
         found.or(healthy.last()).map(|(member, _)| member)
     }
 
-    pub(super) fn summary(&self, now: Real) -> Summary {
+    pub(crate) fn summary(&self, now: Real) -> Summary {
         let good = self.list.iter().filter(|(member, _)| member.healthy(now).ok).count() as u32;
         Summary { good, of: self.list.len() as u32, healthy: good > 0 }
     }
 
     /// The lines of `-p`: `column` heads the middle one, `cell` fills it for member, weight and health.
-    pub(super) fn details(&self, now: Real, column: &str, out: &mut String, cell: impl Fn(usize, f64, bool) -> String) {
+    pub(crate) fn details(&self, now: Real, column: &str, out: &mut String, cell: impl Fn(usize, f64, bool) -> String) {
         let _ = write!(out, "\n\n\tBackend\t{column}\tHealth\n");
         for (at, (member, weight)) in self.list.iter().enumerate() {
             let ok = member.healthy(now).ok;
@@ -86,7 +86,7 @@ impl Members {
     }
 
     /// The object of `-j -p`: `head` is a line before the members, `cell` one in each of them.
-    pub(super) fn json(&self, now: Real, head: &str, out: &mut String, cell: impl Fn(usize, f64, bool) -> String) {
+    pub(crate) fn json(&self, now: Real, head: &str, out: &mut String, cell: impl Fn(usize, f64, bool) -> String) {
         let _ = write!(out, "{{\n{head}  \"backends\": {{\n");
         for (at, (member, weight)) in self.list.iter().enumerate() {
             let ok = member.healthy(now).ok;
@@ -99,11 +99,11 @@ impl Members {
     }
 
     /// The weight of all healthy ones.
-    pub(super) fn total_weight(&self, now: Real) -> f64 {
+    pub(crate) fn total_weight(&self, now: Real) -> f64 {
         self.list.iter().filter(|(member, _)| member.healthy(now).ok).map(|(_, weight)| weight).sum()
     }
 }
 
-pub(super) fn word(ok: bool) -> &'static str {
+pub(crate) fn word(ok: bool) -> &'static str {
     if ok { "healthy" } else { "sick" }
 }

@@ -55,13 +55,27 @@ pub(super) fn get(value: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     Some(plain.copied().collect())
 }
 
+/// Whether it is one quoted string, so that what is behind it isn't taken in and nothing of it gets out.
+fn is_quoted_string(text: &[u8]) -> bool {
+    let Some(inner) = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) else { return false };
+    let mut is_escaped = false;
+    for byte in inner {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return false,
+            _ => {}
+        }
+    }
+    !is_escaped
+}
+
 /// The field's value with the attribute set; a value that needs them gets quotes.
 pub(super) fn set(value: &[u8], name: &[u8], to: Option<&[u8]>) -> Vec<u8> {
     let mut attr = name.to_vec();
     if let Some(to) = to {
         attr.push(b'=');
-        let is_quoted = to.len() > 1 && to.starts_with(b"\"") && to.ends_with(b"\"");
-        if !is_quoted && to.iter().any(|b| b" \t,;\"".contains(b)) {
+        if !is_quoted_string(to) && to.iter().any(|b| b.is_ascii_whitespace() || b",;\"".contains(b)) {
             attr.push(b'"');
             for byte in to {
                 attr.extend_from_slice(if b"\"\\".contains(byte) { b"\\" } else { b"" });
@@ -98,6 +112,8 @@ pub(super) fn delete(value: &[u8], name: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[track_caller]
@@ -132,9 +148,42 @@ mod tests {
         assert_eq!(set("", "q", None), "q");
         assert_eq!(set("a ,", "q", Some("x y\"")), "a, q=\"x y\\\"\"");
         assert_eq!(set("a=1", "a", None), "a");
+        assert_eq!(set("a, b", "q", Some("\"x, y\"")), "a, b, q=\"x, y\"");
+        // Two strings in quotes, and a quote that is open: neither gets out of its own.
+        assert_eq!(set("a", "q", Some("\"x\", y=\"z\"")), "a, q=\"\\\"x\\\", y=\\\"z\\\"\"");
+        assert_eq!(set("a", "q", Some("\"x\\\"")), "a, q=\"\\\"x\\\\\\\"\"");
         let delete =
             |value: &str, name: &str| String::from_utf8(delete(value.as_bytes(), name.as_bytes())).expect("text");
         assert_eq!([delete("a, b, c", "a"), delete("a, b, c", "b"), delete("a, b; c", "c")], ["b, c", "a, c", "a, b"]);
         assert_eq!([delete("a", "a"), delete("a", "b")], ["", "a"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_do_no_harm(value: Vec<u8>, name: Vec<u8>, to: Option<Vec<u8>>) {
+            get(&value, &name);
+            delete(&set(&value, &name, to.as_deref()), &name);
+        }
+
+        /// What is set is found again, what was there beside it stays, and deleting it leaves what was there.
+        #[test]
+        fn set_get_and_delete_agree(
+            others in proptest::collection::btree_map("[a-m]{1,3}", "[!#-+\\--:<-~]{0,4}|\"[ -!#-\\[\\]-~]{0,6}\"", 0..5),
+            semicolon: bool, name in "[n-z]{1,3}", to in proptest::option::of("[ -~\\x0c\u{e9}]{0,8}"),
+        ) {
+            let parts: Vec<String> = others.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let value = parts.join(if semicolon { "; " } else { ", " }).into_bytes();
+            let plain = |text: &str| get(format!("x={text}").as_bytes(), b"x");
+            let wanted = to.as_ref().map_or(Some(Vec::new()), |to| {
+                if is_quoted_string(to.as_bytes()) { plain(to) } else { Some(to.clone().into_bytes()) }
+            });
+            let made = set(&value, name.as_bytes(), to.as_deref().map(str::as_bytes));
+            prop_assert_eq!(get(&made, name.as_bytes()), wanted);
+            for (other, value) in &others {
+                prop_assert_eq!(get(&made, other.as_bytes()), plain(value));
+            }
+            prop_assert_eq!(delete(&made, name.as_bytes()), value);
+            prop_assert_eq!(places(&made).len(), others.len() + 1);
+        }
     }
 }

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A client: one request over a connection and its answer, whole or piece by piece. How many are under way is bounded here,
+//! and a request that comes back to this server tells by a field how deep it is.
+
+use std::cell::OnceCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use http1::{Decoder, Framing, Limits, Progress, Step, parse_response, response_framing};
+use message::chars::is_token;
+use message::hop::{self, Persistence};
+use message::{Head, HeadLimits};
+use net::{ConnectError, IoError, Stream, Target};
+use tokio::sync::Notify;
+use vrt::{Ctx, HeadId};
+
+/// Bytes of a body that is kept.
+const BODY_BYTES: usize = 10_000_000;
+const PIECE: usize = 16 * 1024;
+/// Requests that are under way, of all tasks.
+pub(crate) const MOST_AT_ONCE: usize = 1000;
+/// How deep the request is that this one is of.
+pub(crate) const DEPTH: &[u8] = b"X-Lacquer-Depth";
+
+static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a request while it is under way.
+pub(crate) struct UnderWay;
+
+impl UnderWay {
+    pub(crate) fn new() -> Option<UnderWay> {
+        if AT_ONCE.fetch_add(1, Relaxed) < MOST_AT_ONCE {
+            return Some(UnderWay);
+        }
+        AT_ONCE.fetch_sub(1, Relaxed);
+        None
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        AT_ONCE.fetch_sub(1, Relaxed);
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) url: String,
+    pub(crate) method: Vec<u8>,
+    pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) body: Option<Vec<u8>>,
+    /// How long it may take in all; zero: as long as it likes.
+    pub(crate) limit: Duration,
+    pub(crate) connect_limit: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) reason: Vec<u8>,
+    pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Where an answer comes, or why there is none.
+#[derive(Default)]
+pub(crate) struct Slot {
+    pub(crate) answer: OnceCell<Result<Answer, String>>,
+    bell: Notify,
+}
+
+impl Slot {
+    /// Has `work` fill a new one.
+    pub(crate) fn fill(work: impl Future<Output = Result<Answer, String>> + 'static) -> Rc<Slot> {
+        let slot = Rc::new(Slot::default());
+        let filled = slot.clone();
+        drop(rt::spawn(async move {
+            filled.put(work.await);
+        }));
+        slot
+    }
+
+    /// One without an answer.
+    pub(crate) fn failed(why: &str) -> Rc<Slot> {
+        let slot = Slot::default();
+        slot.put(Err(why.to_owned()));
+        Rc::new(slot)
+    }
+
+    fn put(&self, answer: Result<Answer, String>) {
+        // It is filled once.
+        let _ = self.answer.set(answer);
+        self.bell.notify_waiters();
+    }
+
+    pub(crate) async fn wait(&self) -> &Result<Answer, String> {
+        loop {
+            match self.answer.get() {
+                Some(answer) => return answer,
+                None => self.bell.notified().await,
+            }
+        }
+    }
+}
+
+/// A URL taken apart.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Place<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) port: &'a str,
+    /// As it stands in the URL: the Host field.
+    pub(crate) authority: &'a str,
+    pub(crate) path: String,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        let (limit, connect_limit) = (Duration::from_secs(30), Duration::from_secs(5));
+        Request { url: String::new(), method: b"GET".to_vec(), fields: Vec::new(), body: None, limit, connect_limit }
+    }
+}
+
+impl Request {
+    pub(crate) fn unset(&mut self, name: &[u8]) {
+        self.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+    }
+
+    /// Says how deep it is, one deeper than the transaction's request.
+    pub(crate) fn deepen(&mut self, depth: i64) {
+        self.unset(DEPTH);
+        self.fields.push((DEPTH.to_vec(), (depth + 1).to_string().into_bytes()));
+    }
+
+    /// The head that is sent for it, with these lines at its end; `target` stands in the first.
+    pub(crate) fn head(&self, target: &str, authority: &str, more: &[&str]) -> Vec<u8> {
+        let mut out = [&self.method, &b" "[..], target.as_bytes(), b" HTTP/1.1\r\n"].concat();
+        let mut line = |name: &[u8], value: &[u8]| out.extend([name, b": ", value, b"\r\n"].concat());
+        if !self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"host")) {
+            line(b"Host", authority.as_bytes());
+        }
+        self.fields.iter().for_each(|(name, value)| line(name, value));
+        more.iter().for_each(|more| out.extend([more.as_bytes(), b"\r\n"].concat()));
+        out.extend_from_slice(b"\r\n");
+        out
+    }
+
+    /// What is sent.
+    fn bytes(&self, place: &Place<'_>) -> Vec<u8> {
+        let length = self.body.as_ref().map(|body| format!("Content-Length: {}", body.len()));
+        let lines: Vec<&str> = ["Connection: close"].into_iter().chain(length.as_deref()).collect();
+        let mut out = self.head(&place.path, place.authority, &lines);
+        out.extend_from_slice(self.body.as_deref().unwrap_or_default());
+        out
+    }
+}
+
+/// How deep the transaction's request is.
+pub(crate) fn depth(ctx: &mut dyn Ctx) -> i64 {
+    let own = |id: &HeadId| {
+        let text = ctx.head(*id)?.get(DEPTH)?;
+        std::str::from_utf8(text).ok()?.parse::<i64>().ok()
+    };
+    [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or(0).clamp(0, i64::MAX - 1)
+}
+
+/// Fields that belong to a connection or to a body's framing.
+pub(crate) fn is_of_connection(name: &[u8]) -> bool {
+    const OF: [&[u8]; 10] = [
+        b"connection",
+        b"content-length",
+        b"expect",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        DEPTH,
+    ];
+    OF.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// Why VCL can't set this field of a request; the client writes those of framing and of the connection itself.
+pub(crate) fn bad_field(name: &[u8], value: &[u8]) -> Option<String> {
+    const OWN: [&[u8]; 3] = [b"connection", b"content-length", b"transfer-encoding"];
+    let is_bad = |b: &u8| *b < b' ' && *b != b'\t' || *b == 0x7f;
+    if !is_token(name) || value.iter().any(is_bad) {
+        return Some(format!("\"{}: {}\" is no field", name.escape_ascii(), value.escape_ascii()));
+    }
+    let is_own = OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
+    is_own.then(|| format!("{} is written by the client itself", name.escape_ascii()))
+}
+
+/// The fields of the transaction's request, but those of the connection.
+pub(crate) fn own_fields(ctx: &mut dyn Ctx) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let own = |id: &HeadId| Some(fields_of(ctx.head(*id)?));
+    [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or_default()
+}
+
+/// Its fields, but those of the connection.
+pub(crate) fn fields_of(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let fields = head.iter().filter(|field| !is_of_connection(field.name()));
+    fields.map(|field| (field.name().to_vec(), field.value().to_vec())).collect()
+}
+
+pub(crate) fn place(url: &str) -> Result<Place<'_>, &'static str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Err("a URL begins with http://") };
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" => {}
+        "https" => return Err("https isn't built into Lacquer"),
+        _ => return Err("a URL begins with http://"),
+    }
+    if url.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        return Err("a URL has no blanks");
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let path = path.split('#').next().unwrap_or_default();
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map(|(host, rest)| (host, rest.strip_prefix(':'))).ok_or("no host")?,
+        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+    };
+    if host.is_empty() || host.contains('@') {
+        return Err("no host");
+    }
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Ok(Place { host, port: port.unwrap_or("80"), authority, path })
+}
+
+/// The URL of a reference (RFC 3986 5.2) in an answer to `base`.
+pub(crate) fn join(base: &str, reference: &str) -> String {
+    let reference = reference.split('#').next().unwrap_or_default();
+    let has_scheme = reference.split_once(':').is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+')
+    });
+    if has_scheme {
+        return reference.to_owned();
+    }
+    let Some((scheme, rest)) = base.split_once("://") else { return reference.to_owned() };
+    if let Some(other) = reference.strip_prefix("//") {
+        return format!("{scheme}://{other}");
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let (target, query) = reference.find('?').map_or((reference, ""), |at| reference.split_at(at));
+    let target = match target.as_bytes().first() {
+        None => path.to_owned(),
+        Some(b'/') => target.to_owned(),
+        Some(_) => format!("{}/{target}", path.rsplit_once('/').map_or("", |(directory, _)| directory)),
+    };
+    let mut names: Vec<&str> = Vec::new();
+    let mut parts = target.strip_prefix('/').unwrap_or(&target).split('/').peekable();
+    while let Some(part) = parts.next() {
+        let is_dots = matches!(part, "." | "..");
+        if part == ".." {
+            names.pop();
+        }
+        match (is_dots, parts.peek().is_none()) {
+            (false, _) => names.push(part),
+            // A path that ends with dots ends with a slash.
+            (true, true) => names.push(""),
+            (true, false) => {}
+        }
+    }
+    format!("{scheme}://{authority}/{}{query}", names.join("/"))
+}
+
+/// A connection on which an answer comes.
+pub(crate) struct Talk {
+    pub(crate) stream: Stream,
+    pub(crate) input: Vec<u8>,
+    /// The answer's head.
+    pub(crate) head: Head,
+    pub(crate) framing: Framing,
+    decoder: Decoder,
+}
+
+fn text(error: IoError) -> String {
+    match error {
+        IoError::Timeout => "no answer in time".to_owned(),
+        IoError::Closed => "the connection ended".to_owned(),
+        IoError::Os(error) => error.to_string(),
+    }
+}
+
+impl Talk {
+    pub(crate) fn over(stream: Stream) -> Self {
+        // As many lines as the bytes of a head have room for.
+        let head = Head::with_limits(HeadLimits::new(1000, 128 * 1024));
+        let (input, framing) = (Vec::new(), Framing::None);
+        Talk { stream, input, head, framing, decoder: Decoder::response(framing) }
+    }
+
+    pub(crate) async fn write(&self, bytes: &[u8]) -> Result<(), String> {
+        self.stream.write_all(bytes, None).await.map_err(text)
+    }
+
+    async fn more(&mut self) -> Result<bool, String> {
+        self.input.reserve(PIECE);
+        Ok(self.stream.read_buf(&mut self.input, None).await.map_err(text)? > 0)
+    }
+
+    /// Reads the head of the final answer.
+    pub(crate) async fn receive_head(&mut self, to_head: bool) -> Result<(), String> {
+        let limits = Limits::default();
+        loop {
+            let parsed = parse_response(&self.input, &limits, &mut self.head);
+            match parsed.map_err(|why| format!("bad answer: {why:?}"))? {
+                Progress::Complete(parsed) => {
+                    self.input.drain(..parsed.consumed);
+                    if self.head.status() >= 200 {
+                        break;
+                    }
+                    self.head.clear();
+                }
+                Progress::Idle | Progress::Incomplete | Progress::Http2Preface => {
+                    if !self.more().await? {
+                        return Err("the connection ended before an answer".to_owned());
+                    }
+                }
+            }
+        }
+        let framing = response_framing(&self.head, to_head).map_err(|why| format!("bad answer: {}", why.text()))?;
+        (self.framing, self.decoder) = (framing, Decoder::response(framing));
+        Ok(())
+    }
+
+    /// The next bytes of the answer's body; `None` at its end.
+    pub(crate) async fn next_piece(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            match self.decoder.decode(&self.input).map_err(|why| format!("bad answer: {}", why.text()))? {
+                Step::Data(range) => {
+                    let piece = self.input[range.clone()].to_vec();
+                    self.input.drain(..range.end);
+                    return Ok(Some(piece));
+                }
+                Step::End { consumed } => {
+                    self.input.drain(..consumed);
+                    return Ok(None);
+                }
+                Step::More { consumed } => {
+                    self.input.drain(..consumed);
+                    if !self.more().await? {
+                        self.decoder.end_of_input().map_err(|why| format!("bad answer: {}", why.text()))?;
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The whole answer.
+    pub(crate) async fn answer(&mut self) -> Result<Answer, String> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.next_piece().await? {
+            body.extend(piece);
+            if body.len() > BODY_BYTES {
+                return Err(format!("a body of more than {BODY_BYTES} bytes"));
+            }
+        }
+        let fields = self.head.iter().map(|field| (field.name().to_vec(), field.value().to_vec())).collect();
+        Ok(Answer { status: self.head.status(), reason: self.head.reason().to_vec(), fields, body })
+    }
+
+    /// The connection, if another request may go over it: the answer was read to its end.
+    pub(crate) fn reusable(mut self) -> Option<Stream> {
+        let is_over = self.decoder.is_complete() && self.framing != Framing::Eof && self.input.is_empty();
+        let keeps = matches!(hop::connection(&mut self.head), Ok(Persistence::Keep));
+        (is_over && keeps).then_some(self.stream)
+    }
+}
+
+/// Sends it and reads the answer.
+pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
+    let place = place(&request.url)?;
+    let exchange = async {
+        let mut talk = Talk::over(connect(place.host, place.port, request.connect_limit).await?);
+        talk.write(&request.bytes(&place)).await?;
+        talk.receive_head(request.method == b"HEAD").await?;
+        talk.answer().await
+    };
+    rt::timeout(request.limit, exchange).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+}
+
+/// A new connection.
+pub(crate) async fn connect(host: &str, port: &str, limit: Duration) -> Result<Stream, String> {
+    let (host, port) = (host.to_owned(), port.to_owned());
+    let found = rt::blocking(move || net::resolve::resolve_now(Some(&host), &port, false)).await;
+    let addresses: Vec<SocketAddr> = found.map_err(|why| why.to_string())?;
+    let mut last = "no address".to_owned();
+    for address in addresses {
+        match net::connect(&Target::Inet(address), limit).await {
+            Ok(stream) => return Ok(stream),
+            Err(ConnectError::Os(why)) => last = why.to_string(),
+            Err(ConnectError::Timeout) => last = "no connection in time".to_owned(),
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let show = |url: &str| match place(url) {
+            Ok(place) => format!("{} {} {} {}", place.host, place.port, place.authority, place.path),
+            Err(why) => why.to_owned(),
+        };
+        assert_eq!(show("http://h/a?b#c"), "h 80 h /a?b");
+        assert_eq!(show("HTTP://h:81?b"), "h 81 h:81 /?b");
+        assert_eq!(show("http://[::1]:81"), "::1 81 [::1]:81 /");
+        assert_eq!(show("https://h/"), "https isn't built into Lacquer");
+        assert_eq!(["/a", "ftp://h"].map(show), ["a URL begins with http://"; 2]);
+        assert_eq!(["http://", "http:///a", "http://u@h/", "http://[::1"].map(show), ["no host"; 4]);
+        assert_eq!(show("http://h/a b"), "a URL has no blanks");
+    }
+
+    #[test]
+    fn references() {
+        let base = "http://h:81/a/b/c?d#e";
+        for (reference, wanted) in [
+            ("http://o/x", "http://o/x"),
+            ("https://o/x", "https://o/x"),
+            ("//o/x", "http://o/x"),
+            ("/x?y#z", "http://h:81/x?y"),
+            ("x", "http://h:81/a/b/x"),
+            ("../x", "http://h:81/a/x"),
+            ("../../../../x", "http://h:81/x"),
+            ("./", "http://h:81/a/b/"),
+            ("..", "http://h:81/a/"),
+            ("?q", "http://h:81/a/b/c?q"),
+            ("", "http://h:81/a/b/c"),
+            ("x:y/z", "x:y/z"),
+        ] {
+            assert_eq!(join(base, reference), wanted, "{reference}");
+        }
+        assert_eq!(join("http://h", "x"), "http://h/x");
+    }
+
+    #[test]
+    fn fields_of_framing_are_the_clients_own() {
+        for name in ["Content-Length", "transfer-encoding", "CONNECTION"] {
+            let why = format!("{name} is written by the client itself");
+            assert_eq!(bad_field(name.as_bytes(), b"1").as_deref(), Some(&why[..]));
+        }
+        assert_eq!(bad_field(b"X-A", b"b\tc"), None);
+        for (name, value) in [("a b", ""), ("", "x"), ("X", "a\r\nB: c"), ("X", "\0")] {
+            assert!(bad_field(name.as_bytes(), value.as_bytes()).is_some_and(|why| why.ends_with("is no field")));
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_reference_and_any_url(reference in "[a:/.?#h]{0,12}|\\PC*", url in "(http://)?[a:/.@?#\\[\\]]{0,12}|\\PC*") {
+            let joined = join("http://h/a/b?c", &reference);
+            assert!(joined == reference.split('#').next().unwrap() || joined.starts_with("http://"), "{joined}");
+            if let Ok(place) = place(&url) {
+                assert!(!place.host.is_empty() && place.path.starts_with('/'), "{place:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_cookieplus: the cookies of a task, worked on until write() makes the changes. The reference part of its documentation wasn't
+//! to be had: functions and arguments are those of its examples and of public VCL files, what is kept holds as in urlplus.
+
+use vrt::fields::{append_field, remove_line, set_field, unset_field};
+use vrt::regex::Regex;
+use vrt::vmod::{Call, CallResult, Function, Vmod};
+use vrt::{Failure, HeadId, Method, Text, Value};
+
+use crate::args::{Args, fail, gave_up, give};
+use crate::pattern;
+
+/// vmod_cookieplus
+pub(crate) static VMOD: Vmod = Vmod { name: "cookieplus", classes: &[], functions: FUNCTIONS };
+
+const FUNCTIONS: &[(&str, Function)] = &[
+    ("add", |call, args| {
+        let (name, value) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
+        add(call, Kind::Cookie, name, value, [name, b"=", value].concat())
+    }),
+    ("get", |call, args| get(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)), &args[1])),
+    ("get_regex", |call, args| {
+        let wanted = matching(call, "get_regex", args)?;
+        get(call, Kind::Cookie, &wanted, &args[1])
+    }),
+    ("delete", |call, args| delete(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)))),
+    ("delete_regex", |call, args| {
+        let wanted = matching(call, "delete_regex", args)?;
+        delete(call, Kind::Cookie, &wanted)
+    }),
+    ("keep", |call, args| keep(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)))),
+    ("keep_regex", |call, args| {
+        let wanted = matching(call, "keep_regex", args)?;
+        keep(call, Kind::Cookie, &wanted)
+    }),
+    ("write", write),
+    ("setcookie_add", setcookie_add),
+    ("setcookie_get", |call, args| get(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)), &args[1])),
+    ("setcookie_get_regex", |call, args| {
+        let wanted = matching(call, "setcookie_get_regex", args)?;
+        get(call, Kind::SetCookie, &wanted, &args[1])
+    }),
+    ("setcookie_delete", |call, args| delete(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)))),
+    ("setcookie_delete_regex", |call, args| {
+        let wanted = matching(call, "setcookie_delete_regex", args)?;
+        delete(call, Kind::SetCookie, &wanted)
+    }),
+    ("setcookie_keep", |call, args| keep(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)))),
+    ("setcookie_keep_regex", |call, args| {
+        let wanted = matching(call, "setcookie_keep_regex", args)?;
+        keep(call, Kind::SetCookie, &wanted)
+    }),
+    ("setcookie_write", setcookie_write),
+];
+
+/// Which cookies.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Cookie,
+    SetCookie,
+}
+
+impl Kind {
+    fn field(self) -> &'static str {
+        match self {
+            Kind::Cookie => "Cookie",
+            Kind::SetCookie => "Set-Cookie",
+        }
+    }
+
+    /// Whose fields, in this subroutine.
+    fn head(self, call: &mut Call<'_>) -> Result<HeadId, Failure> {
+        let is_fetch = matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError);
+        let id = match (self, call.method) {
+            (Kind::Cookie, _) => Some(if is_fetch { HeadId::Bereq } else { HeadId::Req }),
+            (Kind::SetCookie, Method::BackendResponse | Method::BackendError) => Some(HeadId::Beresp),
+            (Kind::SetCookie, Method::Deliver | Method::Synth) => Some(HeadId::Resp),
+            (Kind::SetCookie, _) => None,
+        };
+        match id.filter(|id| call.ctx.head(*id).is_some()) {
+            Some(id) => Ok(id),
+            None => fail(format!("cookieplus: there is no {} field here", self.field())),
+        }
+    }
+}
+
+/// What a task works on: one list for each kind.
+#[derive(Default)]
+struct State {
+    cookies: List,
+    set: List,
+}
+
+#[derive(Default, Debug)]
+struct List {
+    /// The values of the fields as they were read.
+    source: Option<Vec<Vec<u8>>>,
+    cookies: Vec<Cookie>,
+    /// Only kept ones are written.
+    keeps: bool,
+    is_changed: bool,
+}
+
+#[derive(Debug)]
+struct Cookie {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    /// As it is written.
+    text: Vec<u8>,
+    is_kept: bool,
+    /// The field that it is alone in (Set-Cookie).
+    is_new: bool,
+}
+
+enum Wanted<'a> {
+    Name(&'a [u8]),
+    Pattern(std::sync::Arc<Regex>),
+}
+
+impl Wanted<'_> {
+    fn is(&self, cookie: &Cookie) -> Result<bool, Failure> {
+        match self {
+            Wanted::Name(name) => Ok(cookie.name == *name),
+            Wanted::Pattern(regex) => regex.is_match(&cookie.name).map_err(gave_up),
+        }
+    }
+}
+
+fn matching<'a>(call: &mut Call<'_>, who: &str, args: &[Value]) -> Result<Wanted<'a>, Failure> {
+    let regex = pattern::compile(call, &format!("cookieplus.{who}()"), Args(args).bytes_of(0))?;
+    Ok(Wanted::Pattern(regex))
+}
+
+impl Cookie {
+    fn read(text: &[u8]) -> Cookie {
+        let (name, value) = match memchr::memchr(b'=', text) {
+            Some(at) => (&text[..at], &text[at + 1..]),
+            None => (text, &b""[..]),
+        };
+        Cookie {
+            name: name.trim_ascii().to_vec(),
+            value: value.trim_ascii().to_vec(),
+            text: text.to_vec(),
+            is_kept: false,
+            is_new: false,
+        }
+    }
+}
+
+impl List {
+    fn read(kind: Kind, source: Vec<Vec<u8>>) -> List {
+        let cookies = match kind {
+            Kind::Cookie => {
+                let parts = source.iter().flat_map(|value| value.split(|b| *b == b';'));
+                parts.map(<[u8]>::trim_ascii).filter(|text| !text.is_empty()).map(Cookie::read).collect()
+            }
+            Kind::SetCookie => source
+                .iter()
+                .map(|value| {
+                    let first = value.split(|b| *b == b';').next().unwrap_or_default();
+                    Cookie { text: value.clone(), ..Cookie::read(first) }
+                })
+                .collect(),
+        };
+        List { source: Some(source), cookies, keeps: false, is_changed: false }
+    }
+
+    fn is_left(&self, cookie: &Cookie) -> bool {
+        cookie.is_kept || !self.keeps
+    }
+}
+
+/// The task's list; read when there is none, and again when VCL has changed the fields that nothing here has changed.
+fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure> {
+    let id = kind.head(call)?;
+    let head = call.ctx.head(id);
+    let now: Vec<Vec<u8>> = head
+        .into_iter()
+        .flat_map(|head| head.iter())
+        .filter(|f| f.is(kind.field()))
+        .map(|f| f.value().to_vec())
+        .collect();
+    let state = call.ctx.task().get::<State>();
+    let list = match kind {
+        Kind::Cookie => &mut state.cookies,
+        Kind::SetCookie => &mut state.set,
+    };
+    if list.source.is_none() || !list.is_changed && list.source.as_ref() != Some(&now) {
+        *list = List::read(kind, now);
+    }
+    Ok(list)
+}
+
+fn get(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) -> CallResult {
+    let list = list(call, kind)?;
+    for cookie in list.cookies.iter().filter(|cookie| list.is_left(cookie)) {
+        if wanted.is(cookie)? {
+            return give(Value::String(Some(Text::copy(&cookie.value))));
+        }
+    }
+    give(default.clone())
+}
+
+fn add(call: &mut Call<'_>, kind: Kind, name: &[u8], value: &[u8], text: Vec<u8>) -> CallResult {
+    if name.is_empty() {
+        return fail("cookieplus: a cookie has a name");
+    }
+    let list = list(call, kind)?;
+    list.cookies.retain(|cookie| cookie.name != name);
+    list.cookies.push(Cookie { name: name.to_vec(), value: value.to_vec(), text, is_kept: true, is_new: true });
+    list.is_changed = true;
+    give(Value::Void)
+}
+
+fn setcookie_add(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let given = Args(args);
+    let (name, value) = (given.bytes_of(0), given.bytes_of(1));
+    let mut text = [name, b"=", value].concat();
+    if given.given(2) {
+        let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + given.real(2)))?;
+        text.extend_from_slice(b"; Expires=");
+        text.extend_from_slice(until.as_ref().map_or(b"", |until| until.as_bytes()));
+        text.extend_from_slice(format!("; Max-Age={}", given.real(2) as i64).as_bytes());
+    }
+    for (at, word) in [(3, "; Domain="), (4, "; Path=")] {
+        if let Some(value) = given.text(at).filter(|value| !value.as_bytes().is_empty()) {
+            text.extend_from_slice(word.as_bytes());
+            text.extend_from_slice(value.as_bytes());
+        }
+    }
+    add(call, Kind::SetCookie, name, value, text)
+}
+
+fn delete(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
+    let list = list(call, kind)?;
+    let mut left = Vec::with_capacity(list.cookies.len());
+    let before = list.cookies.len();
+    for cookie in std::mem::take(&mut list.cookies) {
+        if cookie.is_kept && !cookie.is_new || !wanted.is(&cookie)? {
+            left.push(cookie);
+        }
+    }
+    list.is_changed |= left.len() != before;
+    list.cookies = left;
+    give(Value::Void)
+}
+
+fn keep(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
+    let list = list(call, kind)?;
+    (list.keeps, list.is_changed) = (true, true);
+    for cookie in &mut list.cookies {
+        cookie.is_kept |= wanted.is(cookie)?;
+    }
+    give(Value::Void)
+}
+
+fn taken(call: &mut Call<'_>, kind: Kind) -> Result<List, Failure> {
+    Ok(std::mem::take(list(call, kind)?))
+}
+
+fn write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+    let id = Kind::Cookie.head(call)?;
+    let list = taken(call, Kind::Cookie)?;
+    if !list.is_changed {
+        return give(Value::Void);
+    }
+    let left = list.cookies.iter().filter(|cookie| list.is_left(cookie)).map(|cookie| &cookie.text[..]);
+    let line = left.collect::<Vec<_>>().join(&b"; "[..]);
+    if line.is_empty() {
+        unset_field(call.ctx, id, b"Cookie")?;
+    } else if list.source.as_ref().is_none_or(|source| source.len() != 1 || source[0] != line) {
+        set_field(call.ctx, id, b"Cookie", &line)?;
+    }
+    give(Value::Void)
+}
+
+/// Fields that are left stay as they are.
+fn setcookie_write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+    let id = Kind::SetCookie.head(call)?;
+    let list = taken(call, Kind::SetCookie)?;
+    if !list.is_changed {
+        return give(Value::Void);
+    }
+    let mut left: Vec<&[u8]> = list
+        .cookies
+        .iter()
+        .filter(|cookie| !cookie.is_new && list.is_left(cookie))
+        .map(|cookie| &cookie.text[..])
+        .collect();
+    for gone in list.source.iter().flatten() {
+        if let Some(at) = left.iter().position(|text| text == gone) {
+            left.remove(at);
+            continue;
+        }
+        let find = |f: &message::Field<'_>| f.is(Kind::SetCookie.field()) && f.value() == gone;
+        let at = call.ctx.head(id).and_then(|head| head.iter().position(|f| find(&f)));
+        if let Some(at) = at {
+            remove_line(call.ctx, id, at)?;
+        }
+    }
+    for cookie in list.cookies.iter().filter(|cookie| cookie.is_new) {
+        append_field(call.ctx, id, b"Set-Cookie", &cookie.text)?;
+    }
+    give(Value::Void)
+}

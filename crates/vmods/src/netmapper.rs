@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_netmapper(3) of libvmod-netmapper: texts by address, out of JSON files. A file is read off the threads that serve, and looked
+//! at again when somebody asks and it is time; the old one answers meanwhile.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Mono, Vxid};
+use parking_lot::{Mutex, RwLock};
+use shm::vsl::Marker;
+use tables::Tag;
+use vrt::acl::{Acl, Decl, Entry, Flags};
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Failure, Method, Text, Value};
+
+use crate::args::{Args, fail, give, wait};
+use crate::files::Files;
+
+/// Length of a file.
+const MOST_BYTES: u64 = 64 << 20;
+/// Networks in a file.
+const NETWORKS: usize = 1_000_000;
+/// Labels of a VCL.
+const LABELS: usize = 1000;
+
+/// vmod_netmapper(3)
+pub(crate) static VMOD: Vmod = Vmod { name: "netmapper", functions: &[("init", init), ("map", map)], classes: &[] };
+
+static FILES: Files<Database> = Files::new(MOST_BYTES, |bytes| Database::read(&bytes));
+
+/// What `init` has read, by label.
+#[derive(Default)]
+struct Maps(RwLock<HashMap<Text, Arc<Map>>>);
+
+struct Map {
+    path: PathBuf,
+    interval: f64,
+    database: RwLock<Arc<Database>>,
+    /// When the file is looked at next.
+    due: Mutex<Mono>,
+}
+
+/// Networks as one of VCL's lists, and the texts of its entries.
+#[derive(Debug)]
+struct Database {
+    networks: Acl,
+    texts: Vec<Text>,
+    notes: Vec<String>,
+}
+
+fn init(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let given = Args(args);
+    let (Some(label), Some(path)) = (given.text(0).cloned(), given.text(1)) else {
+        return fail("netmapper.init(): label and file must be set");
+    };
+    if call.method != Method::Init {
+        return fail("netmapper.init(): only in vcl_init");
+    }
+    let maps = call.module.get_or(Maps::default);
+    if maps.0.read().len() >= LABELS {
+        return fail(format!("netmapper.init(): more than {LABELS} labels"));
+    }
+    let path = PathBuf::from(path.lossy().into_owned());
+    let interval = given.int(2).max(1) as f64;
+    let due = Mutex::new(call.ctx.clock().mono().plus(interval));
+    let log = call.ctx.log().ring().clone();
+    wait(async move {
+        let read = path.clone();
+        let database = rt::blocking(move || FILES.share(&read)).await;
+        let database = database.map_err(|why| Failure::new(format!("netmapper.init(): {}: {why}", path.display())))?;
+        for note in &database.notes {
+            let text = format_args!("netmapper: {}: {note}", path.display());
+            log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
+        }
+        let map = Map { path, interval, database: RwLock::new(database), due };
+        maps.0.write().insert(label, Arc::new(map));
+        Ok(Value::Void)
+    })
+}
+
+fn map(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let (Some(label), Some(ip)) = (Args(args).text(0), Args(args).text(1)) else { return give(Value::NULL) };
+    let Some(map) = call.module.get_or(Maps::default).0.read().get(label).cloned() else { return give(Value::NULL) };
+    map.refresh(call);
+    let Some(ip) = std::str::from_utf8(ip).ok().and_then(|ip| ip.trim().parse().ok()) else { return give(Value::NULL) };
+    let database = map.database.read().clone();
+    give(Value::String(database.find(ip)))
+}
+
+impl Map {
+    /// Has the file looked at, off this thread, when it is time.
+    fn refresh(self: &Arc<Self>, call: &mut Call<'_>) {
+        let now = call.ctx.clock().mono();
+        {
+            let mut due = self.due.lock();
+            if now.since(*due) < 0.0 {
+                return;
+            }
+            *due = now.plus(self.interval);
+        }
+        let (map, log) = (self.clone(), call.ctx.log().ring().clone());
+        drop(rt::spawn(async move {
+            let path = map.path.clone();
+            match rt::blocking(move || FILES.share(&path)).await {
+                Ok(database) => {
+                    let old = std::mem::replace(&mut *map.database.write(), database);
+                    drop(old);
+                }
+                Err(why) => {
+                    let text = format_args!("netmapper: {}: {why}", map.path.display());
+                    log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
+                }
+            }
+        }));
+    }
+}
+
+/// `2001::/32`
+const TEREDO: u128 = 0x2001_0000 << 96;
+/// `2002::/16`
+const SIX_TO_FOUR: u128 = 0x2002 << 112;
+/// `::ffff:0:0/96`
+const MAPPED: u128 = 0xffff << 32;
+/// `::ffff:0:0:0/96`
+const SIIT: u128 = 0xffff << 48;
+/// Other forms of IPv4 addresses: where they are, bits of that, and how far down the address in it is.
+const FORMS: [(u128, u32, u32); 4] = [(MAPPED, 96, 0), (SIIT, 96, 0), (TEREDO, 32, 0), (SIX_TO_FOUR, 16, 80)];
+
+fn leading(bits: u32) -> u128 {
+    u128::MAX.checked_shl(128 - bits).unwrap_or(0)
+}
+
+/// An address as the networks are kept: IPv4 ones below `::/96`.
+fn canonical(ip: IpAddr) -> u128 {
+    let bits = match ip {
+        IpAddr::V4(ip) => return ip.to_bits().into(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    for (place, count, down) in FORMS {
+        if bits & leading(count) == place {
+            let found = (bits >> down) as u32;
+            return u128::from(if place == TEREDO { !found } else { found });
+        }
+    }
+    bits
+}
+
+struct Network {
+    prefix: u128,
+    bits: u32,
+    text: usize,
+}
+
+impl Database {
+    fn read(bytes: &[u8]) -> Result<Database, String> {
+        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+        let serde_json::Value::Object(sets) = json else { return Err("not a JSON object".to_owned()) };
+        let (mut networks, mut texts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for (text, members) in sets {
+            let serde_json::Value::Array(members) = members else { return Err(format!("\"{text}\" has no list")) };
+            for member in &members {
+                let shown = || format!("\"{text}\": {member} is no network");
+                let (prefix, bits) = member.as_str().and_then(network).ok_or_else(shown)?;
+                let form = FORMS.iter().find(|(place, count, _)| bits >= *count && prefix & leading(*count) == *place);
+                if form.is_some() {
+                    return Err(format!("\"{text}\": {member} is a form of IPv4 addresses, which stand there as such"));
+                }
+                if prefix & leading(bits) != prefix {
+                    notes.push(format!("\"{text}\": {member} has bits behind its mask"));
+                }
+                networks.push(Network { prefix: prefix & leading(bits), bits, text: texts.len() });
+                if networks.len() > NETWORKS {
+                    return Err(format!("more than {NETWORKS} networks"));
+                }
+            }
+            texts.push(Text::from(text));
+        }
+        notes.truncate(10);
+        // In this order each is added behind the others of its length.
+        networks.sort_by_key(|network| (network.bits, network.prefix));
+        let same = |pair: &&[Network]| (pair[0].prefix, pair[0].bits) == (pair[1].prefix, pair[1].bits);
+        if let Some([a, b]) = networks.windows(2).find(same) {
+            let shown = Ipv6Addr::from_bits(a.prefix);
+            let (one, other) = (texts[a.text].lossy(), texts[b.text].lossy());
+            return Err(format!("{shown}/{} is there twice: \"{one}\" and \"{other}\"", a.bits));
+        }
+        let entry = |network: &Network| Entry {
+            addr: Ipv6Addr::from_bits(network.prefix).to_string(),
+            mask: Some(network.bits),
+            ..Entry::default()
+        };
+        let flags = Flags { log: false, pedantic: false, table: false };
+        let decl = Decl { name: "netmapper".into(), flags, entries: networks.iter().map(entry).collect() };
+        let acl = Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new()).map_err(|why| why.text)?;
+        let texts = networks.iter().map(|network| texts[network.text].clone()).collect();
+        Ok(Database { networks: acl, texts, notes })
+    }
+
+    fn find(&self, ip: IpAddr) -> Option<Text> {
+        let at = self.networks.entry_of(Ipv6Addr::from_bits(canonical(ip)).into())?;
+        self.texts.get(at).cloned()
+    }
+}
+
+/// `ADDRESS/BITS`, among the IPv6 networks.
+fn network(text: &str) -> Option<(u128, u32)> {
+    let (addr, bits) = text.split_once('/')?;
+    let bits: u32 = if bits.bytes().all(|b| b.is_ascii_digit()) { bits.parse().ok()? } else { return None };
+    if let Ok(addr) = addr.parse::<Ipv4Addr>() {
+        return (bits <= 32).then(|| (addr.to_bits().into(), 96 + bits));
+    }
+    let addr: Ipv6Addr = addr.parse().ok()?;
+    (bits <= 128).then(|| (addr.to_bits(), bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = r#"{
+        "localnets": ["127.0.0.0/8", "::1/128"],
+        "Foo": ["192.0.2.0/24", "10.0.0.0/8", "2001:db8:1234::/48"],
+        "Bar": ["192.0.2.128/25", "172.16.0.1/12", "2001:db8:4231::/48"],
+        "none": []
+    }"#;
+
+    #[test]
+    fn addresses() {
+        let database = Database::read(SAMPLE.as_bytes()).expect("it is right");
+        for (ip, wanted) in [
+            ("127.1.2.3", Some("localnets")),
+            ("::1", Some("localnets")),
+            ("192.0.2.127", Some("Foo")),
+            ("192.0.2.128", Some("Bar")),
+            ("172.31.0.1", Some("Bar")),
+            ("172.32.0.1", None),
+            ("2001:db8:1234::abcd", Some("Foo")),
+            ("2001:db8:4230::abcd", None),
+            // 192.0.2.1 in its other forms.
+            ("::192.0.2.1", Some("Foo")),
+            ("::ffff:192.0.2.1", Some("Foo")),
+            ("::ffff:0:192.0.2.1", Some("Foo")),
+            ("2001::3fff:fdfe", Some("Foo")),
+            ("2002:c000:201::7", Some("Foo")),
+            ("2003:c000:201::7", None),
+        ] {
+            let found = database.find(ip.parse().expect("an address"));
+            assert_eq!(found.map(|text| text.lossy().into_owned()).as_deref(), wanted, "{ip}");
+        }
+        assert_eq!(database.notes, ["\"Bar\": \"172.16.0.1/12\" has bits behind its mask"]);
+    }
+
+    #[test]
+    fn files_that_are_wrong() {
+        for (json, why) in [
+            ("{", "EOF while parsing"),
+            ("[]", "not a JSON object"),
+            (r#"{"a": 1}"#, "\"a\" has no list"),
+            (r#"{"a": [1]}"#, "\"a\": 1 is no network"),
+            (r#"{"a": ["1.2.3.4"]}"#, "is no network"),
+            (r#"{"a": ["1.2.3.4/33"]}"#, "is no network"),
+            (r#"{"a": ["::/129"]}"#, "is no network"),
+            (r#"{"a": ["::/x"]}"#, "is no network"),
+            (r#"{"a": ["10.0.0.0/8"], "b": ["10.1.0.0/8"]}"#, "::a00:0/104 is there twice: \"a\" and \"b\""),
+            (r#"{"a": ["::ffff:1.2.3.4/128"]}"#, "is a form of IPv4 addresses"),
+            (r#"{"a": ["2002:c000::/32"]}"#, "is a form of IPv4 addresses"),
+        ] {
+            let error = Database::read(json.as_bytes()).expect_err(json);
+            assert!(error.contains(why), "{json}: {error}");
+        }
+        assert!(Database::read(br#"{"a": ["2000::/3", "::/0"]}"#).is_ok());
+    }
+}

@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_reqwest: requests out of VCL by name, and a backend that is a URL. The backend's end of a fetch's connection
+//! (`local`) is a client (`client`) that sends the request on, follows redirections, and hands the answer back as it comes.
+//! There is no TLS.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use backend::{BackendSpec, Director};
+use http1::{ChunkHeader, Framing, LAST_CHUNK};
+use message::chars::is_token;
+use net::{Parked, Pending, Stream};
+use parking_lot::Mutex;
+use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
+use vrt::{Failure, Value};
+
+use crate::args::{Args, fail, give, wait};
+use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, Talk, UnderWay};
+use crate::local::{self, Answering, Broken, Exchange};
+
+/// Requests of a task.
+const MOST: usize = 64;
+/// How many requests deep a request to this server may be.
+const DEEPEST: i64 = 10;
+/// Connections that a client keeps for later.
+const KEPT: usize = 64;
+/// For how long.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+/// Bytes of a redirection's body that are read to keep its connection.
+const SKIPPED: usize = 64 * 1024;
+/// Fields that are for one host only.
+const SECRETS: [&[u8]; 5] = [b"authorization", b"cookie", b"cookie2", b"proxy-authorization", b"www-authenticate"];
+/// Fields that tell of a body.
+const OF_BODY: [&[u8]; 3] = [b"content-encoding", b"content-language", b"content-type"];
+
+/// vmod_reqwest
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "reqwest",
+    functions: &[],
+    classes: &[Class {
+        name: "client",
+        new,
+        methods: &[
+            ("init", init),
+            ("send", |call, object, args| {
+                unsent(call, object, args, "send")?;
+                send(call, object, args).map(|_| Value::Void.into())
+            }),
+            ("set_header", |call, object, args| {
+                let (name, value) = (Args(args).bytes_of(1), Args(args).bytes_of(2));
+                if let Some(why) = client::bad_field(name, value) {
+                    return fail(format!("reqwest.set_header(): {why}"));
+                }
+                unsent(call, object, args, "set_header")?.fields.push((name.to_vec(), value.to_vec()));
+                give(Value::Void)
+            }),
+            ("set_body", |call, object, args| {
+                unsent(call, object, args, "set_body")?.body = Some(Args(args).bytes_of(1).to_vec());
+                give(Value::Void)
+            }),
+            ("copy_headers_to_req", |call, object, args| {
+                let fields = client::own_fields(call.ctx);
+                unsent(call, object, args, "copy_headers_to_req")?.fields.extend(fields);
+                give(Value::Void)
+            }),
+            ("status", |call, object, args| {
+                answered(call, object, args, |done| Value::Int(done.as_ref().map_or(0, |answer| answer.status.into())))
+            }),
+            ("header", |call, object, args| {
+                let name = Args(args).bytes_of(1).to_vec();
+                let separator = Args(args).text(2).map(|text| text.as_bytes().to_vec());
+                answered(call, object, args, move |done| {
+                    done.as_ref().map_or(Value::NULL, |answer| header(answer, &name, separator.as_deref()))
+                })
+            }),
+            ("body_as_string", |call, object, args| {
+                answered(call, object, args, |done| {
+                    done.as_ref().map_or(Value::NULL, |answer| Value::text(&answer.body[..]))
+                })
+            }),
+            ("error", |call, object, args| {
+                answered(call, object, args, |done| {
+                    done.as_ref().err().map_or(Value::NULL, |why| Value::text(why.as_bytes()))
+                })
+            }),
+            ("backend", |_, object, _| give(Value::Backend(Some(this(object).director.clone())))),
+        ],
+    }],
+};
+
+/// What `new` makes.
+struct Made {
+    client: Arc<Client>,
+    director: Arc<dyn Director>,
+}
+
+/// How requests are sent, and the connections for them.
+struct Client {
+    base_url: Option<String>,
+    /// How many redirections are followed.
+    follow: usize,
+    limit: Duration,
+    connect_limit: Duration,
+    /// The HTTP proxy's URL.
+    proxy: Option<String>,
+    idle: Mutex<Vec<Idle>>,
+}
+
+/// A connection kept for later, by host and port.
+struct Idle {
+    to: String,
+    stream: Parked,
+    since: Instant,
+}
+
+/// The requests of a task, by client and name.
+#[derive(Default)]
+struct Requests(HashMap<(usize, Vec<u8>), Entry>);
+
+enum Entry {
+    Unsent(Request),
+    Sent(Rc<Slot>),
+}
+
+fn this(object: &Object) -> &Made {
+    object.downcast_ref().expect("made by this class")
+}
+
+fn given(args: Args<'_>, at: usize) -> Option<String> {
+    args.text(at).map(|text| text.lossy().into_owned())
+}
+
+fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
+    let args = Args(args);
+    let refused = |what: &str| fail(format!("reqwest: couldn't initialize {name}: {what}"));
+    let no_tls = "https isn't built into Lacquer: a TLS proxy must stand before the other side";
+    let base_url = given(args, 0);
+    if base_url.is_some() && args.given(1) {
+        return refused("can't take both an https and a base_url argument");
+    }
+    if args.given(1) && args.bool(1) {
+        return refused(no_tls);
+    }
+    let proxy = given(args, 10);
+    for url in [&base_url, &proxy].into_iter().flatten() {
+        match client::place(url) {
+            Ok(_) => {}
+            Err(_) if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) => {
+                return refused(no_tls);
+            }
+            Err(why) => return refused(&format!("\"{}\": {why}", url.escape_debug())),
+        }
+    }
+    let limit = |at: usize| match args.given(at) {
+        true => Duration::try_from_secs_f64(args.real(at)).unwrap_or(Duration::ZERO),
+        false => Duration::ZERO,
+    };
+    let probe = crate::dynamic::probe(call, &args.0[12]);
+    if let Some(probe) = &probe {
+        let is_whole = |url: &String| base_url.is_some() || client::place(url).is_ok();
+        match &probe.url {
+            Some(url) if is_whole(url) => {}
+            Some(_) => {
+                return refused(
+                    "failed to add probe: there is no base_url, and the probe's .url isn't a whole http:// URL",
+                );
+            }
+            None => return refused("failed to add probe: it must have a .url"),
+        }
+    }
+    let hosthdr = base_url.as_deref().and_then(|url| client::place(url).ok()).map(|place| place.authority.to_owned());
+    let client = Arc::new(Client {
+        base_url,
+        follow: usize::try_from(args.int(2)).unwrap_or(0),
+        limit: limit(3),
+        connect_limit: limit(4),
+        proxy,
+        idle: Mutex::default(),
+    });
+    let service = local::service(&format!("reqwest {name}"), call.ctx.log().ring().clone(), client.clone());
+    // Without a base_url a request that has no Host leads nowhere: the empty one says so.
+    let spec = BackendSpec { hosthdr: Some(hosthdr.unwrap_or_default()), probe, ..BackendSpec::service(name, service) };
+    match call.vcl.make_backend(spec) {
+        Some(director) => Ok(Arc::new(Made { client, director })),
+        None => refused("no backends can be made here"),
+    }
+}
+
+/// How a request of this client is called among those of the task.
+fn key(object: &Object, args: &[Value]) -> (usize, Vec<u8>) {
+    (Arc::as_ptr(&this(object).client).addr(), Args(args).bytes_of(0).to_vec())
+}
+
+fn init(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
+    let (client, method) = (&this(object).client, Args(args).bytes_of(2));
+    if !is_token(method) {
+        return fail(format!("reqwest.init(): \"{}\" is no method", method.escape_ascii()));
+    }
+    let request = Request {
+        url: given(Args(args), 1).unwrap_or_default(),
+        method: method.to_vec(),
+        fields: Vec::new(),
+        body: None,
+        limit: client.limit,
+        connect_limit: client.connect_limit,
+    };
+    let (all, key) = (&mut call.ctx.task().get::<Requests>().0, key(object, args));
+    if all.len() >= MOST && !all.contains_key(&key) {
+        return fail(format!("reqwest.init(): a task has no more than {MOST} requests"));
+    }
+    all.insert(key, Entry::Unsent(request));
+    give(Value::Void)
+}
+
+fn entry<'a>(call: &'a mut Call<'_>, object: &Object, args: &[Value]) -> Result<&'a mut Entry, Failure> {
+    let found = call.ctx.task().get::<Requests>().0.get_mut(&key(object, args));
+    found.ok_or_else(|| Failure::new(format!("reqwest: unknown request ({})", Args(args).bytes_of(0).escape_ascii())))
+}
+
+fn unsent<'a>(call: &'a mut Call<'_>, object: &Object, args: &[Value], who: &str) -> Result<&'a mut Request, Failure> {
+    match entry(call, object, args)? {
+        Entry::Unsent(request) => Ok(request),
+        Entry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", Args(args).bytes_of(0).escape_ascii())),
+    }
+}
+
+/// Sends it, if that wasn't done yet.
+fn send(call: &mut Call<'_>, object: &Object, args: &[Value]) -> Result<Rc<Slot>, Failure> {
+    let depth = client::depth(call.ctx);
+    let client = this(object).client.clone();
+    let entry = entry(call, object, args)?;
+    let mut request = match entry {
+        Entry::Sent(slot) => return Ok(slot.clone()),
+        Entry::Unsent(request) => std::mem::take(request),
+    };
+    let slot = match UnderWay::new() {
+        _ if depth >= DEEPEST => Slot::failed("the request is of too many others"),
+        None => Slot::failed(&format!("more than {MOST_AT_ONCE} requests at once")),
+        Some(under_way) => {
+            request.deepen(depth);
+            Slot::fill(async move {
+                let done = rt::timeout(request.limit, client.ask(request)).await;
+                drop(under_way);
+                done.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+            })
+        }
+    };
+    *entry = Entry::Sent(slot.clone());
+    Ok(slot)
+}
+
+/// A value of the answer, or of why there is none, once that is known.
+fn answered(
+    call: &mut Call<'_>,
+    object: &Object,
+    args: &[Value],
+    value: impl FnOnce(&Result<Answer, String>) -> Value + 'static,
+) -> CallResult {
+    let slot = send(call, object, args)?;
+    if let Some(done) = slot.answer.get() {
+        return give(value(done));
+    }
+    wait(async move { Ok(value(slot.wait().await)) })
+}
+
+/// A field's first value, or all of them with `separator` between.
+fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Value {
+    let named = answer.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
+    let values: Vec<&[u8]> = named.map(|(_, value)| &value[..]).collect();
+    match (values.first(), separator) {
+        (None, _) => Value::NULL,
+        (Some(first), None) => Value::text(*first),
+        (Some(_), Some(separator)) => Value::text(values.join(separator)),
+    }
+}
+
+/// Where a redirection leads, and what of the request goes there.
+fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(), String> {
+    let old = request.url.clone();
+    request.url = client::join(&old, &String::from_utf8_lossy(location));
+    let (from, to) = (client::place(&old)?, client::place(&request.url)?);
+    let is_same = (from.host, from.port) == (to.host, to.port);
+    let mut gone: Vec<&[u8]> = vec![&b"host"[..], b"referer"];
+    if !is_same {
+        gone.extend(SECRETS);
+    }
+    if matches!(status, 301..=303) {
+        gone.extend(OF_BODY);
+        request.body = None;
+        if request.method != b"HEAD" {
+            request.method = b"GET".to_vec();
+        }
+    }
+    request.fields.retain(|(name, _)| !gone.iter().any(|gone| gone.eq_ignore_ascii_case(name)));
+    let referer = old.split('#').next().unwrap_or_default();
+    request.fields.push((b"Referer".to_vec(), referer.as_bytes().to_vec()));
+    Ok(())
+}
+
+/// The request's body: none, all of it, or as it comes on a fetch's connection.
+enum Upload<'a> {
+    Whole,
+    Streams(&'a mut Exchange, Option<u64>),
+}
+
+impl Client {
+    /// An answer to a request out of VCL, whole.
+    async fn ask(self: Arc<Self>, mut request: Request) -> Result<Answer, String> {
+        let (mut talk, to) = self.follow(&mut request, Upload::Whole).await?;
+        let answer = talk.answer().await?;
+        self.keep(to, talk);
+        Ok(answer)
+    }
+
+    /// Sends it, and follows redirections; the head of the last answer is there, and whose connection it is.
+    async fn follow(&self, request: &mut Request, mut upload: Upload<'_>) -> Result<(Talk, String), String> {
+        let mut left = self.follow;
+        loop {
+            let (mut talk, to) = self.exchange(request, &mut upload).await?;
+            let status = talk.head.status();
+            let location = talk.head.get("Location").filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308));
+            let location = location.map(<[u8]>::to_vec);
+            // What was streamed can't be sent a second time.
+            let is_gone = matches!(upload, Upload::Streams(..)) && matches!(status, 307 | 308);
+            let Some(location) = location.filter(|_| self.follow > 0 && !is_gone) else { return Ok((talk, to)) };
+            if left == 0 {
+                return Err(format!("more than {} redirections", self.follow));
+            }
+            left -= 1;
+            redirected(request, status, &location)?;
+            upload = Upload::Whole;
+            let mut skipped = 0;
+            while skipped < SKIPPED
+                && let Ok(Some(piece)) = talk.next_piece().await
+            {
+                skipped += piece.len();
+            }
+            self.keep(to, talk);
+        }
+    }
+
+    /// One request and the head of its answer. A kept connection that turns out to be gone is no reason to fail, where the
+    /// request can be sent again.
+    async fn exchange(&self, request: &Request, upload: &mut Upload<'_>) -> Result<(Talk, String), String> {
+        let place = client::place(&request.url)?;
+        let (host, port, target) = match &self.proxy {
+            None => (place.host, place.port, place.path.clone()),
+            Some(proxy) => {
+                let proxy = client::place(proxy)?;
+                (proxy.host, proxy.port, format!("http://{}{}", place.authority, place.path))
+            }
+        };
+        let to = format!("{host}:{port}");
+        let length = match upload {
+            Upload::Whole => request.body.as_ref().map(|body| format!("Content-Length: {}", body.len())),
+            Upload::Streams(_, Some(len)) => Some(format!("Content-Length: {len}")),
+            Upload::Streams(_, None) => Some("Transfer-Encoding: chunked".to_owned()),
+        };
+        let lines: Vec<&str> = length.as_deref().into_iter().collect();
+        let head = request.head(&target, place.authority, &lines);
+        let may_repeat = matches!(upload, Upload::Whole) && matches!(&request.method[..], b"GET" | b"HEAD");
+        let mut kept = if may_repeat { self.take(&to) } else { None };
+        loop {
+            let is_kept = kept.is_some();
+            let stream = match kept.take() {
+                Some(stream) => stream,
+                None => client::connect(host, port, self.connect_limit).await?,
+            };
+            let mut talk = Talk::over(stream);
+            let done = async {
+                let _ = send_all(&mut talk, &head, request, upload).await?;
+                talk.receive_head(request.method == b"HEAD").await
+            };
+            match done.await {
+                Ok(()) => return Ok((talk, to)),
+                Err(_) if is_kept && talk.input.is_empty() => {}
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    fn take(&self, to: &str) -> Option<Stream> {
+        loop {
+            let idle = {
+                let mut idle = self.idle.lock();
+                let at = idle.iter().rposition(|idle| idle.to == to)?;
+                idle.remove(at)
+            };
+            // Looked at outside of the lock: it is a system call.
+            if idle.stream.pending() == Pending::Nothing
+                && let Ok(stream) = idle.stream.unpark()
+            {
+                return Some(stream);
+            }
+        }
+    }
+
+    /// Keeps the connection for later if it can be used again.
+    fn keep(&self, to: String, talk: Talk) {
+        let Some(stream) = talk.reusable() else { return };
+        let now = Instant::now();
+        // Closed after the unlock.
+        let _gone: Vec<Idle> = {
+            let mut idle = self.idle.lock();
+            idle.push(Idle { to, stream: stream.park(), since: now });
+            let surplus = idle.len().saturating_sub(KEPT);
+            let mut n = 0;
+            idle.extract_if(.., |idle| {
+                n += 1;
+                n <= surplus || now.duration_since(idle.since) > KEPT_FOR
+            })
+            .collect()
+        };
+    }
+
+    /// The URL of what a fetch asks for.
+    fn url(&self, target: &str, host: &str) -> Result<String, String> {
+        match &self.base_url {
+            Some(base) => Ok(format!("{base}{target}")),
+            None if !target.starts_with('/') => Ok(target.to_owned()),
+            None if host.is_empty() => Err("no base_url, no host in bereq.url, and no bereq.http.host".to_owned()),
+            None => Ok(format!("http://{host}{target}")),
+        }
+    }
+
+    /// Answers a fetch.
+    async fn serve(self: Arc<Self>, mut exchange: Exchange) -> Result<(), Broken> {
+        let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(format!("\"{}\" is no URL or host", bytes.escape_ascii())),
+        };
+        let host = text(exchange.head.get("Host").unwrap_or_default())?;
+        let target = text(&exchange.target)?;
+        let mut request = Request {
+            url: self.url(&target, &host)?,
+            method: exchange.head.method().to_vec(),
+            fields: client::fields_of(&exchange.head),
+            body: None,
+            limit: self.limit,
+            connect_limit: self.connect_limit,
+        };
+        if host.is_empty() {
+            request.unset(b"host");
+        }
+        let announced = exchange.head.get("Content-Length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
+        let upload = match exchange.has_body {
+            true => Upload::Streams(&mut exchange, announced),
+            false => Upload::Whole,
+        };
+        let (mut talk, to) = self.follow(&mut request, upload).await?;
+        let len = match talk.framing {
+            Framing::Length(len) => Some(len),
+            Framing::Chunked | Framing::Eof => None,
+            // The answer to HEAD tells what a body would be.
+            Framing::None if request.method == b"HEAD" => {
+                talk.head.get("Content-Length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok())
+            }
+            Framing::None => Some(0),
+        };
+        let fields = client::fields_of(&talk.head);
+        let fields: Vec<(&[u8], &[u8])> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        exchange.respond(talk.head.status(), talk.head.reason(), &fields, len);
+        // Whoever waits for the head needn't wait for the body.
+        exchange.flush().await?;
+        while let Some(piece) = talk.next_piece().await? {
+            exchange.send(&piece).await?;
+            exchange.flush().await?;
+        }
+        self.keep(to, talk);
+        exchange.finish().await
+    }
+}
+
+/// Sends the request, or as much of it as the other side takes before it answers.
+async fn send_all(talk: &mut Talk, head: &[u8], request: &Request, upload: &mut Upload<'_>) -> Result<(), String> {
+    let (stream, input) = (&talk.stream, &mut talk.input);
+    let sent = async {
+        let text = |_| "the connection ended".to_owned();
+        match upload {
+            Upload::Whole => {
+                let body = request.body.as_deref().unwrap_or_default();
+                stream.write_all(&[head, body].concat(), None).await.map_err(text)
+            }
+            Upload::Streams(exchange, len) => {
+                stream.write_all(head, None).await.map_err(text)?;
+                while let Some(piece) = exchange.next_piece().await? {
+                    let piece = match len {
+                        Some(_) => piece,
+                        None => [ChunkHeader::new(piece.len()).as_bytes(), &piece, b"\r\n"].concat(),
+                    };
+                    stream.write_all(&piece, None).await.map_err(text)?;
+                }
+                let end = if len.is_none() { LAST_CHUNK } else { b"" };
+                stream.write_all(end, None).await.map_err(text)
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        sent = sent => match (sent, stream.pending()) {
+            // Who closes has often said why before.
+            (Err(_), Pending::Data) => Ok(()),
+            (sent, _) => sent,
+        },
+        () = answers(stream, input) => Ok(()),
+    }
+}
+
+/// Waits until the other side says something, or has gone.
+async fn answers(stream: &Stream, input: &mut Vec<u8>) {
+    input.reserve(1024);
+    // An error is found again by who reads on.
+    let _ = stream.read_buf(input, None).await;
+}
+
+impl local::Answer for Client {
+    fn answer(self: Arc<Self>, exchange: Exchange) -> Answering {
+        let limit = self.limit;
+        Box::pin(async move {
+            rt::timeout(limit, self.serve(exchange)).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str) -> Request {
+        let field = |name: &str| (name.as_bytes().to_vec(), b"1".to_vec());
+        Request {
+            url: "http://a/b/c?d".to_owned(),
+            method: method.as_bytes().to_vec(),
+            fields: ["Host", "X", "Cookie", "Authorization", "Content-Type"].map(field).to_vec(),
+            body: Some(b"body".to_vec()),
+            ..Request::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(method: &str, status: u16, location: &str, wanted: &str) {
+        let mut request = request(method);
+        let done = redirected(&mut request, status, location.as_bytes());
+        let names: Vec<_> = request.fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
+        let method = String::from_utf8_lossy(&request.method).into_owned();
+        let shown = match done {
+            Ok(()) => format!("{method} {} {} body {}", request.url, names.join(","), request.body.is_some()),
+            Err(why) => why,
+        };
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
+    fn redirections() {
+        check("POST", 302, "x", "GET http://a/b/x X,Cookie,Authorization,Referer body false");
+        check("HEAD", 303, "/x", "HEAD http://a/x X,Cookie,Authorization,Referer body false");
+        check("POST", 307, "/x", "POST http://a/x X,Cookie,Authorization,Content-Type,Referer body true");
+        check("PUT", 308, "http://o/", "PUT http://o/ X,Content-Type,Referer body true");
+        check("GET", 301, "http://a:81/", "GET http://a:81/ X,Referer body false");
+        check("GET", 301, "https://a/", "https isn't built into Lacquer");
+        check("GET", 301, "http://", "no host");
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_synthbackend of Varnish Enterprise: backends that answer with a text, or with the request's own body. Its functions
+//! are as published VCL calls them.
+
+use std::sync::Arc;
+
+use backend::{Backend, BackendSpec, Director, DirectorBase, Health, ResolveCtx, ServiceRef};
+use base::Real;
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Blob, Failure, Value};
+
+use crate::args::{Args, fail, give};
+use crate::local::{self, Answer, Answering, Exchange};
+
+/// Bytes sent at once.
+const PIECE: usize = 64 * 1024;
+/// Bytes of a body that is mirrored.
+const MIRRORED: usize = 64 * 1024 * 1024;
+
+/// vmod_synthbackend
+pub(crate) static VMOD: Vmod = Vmod {
+    name: "synthbackend",
+    classes: &[],
+    functions: &[
+        ("mirror", |call, _| Ok(Value::Backend(Some(shared(call)?.director.clone())).into())),
+        ("from_blob", |call, args| {
+            let blob = Args(args).blob(0).cloned();
+            given(call, blob.unwrap_or_else(|| Blob::new([])))
+        }),
+        ("from_string", |call, args| given(call, Blob::new(Args(args).bytes_of(0).to_vec()))),
+    ],
+};
+
+/// What a VCL's calls have in common.
+#[derive(Clone)]
+struct Shared {
+    director: Arc<dyn Director>,
+}
+
+/// The backend that mirrors; the others have its name and its counters.
+fn shared(call: &mut Call<'_>) -> Result<Shared, Failure> {
+    let log = call.ctx.log().ring().clone();
+    let made = call.module.get_or(|| {
+        let spec = BackendSpec::service("synthbackend", local::service("synthbackend", log, Arc::new(Mirror)));
+        call.vcl.make_backend(spec).map(|director| Shared { director })
+    });
+    (*made).clone().map_or_else(|| fail("synthbackend: no backends can be made here"), Ok)
+}
+
+fn given(call: &mut Call<'_>, body: Blob) -> CallResult {
+    let like = shared(call)?.director;
+    let service = local::service("synthbackend", call.ctx.log().ring().clone(), Arc::new(Text(body)));
+    let base = DirectorBase::new(&call.vcl.name, "synthbackend", call.ctx.clock().real());
+    give(Value::Backend(Some(Arc::new(OneAnswer { base, like, service }))))
+}
+
+/// The backend of one call.
+struct OneAnswer {
+    base: DirectorBase,
+    like: Arc<dyn Director>,
+    service: ServiceRef,
+}
+
+impl Director for OneAnswer {
+    fn base(&self) -> &DirectorBase {
+        &self.base
+    }
+
+    fn kind(&self) -> &'static str {
+        "synthbackend"
+    }
+
+    fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
+        Some(self.like.resolve(ctx)?.serving(self.service.clone()))
+    }
+
+    fn own_health(&self, now: Real) -> Option<Health> {
+        Some(self.like.healthy(now))
+    }
+}
+
+/// Answers with the request's body, and the fields that tell what it is.
+struct Mirror;
+
+impl Answer for Mirror {
+    fn answer(self: Arc<Self>, mut exchange: Exchange) -> Answering {
+        Box::pin(async move {
+            let is_of_body = |name: &[u8]| {
+                let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+                starts && !name.eq_ignore_ascii_case(b"content-length")
+            };
+            let fields = exchange.head.iter().filter(|field| is_of_body(field.name()));
+            let fields: Vec<_> = fields.map(|field| (field.name().to_vec(), field.value().to_vec())).collect();
+            // The engine takes an answer before its request's end for a refusal: the body is read first.
+            let mut body = Vec::new();
+            while let Some(piece) = exchange.next_piece().await? {
+                if body.len() + piece.len() > MIRRORED {
+                    return Err(format!("a body of more than {MIRRORED} bytes"));
+                }
+                body.extend(piece);
+            }
+            let fields: Vec<(&[u8], &[u8])> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+            exchange.respond(200, b"", &fields, Some(body.len() as u64));
+            exchange.send(&body).await?;
+            exchange.finish().await
+        })
+    }
+}
+
+/// Answers with this.
+struct Text(Blob);
+
+impl Answer for Text {
+    fn answer(self: Arc<Self>, mut exchange: Exchange) -> Answering {
+        Box::pin(async move {
+            exchange.respond(200, b"", &[], Some(self.0.as_bytes().len() as u64));
+            for piece in self.0.as_bytes().chunks(PIECE) {
+                exchange.send(piece).await?;
+            }
+            exchange.finish().await
+        })
+    }
+}

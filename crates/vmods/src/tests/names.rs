@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! udo, activedns and cookieplus as VCL calls them.
+
+use vrt::Method;
+
+use super::world::World;
+
+fn out(world: &World) -> String {
+    String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned()
+}
+
+#[test]
+fn groups_are_backends_of_who_subscribes() {
+    let mut world = World::new(
+        "vcl 4.1; import activedns; import udo; import std; backend none none; \
+         sub vcl_init { \
+             activedns.set_default_ttl(1h); \
+             new g = activedns.dns_group(\"127.0.0.1:81\"); g.set_port(82); \
+             new six = activedns.dns_group(\"127.0.0.1\"); six.set_ipv_rule(ipv6); \
+             new d = udo.director(); d.subscribe(g.get_tag()); d.subscribe(six.get_tag()); \
+             new nobody = udo.director(); nobody.subscribe(six.get_tag()); \
+         } \
+         sub vcl_recv { set req.http.out = d.backend() + \" \" + std.healthy(d.backend()) + std.healthy(nobody.backend()) + \
+             (d.backend() == d.backend()) + d.self_identify(\"other\") + d.self_identify(d.get_identifier()) + d.self_is_next(); }",
+    );
+    world.run(Method::Recv);
+    assert_eq!(out(&world), "d truefalsetruefalsetruefalse");
+    let names: Vec<String> = world.vcl.directors().iter().map(|director| director.name().to_owned()).collect();
+    for name in ["d", "nobody", "g(127.0.0.1:82)", "g(127.0.0.1.127.0.0.1:82)", "six(127.0.0.1:80)"] {
+        assert!(names.contains(&name.into()), "{name} in {names:?}");
+    }
+    assert_eq!(names.len(), 5, "{names:?}");
+}
+
+#[test]
+fn what_udo_refuses_outside_of_vcl_init() {
+    for (call, why) in [
+        ("d.add_backend(b)", "udo: d.add_backend(): only in vcl_init"),
+        ("d.subscribe(\"x\")", "udo: d.subscribe(): only in vcl_init"),
+    ] {
+        let mut world = World::new(&format!(
+            "vcl 4.1; import udo; backend b {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ new d = udo.director(); }} \
+             sub vcl_recv {{ {call}; }}"
+        ));
+        assert_eq!(world.run(Method::Recv), format!("Failed({why})"));
+    }
+}
+
+/// The Cookie field of a request after some statements.
+#[track_caller]
+fn cookies(field: &str, statements: &str, wanted: &str) {
+    let mut world = World::new(&format!(
+        "vcl 4.1; import cookieplus; backend b none; sub vcl_recv {{ {statements} cookieplus.write(); return (hash); }}"
+    ));
+    world.ctx.req.append("Cookie", field).expect("room");
+    let action = world.run(Method::Recv);
+    let left = String::from_utf8_lossy(world.ctx.req.get("cookie").unwrap_or(b"<unset>")).into_owned();
+    assert_eq!(if action == "Hash" { left } else { action }, wanted, "{field}: {statements}");
+}
+
+#[test]
+fn cookies_that_are_left() {
+    cookies("a=1;b=2 ; ;c", "", "a=1;b=2 ; ;c");
+    cookies("a=1;b=2 ; ;c", "cookieplus.delete(\"a\");", "b=2; c");
+    cookies("a=1; a=2; b=3", "cookieplus.keep(\"a\");", "a=1; a=2");
+    cookies("a=1; b=2", "cookieplus.keep(\"a\"); cookieplus.delete(\"a\");", "a=1");
+    cookies("a=1; b=2", "cookieplus.keep(\"\");", "<unset>");
+    cookies("a=1; b=2", "cookieplus.keep(\"\"); cookieplus.add(\"c\", \"3\");", "c=3");
+    cookies("a=1; a=2; b=2", "cookieplus.add(\"a\", \"\");", "b=2; a=");
+    cookies("a=1", "cookieplus.add(\"c\", \"3\"); cookieplus.delete(\"c\");", "a=1");
+    cookies("a=1", "cookieplus.add(\"\", \"3\");", "Failed(cookieplus: a cookie has a name)");
+    cookies("a=1", "cookieplus.keep(cookieplus.get(\"none\")); ", "<unset>");
+    cookies("a=b=c", "set req.http.cookie = cookieplus.get(\"a\");", "b=c");
+}
+
+#[test]
+fn set_cookies_only_where_there_is_a_response() {
+    cookies("a=1", "cookieplus.setcookie_delete(\"a\");", "Failed(cookieplus: there is no Set-Cookie field here)");
+    let mut world = World::new(
+        "vcl 4.1; import cookieplus; backend b none; sub vcl_deliver { \
+             cookieplus.setcookie_delete(\"a\"); cookieplus.setcookie_add(\"c\", \"3\", -1s); \
+             set req.http.out = cookieplus.setcookie_get(\"a\", \"-\") + cookieplus.setcookie_get(\"b\"); cookieplus.setcookie_write(); }",
+    );
+    for line in ["a=1; Path=/", "b=2; HttpOnly", "a=3"] {
+        world.ctx.resp.append("Set-Cookie", line).expect("room");
+    }
+    world.run(Method::Deliver);
+    let lines: Vec<_> =
+        world.ctx.resp.iter().map(|field| String::from_utf8_lossy(field.value()).into_owned()).collect();
+    assert_eq!(lines, ["b=2; HttpOnly", "c=3; Expires=Sun, 09 Sep 2001 01:46:39 GMT; Max-Age=-1"]);
+    assert_eq!(out(&world), "-2");
+}
