@@ -425,6 +425,8 @@ impl Url {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const PLAIN: Form = Form { sorts: false, unique: "NONE", keeps_equal: true };
@@ -457,5 +459,32 @@ mod tests {
         assert_eq!(url.query(form(true, "NONE")), b"a=1&a=1&b=1&b=2&c");
         assert_eq!(url.query(form(false, "KEY")), b"b=2&a=1&c");
         assert_eq!(url.query(form(true, "KEY_VALUE")), b"a=1&b=1&b=2&c");
+    }
+
+    proptest! {
+        /// What is written once is written the same again, and every part of it is a part of what came.
+        #[test]
+        fn any_url(url in "([a-z]{0,3}:?/{0,3})?([ab./?&=:%]{0,12}|\\PC{0,12})", from in -5i64..5, to in -5i64..5, keeps_equal: bool) {
+            let parsed = Url::parse(url.as_bytes());
+            let form = Form { keeps_equal, ..PLAIN };
+            let once = parsed.text(form, AS_CAME);
+            prop_assert_eq!(Url::parse(&once).text(form, AS_CAME), once.clone());
+            prop_assert!(once.len() <= url.len());
+            for (leading, trailing) in [(Some(true), Some(false)), (Some(false), Some(true))] {
+                let slashes = Slashes { leading, trailing };
+                let path = parsed.range_text(from, to, slashes);
+                if let Some(path) = path.filter(|path| path.len() > 1) {
+                    prop_assert_eq!((path.starts_with(b"/"), path.ends_with(b"/")), (leading == Some(true), trailing == Some(true)));
+                }
+            }
+            let names: usize = parsed.params.iter().map(|param| param.name.len() + param.value().len()).sum();
+            prop_assert!(names <= url.len());
+            prop_assert!(parsed.last().is_none_or(|last| memchr::memmem::find(url.as_bytes(), last).is_some()));
+            for (sorts, unique) in [(true, "NONE"), (true, "KEY"), (true, "KEY_VALUE")] {
+                let form = Form { sorts, unique, keeps_equal };
+                let query = parsed.query(form);
+                prop_assert_eq!(Url::parse(&[b"/?", &query[..]].concat()).query(form), query);
+            }
+        }
     }
 }
