@@ -390,7 +390,10 @@ impl Url {
     }
 
     fn query(&self, form: Form) -> Vec<u8> {
-        let mut params: Vec<&Param> = self.left_params().collect();
+        let has_equal = |param: &Param| !param.value().is_empty() || form.keeps_equal && param.value.is_some();
+        // One of which nothing is written would leave two `&` side by side.
+        let mut params: Vec<&Param> =
+            self.left_params().filter(|param| !param.name.is_empty() || has_equal(param)).collect();
         if form.unique != "NONE" {
             let mut seen = std::collections::HashSet::new();
             let by_key = form.unique == "KEY";
@@ -405,7 +408,7 @@ impl Url {
                 out.push(b'&');
             }
             out.extend_from_slice(&param.name);
-            if !param.value().is_empty() || form.keeps_equal && param.value.is_some() {
+            if has_equal(param) {
                 out.push(b'=');
                 out.extend_from_slice(param.value());
             }
@@ -457,6 +460,7 @@ mod tests {
         let url = Url::parse(b"/?b=2&a=1&b=1&a=1&c=");
         let form = |sorts, unique| Form { sorts, unique, keeps_equal: false };
         assert_eq!(url.query(form(true, "NONE")), b"a=1&a=1&b=1&b=2&c");
+        assert_eq!(Url::parse(b"/?=&a&=&=b").query(form(false, "NONE")), b"a&=b");
         assert_eq!(url.query(form(false, "KEY")), b"b=2&a=1&c");
         assert_eq!(url.query(form(true, "KEY_VALUE")), b"a=1&b=1&b=2&c");
     }
