@@ -8,9 +8,6 @@ OLD = re.compile(r"\b(vcl_fetch|vcl_error|req\.request|req\.backend\b(?!_)|hit_f
                  r"beresp\.cacheable|obj\.cacheable|beresp\.response|obj\.response|error\s+[0-9]{3}|"
                  r"director\s+\w+\s+(random|round-robin|client|hash|fallback|dns))")
 NEW = re.compile(r"(?m)^\s*vcl\s+4|\bvcl_backend_(response|fetch)\b|\breq\.method\b")
-COMMENT = re.compile(r"(?m)(^|[ \t;{}])(#|//).*$|/\*.*?\*/", re.S)
-MACHINE = {"vcl_" + n for n in ("recv", "pipe", "pass", "hash", "miss", "hit", "fetch", "deliver", "error", "init", "fini", "prefetch",
-                                "timeout", "discard")}
 WORD = r"[A-Za-z_][\w-]*"
 BACKEND = ' { .host = "127.0.0.1"; .port = "@PORT@"; }\n'
 

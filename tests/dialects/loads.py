@@ -29,59 +29,60 @@ REASONS = [("inline C", r"Inline C isn't supported|Inline-C not allowed"), ("a m
            ("no such include", r"Cannot read file"), ("no VCL", r"Syntax|Expected|Unknown token|Unterminated|End of input")]
 
 
-def ours(o, file, dialect):
-    """'' or why our varnishd refuses it."""
-    args = [o.varnishd, "-C", "-p", "vcc_err_unref=off", "-p", f"vcl_path={file.parent}", *(["-p", f"vcl_dialect={dialect}"] if dialect else []),
-            *(a for s in ("s0", "s1", "test", "nowhere", "invalid") for a in ("-s", f"{s}=malloc,1m")), "-f", str(file)]
-    done = subprocess.run(args, capture_output=True, timeout=60)
-    return "" if done.returncode == 0 else (done.stderr + done.stdout).decode(errors="replace") or "no reason given"
+def asked(*args):
+    """How a program ended, what it said, and what it wrote to its output."""
+    done = subprocess.run([str(a) for a in args], capture_output=True, timeout=120)
+    return done.returncode, (done.stderr + done.stdout).decode(errors="replace") or "no reason given", done.stdout
+
+
+def ours(o, file):
+    """'' or why our varnishd refuses an old file."""
+    stores = [a for s in ("s0", "s1", "test", "nowhere", "invalid") for a in ("-s", f"{s}=malloc,1m")]
+    dialect = ["-p", f"vcl_dialect={o.dialect}"] if o.dialect else []
+    code, said, _ = asked(o.varnishd, "-C", "-p", "vcc_err_unref=off", "-p", f"vcl_path={file.parent}", *dialect, *stores, "-f", file)
+    return said if code else ""
 
 
 def theirs(program, version, file, n_dir):
     """'' or why the genuine varnishd of a release refuses it."""
     unref = ["-p", "vcc_err_unref=off"] if version == "3.0" else []
-    done = subprocess.run([program, "-C", "-n", n_dir, *unref, "-f", str(file)], capture_output=True, timeout=60)
+    _, said, out = asked(program, "-C", "-n", n_dir, *unref, "-f", file)
     # 2.x ends with 0 whatever it found; the C that it makes has this in it.
-    return "" if b"VCL_conf" in done.stdout else (done.stderr + done.stdout).decode(errors="replace") or "no reason given"
-
-
-def ours_new(o, label, file, tree, scratch):
-    """The file made whole, and '' or why our compiler refuses it."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    program = whole.Whole(file, tree, scratch)
-    return program, program.check(o.lacquer)
+    return "" if b"VCL_conf" in out else said
 
 
 def theirs_new(o, program):
     """'' or why the genuine varnishd refuses it."""
     stores = [a for s in program.stores for a in ("-s", f"{s}=malloc,1m")]
-    done = subprocess.run([o.genuine, "-C", "-f", str(program.main), "-n", str(program.dir / "n"), *stores], capture_output=True, timeout=120)
-    return "" if done.returncode == 0 else re.sub(r"/\*.*", "", (done.stderr + done.stdout).decode(errors="replace"), flags=re.S)
+    code, said, _ = asked(o.genuine, "-C", "-f", program.main, "-n", program.dir / "n", *stores)
+    return re.sub(r"/\*.*", "", said, flags=re.S) if code else ""
+
+
+def old_files(o, scratch):
+    """Of each old file: its label, '' or why it is refused here, and the same of each release asked."""
+    top, file = pathlib.Path(o.dir), scratch / "under_test.vcl"
+    names = ((str(f.relative_to(top)), f, top) for f in sorted(top.rglob("*")) if f.is_file()) if o.verbatim else corpus.files(top)
+    releases = [x.split("=", 1) for x in o.old]
+    for label, f, tree in names:
+        text = f.read_bytes().decode("latin-1") if o.verbatim else corpus.Program(f, tree).text.replace("@PORT@", "9080")
+        file.write_bytes(text.encode("latin-1"))
+        there = {v: theirs(program, v, file, scratch / "n") for v, program in releases if o.dialect in ("", v)}
+        yield label, ours(o, file), there
 
 
 def new_files(o, scratch):
-    table = collections.defaultdict(collections.Counter)
+    """The same of whole 4.x files."""
     for label, file, tree in whole.files(o.dir):
-        program, why = ours_new(o, label, file, tree, pathlib.Path(scratch) / "whole")
-        row = table[label.split("/")[0]]
-        row["files"] += 1
-        row["load" if not why else reason(why)] += 1
-        genuine = theirs_new(o, program) if o.genuine else None
-        if genuine is not None:
-            row["load in the genuine one"] += not genuine
-            row["load there only"] += bool(why) and not genuine
-        if o.list and why:
-            lines = [line for line in why.splitlines() if line.strip() and ": refused" not in line]
-            place = re.search(r"Line \d+", why)
-            also = "" if genuine is None else " [loads in the genuine one]" if not genuine else " [there: " + first_of(genuine) + "]"
-            print(f"{label}: {' '.join(x.strip() for x in lines[:2])[:200]} ({place[0] if place else '?'}){also}")
-    return table
+        shutil.rmtree(scratch / "whole", ignore_errors=True)
+        (scratch / "whole").mkdir()
+        program = whole.Whole(file, tree, scratch / "whole")
+        why = program.check(o.lacquer)
+        yield label, why, {"varnishd": theirs_new(o, program)} if o.genuine else {}
 
 
 def first_of(why):
-    lines = [line.strip() for line in why.splitlines() if line.strip() and not re.search(r"Message from|Could not delete", line)]
-    return lines[0][:80] if lines else "no reason given"
+    lines = [line.strip() for line in why.splitlines() if line.strip() and not re.search(r"Message from|Could not delete|: refused$", line)]
+    return " ".join(lines[:2])[:200] if lines else "no reason given"
 
 
 def reason(why):
@@ -100,37 +101,22 @@ def main():
     p.add_argument("--genuine", default="", help="with --new: ask this varnishd, too")
     p.add_argument("--list", action="store_true", help="name each file that is refused, and why")
     o = p.parse_args()
-    scratch = str(workdir())
-    if o.new:
-        try:
-            return show(new_files(o, scratch))
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    genuine = dict(x.split("=", 1) for x in o.old)
+    scratch = workdir()
     table = collections.defaultdict(collections.Counter)
-    top = pathlib.Path(o.dir)
-    names = ((str(f.relative_to(top)), f, top) for f in sorted(top.rglob("*")) if f.is_file()) if o.verbatim else corpus.files(top)
     try:
-        for label, f, tree in names:
-            text = f.read_bytes().decode("latin-1") if o.verbatim else corpus.Program(f, tree).text.replace("@PORT@", "9080")
-            file = pathlib.Path(scratch) / "under_test.vcl"
-            file.write_bytes(text.encode("latin-1"))
-            why = ours(o, file, o.dialect)
-            accepted = [v for v, program in genuine.items() if (not o.dialect or v == o.dialect) and not theirs(program, v, file, scratch + "/n")]
+        for label, why, there in (new_files if o.new else old_files)(o, scratch):
+            takes = [name for name, refusal in there.items() if not refusal]
             row = table[label.split("/")[0]]
             row["files"] += 1
-            if not why:
-                row["load"] += 1
-                row["load here only"] += bool(genuine) and not accepted
-                if o.list and genuine and not accepted:
-                    print(f"{label}: loads here only")
-                continue
-            row[reason(why)] += 1
-            row["refused, and by the old one"] += bool(genuine) and not accepted
-            if o.list:
-                first = next((line for line in why.splitlines() if line and "Message from" not in line), "")
+            row[reason(why) if why else "load"] += 1
+            row["load there"] += bool(takes)
+            row["load there only"] += bool(takes and why)
+            row["load here only"] += bool(there and not takes and not why)
+            row["refused by both"] += bool(there and not takes and why)
+            if o.list and (why or there and not takes):
                 place = re.search(r"Line \d+", why)
-                print(f"{label}: {first} ({place[0] if place else '?'}){' [runs in ' + ', '.join(accepted) + ']' if accepted else ''}")
+                also = f" [loads in {', '.join(takes)}]" if takes else "".join(f" [{name}: {first_of(refusal)[:80]}]" for name, refusal in there.items())
+                print(f"{label}: {first_of(why) + ' (' + (place[0] if place else '?') + ')' if why else 'loads here'}{also}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return show(table)

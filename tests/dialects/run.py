@@ -18,21 +18,6 @@ import requests
 from bed.daemon import workdir
 from bed.report import Report, options
 
-# Where we differ from 7.1 on purpose, whatever the dialect: `If-None-Match: *`, and a star among other names in Vary.
-requests.FIELDS[:] = [(n, [v for v in values if (n, v) != ("If-None-Match", "*")]) for n, values in requests.FIELDS]
-SEQUENCE = requests.sequence
-
-
-def sequence(*args):
-    """The requests; If-None-Match is for GET and HEAD (RFC 9110, 13.1.2: else it is 412), varnishd answers any method with 304."""
-    made = SEQUENCE(*args)
-    for r in made:
-        if r.method not in ("GET", "HEAD"):
-            r.fields = [f for f in r.fields if f[0] not in ("If-None-Match", "If-Modified-Since")]
-    return made
-
-
-requests.sequence = sequence
 READ = oracle.logs.read
 
 

@@ -32,7 +32,8 @@ def name_of(expression):
 def value(before, after, expression):
     """What may stand where a template has an expression."""
     line, rest = before.rsplit("\n", 1)[-1], after.split("\n", 1)[0]
-    default = re.match(r"\$\{\w+:-([^}]+)\}$", expression) or re.match(r'\(?getenv "\w+" "([^"]*)"\)?$', expression)
+    default = (re.match(r"\$\{\w+:-([^}]+)\}$", expression) or re.match(r'\(?getenv "\w+" "([^"]*)"\)?$', expression)
+               or re.search(r"""\|\s*default\(\s*["']([^"']+)["']\s*\)$""", expression))
     if default:
         return default[1]
     quoted = line.count('"') % 2 == 1
@@ -120,7 +121,7 @@ def without_templates(text, path):
     text = re.sub(r"/\*\s*(\{\{.*?\}\})\s*\*/", r"\1", text)
     if re.search(r"\{%|\{\{", text):
         text = filled(text, "go")
-    hole = r"\$\{?[A-Z][A-Z0-9_]+(?::[^}\"]*)?\}?|@[A-Z_]{3,}@|__+[A-Z_]{3,}__+|%[A-Z_]{3,}%"
+    hole = r"\$\{?[A-Z][A-Z0-9_]+(?::[^}\"]*)?\}?|@[A-Z_]{3,}@|__+[A-Z_]{3,}__+|%[A-Z_]{3,}%|<[A-Z_]{3,}>|(?<=\.host = )[A-Z_]+(?=;)|(?<=\.port = )[A-Z_]+(?=;)"
     return re.sub(hole, lambda m: value(text[:m.start()][-400:], text[m.end():m.end() + 60], m[0]), text)
 
 

@@ -73,6 +73,8 @@ def near(word):
         value = float(word)
     except ValueError:
         return word
+    if value > 1e6:
+        return f"{value:.5g}"  # varnishd keeps 24 bits of a time
     return word if value == -1 else "none" if abs(value) < 0.5 else str(round(value / 5) * 5)
 
 

@@ -46,6 +46,16 @@ impl Request {
         self.args().get(index).and_then(|w| std::str::from_utf8(w).ok())
     }
 
+    /// The arguments of a command that takes the words in them: `ban "req.url ~ a"` has three. varnishd passes a ban on without
+    /// its quotes; here an argument with blanks is still one where they all make sense as they are.
+    pub fn split_args(&self) -> Vec<Vec<u8>> {
+        let args = self.args();
+        if args.len() % 4 == 3 {
+            return args.to_vec();
+        }
+        args.iter().flat_map(|arg| arg.split(|&b| is_space(b))).filter(|w| !w.is_empty()).map(<[u8]>::to_vec).collect()
+    }
+
     /// The command's entry, after the checks every server makes; what to answer otherwise.
     pub fn command(&self, authenticated: bool) -> Result<&'static Command, Reply> {
         let name = self.name();
@@ -66,7 +76,8 @@ impl Request {
             return Err(Reply::new(Status::Unimplemented, "JSON unimplemented\n"));
         }
         // `help -j` and `help -a` count their flags no more than `-j` is counted.
-        if self.args().len() < command.min_args {
+        let given = if command.split { self.split_args().len() } else { self.args().len() };
+        if given < command.min_args {
             return Err(Reply::new(Status::TooFew, "Too few parameters\n"));
         }
         if command.max_args.is_some_and(|max| self.args().len() > max) {
@@ -281,6 +292,11 @@ mod tests {
         assert_eq!(answer("param.set -j a\n", true), "104 Too few parameters\n");
         assert_eq!(answer("stop now\n", true), "105 Too many parameters\n");
         assert_eq!(answer("stop -j\n", true), "102 JSON unimplemented\n");
+        for ban in ["ban req.url ~ a\n", "ban \"req.url ~ a\"\n", "ban \"req.url ~\" a\n", "ban req.url ~ \"a b\"\n"] {
+            assert_eq!(answer(ban, true), "ban");
+        }
+        assert_eq!(answer("ban \"req.url ~ \"\n", true), "104 Too few parameters\n");
+        assert_eq!(answer("ban \"\"\n", true), "104 Too few parameters\n");
         assert_eq!(answer("ban.hash x\n", true).split(' ').next(), Some("101"));
     }
 

@@ -33,11 +33,14 @@ pub struct Command {
     pub open: bool,
     /// Whether it has a `-j` form.
     pub json: bool,
+    /// Whether its arguments are the words in them: `"a b"` is two.
+    pub split: bool,
 }
 
 macro_rules! flag {
     (debug $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"debug"))* };
     (open $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"open"))* };
+    (split $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"split"))* };
     (json $($have:ident)*) => { false $(|| matches!(stringify!($have).as_bytes(), b"json"))* };
 }
 
@@ -55,6 +58,7 @@ macro_rules! commands {
             debug: flag!(debug $($flag)*),
             open: flag!(open $($flag)*),
             json: flag!(json $($flag)*),
+            split: flag!(split $($flag)*),
         }),*];
     };
 }
@@ -63,7 +67,7 @@ commands! {
     "auth" "auth <response>" "Authenticate." "" 1 Some(1), Manager [open];
     "backend.list" "backend.list [-j] [-p] [<backend_pattern>]" "List backends." "-p adds the state of probes." 0 Some(2), Worker [json];
     "backend.set_health" "backend.set_health <backend_pattern> [auto|healthy|sick]" "Set the health of matching backends." "auto leaves it to the probe." 2 Some(2), Worker [];
-    "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [];
+    "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
     "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
     "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
     "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];

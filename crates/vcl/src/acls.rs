@@ -160,7 +160,7 @@ impl Vcc<'_> {
     }
 
     /// Checks one address of an entry against the others.
-    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
+    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &mut AclDecl, seen: &mut Seen) -> R {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
@@ -169,7 +169,15 @@ impl Vcc<'_> {
         let net = masked(ip, bits);
         if net != ip && decl.pedantic {
             let say = format!("Non-zero bits in masked part, (maybe use {net}/{bits} ?)\n");
-            return self.fail_at(&say, &entry.addr);
+            // Releases before 7.0 took them without a word, and files of their days say 4.0.
+            if self.syntax > 40 {
+                self.hint("`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.");
+                return self.fail_at(&say, &entry.addr);
+            }
+            decl.pedantic = false;
+            self.say(&say);
+            self.show(&entry.addr);
+            self.warn();
         }
         match seen.get(&(net, bits as u8)) {
             Some((negated, first)) if *negated != entry.negated => {

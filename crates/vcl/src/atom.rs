@@ -65,7 +65,9 @@ impl Vcc<'_> {
             }
             Ty::T(_) => false,
         };
-        if !left_out {
+        if e.ty == Type::Strings && self.tokens[self.at.saturating_sub(2)].tok == Tok::Str {
+            self.hint("Texts are joined by +.");
+        } else if !left_out {
             self.hint_name(&before, Kind::None);
         }
         let name = self.token_name(token);

@@ -7,7 +7,20 @@ use tables::vmods::{self, Arg};
 use crate::diag::line_and_pos;
 use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, Use, Vcc};
+use crate::vcc::{Access, Proc, Use, Vcc};
+
+/// Names of later releases that aren't built, and what does their work; in order.
+const LATER_WORDS: [(&str, &str); 9] = [
+    ("bereq.filters", "bodies of requests go on as they come"),
+    ("bereq.retry_connect", "a request whose connection was closed before its answer is sent once more if it may be"),
+    ("bereq.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
+    ("param.transit_buffer", "beresp.transit_buffer in vcl_backend_response"),
+    ("param.uncacheable_ttl", "a duration, such as 120s"),
+    ("req.filters", "bodies of requests go on as they come"),
+    ("req.max_age", "req.ttl"),
+    ("req.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
+    ("vcl_backend_refresh", "beresp.was_304 in vcl_backend_response"),
+];
 
 /// Words of older releases, and what says the same now.
 const OLD_WORDS: [(&str, &str); 33] = [
@@ -54,6 +67,15 @@ const OTHER_SUBS: [(&str, &str); 4] = [
     ("vcl_response", "It is called vcl_backend_response."),
 ];
 
+/// Fields of backends that other builds of Varnish have.
+const OTHER_FIELDS: [(&str, &str); 4] = [
+    ("certificate", TO_TLS),
+    ("ssl", TO_TLS),
+    ("ssl_sni", TO_TLS),
+    ("ssl_verify_peer", TO_TLS),
+];
+const TO_TLS: &str = "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).";
+
 /// Names further from what was written than this are no guess.
 const FAR: usize = 3;
 /// Longest list of names that begin alike.
@@ -93,6 +115,13 @@ impl Vcc<'_> {
             }
             (Tok::C(b';'), Tok::Id | Tok::Str, _) if matches!(before.tok, Tok::Str | Tok::Id) => {
                 "Texts are joined by +.".to_owned()
+            }
+            (Tok::C(b')'), Tok::Id | Tok::Str, _) if matches!(before.tok, Tok::Str | Tok::Id) => {
+                "Texts are joined by +, conditions by && and ||.".to_owned()
+            }
+            (Tok::C(b';'), Tok::C(b','), _) => "Entries end in ';'.".to_owned(),
+            (Tok::Id, Tok::C(b';'), _) if matches!(before.tok, Tok::Int | Tok::Real) => {
+                format!("A duration has a unit: {}s", self.text_of(&before))
             }
             (Tok::C(b';'), Tok::C(b')'), _) => "There is one ')' too many.".to_owned(),
             (Tok::C(b';'), Tok::C(b'}'), _) => "A ';' is missing before the '}'.".to_owned(),
@@ -168,7 +197,8 @@ impl Vcc<'_> {
     /// A name that is used and never declared.
     pub fn hint_undefined(&mut self, name: &str, kind: Kind) {
         let declared = self.syms.all.iter().filter(|sym| sym.kind == kind && sym.defs > 0).map(|sym| sym.name.as_str());
-        if let Some(near) = nearest(name, declared) {
+        let default = (kind == Kind::Backend && !self.program.backends.is_empty()).then_some("default");
+        if let Some(near) = nearest(name, declared.chain(default)) {
             let near = near.to_owned();
             return self.hint(format!("Is {near} meant?"));
         }
@@ -192,6 +222,9 @@ impl Vcc<'_> {
 
     /// A field that backends or probes don't have.
     pub fn hint_field(&mut self, name: &str, known: &[&str]) {
+        if let Some((_, instead)) = OTHER_FIELDS.iter().find(|(other, _)| *other == name) {
+            return self.hint(*instead);
+        }
         match nearest(name, known.iter().copied()) {
             Some(near) => self.hint(format!("Is .{near} meant?")),
             None => self.hint(format!("There are .{}.", known.join(", ."))),
@@ -228,6 +261,11 @@ impl Vcc<'_> {
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
             return self.hint(format!("Since 4.0 that is said by {now}."));
         }
+        let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
+        let later = later.or(lower.starts_with("obj_stale.").then_some("beresp.was_304 in vcl_backend_response"));
+        if let Some(instead) = later {
+            return self.hint(format!("That is of later releases and isn't built into Lacquer. Instead: {instead}."));
+        }
         if kind == Kind::Vcl {
             return self.hint("Labels are made by the CLI command vcl.label.");
         }
@@ -245,6 +283,9 @@ impl Vcc<'_> {
             if vmods::find(first).is_some() {
                 return self.hint(format!("`import {first};` is missing."));
             }
+        }
+        if lower == "var" && rest.is_empty() {
+            return self.hint("Variables of one's own are those of the module var: `import var;`, var.set(\"x\", \"1\"), var.get(\"x\").");
         }
         // A head's field: only what stands before it can be wrong.
         if let Some((head, field)) = written.rsplit_once('.')
@@ -353,6 +394,12 @@ impl Vcc<'_> {
             Access::Unset => (sym.unset, "It can be unset in"),
             Access::Action => (sym.action, "It is for"),
         };
+        let delivers = |p: &Proc| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
+        if let Some(field) = sym.full.strip_prefix("obj.http.")
+            && self.procs.iter().any(delivers)
+        {
+            return self.hint(format!("In vcl_deliver the object's fields are the response's: resp.http.{field}"));
+        }
         if set.is_empty() {
             return;
         }
@@ -445,6 +492,7 @@ mod tests {
     #[test]
     fn old_words_are_in_order() {
         assert!(OLD_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(LATER_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 
     #[test]

@@ -152,6 +152,9 @@ impl Vcc<'_> {
         match self.outside.read(path) {
             Ok((name, text)) => self.read(&name, "file", text, Some(parent), false),
             Err(why) => {
+                if !path.starts_with('/') {
+                    self.hint("A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).");
+                }
                 self.say(&format!("{why}\n"));
                 Err(Stop)
             }

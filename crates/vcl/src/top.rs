@@ -175,10 +175,16 @@ impl Vcc<'_> {
             }
             return self.fail_since(&format!("Another module already imported as {name}.\n"), first);
         }
-        let import = match self.program.imports.iter().position(|i| i.module == module_name) {
+        self.bind_module(id, &name, module, first);
+        Ok(())
+    }
+
+    /// From the token `first` on `name` is that module.
+    fn bind_module(&mut self, id: u32, name: &str, module: &'static vmods::Module, first: usize) {
+        let import = match self.program.imports.iter().position(|i| i.module == module.name) {
             Some(import) => import as u32,
             None => {
-                self.program.imports.push(Import { module: module_name, name: name.clone() });
+                self.program.imports.push(Import { module: module.name.to_owned(), name: name.to_owned() });
                 self.program.imports.len() as u32 - 1
             }
         };
@@ -186,8 +192,24 @@ impl Vcc<'_> {
         sym.what = What::Module(module);
         sym.noref = true;
         sym.def = Some(first as u32);
-        self.module_symbols(&name, module, import);
-        Ok(())
+        self.module_symbols(name, module, import);
+    }
+
+    /// A function of std is named and std isn't imported, as in files whose includer does that: imports it and warns; whether it did.
+    pub fn import_unasked(&mut self, name: &str) -> bool {
+        let Some(("std", func)) = name.split_once('.') else { return false };
+        let Some(module) = vmods::find("std").filter(|m| m.functions.iter().any(|f| f.name == func)) else {
+            return false;
+        };
+        let known = self.syms.find("std", Kind::None, self.syntax, 40, 41).is_some();
+        if known || self.program.imports.iter().any(|i| i.module == "std") {
+            return false;
+        }
+        let id = self.syms.builtin("std", Kind::Vmod, Type::Void, What::Nothing);
+        let first = self.at;
+        self.bind_module(id, "std", module, first);
+        self.remark(first, first, "`import std;` is missing: it is imported from here on. Write it at the top of the file.\n");
+        true
     }
 
     fn import_from(&mut self) -> R {

@@ -435,6 +435,10 @@ impl<'a> Vcc<'a> {
         self.at = end;
         match id {
             Some(id) => self.check_kind(id, kind, first).map(|()| id),
+            None if self.import_unasked(&name) => {
+                self.at = first;
+                self.symbol(kind, look)
+            }
             None => self.not_found(&name, kind, first),
         }
     }

@@ -328,7 +328,8 @@ fn change_params(
 }
 
 fn ban(worker: &Worker, request: &Request) -> Reply {
-    let words: Vec<&str> = request.args().iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
+    let args = request.split_args();
+    let words: Vec<&str> = args.iter().map(|word| std::str::from_utf8(word).unwrap_or("")).collect();
     match worker.engine.cache.ban_words(&words) {
         Ok(()) => Reply::ok(""),
         Err(error) => Reply::new(Status::Param, error.to_string()),

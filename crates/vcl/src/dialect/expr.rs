@@ -389,7 +389,12 @@ impl Walker<'_> {
             "beresp.backend.ip" | "beresp.backend.port" => {
                 why(self, "Only the name of the backend is known since VCL 4.1: beresp.backend.name.\n")
             }
-            "obj.lastuse" => why(self, "When an object was used last isn't kept any more; obj.age and obj.hits are.\n"),
+            // The time was set just before vcl_deliver ran; elsewhere it hadn't been set at all.
+            "obj.lastuse" if matches!(self.ctx, Ctx::Deliver | Ctx::DeliverError) => Ok(Some("0s".to_owned())),
+            "obj.lastuse" => why(
+                self,
+                "Read here, obj.lastuse never meant anything: it was the time since 1970. obj.age and obj.hits are kept.\n",
+            ),
             "obj.hash" => why(self, "Objects don't keep the text of their hash any more.\n"),
             _ => Ok(None),
         }

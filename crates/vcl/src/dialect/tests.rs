@@ -383,3 +383,12 @@ fn each_row_names_tests_that_exist() {
         assert!(rows.iter().any(|(row, ..)| row.starts_with(report)), "snippets of {report}");
     }
 }
+
+#[test]
+fn when_an_object_was_used_last() {
+    for dialect in ["2.1", "3.0"] {
+        let vcl = format!("{BACKEND}sub vcl_deliver {{ if (obj.lastuse > 1s) {{ unset resp.http.a; }} }}\n");
+        compiles(&vcl, Dialect::from_name(dialect));
+        refused(dialect, "vcl_error", "set obj.http.a = obj.lastuse;", "obj.lastuse never meant anything");
+    }
+}

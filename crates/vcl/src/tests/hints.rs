@@ -74,7 +74,7 @@ fn names() {
         "A request's field is req.http.X-Foo; VCL has no other variables of one's own but those of the module var.",
     );
     recv("set req.http.a = req.cookie;", "A field is req.http.cookie.");
-    recv("std.log(\"\");", "`import std;` is missing.");
+    recv("cookie.parse(\"\");", "`import cookie;` is missing.");
     recv("call cleen;\n} sub clean {", "cleen is used and never declared: is one name meant?");
     recv("call cleen;\n} sub clean { call zap; } sub vcl_hit { call clean;", "Is clean meant?");
     recv("call clean;", "Declare it, outside of subroutines: sub clean { ... }");
@@ -179,4 +179,46 @@ fn what_is_quoted_is_short_and_harmless() {
     let name = try_compile("vcl 4.1; include \"a\x1b[2Jb\"; backend b none;").unwrap_err();
     assert!(name.starts_with("Cannot read file 'a?[2Jb'") && !name.contains('\x1b'), "{name:?}");
     assert!(why.contains("\nsub ?[31m?\n") && !why.contains('\x1b'), "{why:?}");
+}
+
+#[test]
+fn what_later_releases_have() {
+    let later = |instead: &str| format!("That is of later releases and isn't built into Lacquer. Instead: {instead}.");
+    recv("set req.trace = true;", &later("`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"));
+    recv("set req.filters = \"x\";", &later("bodies of requests go on as they come"));
+    recv("set req.http.x = obj_stale.ttl;", &later("beresp.was_304 in vcl_backend_response"));
+    recv("set req.http.x = param.uncacheable_ttl;", &later("a duration, such as 120s"));
+}
+
+#[test]
+fn what_strangers_write() {
+    let join = "Texts are joined by +, conditions by && and ||.";
+    recv("return (synth(301, \"https://\" req.http.host));", join);
+    recv("if (req.url ~ \"a\" req.method) { }", join);
+    recv("set req.http.a = \"a\" . req.url;", "Texts are joined by +.");
+    recv(
+        "var x = 1;",
+        "Variables of one's own are those of the module var: `import var;`, var.set(\"x\", \"1\"), var.get(\"x\").",
+    );
+    recv("set req.backend_hint = defualt;", "Is default meant?");
+    recv("return (syncth(410));", "Is synth meant?");
+    bad(
+        "include \"a.vcl\";",
+        "A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).",
+    );
+    bad("acl a { \"127.0.0.1\", \"127.0.0.2\"; }", "Entries end in ';'.");
+    bad("probe p { .interval = 5; }", "A duration has a unit: 5s");
+    bad("sub vcl_deliver { set obj.http.X-A = \"a\"; }", "In vcl_deliver the object's fields are the response's: resp.http.X-A");
+    bad(
+        "backend c { .host = \"http://a.example:80/\"; }",
+        "Only a name or an address stands here, no URL: .host = \"a.example\"; and .port beside it.",
+    );
+    bad(
+        "backend c { .host = \"192.0.2.1\"; .ssl = 1; }",
+        "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).",
+    );
+    bad(
+        "acl a { \"10.0.0.1\"/8; }",
+        "`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.",
+    );
 }
