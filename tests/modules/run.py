@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom."""
+"""Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom; and files that change
+while a module has them: `import netmapper`."""
 import pathlib
 import socket
 import sys
@@ -9,7 +10,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import CliError, Varnishd, workdir
 from bed.http import Client
-from bed.report import Report, options
+from bed.report import Report, options, until
 
 LIMIT = 20
 
@@ -110,10 +111,38 @@ def refused(report, program):
                 report.check(why in str(error), f"server({host!r}, {port!r}) is refused with a reason: {error}")
 
 
+def netmapper(report, program):
+    file = workdir() / "networks.json"
+    vcl = """vcl 4.1;
+import netmapper;
+backend none none;
+sub vcl_init { netmapper.init("a", "%s", 1); }
+sub vcl_recv { return (synth(200)); }
+sub vcl_synth { set resp.body = "<" + netmapper.map("a", client.ip) + ">"; return (deliver); }
+""" % file
+    file.write_text('{"one": ["127.0.0.0/8"]}')
+    file.chmod(0o644)
+    with Varnishd(program, vcl=vcl) as v:
+        def says():
+            with Client(v.address) as client:
+                return client.request("/").body
+
+        report.check(says() == b"<one>", "netmapper: the file as it was at first")
+        file.write_text('{"another": ["127.0.0.0/16"]}')
+        report.check(until(LIMIT, lambda: says() == b"<another>"), "a file that has changed is read again")
+        file.write_text('{"twice": ["127.0.0.0/8"], "again": ["127.0.0.0/8"]}')
+        report.check(not until(2.5, lambda: says() != b"<another>", 0.2), "one that is wrong changes nothing")
+        file.unlink()
+        report.check(not until(1.5, lambda: says() != b"<another>", 0.2), "one that is gone neither")
+        file.write_text('{"last": ["127.0.0.1/32"]}')
+        file.chmod(0o644)
+        report.check(until(LIMIT, lambda: says() == b"<last>"), "the next that is right is taken")
+
+
 def main():
     o = options(__doc__)
     report = Report("modules")
-    for test in (udp, unix, unreachable, refused):
+    for test in (udp, unix, unreachable, refused, netmapper):
         test(report, o.varnishd)
     return report.close()
 

@@ -226,6 +226,8 @@ fn status_of(line: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -235,5 +237,20 @@ mod tests {
         assert_eq!((status_of("HTTP/ 200"), status_of("HTTP/1.1"), status_of("FOO")), (None, None, None));
         assert_eq!(status_line(b"HTTP/1.1 200 OK\r\nFoo: bar"), "HTTP/1.1 200 OK");
         assert_eq!(status_line(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_has_a_status_or_none(answer in proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b' '), Just(b'0'), Just(b'.'), any::<u8>()], 0..20), begins: bool) {
+            let answer = [if begins { &b"HTTP/"[..] } else { b"" }, &answer].concat();
+            let line = status_line(&answer);
+            prop_assert!(!line.contains(['\r', '\n', '\0']));
+            let _ = status_of(&line);
+        }
+
+        #[test]
+        fn a_status_is_read(version in "[0-9.]{1,4}", status: u32, rest in "( [ -~]{0,9})?") {
+            prop_assert_eq!(status_of(&format!("HTTP/{version} {status}{rest}")), Some(status));
+        }
     }
 }

@@ -56,8 +56,8 @@ pub struct Accepted {
 struct Arrived {
     /// From the first byte, with the empty lines before the head.
     head_bytes: usize,
-    /// Where the head begins in them.
-    begin: usize,
+    /// What found it.
+    scan: Scan,
     t_first: Real,
     t_req: Real,
     /// In force when we began to look for it.
@@ -217,10 +217,10 @@ async fn busy(h1: &mut H1) -> Turn {
 /// Runs a request; why the connection ends after it, if it does.
 async fn request(h1: &mut H1, arrived: Arrived) -> Option<SessClose> {
     h1.was_busy = true;
-    let Arrived { head_bytes, begin, t_first, t_req, params } = arrived;
+    let Arrived { head_bytes, scan, t_first, t_req, params } = arrived;
     let mut req = Req::of(&h1.conn.sess, params, t_req);
     req.begin(t_first);
-    let ran = run(h1, &mut req, begin, head_bytes).await;
+    let ran = run(h1, &mut req, &scan, head_bytes).await;
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         settle(h1, &mut req).await;
     }
@@ -250,11 +250,11 @@ async fn settle(h1: &mut H1, req: &mut Req) {
 }
 
 /// Parses the head and runs the request. `Err`: the connection must end for that reason.
-async fn run(h1: &mut H1, req: &mut Req, begin: usize, head_bytes: usize) -> Result<(), SessClose> {
+async fn run(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Result<(), SessClose> {
     let limits = limits(req.params());
     h1.acct.req_head = head_bytes as u64;
     let input = &h1.conn.input[h1.used..h1.used + head_bytes];
-    let parsed = match parse_found_request(input, begin, &limits, &mut req.head) {
+    let parsed = match parse_found_request(input, scan, &limits, &mut req.head) {
         Ok(Progress::Complete(parsed)) => parsed,
         Ok(Progress::Http2Preface) => {
             // Without the feature varnishd closes and says nothing.
@@ -326,8 +326,8 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
     loop {
         if let Some(head_bytes) = scan.find_request(&h1.conn.input[h1.used..]) {
             let t_req = h1.conn.sess.engine.clock.real();
-            let (begin, t_first) = (scan.begin(), t_first.unwrap_or(t_req));
-            return Ok(Some(Arrived { head_bytes, begin, t_first, t_req, params }));
+            let t_first = t_first.unwrap_or(t_req);
+            return Ok(Some(Arrived { head_bytes, scan, t_first, t_req, params }));
         }
         // Only now, once for all requests that were read together.
         h1.compact();

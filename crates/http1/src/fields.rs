@@ -5,12 +5,31 @@ use memchr::memchr;
 use message::Head;
 use message::chars::{is_blank, is_tchar, is_value_char, trim_end};
 
+use crate::scan::Feeds;
 use crate::{HeadError, Limits};
 
-/// What the line ends of a head looked like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LineEnds {
+/// The line ends of a head, one after the other, and what they looked like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineEnds<'a> {
     pub(crate) lone_lf: bool,
+    known: &'a Feeds,
+    /// Lines there were.
+    lines: usize,
+}
+
+impl<'a> LineEnds<'a> {
+    pub(crate) fn new(known: &'a Feeds) -> Self {
+        LineEnds { lone_lf: false, known, lines: 0 }
+    }
+
+    /// The LF that ends the next line, which begins at `from`.
+    #[inline]
+    pub(crate) fn next(&mut self, input: &[u8], from: usize) -> Option<usize> {
+        let known = self.known.get(self.lines);
+        self.lines += 1;
+        debug_assert!(known.is_none_or(|lf| memchr(b'\n', &input[from..]) == Some(lf - from)));
+        known.or_else(|| Some(from + memchr(b'\n', &input[from..])?))
+    }
 }
 
 /// The length of the line end at `input[at..]`; 0 when there is none.
@@ -29,7 +48,7 @@ pub(crate) fn parse(
     laid: usize,
     limits: &Limits,
     head: &mut Head,
-    ends: &mut LineEnds,
+    ends: &mut LineEnds<'_>,
 ) -> Result<(), HeadError> {
     let is_clean = is_clean(&input[at..]);
     loop {
@@ -54,11 +73,11 @@ struct Line {
 
 impl Line {
     /// The line at `at`; `is_clean`: its bytes needn't be looked at.
-    fn find(input: &[u8], at: usize, is_clean: bool, ends: &mut LineEnds) -> Result<Line, HeadError> {
+    fn find(input: &[u8], at: usize, is_clean: bool, ends: &mut LineEnds<'_>) -> Result<Line, HeadError> {
         let (mut from, mut folded) = (at, false);
         loop {
             // Scan saw an empty line further on, so there is a line end.
-            let lf = from + memchr(b'\n', &input[from..]).ok_or(HeadError::BadStartLine)?;
+            let lf = ends.next(input, from).ok_or(HeadError::BadStartLine)?;
             let end = if lf > from && input[lf - 1] == b'\r' { lf - 1 } else { lf };
             ends.lone_lf |= end == lf;
             if !is_clean {
@@ -136,7 +155,7 @@ mod tests {
         let mut head = Head::new();
         let limits = Limits { line_bytes: 20, ..Limits::default() };
         head.lay(text.as_bytes()).unwrap();
-        let got = parse(text.as_bytes(), 0, 0, &limits, &mut head, &mut LineEnds::default());
+        let got = parse(text.as_bytes(), 0, 0, &limits, &mut head, &mut LineEnds::new(&Feeds::default()));
         let lines: Vec<_> = head.iter().map(|f| String::from_utf8_lossy(f.line()).into_owned()).collect();
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
         assert_eq!(got.map(|()| &lines[..]), want, "{text:?}");

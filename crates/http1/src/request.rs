@@ -24,31 +24,27 @@ pub fn parse_request(input: &[u8], limits: &Limits, head: &mut Head) -> Result<P
         return Ok(progress);
     }
     match whole_head(input, limits)? {
-        Ok((begin, end)) => parse(&input[..end], begin, limits, head),
+        Ok((scan, end)) => parse(&input[..end], &scan, limits, head),
         Err(progress) => Ok(progress),
     }
 }
 
-/// As [`parse_request`] for a head that a [`Scan`] has found: `input` is all of it, and it begins at `begin`.
+/// As [`parse_request`] for a head that `scan` has found: `input` is all of it, with what came before it.
 ///
 /// # Errors
 /// See [`HeadError`].
-pub fn parse_found_request(
-    input: &[u8],
-    begin: usize,
-    limits: &Limits,
-    head: &mut Head,
-) -> Result<Progress, HeadError> {
+pub fn parse_found_request(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
     if let Some(progress) = http2_preface(input) {
         return Ok(progress);
     }
-    check_size(input, begin, input.len(), limits)?;
-    parse(input, begin, limits, head)
+    check_size(input, scan.begin(), input.len(), limits)?;
+    parse(input, scan, limits, head)
 }
 
-fn parse(input: &[u8], begin: usize, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
+fn parse(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
+    let begin = scan.begin();
     head.lay(&input[begin..]).map_err(|lost| HeadError::of_lost(lost, begin))?;
-    let mut ends = LineEnds::default();
+    let mut ends = LineEnds::new(scan.feeds());
     let at = start_line(input, begin, limits, head, &mut ends)?;
     fields::parse(input, at, begin, limits, head, &mut ends)?;
     let framing = framing_of(head)?;
@@ -70,14 +66,14 @@ fn http2_preface(input: &[u8]) -> Option<Progress> {
     }
 }
 
-/// Begin and end of the head at the start of `input`, once it is whole.
-pub(crate) fn whole_head(input: &[u8], limits: &Limits) -> Result<Result<(usize, usize), Progress>, HeadError> {
+/// What a scan saw of the head at the start of `input`, and where that ends, once it is whole.
+pub(crate) fn whole_head(input: &[u8], limits: &Limits) -> Result<Result<(Scan, usize), Progress>, HeadError> {
     let mut scan = Scan::new(limits);
     let end = scan.find(input);
     let begin = scan.begin();
     check_size(input, begin, end.unwrap_or(begin), limits)?;
     match end {
-        Some(end) => Ok(Ok((begin, end))),
+        Some(end) => Ok(Ok((scan, end))),
         None if begin == input.len() => Ok(Err(Progress::Idle)),
         None if input.len() - begin >= limits.head_bytes => Err(HeadError::Overflow),
         None => Ok(Err(Progress::Incomplete)),
@@ -98,7 +94,7 @@ fn start_line(
     begin: usize,
     limits: &Limits,
     head: &mut Head,
-    ends: &mut LineEnds,
+    ends: &mut LineEnds<'_>,
 ) -> Result<usize, HeadError> {
     let (line, next) = first_line(input, begin, ends)?;
     if line.first().is_some_and(|&c| is_blank(c)) {
@@ -130,9 +126,9 @@ fn start_line(
 pub(crate) fn first_line<'a>(
     input: &'a [u8],
     begin: usize,
-    ends: &mut LineEnds,
+    ends: &mut LineEnds<'_>,
 ) -> Result<(&'a [u8], usize), HeadError> {
-    let lf = begin + memchr::memchr(b'\n', &input[begin..]).ok_or(HeadError::BadStartLine)?;
+    let lf = ends.next(input, begin).ok_or(HeadError::BadStartLine)?;
     let end = if lf > begin && input[lf - 1] == b'\r' { lf - 1 } else { lf };
     ends.lone_lf |= line_end(input, end) == 1;
     let line = &input[begin..end];

@@ -14,19 +14,20 @@ use crate::{Framing, HeadError, Limits, Parsed, Progress};
 /// # Errors
 /// See [`HeadError`]: the fetch fails.
 pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<Progress, HeadError> {
-    let (begin, end) = match whole_head(input, limits)? {
-        Ok(span) => span,
+    let (scan, end) = match whole_head(input, limits)? {
+        Ok(found) => found,
         Err(progress) => return Ok(progress),
     };
+    let begin = scan.begin();
     head.lay(&input[begin..end]).map_err(|lost| HeadError::of_lost(lost, begin))?;
-    let mut ends = LineEnds::default();
+    let mut ends = LineEnds::new(scan.feeds());
     let at = start_line(&input[..end], begin, head, &mut ends)?;
     fields::parse(&input[..end], at, begin, limits, head, &mut ends)?;
     Ok(Progress::Complete(Parsed { consumed: end, begin, framing: Framing::None }))
 }
 
 /// Parses `version SP status [SP [reason]]`, blanks in any number as varnishd does.
-fn start_line(input: &[u8], begin: usize, head: &mut Head, ends: &mut LineEnds) -> Result<usize, HeadError> {
+fn start_line(input: &[u8], begin: usize, head: &mut Head, ends: &mut LineEnds<'_>) -> Result<usize, HeadError> {
     let (line, next) = first_line(input, begin, ends)?;
     let end = line.iter().position(|&c| is_blank(c)).ok_or(HeadError::BadStartLine)?;
     let (proto, rest) = (&line[..end], trim_start(&line[end..]));

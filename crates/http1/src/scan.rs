@@ -16,12 +16,40 @@ pub struct Scan {
     /// Everything before was looked at.
     at: usize,
     lenient: bool,
+    feeds: Feeds,
+}
+
+/// Where the first lines of a head end, from the start line on: what was searched once needn't be searched again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Feeds {
+    at: [u16; MOST_FEEDS],
+    len: u8,
+}
+
+/// More lines than nearly all heads have.
+const MOST_FEEDS: usize = 24;
+
+impl Feeds {
+    #[inline]
+    fn push(&mut self, lf: usize) {
+        // What doesn't fit is followed by nothing that does.
+        if let (Some(place), Ok(lf)) = (self.at.get_mut(usize::from(self.len)), u16::try_from(lf)) {
+            *place = lf;
+            self.len += 1;
+        }
+    }
+
+    /// Where the `n`-th line ends, if that is known.
+    #[inline]
+    pub(crate) fn get(&self, n: usize) -> Option<usize> {
+        self.at[..usize::from(self.len).min(MOST_FEEDS)].get(n).map(|lf| usize::from(*lf))
+    }
 }
 
 impl Scan {
     /// A scan for heads with these limits.
     pub fn new(limits: &Limits) -> Self {
-        Scan { begin: 0, at: 0, lenient: limits.lenient }
+        Scan { begin: 0, at: 0, lenient: limits.lenient, feeds: Feeds::default() }
     }
 
     /// The length of the head (empty lines before it included) at the start of `input`, once it is whole. `input` must
@@ -34,15 +62,18 @@ impl Scan {
         }
         loop {
             let lf = self.at + memchr(b'\n', &input[self.at..])?;
-            match input[lf + 1..] {
+            let rest = &input[lf + 1..];
+            if matches!(rest, [] | [b'\r']) {
+                // Not decided yet: look at this LF again.
+                self.at = lf;
+                return None;
+            }
+            self.feeds.push(lf);
+            self.at = lf + 1;
+            match rest {
                 [b'\n', ..] => return Some(lf + 2),
                 [b'\r', b'\n', ..] => return Some(lf + 3),
-                // Not decided yet: look at this LF again.
-                [] | [b'\r'] => {
-                    self.at = lf;
-                    return None;
-                }
-                _ => self.at = lf + 1,
+                _ => {}
             }
         }
     }
@@ -63,6 +94,10 @@ impl Scan {
     /// Bytes before the start line, as far as they have come.
     pub fn begin(&self) -> usize {
         self.begin
+    }
+
+    pub(crate) fn feeds(&self) -> &Feeds {
+        &self.feeds
     }
 
     fn is_skipped(&self, c: u8) -> bool {

@@ -221,7 +221,7 @@ proptest! {
         let mut scan = Scan::new(&limits);
         if let Some(end) = scan.find(&ended) {
             let (mut one, mut other) = (Head::new(), Head::new());
-            let found = parse_found_request(&ended[..end], scan.begin(), &limits, &mut one);
+            let found = parse_found_request(&ended[..end], &scan, &limits, &mut one);
             prop_assert_eq!(found, parse_request(&ended[..end], &limits, &mut other));
             prop_assert_eq!(one, other);
         }

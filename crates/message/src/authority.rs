@@ -111,6 +111,8 @@ pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<(), Lost> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -152,5 +154,30 @@ mod tests {
         check("/a", "/a", "old");
         check("https://new/a", "https://new/a", "old");
         check("*", "*", "old");
+    }
+
+    proptest! {
+        #[test]
+        fn any_target_is_taken_apart(url in "(http://|https://|HTTP://|/|\\*)?[a-z0-9.:@/?#\\[\\]%-]{0,20}|\\PC{0,20}", https: bool) {
+            if let Target::Absolute { authority, rest } = target(url.as_bytes(), https) {
+                prop_assert!(url.as_bytes().ends_with(&[authority, rest].concat()));
+                prop_assert!(!authority.contains(&b'/') && rest.first().is_none_or(|c| b"/?#".contains(c)));
+            }
+            let mut head = Head::new();
+            head.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
+            rewrite_absolute(&mut head, https).unwrap();
+            let is_absolute = matches!(target(head.url(), https), Target::Absolute { .. });
+            prop_assert!(!is_absolute, "{:?}", head.url());
+        }
+
+        /// What is valid holds no byte that parts something elsewhere.
+        #[test]
+        fn a_valid_authority_has_no_other_meaning(text in proptest::collection::vec(prop_oneof![Just(b':'), Just(b'['), Just(b']'), Just(b'%'), Just(b'1'), Just(b'a'), any::<u8>()], 0..10)) {
+            if is_valid(&text) {
+                prop_assert!(text.iter().all(|c| c.is_ascii_graphic() && !b"/?#@\\,\"<>".contains(c)));
+                let url = [b"http://", &text[..], b"/"].concat();
+                prop_assert_eq!(target(&url, false), Target::Absolute { authority: &text, rest: b"/" });
+            }
+        }
     }
 }

@@ -92,6 +92,8 @@ pub fn if_range_holds(request: &Head, response: &Head) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const OLD: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -185,5 +187,30 @@ mod tests {
         check(&[("If-Modified-Since", "rubbish")], &[("Last-Modified", OLD)], false);
         check(&[("If-Modified-Since", "Fri, 31 Dec 2100 23:59:59 GMT")], &[("Last-Modified", OLD)], false);
         check(&[("If-Modified-Since", OLD)], &[], false);
+    }
+
+    proptest! {
+        #[test]
+        fn tags_of_any_line_are_parts_of_it(line in "(W/|\"|[a-c,\\* \t\\\\]|\"[a-c, ]{0,3}\"){0,12}") {
+            let mut at = 0;
+            for tag in Tags(line.as_bytes()) {
+                prop_assert!(!tag.is_empty());
+                at += memchr::memmem::find(&line.as_bytes()[at..], tag).expect("a part of the line, in its order") + tag.len();
+            }
+        }
+
+        #[test]
+        fn a_tag_is_found_wherever_it_stands(others in proptest::collection::vec("(W/)?\"[a-c, /]{0,4}\"", 0..5), opaque in "[d-f, /]{0,5}", weak: bool, at: prop::sample::Index) {
+            let etag = format!("{}\"{opaque}\"", if weak { "W/" } else { "" });
+            let mut response = Head::new();
+            response.append(names::ETAG, &etag).unwrap();
+            let without = others.join(", ");
+            let is_among = others.iter().any(|other| weak_equal(other.as_bytes(), etag.as_bytes()));
+            prop_assert_eq!(names_tag(without.as_bytes(), false, &response), is_among);
+            let mut all = others;
+            all.insert(at.index(all.len() + 1), etag);
+            prop_assert!(names_tag(all.join(",").as_bytes(), false, &response));
+            prop_assert_eq!(names_tag(all.join(",").as_bytes(), true, &response), !weak);
+        }
     }
 }

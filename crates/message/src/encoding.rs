@@ -61,6 +61,8 @@ pub fn vary_on_encoding(response: &mut Head) -> Result<(), Lost> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn normalised(value: &str) -> Option<String> {
@@ -98,5 +100,13 @@ mod tests {
         vary_on_encoding(&mut head).unwrap();
         vary_on_encoding(&mut head).unwrap();
         assert_eq!(head.get("vary"), Some(&b"Cookie, Accept-Encoding"[..]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_accept_encoding_becomes_gzip_or_goes(value in "(gzip|x-gzip|br|\\*|[;, \t=]|q=|[01](\\.[0-9]{0,3})?|[!-~]){0,9}") {
+            let once = normalised(value.trim());
+            prop_assert!(once.as_deref().is_none_or(|value| value == "gzip"));
+        }
     }
 }

@@ -126,6 +126,8 @@ fn explicit(response: &Head) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const NOW: Real = Real(784_111_777.0); // Sun, 06 Nov 1994 08:49:37 GMT
@@ -191,5 +193,15 @@ mod tests {
     fn age_moves_the_origin_and_not_the_ttl() {
         let life = life(200, &["Age: 30", "Cache-Control: max-age=100, stale-while-revalidate=9"]);
         assert_eq!((life.t_origin, life.ttl, life.grace), (Real(NOW.0 - 30.0), 100.0, 9.0));
+    }
+
+    proptest! {
+        #[test]
+        fn any_fields_give_a_number(status in 100u16..600, values in proptest::collection::vec("(max-age|s-maxage|=|,| |\"|-|[0-9]{1,12}|\\PC|Sun, 06 Nov 1994 08:49:3[0-9] GMT){0,6}", 4)) {
+            let names = ["Cache-Control", "Expires", "Date", "Age"];
+            let lines: Vec<String> = names.iter().zip(&values).map(|(name, value)| format!("{name}: {}", value.trim())).collect();
+            let ttl = life(status, &lines.iter().map(String::as_str).collect::<Vec<_>>()).ttl;
+            prop_assert!(ttl.is_finite() && ttl >= -1.0 - f64::from(u32::MAX), "{ttl}");
+        }
     }
 }

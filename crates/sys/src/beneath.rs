@@ -113,7 +113,7 @@ mod tests {
             assert!(read(names).is_err(), "{names:?}");
         }
         assert!(open_names(&root, &[], Want::Read).unwrap().metadata().unwrap().is_dir());
-        let mut put = |want, text: &[u8]| open_names(&root, &[b"new"], want).unwrap().write_all(text).unwrap();
+        let put = |want, text: &[u8]| open_names(&root, &[b"new"], want).unwrap().write_all(text).unwrap();
         put(Want::Write, b"gone");
         put(Want::Write, b"on");
         put(Want::Append, b"e");

@@ -274,6 +274,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     headerplus::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
+    std::LEFT_OUT,
     selector::LEFT_OUT,
     xbody::LEFT_OUT,
     ykey::LEFT_OUT,

@@ -9,6 +9,19 @@ use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, Proc, Use, Vcc};
 
+/// Names of later releases that aren't built, and what does their work; in order.
+const LATER_WORDS: [(&str, &str); 9] = [
+    ("bereq.filters", "bodies of requests go on as they come"),
+    ("bereq.retry_connect", "a request whose connection was closed before its answer is sent once more if it may be"),
+    ("bereq.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
+    ("param.transit_buffer", "beresp.transit_buffer in vcl_backend_response"),
+    ("param.uncacheable_ttl", "a duration, such as 120s"),
+    ("req.filters", "bodies of requests go on as they come"),
+    ("req.max_age", "req.ttl"),
+    ("req.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
+    ("vcl_backend_refresh", "beresp.was_304 in vcl_backend_response"),
+];
+
 /// Words of older releases, and what says the same now.
 const OLD_WORDS: [(&str, &str); 33] = [
     ("ban_url", "ban(\"req.url ~ \" + req.url)"),
@@ -53,9 +66,6 @@ const OTHER_SUBS: [(&str, &str); 4] = [
     ("vcl_backend_refresh", "It is of release 8: here a 304 always refreshes the stored object."),
     ("vcl_response", "It is called vcl_backend_response."),
 ];
-
-/// Names, or what they begin with, that came after release 7.1.
-const LATER: [&str; 5] = ["bereq.filters", "bereq.retry_connect", "obj_stale.", "req.filters", "req.max_age"];
 
 /// Fields of backends that other builds of Varnish have.
 const OTHER_FIELDS: [(&str, &str); 4] =
@@ -247,11 +257,13 @@ impl Vcc<'_> {
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
             return self.hint(format!("Since 4.0 that is said by {now}."));
         }
+        let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
+        let later = later.or(lower.starts_with("obj_stale.").then_some("beresp.was_304 in vcl_backend_response"));
+        if let Some(instead) = later {
+            return self.hint(format!("That is of later releases and isn't built into Lacquer. Instead: {instead}."));
+        }
         if kind == Kind::Vcl {
             return self.hint("Labels are made by the CLI command vcl.label.");
-        }
-        if LATER.iter().any(|later| lower == *later || later.ends_with('.') && lower.starts_with(later)) {
-            return self.hint("That is of a release after 7.1 and isn't built into Lacquer: leave it out.");
         }
         let (first, rest) = lower.split_once('.').unwrap_or((&lower, ""));
         let imported = self.syms.find(first, Kind::Vmod, 41, 40, 41).is_some();
@@ -477,6 +489,7 @@ mod tests {
     #[test]
     fn old_words_are_in_order() {
         assert!(OLD_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(LATER_WORDS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 
     #[test]

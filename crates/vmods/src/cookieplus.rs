@@ -303,3 +303,33 @@ fn setcookie_write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
     }
     give(Value::Void)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: Kind, lines: &[&str]) -> Vec<(String, String)> {
+        let list = List::read(kind, lines.iter().map(|line| line.as_bytes().to_vec()).collect());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        list.cookies.iter().map(|cookie| (text(&cookie.name), text(&cookie.value))).collect()
+    }
+
+    #[test]
+    fn names_and_values() {
+        let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect::<Vec<_>>();
+        assert_eq!(
+            read(Kind::Cookie, &["a=1;b = 2=3 ;; c", "=d; e="]),
+            pairs(&[("a", "1"), ("b", "2=3"), ("c", ""), ("", "d"), ("e", "")])
+        );
+        assert_eq!(read(Kind::SetCookie, &["a=1; Path=/", " b=2;x=y", ""]), pairs(&[("a", "1"), ("b", "2"), ("", "")]));
+        assert!(read(Kind::Cookie, &["", " ; "]).is_empty());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text(text in "[ab=; ]{0,30}") {
+            read(Kind::Cookie, &[&text]);
+            read(Kind::SetCookie, &[&text]);
+        }
+    }
+}

@@ -112,6 +112,8 @@ fn shown(value: &Json, json: bool) -> Result<Vec<u8>, (Tag, String)> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A database with one record for all addresses below 128.0.0.0, none for the others. (MaxMind DB format 2.0.)
@@ -189,6 +191,21 @@ pub(crate) mod tests {
         for cut in (0..whole.len()).step_by(7) {
             if let Ok(database) = Reader::from_source(whole[..cut].to_vec()) {
                 let _ = find(&database, "country/names/en", true, "1.2.3.4:0".parse().ok(), false);
+            }
+        }
+    }
+
+    proptest! {
+        /// A damaged file gives other answers or errors, and takes no longer than a whole one.
+        #[test]
+        fn damaged_files_are_errors(at in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), ip: u32, path in "(country/names/en|list/[0-9]{1,3}|n|d|raw|[a-z/]{0,9})") {
+            let mut bytes = sample();
+            for (at, byte) in at {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Ok(database) = Reader::from_source(bytes) {
+                let _ = find(&database, &path, true, Some((std::net::Ipv4Addr::from(ip), 0).into()), false);
             }
         }
     }

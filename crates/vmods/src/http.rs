@@ -263,12 +263,15 @@ fn next_url(url: &[u8], prefix: &[u8]) -> Option<Vec<u8>> {
     let begin = from + first;
     let len = url[begin..].iter().take_while(|b| b.is_ascii_digit()).count();
     let number: u64 = std::str::from_utf8(&url[begin..begin + len]).ok()?.parse().ok()?;
-    let next = format!("{:0len$}", number.checked_add(1)?);
-    Some([&url[..begin], next.as_bytes(), &url[begin + len..]].concat())
+    let next = number.checked_add(1)?.to_string();
+    let zeros = vec![b'0'; len.saturating_sub(next.len())];
+    Some([&url[..begin], &zeros, next.as_bytes(), &url[begin + len..]].concat())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -287,6 +290,21 @@ mod tests {
             ("/99999999999999999999", ""),
         ] {
             assert_eq!(next(url, prefix), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_any_length() {
+        let (before, after) = (vec![b'0'; 70_000], [vec![b'0'; 69_999], vec![b'1']].concat());
+        assert_eq!(next_url(&before, b""), Some(after));
+    }
+
+    proptest! {
+        #[test]
+        fn any_url_has_a_next_one_or_none(url in "([ab/?=]{0,3}[0-9]{0,21}){0,3}", prefix in "[ab/?=]{0,2}") {
+            if let Some(next) = next_url(url.as_bytes(), prefix.as_bytes()) {
+                prop_assert!(next != url.as_bytes() && next.len() >= url.len() && next.len() <= url.len() + 1);
+            }
         }
     }
 }

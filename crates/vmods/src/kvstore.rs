@@ -280,6 +280,8 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -296,5 +298,24 @@ mod tests {
         let value = |key: &[u8]| table.part(key).read().get(key).map(|entry| entry.value.to_vec());
         assert_eq!((count, value(b"a"), value(b"b")), (2, Some(b"3".to_vec()), Some(b"|2".to_vec())));
         assert_eq!(parse(b"a|1\nb", b"|").err().as_deref(), Some("line 2 has no separator"));
+    }
+
+    proptest! {
+        /// Each line with a separator is there, the last of a key counts; a line without one refuses the file.
+        #[test]
+        fn any_file(lines in proptest::collection::vec("([ab]{0,2}(=|=>|)[a=>]{0,3}|\\PC{0,5})", 0..6), separator in "(=|=>|a)", ends in "\r?\n") {
+            let lines: Vec<&String> = lines.iter().filter(|line| !line.contains(['\n', '\r'])).collect();
+            let text: String = lines.iter().map(|line| format!("{line}{ends}")).collect();
+            let pairs: Option<std::collections::BTreeMap<&str, &str>> =
+                lines.iter().filter(|line| !line.is_empty()).map(|line| line.split_once(&separator)).collect();
+            let parsed = parse(text.as_bytes(), separator.as_bytes());
+            prop_assert_eq!(parsed.as_ref().map(|(_, count)| *count).ok(), pairs.as_ref().map(|pairs| pairs.len()));
+            if let (Ok((table, _)), Some(pairs)) = (parsed, pairs) {
+                for (key, value) in pairs {
+                    let part = table.part(key.as_bytes()).read();
+                    prop_assert_eq!(part.get(key.as_bytes()).map(|entry| entry.value.as_bytes()), Some(value.as_bytes()));
+                }
+            }
+        }
     }
 }

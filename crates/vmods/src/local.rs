@@ -2,8 +2,11 @@
 //! The other end of a backend that is no server (`backend::Service`): reads one request off the connection, has it answered,
 //! writes what the answer says, and closes.
 
+use std::io::ErrorKind;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backend::{Service, ServiceRef};
 use base::Vxid;
@@ -19,6 +22,9 @@ const HEAD_BYTES: usize = 4 * 1024 * 1024;
 const LINES: u32 = 65_535;
 /// Bytes read, and kept until they are written, at once.
 const PIECE: usize = 16 * 1024;
+
+/// How often an answer that is waited for looks whether it still is.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a connection ends without a whole answer.
 pub(crate) type Broken = String;
@@ -47,10 +53,17 @@ impl<A: Answer> Service for Local<A> {
     fn accept(&self, stream: Stream) {
         let (name, log, answer) = (self.name.clone(), self.log.clone(), self.answer.clone());
         drop(rt::spawn(async move {
-            let done = match Exchange::begin(stream).await {
-                Ok(Some(exchange)) => answer.answer(exchange).await,
-                Ok(None) => Ok(()),
-                Err(why) => Err(why),
+            let stream = Rc::new(stream);
+            let answered = async {
+                match Exchange::begin(stream.clone()).await? {
+                    Some(exchange) => answer.answer(exchange).await,
+                    None => Ok(()),
+                }
+            };
+            let done = tokio::select! {
+                biased;
+                done = answered => done,
+                () = gone(&stream) => Ok(()),
             };
             if let Err(why) = done {
                 log.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("{name}: {why}"));
@@ -59,9 +72,20 @@ impl<A: Answer> Service for Local<A> {
     }
 }
 
+/// Ready once the fetch has given the connection up.
+async fn gone(stream: &Stream) {
+    loop {
+        let _ = rt::timeout(LOOK_EVERY, std::future::pending::<()>()).await;
+        // What the fetch has sent may still wait to be read: only writing tells.
+        if stream.try_write(b"").is_err_and(|why| why.kind() == ErrorKind::BrokenPipe) {
+            return;
+        }
+    }
+}
+
 /// A request and the way back.
 pub(crate) struct Exchange {
-    stream: Stream,
+    stream: Rc<Stream>,
     /// The request, but for its target: `/` stands there.
     pub(crate) head: Head,
     /// What is asked for, as the request has it.
@@ -85,7 +109,7 @@ fn broken(error: IoError) -> Broken {
 
 impl Exchange {
     /// Reads a request's head; `None` when there comes none.
-    async fn begin(stream: Stream) -> Result<Option<Self>, Broken> {
+    async fn begin(stream: Rc<Stream>) -> Result<Option<Self>, Broken> {
         let mut input = Vec::new();
         let end = loop {
             let from = input.len().saturating_sub(3);
@@ -264,7 +288,7 @@ mod tests {
         let told = async move {
             let (ours, theirs) = Stream::pair().unwrap();
             rt::spawn(async move {
-                if let Ok(Some(exchange)) = Exchange::begin(theirs).await {
+                if let Ok(Some(exchange)) = Exchange::begin(Rc::new(theirs)).await {
                     let _ = Arc::new(Told).answer(exchange).await;
                 }
             });
@@ -288,6 +312,41 @@ mod tests {
         );
         assert_eq!(ask(b"GET /cut HTTP/1.1\r\nHost: h\r\n\r\n"), "");
         assert_eq!(ask(b"junk\r\n\r\n"), "");
+    }
+
+    /// Never answers.
+    struct Silent;
+
+    impl Answer for Silent {
+        fn answer(self: Arc<Self>, exchange: Exchange) -> Answering {
+            Box::pin(async move {
+                let _held = (self, exchange);
+                std::future::pending().await
+            })
+        }
+    }
+
+    #[test]
+    fn who_is_given_up_ends() {
+        let silent = Arc::new(Silent);
+        rt::run(async {
+            let (ours, theirs) = Stream::pair().unwrap();
+            let (stream, held) = (Rc::new(theirs), silent.clone());
+            ours.write_all(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxy", None).await.unwrap();
+            let exchange = Exchange::begin(stream.clone()).await.unwrap().unwrap();
+            let waits = async {
+                tokio::select! {
+                    _ = held.answer(exchange) => panic!("it answered"),
+                    () = gone(&stream) => {}
+                }
+            };
+            // The last of its bytes wait unread while it goes.
+            ours.write_all(b"z", None).await.unwrap();
+            drop(ours);
+            assert!(rt::timeout(Duration::from_secs(20), waits).await.is_ok(), "it waits for ever");
+        })
+        .unwrap();
+        assert_eq!(Arc::strong_count(&silent), 1);
     }
 
     #[test]

@@ -272,4 +272,12 @@ mod tests {
         }
         assert!(Database::read(br#"{"a": ["2000::/3", "::/0"]}"#).is_ok());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text(text in "[0-9a-f:./]{0,30}", ip in proptest::prelude::any::<u128>()) {
+            network(&text);
+            canonical(Ipv6Addr::from_bits(ip).into());
+        }
+    }
 }

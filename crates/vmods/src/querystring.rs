@@ -165,6 +165,8 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn filter(sort: bool, uniq: bool, whole: bool, rules: Vec<Rule>) -> Filter {
@@ -209,5 +211,37 @@ mod tests {
         check(&filter(true, false, false, vec![]), true, "/?b&a&ba&a=1", "/?a&a=1&b&ba");
         check(&filter(false, true, false, vec![]), true, "/?a=0&b=1&b=2&a=0", "/?a=0&b=1&a=0");
         check(&filter(true, true, true, vec![]), true, "/?b=1&a&b=2&b=1", "/?a&b=1&b=2");
+    }
+
+    proptest! {
+        /// What stays are parameters that were there, as often or once; a second time nothing changes, and what the rules
+        /// drop and what they keep are all.
+        #[test]
+        fn parameters_stay_or_go(
+            url in "/[a/]{0,5}(\\?([ab_]{0,2}(=[ab=?]{0,3})?&?){0,8})?", sort: bool, uniq: bool, whole: bool, glob in "[ab*?\\[\\]\\\\]{0,4}",
+        ) {
+            let params = |url: &[u8]| -> Vec<Vec<u8>> {
+                let query = split(url).1.unwrap_or_default();
+                let mut all: Vec<Vec<u8>> = query.split(|byte| *byte == b'&').filter(|param| !name(param).is_empty()).map(<[u8]>::to_vec).collect();
+                all.sort();
+                all
+            };
+            let apply = |filter: &Filter, url: &[u8], drop| filter.apply(url, drop, &mut Vec::new());
+            let any = || filter(sort, uniq, whole, vec![Rule::Glob(glob.as_bytes().into())]);
+            for drop in [false, true] {
+                let once = apply(&any(), url.as_bytes(), drop);
+                prop_assert_eq!(&apply(&any(), &once, drop), &once);
+                prop_assert_eq!(split(&once).0, split(url.as_bytes()).0);
+            }
+            let each = filter(sort, false, whole, vec![Rule::Glob(glob.as_bytes().into())]);
+            let mut both = [params(&apply(&each, url.as_bytes(), false)), params(&apply(&each, url.as_bytes(), true))].concat();
+            both.sort();
+            prop_assert_eq!(both, params(url.as_bytes()));
+        }
+
+        #[test]
+        fn any_bytes_do_no_harm(url: Vec<u8>, glob: Vec<u8>, whole: bool) {
+            filter(true, true, whole, vec![Rule::Glob(glob.into())]).apply(&url, true, &mut Vec::new());
+        }
     }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use backend::{BackendSpec, Director};
@@ -24,10 +25,14 @@ use crate::local::{self, Answering, Broken, Exchange};
 const MOST: usize = 64;
 /// How many requests deep a request to this server may be.
 const DEEPEST: i64 = 10;
+/// How long a request out of VCL may take when nobody says.
+const LONGEST: Duration = Duration::from_secs(600);
 /// Connections that a client keeps for later.
 const KEPT: usize = 64;
 /// For how long.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+/// How often they are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a redirection's body that are read to keep its connection.
 const SKIPPED: usize = 64 * 1024;
 /// Fields that are for one host only.
@@ -106,6 +111,8 @@ struct Client {
     /// The HTTP proxy's URL.
     proxy: Option<String>,
     idle: Mutex<Vec<Idle>>,
+    /// Whether a task looks after them.
+    is_swept: AtomicBool,
 }
 
 /// A connection kept for later, by host and port.
@@ -178,6 +185,7 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
         connect_limit: limit(4),
         proxy,
         idle: Mutex::default(),
+        is_swept: AtomicBool::new(false),
     });
     let service = local::service(&format!("reqwest {name}"), call.ctx.log().ring().clone(), client.clone());
     // Without a base_url a request that has no Host leads nowhere: the empty one says so.
@@ -241,7 +249,8 @@ fn send(call: &mut Call<'_>, object: &Object, args: &[Value]) -> Result<Rc<Slot>
         Some(under_way) => {
             request.deepen(depth);
             Slot::fill(async move {
-                let done = rt::timeout(request.limit, client.ask(request)).await;
+                let limit = if request.limit.is_zero() { LONGEST } else { request.limit };
+                let done = rt::timeout(limit, client.ask(request)).await;
                 drop(under_way);
                 done.unwrap_or_else(|_| Err("no answer in time".to_owned()))
             })
@@ -315,7 +324,7 @@ impl Client {
     }
 
     /// Sends it, and follows redirections; the head of the last answer is there, and whose connection it is.
-    async fn follow(&self, request: &mut Request, mut upload: Upload<'_>) -> Result<(Talk, String), String> {
+    async fn follow(self: &Arc<Self>, request: &mut Request, mut upload: Upload<'_>) -> Result<(Talk, String), String> {
         let mut left = self.follow;
         loop {
             let (mut talk, to) = self.exchange(request, &mut upload).await?;
@@ -370,7 +379,7 @@ impl Client {
             };
             let mut talk = Talk::over(stream);
             let done = async {
-                let _ = send_all(&mut talk, &head, request, upload).await?;
+                send_all(&mut talk, &head, request, upload).await?;
                 talk.receive_head(request.method == b"HEAD").await
             };
             match done.await {
@@ -398,21 +407,36 @@ impl Client {
     }
 
     /// Keeps the connection for later if it can be used again.
-    fn keep(&self, to: String, talk: Talk) {
+    fn keep(self: &Arc<Self>, to: String, talk: Talk) {
         let Some(stream) = talk.reusable() else { return };
-        let now = Instant::now();
+        let mut idle = self.idle.lock();
+        idle.push(Idle { to, stream: stream.park(), since: Instant::now() });
+        let surplus = idle.len().saturating_sub(KEPT);
         // Closed after the unlock.
-        let _gone: Vec<Idle> = {
-            let mut idle = self.idle.lock();
-            idle.push(Idle { to, stream: stream.park(), since: now });
-            let surplus = idle.len().saturating_sub(KEPT);
-            let mut n = 0;
-            idle.extract_if(.., |idle| {
-                n += 1;
-                n <= surplus || now.duration_since(idle.since) > KEPT_FOR
-            })
-            .collect()
-        };
+        let gone: Vec<Idle> = idle.drain(..surplus).collect();
+        let is_swept = self.is_swept.swap(true, Relaxed);
+        drop(idle);
+        drop(gone);
+        if !is_swept {
+            drop(rt::spawn(sweep(Arc::downgrade(self))));
+        }
+    }
+
+    /// Closes connections that are too old, or that the other side has closed; whether there are others.
+    fn sweep(&self) -> bool {
+        let now = Instant::now();
+        let is_over =
+            |idle: &mut Idle| now.duration_since(idle.since) > KEPT_FOR || idle.stream.pending() != Pending::Nothing;
+        let mut idle = self.idle.lock();
+        let gone: Vec<Idle> = idle.extract_if(.., is_over).collect();
+        let is_empty = idle.is_empty();
+        if is_empty {
+            // Whoever keeps the next one starts another task.
+            self.is_swept.store(false, Relaxed);
+        }
+        drop(idle);
+        drop(gone);
+        !is_empty
     }
 
     /// The URL of what a fetch asks for.
@@ -470,6 +494,13 @@ impl Client {
         }
         self.keep(to, talk);
         exchange.finish().await
+    }
+}
+
+/// Looks after the connections that a client keeps, as long as there are any.
+async fn sweep(client: Weak<Client>) {
+    while client.upgrade().is_some_and(|client| client.sweep()) {
+        let _ = rt::timeout(SWEEP_EVERY, std::future::pending::<()>()).await;
     }
 }
 

@@ -390,7 +390,10 @@ impl Url {
     }
 
     fn query(&self, form: Form) -> Vec<u8> {
-        let mut params: Vec<&Param> = self.left_params().collect();
+        let has_equal = |param: &Param| !param.value().is_empty() || form.keeps_equal && param.value.is_some();
+        // One of which nothing is written would leave two `&` side by side.
+        let mut params: Vec<&Param> =
+            self.left_params().filter(|param| !param.name.is_empty() || has_equal(param)).collect();
         if form.unique != "NONE" {
             let mut seen = std::collections::HashSet::new();
             let by_key = form.unique == "KEY";
@@ -405,7 +408,7 @@ impl Url {
                 out.push(b'&');
             }
             out.extend_from_slice(&param.name);
-            if !param.value().is_empty() || form.keeps_equal && param.value.is_some() {
+            if has_equal(param) {
                 out.push(b'=');
                 out.extend_from_slice(param.value());
             }
@@ -425,6 +428,8 @@ impl Url {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const PLAIN: Form = Form { sorts: false, unique: "NONE", keeps_equal: true };
@@ -455,7 +460,35 @@ mod tests {
         let url = Url::parse(b"/?b=2&a=1&b=1&a=1&c=");
         let form = |sorts, unique| Form { sorts, unique, keeps_equal: false };
         assert_eq!(url.query(form(true, "NONE")), b"a=1&a=1&b=1&b=2&c");
+        assert_eq!(Url::parse(b"/?=&a&=&=b").query(form(false, "NONE")), b"a&=b");
         assert_eq!(url.query(form(false, "KEY")), b"b=2&a=1&c");
         assert_eq!(url.query(form(true, "KEY_VALUE")), b"a=1&b=1&b=2&c");
+    }
+
+    proptest! {
+        /// What is written once is written the same again, and every part of it is a part of what came.
+        #[test]
+        fn any_url(url in "([a-z]{0,3}:?/{0,3})?([ab./?&=:%]{0,12}|\\PC{0,12})", from in -5i64..5, to in -5i64..5, keeps_equal: bool) {
+            let parsed = Url::parse(url.as_bytes());
+            let form = Form { keeps_equal, ..PLAIN };
+            let once = parsed.text(form, AS_CAME);
+            prop_assert_eq!(Url::parse(&once).text(form, AS_CAME), once.clone());
+            prop_assert!(once.len() <= url.len());
+            for (leading, trailing) in [(Some(true), Some(false)), (Some(false), Some(true))] {
+                let slashes = Slashes { leading, trailing };
+                let path = parsed.range_text(from, to, slashes);
+                if let Some(path) = path.filter(|path| path.len() > 1) {
+                    prop_assert_eq!((path.starts_with(b"/"), path.ends_with(b"/")), (leading == Some(true), trailing == Some(true)));
+                }
+            }
+            let names: usize = parsed.params.iter().map(|param| param.name.len() + param.value().len()).sum();
+            prop_assert!(names <= url.len());
+            prop_assert!(parsed.last().is_none_or(|last| memchr::memmem::find(url.as_bytes(), last).is_some()));
+            for (sorts, unique) in [(true, "NONE"), (true, "KEY"), (true, "KEY_VALUE")] {
+                let form = Form { sorts, unique, keeps_equal };
+                let query = parsed.query(form);
+                prop_assert_eq!(Url::parse(&[b"/?", &query[..]].concat()).query(form), query);
+            }
+        }
     }
 }

@@ -254,7 +254,10 @@ impl Machine {
         let method = self.method.expect("a machine is started before it runs");
         self.traces = !ctx.log().ring().is_masked(Tag::VclTrace);
         let watch = vcl.profile.watch(vcl.program.code.len());
-        self.stepwise = self.traces || watch.is_some();
+        if matches!(self.state, State::Started) {
+            // For the whole run: `Program::lean` has no returns from calls that it left out.
+            self.stepwise = self.traces || watch.is_some();
+        }
         match std::mem::replace(&mut self.state, State::Running) {
             State::Idle | State::Waiting { .. } => panic!("the machine has nothing to run"),
             State::Running => {}

@@ -14,7 +14,7 @@ const SHARDS: usize = 16;
 /// The first so many runs of subroutines on each thread are all looked at.
 const ALL: u64 = 1000;
 /// Of so many later ones one is, drawn by lot, and counts for all of them: to look costs as much as to run.
-const ONE_OF: u64 = 16;
+const ONE_OF: u64 = 64;
 
 /// The counts of a loaded VCL.
 #[derive(Default)]

@@ -80,15 +80,8 @@ impl PipeBereq {
         if lost {
             engine.main.losthdr.inc();
         }
-        PipeBereq {
-            engine,
-            head,
-            log,
-            vxid,
-            director: req.backend_hint.clone(),
-            connect_timeout: None,
-            task_deadline: 0.0,
-        }
+        let director = req.director();
+        PipeBereq { engine, head, log, vxid, director, connect_timeout: None, task_deadline: 0.0 }
     }
 
     pub(crate) fn get(&self, var: Var, req: &Req) -> Value {

@@ -93,7 +93,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         is_bgfetch: mode == Mode::Background,
         is_hitmiss: req.is_hitmiss,
         is_hitpass: req.is_hitpass,
-        director: req.backend_hint.clone(),
+        director: req.director(),
         backend: None,
         link: None,
         connect_timeout: None,

@@ -3,11 +3,11 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use base::{Clock, Real};
+use base::Clock;
 use message::Head;
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
-use tables::vclvars::{HeadId, Var};
+use tables::vclvars::{HeadId, Method, Var};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::BackendRef;
 use vrt::{Ctx, Failure, Privates, Value};
@@ -23,8 +23,8 @@ pub struct ReqCtx<'a> {
     pub req: &'a mut Req,
     /// In `vcl_pipe`.
     pub bereq: Option<&'a mut PipeBereq>,
-    /// What the times of objects are compared with.
-    pub now: Real,
+    /// What it runs.
+    pub method: Method,
 }
 
 impl Ctx for ReqCtx<'_> {
@@ -54,7 +54,7 @@ impl Ctx for ReqCtx<'_> {
         match var {
             Var::Req => Value::Http(HeadId::Req),
             Var::Resp => Value::Http(HeadId::Resp),
-            Var::ReqBackendHint => Value::Backend(req.backend_hint.clone()),
+            Var::ReqBackendHint => Value::Backend(req.director()),
             Var::ReqCanGzip => Value::Bool(message::encoding::takes_gzip(&req.head)),
             Var::ReqEsi => Value::Bool(!req.disable_esi),
             Var::ReqEsiLevel => Value::Int(i64::from(req.esi_level)),
@@ -72,7 +72,7 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
             Var::ReqTransport => Value::text("H1"),
             Var::ReqXid => Value::text(req.vxid.to_string()),
-            Var::RespTime => Value::Time(req.t_resp.0),
+            Var::RespTime => Value::Time(req.t_resp().0),
             Var::RespDoEsi => Value::Bool(!req.disable_esi),
             Var::RespFilters => match &req.filters {
                 Some(filters) => Value::String(Some(filters.clone())),
@@ -92,7 +92,7 @@ impl Ctx for ReqCtx<'_> {
         let mut timeouts = req.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
-                Value::Backend(director) => req.backend_hint = director,
+                Value::Backend(director) => req.backend_hint = Some(director),
                 other => return Err(vars::wrong(&other)),
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
@@ -287,7 +287,7 @@ impl ReqCtx<'_> {
         if let Some(value) = of_session {
             return value;
         }
-        let now = self.now;
+        let now = req.now_of(self.method);
         let of_object = req.obj.as_ref().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
         match (of_object, &self.bereq) {
             (Some(value), _) => value,

@@ -20,7 +20,7 @@ impl Req {
             self.error = (500, None);
             return Step::Synth;
         }
-        self.t_resp = self.engine().clock.real();
+        self.t_resp.set(None);
         self.obj = Some(obj);
         let action = self.vcl(Method::Deliver, transport).await;
         self.mark("Process");

@@ -26,6 +26,7 @@ mod transmit;
 mod turn;
 pub(crate) mod why;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -119,7 +120,8 @@ pub struct Req {
     pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
-    pub(crate) t_resp: Real,
+    /// See [`Req::t_resp`].
+    pub(crate) t_resp: Cell<Option<Real>>,
     pub(crate) obj: Option<ObjRef>,
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
     pub(crate) busy: Option<Busy>,
@@ -139,7 +141,8 @@ pub struct Req {
     pub(crate) is_hit: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
-    pub(crate) backend_hint: Option<Arc<dyn Director>>,
+    /// What VCL set as `req.backend_hint`; see [`Req::director`].
+    pub(crate) backend_hint: Option<Option<Arc<dyn Director>>>,
     pub(crate) storage: Option<Text>,
     pub(crate) client_identity: Option<Text>,
     pub(crate) error: (u16, Option<Vec<u8>>),
@@ -210,7 +213,7 @@ impl Req {
             vcl: None,
             machine: None,
             interims: None,
-            t_resp: t_req,
+            t_resp: Cell::new(None),
             obj: None,
             busy: None,
             obj_head: None,
@@ -345,6 +348,14 @@ impl Req {
         self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
+    /// Where it would be fetched from: `req.backend_hint`, which begins as the VCL's default.
+    pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {
+        match &self.backend_hint {
+            Some(set) => set.clone(),
+            None => self.vcl.as_ref()?.default_backend().cloned(),
+        }
+    }
+
     /// Queues a response that VCL never sees.
     pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16) {
         self.log.put(Tag::RespProtocol, b"HTTP/1.1");
@@ -368,12 +379,11 @@ impl Req {
         let mut machine = self.machine.take().unwrap_or_else(spare::machine);
         machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
         let action = loop {
-            let now = self.now_of(method);
             let top = self.top_req.clone();
             if let Some(top) = &top {
                 self.top = top.privates.take();
             }
-            let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), now });
+            let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), method });
             if let Some(top) = top {
                 top.privates.set(std::mem::take(&mut self.top));
             }
@@ -447,8 +457,15 @@ impl Req {
     }
 
     /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
-    fn now_of(&self, method: Method) -> Real {
-        if method == Method::Deliver { self.t_resp } else { self.t_req }
+    pub(crate) fn now_of(&self, method: Method) -> Real {
+        if method == Method::Deliver { self.t_resp() } else { self.t_req }
+    }
+
+    /// When the response was begun (`resp.time`): the clock is looked at once VCL asks for it.
+    pub(crate) fn t_resp(&self) -> Real {
+        let time = self.t_resp.get().unwrap_or_else(|| self.engine().clock.real());
+        self.t_resp.set(Some(time));
+        time
     }
 
     fn vcl_fail(&mut self) -> Step {

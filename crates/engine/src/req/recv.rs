@@ -111,7 +111,7 @@ impl Req {
             if self.head.collect(names::CACHE_CONTROL).is_err() {
                 self.engine().main.losthdr.inc();
             }
-            self.backend_hint = self.vcl.as_ref().and_then(|vcl| vcl.default_backend().cloned());
+            self.backend_hint = None;
             (self.max_ttl, self.max_grace) = (None, None);
             self.disable_esi = false;
             self.hash_always_miss = false;

@@ -19,7 +19,7 @@ impl Req {
         self.start_synth(status, reason);
         self.filters = None;
         self.made_body.clear();
-        self.t_resp = self.engine().clock.real();
+        self.t_resp.set(None);
         let action = self.vcl(Method::Synth, transport).await;
         self.mark("Process");
         match action {

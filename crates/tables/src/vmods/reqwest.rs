@@ -36,7 +36,7 @@ pub(super) const MODULE: Module = Module {
             Arg::new(Probe, "probe").opt(),
         ],
         text: "A client, which keeps connections. follow is how many redirections in a row are followed, 0 none; timeout is for a whole \
-               request, connect_timeout for each connection, none without them. A coding that VCL doesn't ask for isn't asked for, so that \
+               request, connect_timeout for each connection, none without them; a request out of VCL has 10 minutes then. A coding that VCL doesn't ask for isn't asked for, so that \
                auto_gzip, auto_deflate and auto_brotli have nothing to decode. A probe goes to base_url and its .url, or without base_url \
                to the whole URL that its .url is; it concerns the backend alone",
         methods: &[

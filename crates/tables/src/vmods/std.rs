@@ -3,7 +3,7 @@
 
 use super::Default as D;
 use super::Type::{self, *};
-use super::{Arg, Func, Module};
+use super::{Arg, Func, LeftOut, Module};
 use crate::vclvars::{Method, Methods};
 
 const fn a(ty: Type, name: &'static str) -> Arg {
@@ -155,3 +155,7 @@ pub(super) const MODULE: Module = Module {
         Func::new(Real, "time2real", &[a(Time, "t"), a(Real, "fallback")], "Old name of real(time=)"),
     ],
 };
+
+/// What isn't built.
+pub(super) const LEFT_OUT: &[LeftOut] =
+    &[LeftOut("std.timed_call", "two calls of std.now(), or the profile of `vcl.profile`")];

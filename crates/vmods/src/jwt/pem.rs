@@ -73,3 +73,53 @@ pub(super) fn ec_public_key(text: &[u8]) -> Option<Vec<u8>> {
     let (Label::Public, der) = decode(text)? else { return None };
     subject_key(&der)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An element as DER writes it.
+    fn written(tag: u8, content: &[u8]) -> Vec<u8> {
+        let len = content.len().to_be_bytes();
+        let digits = &len[len.iter().position(|byte| *byte > 0).unwrap_or(len.len())..];
+        let head = if content.len() < 128 {
+            vec![content.len() as u8]
+        } else {
+            [&[0x80 | digits.len() as u8], digits].concat()
+        };
+        [&[tag], &head[..], content].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_and_any_bytes(text in "(-----BEGIN |-----END |(RSA )?(PUBLIC|PRIVATE) KEY|-----|[A-Za-z0-9+/=]{1,9}|\\PC|\n){0,20}", der: Vec<u8>, tag: u8) {
+            let _ = (is_pem(text.as_bytes()), rsa_public_key(text.as_bytes()), ec_public_key(text.as_bytes()));
+            let _ = subject_key(&der);
+            if let Some((content, rest)) = element(tag, &der) {
+                prop_assert!(content.len() + rest.len() < der.len() && der.ends_with(rest));
+            }
+        }
+
+        #[test]
+        fn elements_are_read_as_written(tag: u8, content in proptest::collection::vec(any::<u8>(), 0..70_000), rest: Vec<u8>) {
+            let der = [&written(tag, &content)[..], &rest].concat();
+            prop_assert_eq!(element(tag, &der), Some((&content[..], &rest[..])));
+        }
+
+        #[test]
+        fn keys_are_read_as_written(key: Vec<u8>, kind: Vec<u8>, width in 1usize..80, ends in "\r?\n") {
+            let bits = written(3, &[&[0], &key[..]].concat());
+            let der = written(0x30, &[written(0x30, &kind), bits].concat());
+            let code = Code::of("BASE64").encode(&der, false);
+            let lines: Vec<&str> = code.chunks(width).map(|line| std::str::from_utf8(line).expect("text")).collect();
+            let text = |label: &str| format!("-----BEGIN {label}-----{ends}{}{ends}-----END {label}-----{ends}", lines.join(&ends));
+            prop_assert_eq!(ec_public_key(text("PUBLIC KEY").as_bytes()), Some(key.clone()));
+            prop_assert_eq!(rsa_public_key(text("PUBLIC KEY").as_bytes()), Some(key));
+            prop_assert_eq!(rsa_public_key(text("RSA PUBLIC KEY").as_bytes()), Some(der.clone()));
+            prop_assert_eq!(decode(text("PRIVATE KEY").as_bytes()), Some((Label::Private, der)));
+            prop_assert_eq!(ec_public_key(text("EC PRIVATE KEY").as_bytes()), None);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tokens that OpenSSL signed, the example of RFC 7515 A.1, and what must not count. The keys are made for these tests.
 
+use proptest::prelude::*;
 use vrt::Method;
 
 use super::*;
@@ -277,4 +278,18 @@ fn readers_and_writers_in_vcl() {
     );
     vcl("set req.http.out = w.generate(\"\") + w.error();", "true");
     vcl("w.from_string(\"x\"); set req.http.out = w.error();", "true");
+}
+
+proptest! {
+    /// What is no token is refused, what is one is taken apart at its points, and nothing random is signed.
+    #[test]
+    fn any_text_for_a_token(text in "(Bearer )?(eyJhbGciOiJIUzI1NiJ9|e30|[A-Za-z0-9_=+/-]{0,9}|[{}\":,]{0,5})(\\.(e30|eyJleHAiOjF9|[A-Za-z0-9_-]{0,9})){0,4}", key: Vec<u8>) {
+        if let Some(token) = Token::parse(text.as_bytes()) {
+            prop_assert_eq!(token.text.iter().filter(|byte| **byte == b'.').count(), 2);
+            prop_assert_eq!(token.text[token.signed], b'.');
+            for algorithm in &ALGORITHMS {
+                prop_assert!(!token.is_valid(algorithm, &key, 0.0));
+            }
+        }
+    }
 }
