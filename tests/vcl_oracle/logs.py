@@ -94,7 +94,7 @@ def field(name, value):
     if low == "content-range" and value.startswith("bytes */"):
         return "bytes */N"
     if low == "age":
-        return near(value)
+        return near(value).replace("none", "0")
     if low in ("content-length", "last-modified", "if-modified-since", "expires"):
         return value
     value = re.sub(r"(?<![\d.])1[67]\d{8}(\.\d+)?", "NOW", unnumbered(value))

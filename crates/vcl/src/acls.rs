@@ -49,6 +49,8 @@ impl Vcc<'_> {
             self.skip_c(b';')?;
         }
         self.next();
+        // What was warned of is taken.
+        decl.pedantic &= self.syntax > 40;
         let index = self.program.acls.len() as u32;
         self.program.acls.push(decl);
         self.syms.get_mut(id).what = What::Global(Some(index));
@@ -160,7 +162,7 @@ impl Vcc<'_> {
     }
 
     /// Checks one address of an entry against the others.
-    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &mut AclDecl, seen: &mut Seen) -> R {
+    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
@@ -171,10 +173,11 @@ impl Vcc<'_> {
             let say = format!("Non-zero bits in masked part, (maybe use {net}/{bits} ?)\n");
             // Releases before 7.0 took them without a word, and files of their days say 4.0.
             if self.syntax > 40 {
-                self.hint("`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.");
+                self.hint(
+                    "`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.",
+                );
                 return self.fail_at(&say, &entry.addr);
             }
-            decl.pedantic = false;
             self.say(&say);
             self.show(&entry.addr);
             self.warn();

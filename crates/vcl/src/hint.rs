@@ -68,12 +68,8 @@ const OTHER_SUBS: [(&str, &str); 4] = [
 ];
 
 /// Fields of backends that other builds of Varnish have.
-const OTHER_FIELDS: [(&str, &str); 4] = [
-    ("certificate", TO_TLS),
-    ("ssl", TO_TLS),
-    ("ssl_sni", TO_TLS),
-    ("ssl_verify_peer", TO_TLS),
-];
+const OTHER_FIELDS: [(&str, &str); 4] =
+    [("certificate", TO_TLS), ("ssl", TO_TLS), ("ssl_sni", TO_TLS), ("ssl_verify_peer", TO_TLS)];
 const TO_TLS: &str = "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).";
 
 /// Names further from what was written than this are no guess.
@@ -394,7 +390,8 @@ impl Vcc<'_> {
             Access::Unset => (sym.unset, "It can be unset in"),
             Access::Action => (sym.action, "It is for"),
         };
-        let delivers = |p: &Proc| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
+        let delivers =
+            |p: &Proc| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
         if let Some(field) = sym.full.strip_prefix("obj.http.")
             && self.procs.iter().any(delivers)
         {

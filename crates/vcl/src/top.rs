@@ -208,7 +208,11 @@ impl Vcc<'_> {
         let id = self.syms.builtin("std", Kind::Vmod, Type::Void, What::Nothing);
         let first = self.at;
         self.bind_module(id, "std", module, first);
-        self.remark(first, first, "`import std;` is missing: it is imported from here on. Write it at the top of the file.\n");
+        self.remark(
+            first,
+            first,
+            "`import std;` is missing: it is imported from here on. Write it at the top of the file.\n",
+        );
         true
     }
 

@@ -149,7 +149,9 @@ impl Vcc<'_> {
             Err(why) => {
                 if let Some((_, rest)) = text.split_once("://") {
                     let host = rest.split(['/', ':']).next().unwrap_or_default();
-                    self.hint(format!("Only a name or an address stands here, no URL: .host = \"{host}\"; and .port beside it."));
+                    self.hint(format!(
+                        "Only a name or an address stands here, no URL: .host = \"{host}\"; and .port beside it."
+                    ));
                 } else if text.contains('/') {
                     self.hint("One address has no mask; a network is declared: acl name { \"10.0.0.0\"/8; }");
                 }

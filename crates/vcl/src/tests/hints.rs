@@ -208,7 +208,10 @@ fn what_strangers_write() {
     );
     bad("acl a { \"127.0.0.1\", \"127.0.0.2\"; }", "Entries end in ';'.");
     bad("probe p { .interval = 5; }", "A duration has a unit: 5s");
-    bad("sub vcl_deliver { set obj.http.X-A = \"a\"; }", "In vcl_deliver the object's fields are the response's: resp.http.X-A");
+    bad(
+        "sub vcl_deliver { set obj.http.X-A = \"a\"; }",
+        "In vcl_deliver the object's fields are the response's: resp.http.X-A",
+    );
     bad(
         "backend c { .host = \"http://a.example:80/\"; }",
         "Only a name or an address stands here, no URL: .host = \"a.example\"; and .port beside it.",

@@ -139,7 +139,11 @@ fn std_is_imported_unasked() {
     warned("sub vcl_recv { std.log(\"a\"); std.log(\"b\"); }", says);
     warned("sub vcl_recv { if (std.port(client.ip) == 80) { } }", says);
     warned("sub vcl_recv { set req.url = std.tolower(req.url); } import std; sub vcl_recv { std.log(\"b\"); }", says);
-    for vcl in ["import std as s; sub vcl_recv { std.log(\"a\"); }", "sub vcl_recv { std.nope(); }", "sub vcl_recv { blob.blob(); }"] {
+    for vcl in [
+        "import std as s; sub vcl_recv { std.log(\"a\"); }",
+        "sub vcl_recv { std.nope(); }",
+        "sub vcl_recv { blob.blob(); }",
+    ] {
         let said = try_compile(&format!("vcl 4.1; backend b none; {vcl}")).err().unwrap_or_default();
         assert!(said.contains("Symbol not found"), "{said}");
     }
@@ -148,8 +152,13 @@ fn std_is_imported_unasked() {
 #[test]
 fn host_bits_of_an_acl() {
     let says = "Non-zero bits in masked part, (maybe use 1.2.3.0/24 ?)\n";
-    let text = b"vcl 4.0; backend b { .host = \"127.0.0.1\"; } acl a { \"1.2.3.4\"/24; } sub vcl_recv { if (client.ip ~ a) { } }";
+    let text = b"vcl 4.0; backend b { .host = \"127.0.0.1\"; } acl a { \"1.2.3.4\"/24; \"10.0.0.1/8\"; } sub vcl_recv { if (client.ip ~ a) { } }";
     let vcl: Compiled = compile("<vcl.inline>", text, &Few(&[]), &Options::default()).unwrap();
     assert!(vcl.warnings.starts_with(says), "{}", vcl.warnings);
-    assert!(try_compile("vcl 4.1; backend b none; acl a { \"1.2.3.4\"/24; } sub vcl_recv { if (client.ip ~ a) { } }").is_err_and(|why| why.contains(says)));
+    assert_eq!(vcl.warnings.matches("just a warning").count(), 2, "{}", vcl.warnings);
+    assert!(!vcl.program.acls[0].pedantic);
+    assert!(
+        try_compile("vcl 4.1; backend b none; acl a { \"1.2.3.4\"/24; } sub vcl_recv { if (client.ip ~ a) { } }")
+            .is_err_and(|why| why.contains(says))
+    );
 }
