@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{NoSpace, Store};
+use storage::{Buf, NoSpace, Store, StoreId};
 
 use crate::attrs::{Attrs, Flags, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
@@ -203,6 +203,19 @@ impl Busy {
         if self.crumbs >= CRUMBS && !self.boc.is_transit() {
             self.sweep();
         }
+        Ok(())
+    }
+
+    /// Adds body bytes of another object: the same block then belongs to both. Readers are woken.
+    ///
+    /// # Errors
+    /// The bytes again, when that object isn't in this one's store: they need a copy.
+    pub fn share(&mut self, bytes: Buf, of: StoreId) -> Result<(), Buf> {
+        let filling = self.filling.as_ref().expect("the head is stored before the body");
+        if filling.store.id() != of {
+            return Err(bytes);
+        }
+        self.boc.push(bytes);
         Ok(())
     }
 

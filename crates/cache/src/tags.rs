@@ -20,6 +20,7 @@ use crate::attrs::Times;
 use crate::ban::Bans;
 use crate::cache::{Cache, Shared};
 use crate::objcore::{Objcore, State};
+use crate::objref::ObjRef;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
 const JOURNAL: usize = 1024;
@@ -151,6 +152,16 @@ impl Tags {
                 self.count(&inner);
             }
         }
+    }
+
+    /// The object's keys.
+    pub fn keys_of(&self, oc: &Objcore) -> Vec<Box<[u8]>> {
+        if !self.is_on() {
+            return Vec::new();
+        }
+        let inner = self.inner.lock();
+        let links = inner.objects.get(&(std::ptr::from_ref(oc) as usize));
+        links.map_or_else(Vec::new, |links| links.iter().map(|link| Box::from(&*link.key)).collect())
     }
 
     fn count(&self, inner: &Inner) {
@@ -317,6 +328,11 @@ impl Cache {
     /// Whether keys are kept: else a fetch needn't look for them.
     pub fn heeds_tags(&self) -> bool {
         self.shared().tags.is_on()
+    }
+
+    /// The keys of an object that is in the cache.
+    pub fn tags_of(&self, obj: &ObjRef) -> Vec<Box<[u8]>> {
+        self.shared().tags.keys_of(obj.objcore())
     }
 
     /// A purge of all objects with any of these keys, to be carried out by [`TagPurge::step`]; a soft one takes their ttl

@@ -46,6 +46,7 @@ mod tcp;
 mod udo;
 mod unix;
 mod urlplus;
+mod utils;
 mod uuid;
 mod var;
 mod vsthrottle;
@@ -258,6 +259,7 @@ pub const MODULES: &[Module] = &[
     udo::MODULE,
     unix::MODULE,
     urlplus::MODULE,
+    utils::MODULE,
     uuid::MODULE,
     var::MODULE,
     vsthrottle::MODULE,
@@ -276,6 +278,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     kvstore::LEFT_OUT,
     std::LEFT_OUT,
     selector::LEFT_OUT,
+    utils::LEFT_OUT,
     xbody::LEFT_OUT,
     ykey::LEFT_OUT,
 ];

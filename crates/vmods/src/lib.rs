@@ -48,6 +48,7 @@ mod tcp;
 mod udo;
 mod unix;
 mod urlplus;
+mod utils;
 mod uuid;
 mod var;
 mod vsthrottle;
@@ -101,6 +102,7 @@ pub static ALL: &[&Vmod] = &[
     &udo::VMOD,
     &unix::VMOD,
     &urlplus::VMOD,
+    &utils::VMOD,
     &uuid::VMOD,
     &var::VMOD,
     &vsthrottle::VMOD,

@@ -7,7 +7,7 @@ mod files;
 pub(crate) mod fnmatch;
 mod number;
 mod query;
-mod strftime;
+pub(crate) mod strftime;
 
 use std::sync::Arc;
 

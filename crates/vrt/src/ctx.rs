@@ -171,6 +171,19 @@ pub trait Ctx {
         Err(Failure::new("std.rfc_ttl() is for vcl_backend_response"))
     }
 
+    /// `utils.fast_304()`: a 304 leaves the stale object's head as it is. Without a 304 it changes nothing.
+    ///
+    /// # Errors
+    /// VCL fails with that text (called in the wrong place).
+    fn fast_304(&mut self) -> Result<(), Failure> {
+        Err(Failure::new("utils.fast_304() is for vcl_backend_response"))
+    }
+
+    /// `utils.is_fast_304()`: whether that was said of a 304.
+    fn is_fast_304(&mut self) -> bool {
+        false
+    }
+
     /// The request's body as `std.cache_req_body` kept it, piece by piece. False: it isn't kept.
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
         let _ = piece;

@@ -319,3 +319,20 @@ fn an_extra_that_comes_late_is_found_once_the_object_is_whole() {
     busy.finish(Some(4)).unwrap();
     assert_eq!((obj.head(), obj.extra()), (HEAD, &b"late"[..]));
 }
+
+#[test]
+fn a_shared_body_is_held_once_and_stays_when_the_other_goes() {
+    let kit = Kit::new();
+    kit.put("/old", 10.0, &[7; 50_000]);
+    let (old, before) = (hit_of(kit.look("/old")), kit.held());
+    let mut busy = streaming(&kit, "/new");
+    let bytes = old.reader(0).now().unwrap().expect("a body");
+    assert_eq!(busy.share(bytes.clone(), old.store() + 1), Err(bytes.clone()));
+    busy.share(bytes, old.store()).unwrap();
+    busy.finish(Some(50_000)).unwrap();
+    assert_eq!(kit.held(), before + HEAD.len() as u64);
+    kit.cache.kill(&old);
+    drop(old);
+    assert_eq!(kit.held(), before);
+    assert_eq!(hit_of(kit.look("/new")).reader(0).now().unwrap().as_deref(), Some(&[7; 50_000][..]));
+}

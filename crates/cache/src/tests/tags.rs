@@ -153,3 +153,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_keys_of_an_object_can_be_had() {
+    let t = Tagged::new();
+    t.put("/a", "all a a");
+    assert_eq!(t.kit.cache.tags_of(&hit_of(t.kit.look("/a"))), [Box::from(&b"all"[..]), Box::from(&b"a"[..])]);
+}

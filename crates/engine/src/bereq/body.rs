@@ -12,6 +12,7 @@ use filters::{
 use http1::{Decoder, Framing};
 use message::{Head, Lost, encoding, names};
 use net::IoError;
+use storage::{Buf, StoreId};
 use tables::tags::Tag;
 
 use super::fetch::why;
@@ -352,6 +353,14 @@ impl Bereq {
         Ok(())
     }
 
+    /// Appends what the object of a 304 has: without a copy when it is in the same store.
+    fn take_over(&mut self, piece: Buf, of: StoreId) -> Result<(), Broken> {
+        match self.busy().share(piece, of) {
+            Ok(()) => Ok(()),
+            Err(piece) => self.append(&piece),
+        }
+    }
+
     fn log_notes(&mut self, notes: Vec<Note>) {
         for note in notes {
             match note {
@@ -436,7 +445,7 @@ impl Bereq {
             match reader.next().await {
                 Ok(None) => break,
                 Ok(Some(piece)) => {
-                    if self.append(&piece).is_err() {
+                    if self.take_over(piece, stale.store()).is_err() {
                         self.engine.main.fetch_failed.inc();
                         return Step::Fail("no storage");
                     }

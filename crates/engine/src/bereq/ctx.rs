@@ -184,6 +184,15 @@ impl Ctx for Bereq {
         Ok(())
     }
 
+    fn fast_304(&mut self) -> Result<(), Failure> {
+        self.keeps_head = self.was_304;
+        Ok(())
+    }
+
+    fn is_fast_304(&mut self) -> bool {
+        self.keeps_head
+    }
+
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
         self.engine.ban(spec)
     }

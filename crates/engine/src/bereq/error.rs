@@ -59,6 +59,7 @@ impl Bereq {
     }
 
     fn start_error(&mut self) {
+        self.keeps_head = false;
         let limits = self.beresp.limits();
         self.beresp = Head::with_limits(limits);
         let (status, reason) = match std::mem::take(&mut self.error) {

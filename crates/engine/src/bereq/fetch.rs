@@ -312,12 +312,24 @@ impl Bereq {
                 return Step::Fail("given up in vcl_backend_response");
             }
         }
+        if self.keeps_head && !self.uncacheable && self.keep_stale_head().is_err() {
+            return Step::Error;
+        }
         self.judge_star();
         self.mark("Process");
         if self.do_esi {
             self.do_stream = false;
         }
         if self.was_304 { Step::Conditional } else { Step::Body }
+    }
+
+    /// The stale object's head, keys and store instead of what the 304 and VCL have made of them.
+    fn keep_stale_head(&mut self) -> Result<(), ()> {
+        let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
+        self.beresp.load_from(stale.head()).map_err(drop)?;
+        self.tags.extend(self.engine.cache.tags_of(&stale));
+        self.storage = Some(self.engine.stores.get(stale.store()).clone());
+        Ok(())
     }
 
     fn pass_from_now_on(&mut self) {

@@ -137,6 +137,8 @@ pub struct Bereq {
     pub(crate) do_gunzip: bool,
     pub(crate) do_stream: bool,
     pub(crate) was_304: bool,
+    /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
+    pub(crate) keeps_head: bool,
     /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
     pub(crate) storage: Option<Arc<Store>>,
     pub(crate) filters: Option<Text>,
@@ -256,6 +258,7 @@ impl Bereq {
         self.do_esi = false;
         self.do_stream = true;
         self.was_304 = false;
+        self.keeps_head = false;
         self.error = (0, None);
         self.error_is_wanted = false;
         self.tags.clear();

@@ -98,7 +98,7 @@ struct Field {
 }
 
 /// The time by the format; `None` when it has no date.
-pub(super) fn format(secs: f64, format: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn format(secs: f64, format: &[u8]) -> Option<Vec<u8>> {
     let tm = Tm::new(secs)?;
     let mut out = Vec::new();
     write(&tm, format, &mut out);

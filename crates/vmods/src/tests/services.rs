@@ -67,3 +67,27 @@ fn what_methods_say() {
         "w synthbackend",
     );
 }
+
+#[test]
+fn odds_and_ends() {
+    for (expr, wanted) in [
+        ("utils.newline()", "\n"),
+        ("utils.time_format(\"%F %j\", time = std.time(integer=0))", "1970-01-01 001"),
+        ("utils.time_format(\"%Y\", true, std.time(integer=25920000))", "1970"),
+        ("utils.time_format(\"%Y\") == std.strftime(std.now(), \"%Y\")", "true"),
+        ("utils.resolve_backend(b)", "b"),
+        ("utils.resolve_backend(no)", ""),
+    ] {
+        let mut world = World::new(&format!(
+            "vcl 4.1; import std; import utils; backend b {{ .host = \"127.0.0.1\"; }} backend no none; \
+             sub vcl_recv {{ std.log({expr}); return (hash); }}"
+        ));
+        world.run(Method::Recv);
+        assert_eq!(world.log_texts()[1], format!("VCL_Log {wanted}"), "{expr}");
+    }
+}
+
+#[test]
+fn what_utils_leaves_out_names_its_stead() {
+    refused("import utils;", "if (utils.hash_ignore_vary()) { }", "the same value for each field that Vary names");
+}
