@@ -47,7 +47,11 @@ pub const MISSING: &[Missing] = &[
     known("lua", "programs in Lua", "VCL"),
     known("memcached", "asks memcached", "kvstore, for tables in memory"),
     known("named", "backends by DNS", "dynamic, or `backend` with the host name: it is looked up again at run time"),
-    known("nodes", "backends by a file (Varnish Enterprise)", "`backend` and udo's add_backend, or activedns for names"),
+    known(
+        "nodes",
+        "backends by a file (Varnish Enterprise)",
+        "`backend` and udo's add_backend, or activedns for names",
+    ),
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
     known("re", "captures of a match", "re2.regex, or regsub"),
     known("redis", "asks redis", "kvstore, for tables in memory"),
