@@ -111,6 +111,9 @@ impl Server {
                 "-F",
                 "-j",
                 "none",
+                // Nobody closes what waits for its next round.
+                "-p",
+                "timeout_idle=3600",
                 "-s",
                 "malloc,10m",
                 "-a",

@@ -8,17 +8,18 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use http1::{Decoder, Framing, Limits, Progress, Step, parse_response, response_framing};
+use http1::{Decoder, Framing, Limits, Progress, parse_response, response_framing};
 use message::chars::is_token;
 use message::hop::{self, Persistence};
 use message::{Head, HeadLimits};
-use net::{ConnectError, IoError, Stream, Target};
+use net::{ConnectError, Stream, Target};
 use tokio::sync::Notify;
 use vrt::{Ctx, HeadId};
 
+use crate::wire;
+
 /// Bytes of a body that is kept.
 const BODY_BYTES: usize = 10_000_000;
-const PIECE: usize = 16 * 1024;
 /// Requests that are under way, of all tasks.
 pub(crate) const MOST_AT_ONCE: usize = 1000;
 /// How deep the request is that this one is of.
@@ -278,14 +279,6 @@ pub(crate) struct Talk {
     decoder: Decoder,
 }
 
-fn text(error: IoError) -> String {
-    match error {
-        IoError::Timeout => "no answer in time".to_owned(),
-        IoError::Closed => "the connection ended".to_owned(),
-        IoError::Os(error) => error.to_string(),
-    }
-}
-
 impl Talk {
     pub(crate) fn over(stream: Stream) -> Self {
         // As many lines as the bytes of a head have room for.
@@ -295,12 +288,7 @@ impl Talk {
     }
 
     pub(crate) async fn write(&self, bytes: &[u8]) -> Result<(), String> {
-        self.stream.write_all(bytes, None).await.map_err(text)
-    }
-
-    async fn more(&mut self) -> Result<bool, String> {
-        self.input.reserve(PIECE);
-        Ok(self.stream.read_buf(&mut self.input, None).await.map_err(text)? > 0)
+        self.stream.write_all(bytes, None).await.map_err(wire::why)
     }
 
     /// Reads the head of the final answer.
@@ -317,7 +305,7 @@ impl Talk {
                     self.head.clear();
                 }
                 Progress::Idle | Progress::Incomplete | Progress::Http2Preface => {
-                    if !self.more().await? {
+                    if !wire::more(&self.stream, &mut self.input).await? {
                         return Err("the connection ended before an answer".to_owned());
                     }
                 }
@@ -330,26 +318,7 @@ impl Talk {
 
     /// The next bytes of the answer's body; `None` at its end.
     pub(crate) async fn next_piece(&mut self) -> Result<Option<Vec<u8>>, String> {
-        loop {
-            match self.decoder.decode(&self.input).map_err(|why| format!("bad answer: {}", why.text()))? {
-                Step::Data(range) => {
-                    let piece = self.input[range.clone()].to_vec();
-                    self.input.drain(..range.end);
-                    return Ok(Some(piece));
-                }
-                Step::End { consumed } => {
-                    self.input.drain(..consumed);
-                    return Ok(None);
-                }
-                Step::More { consumed } => {
-                    self.input.drain(..consumed);
-                    if !self.more().await? {
-                        self.decoder.end_of_input().map_err(|why| format!("bad answer: {}", why.text()))?;
-                        return Ok(None);
-                    }
-                }
-            }
-        }
+        wire::next_piece(&self.stream, &mut self.decoder, &mut self.input, "bad answer").await
     }
 
     /// The whole answer.

@@ -53,6 +53,7 @@ mod uuid;
 mod var;
 mod vsthrottle;
 mod vtc;
+mod wire;
 mod xbody;
 mod xkey;
 mod ykey;

@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use backend::{Service, ServiceRef};
 use base::Vxid;
-use http1::{ChunkHeader, Decoder, LAST_CHUNK, Limits, Progress, Step, parse_request};
+use http1::{ChunkHeader, Decoder, LAST_CHUNK, Limits, Progress, parse_request};
 use message::{Head, HeadLimits, status};
-use net::{IoError, Stream};
+use net::Stream;
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
+
+use crate::wire::{self, PIECE};
 
 /// Bytes of a request's head. The engine has its own, lower limit; this one only bounds our buffer.
 const HEAD_BYTES: usize = 4 * 1024 * 1024;
 /// Lines of a head.
 const LINES: u32 = 65_535;
-/// Bytes read, and kept until they are written, at once.
-const PIECE: usize = 16 * 1024;
 
 /// How often an answer that is waited for looks whether it still is.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -99,21 +99,13 @@ pub(crate) struct Exchange {
     sends_body: bool,
 }
 
-fn broken(error: IoError) -> Broken {
-    match error {
-        IoError::Timeout => "no answer in time".to_owned(),
-        IoError::Closed => "the connection ended".to_owned(),
-        IoError::Os(error) => error.to_string(),
-    }
-}
-
 impl Exchange {
     /// Reads a request's head; `None` when there comes none.
     async fn begin(stream: Rc<Stream>) -> Result<Option<Self>, Broken> {
         let mut input = Vec::new();
         let end = loop {
             let from = input.len().saturating_sub(3);
-            if stream_more(&stream, &mut input).await? == 0 {
+            if !wire::more(&stream, &mut input).await? {
                 return if input.is_empty() { Ok(None) } else { Err("the request broke off".to_owned()) };
             }
             if let Some(at) = memchr::memmem::find(&input[from..], b"\r\n\r\n") {
@@ -140,26 +132,7 @@ impl Exchange {
 
     /// The next bytes of the request's body; `None` at its end.
     pub(crate) async fn next_piece(&mut self) -> Result<Option<Vec<u8>>, Broken> {
-        loop {
-            match self.body.decode(&self.input).map_err(|why| format!("bad request body: {}", why.text()))? {
-                Step::Data(range) => {
-                    let piece = self.input[range.clone()].to_vec();
-                    self.input.drain(..range.end);
-                    return Ok(Some(piece));
-                }
-                Step::End { consumed } => {
-                    self.input.drain(..consumed);
-                    return Ok(None);
-                }
-                Step::More { consumed } => {
-                    self.input.drain(..consumed);
-                    if stream_more(&self.stream, &mut self.input).await? == 0 {
-                        self.body.end_of_input().map_err(|why| format!("bad request body: {}", why.text()))?;
-                        return Ok(None);
-                    }
-                }
-            }
-        }
+        wire::next_piece(&self.stream, &mut self.body, &mut self.input, "bad request body").await
     }
 
     /// Begins the answer, whose body has `len` bytes or, without that, as many as come. Fields of framing and of the
@@ -192,7 +165,7 @@ impl Exchange {
         }
         if self.output.len() + data.len() > PIECE {
             self.flush().await?;
-            self.stream.write_all(data, None).await.map_err(broken)?;
+            self.stream.write_all(data, None).await.map_err(wire::why)?;
         } else {
             self.output.extend(data);
         }
@@ -206,7 +179,7 @@ impl Exchange {
     pub(crate) async fn flush(&mut self) -> Result<(), Broken> {
         let written = self.stream.write_all(&self.output, None).await;
         self.output.clear();
-        written.map_err(broken)
+        written.map_err(wire::why)
     }
 
     /// The answer is whole.
@@ -219,9 +192,8 @@ impl Exchange {
         // What is left of the request would be an error for its sender, before it has read the answer.
         while !self.body.is_complete() {
             self.input.clear();
-            match stream_more(&self.stream, &mut self.input).await {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
+            if !matches!(wire::more(&self.stream, &mut self.input).await, Ok(true)) {
+                break;
             }
         }
         Ok(())
@@ -232,11 +204,6 @@ impl Exchange {
         self.respond(status, b"", &[], Some(0));
         self.finish().await
     }
-}
-
-async fn stream_more(stream: &Stream, input: &mut Vec<u8>) -> Result<usize, Broken> {
-    input.reserve(PIECE);
-    stream.read_buf(input, None).await.map_err(broken)
 }
 
 /// The head with `/` for its target, and the target: VCL may ask for anything there.
@@ -294,7 +261,7 @@ mod tests {
             });
             ours.write_all(request, None).await.unwrap();
             let mut got = Vec::new();
-            while stream_more(&ours, &mut got).await.is_ok_and(|n| n > 0) {}
+            while wire::more(&ours, &mut got).await == Ok(true) {}
             String::from_utf8(got).unwrap()
         };
         rt::run(told).unwrap()
