@@ -24,7 +24,7 @@ use crate::httplog::BEREQ;
 use crate::vars;
 
 /// Keys that VCL may give one object.
-const MOST_TAGS: usize = 10_000;
+pub(super) const MOST_TAGS: usize = 10_000;
 
 impl Ctx for Bereq {
     fn head(&mut self, id: HeadId) -> Option<&Head> {

@@ -18,7 +18,7 @@ use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
-use super::ctx::limit;
+use super::ctx::{MOST_TAGS, limit};
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
 use crate::spare;
@@ -323,11 +323,15 @@ impl Bereq {
         if self.was_304 { Step::Conditional } else { Step::Body }
     }
 
-    /// The stale object's head, keys and store instead of what the 304 and VCL have made of them.
+    /// The stale object's head and store instead of what the 304 and VCL have made of them; its keys before VCL's.
     fn keep_stale_head(&mut self) -> Result<(), ()> {
         let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
         self.beresp.load_from(stale.head()).map_err(drop)?;
-        self.tags.extend(self.engine.cache.tags_of(&stale));
+        let mut keys = self.engine.cache.tags_of(&stale);
+        keys.append(&mut self.tags);
+        // Keys that are others each time would pile up.
+        keys.truncate(MOST_TAGS);
+        self.tags = keys;
         self.storage = Some(self.engine.stores.get(stale.store()).clone());
         Ok(())
     }

@@ -23,8 +23,8 @@ pub(super) const MODULE: Module = Module {
             Void,
             "fast_304",
             &[],
-            "After a 304 the stale object keeps its head, keys and store, whatever the 304 and VCL say; its lives are beresp's. Without a \
-             304, or if beresp becomes uncacheable, it changes nothing",
+            "After a 304 the stale object keeps its head and store, whatever the 304 and VCL say, and its keys beside those that VCL adds; \
+             its lives are beresp's. Without a 304, or if beresp becomes uncacheable, it changes nothing",
         )
         .only(Method::BackendResponse.set()),
         Func::new(Bool, "is_fast_304", &[], "Whether fast_304() was called after a 304").only(Methods::BACKEND),
