@@ -534,11 +534,13 @@ const CACHED: &str = "beresp.status == 200 || beresp.status == 203 || beresp.sta
 const V30_TTL: &str = "\
 if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.status == 414) {
     set beresp.ttl = -1s;
-} else if (beresp.ttl <= 0s && (beresp.status == 302 || beresp.status == 307) && !beresp.http.Expires &&
+} else if (beresp.ttl <= 0s && (beresp.status == 302 || beresp.status == 307) &&
+    std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
     beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
-    # default_ttl
+    # default_ttl, as without an Expires that can be read.
     set beresp.ttl = 120s;
-} else if (beresp.http.Age && !beresp.http.Expires && beresp.http.Cache-Control !~ \"(s-maxage|max-age)\" &&
+} else if (beresp.http.Age && std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
+    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\" &&
     (beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || beresp.status == 302 ||
     beresp.status == 307 || beresp.status == 404 || beresp.status == 410)) {
     # default_ttl began with the fetch, whatever the Age.
@@ -554,11 +556,12 @@ if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.sta
         set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s);
     } else if (beresp.http.Cache-Control ~ \"max-age=[0-9]\") {
         set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s);
-    } else if (!beresp.http.Expires) {
-        # default_ttl
+    } else if (std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0)) {
+        # default_ttl, as without an Expires that can be read.
         set beresp.ttl = 120s;
     }
-} else if (beresp.http.Age && !beresp.http.Expires && beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+} else if (beresp.http.Age && std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
+    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
     # default_ttl began with the fetch, whatever the Age.
     set beresp.ttl = beresp.ttl + std.duration(beresp.http.Age + \"s\", 0s);
 }";
