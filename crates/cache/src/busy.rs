@@ -61,6 +61,11 @@ struct Filling {
 }
 
 impl Busy {
+    /// Whether it is the right to fetch that object.
+    pub(crate) fn is_of(&self, oc: &Arc<Objcore>) -> bool {
+        Arc::ptr_eq(&self.oc, oc)
+    }
+
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
         let nukes_left = cache.shared().quick.nuke_limit();
         let shared = cache.shared();

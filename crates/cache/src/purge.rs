@@ -5,6 +5,7 @@ use base::Mono;
 
 use crate::attrs::Times;
 use crate::boc::SoftPurge;
+use crate::busy::Busy;
 use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::gone::Cause;
@@ -63,6 +64,11 @@ impl Cache {
     /// Purges all variants under `digest` and answers how many there were. A fetch in progress is overtaken: what it
     /// brings answers the requests that already wait for it, and later ones as the purge allows.
     pub fn purge(&self, digest: &Digest, now: Mono, purge: Purge) -> usize {
+        self.purge_for(None, digest, now, purge)
+    }
+
+    /// As [`Cache::purge`] by a request that is about to fetch: what that brings is newer than the purge, and stays.
+    pub fn purge_for(&self, own: Option<&Busy>, digest: &Digest, now: Mono, purge: Purge) -> usize {
         let shared = self.shared();
         let seq = shared.bans.next_seq();
         let mut dead = Vec::new();
@@ -72,6 +78,7 @@ impl Cache {
             let mut count = 0;
             for oc in objcs {
                 match oc.state() {
+                    State::Busy if own.is_some_and(|own| own.is_of(&oc)) => {}
                     State::Busy => overtake(&oc, seq, now, purge),
                     // Gone for all but those who asked before.
                     State::Stored if oc.is_overtaken() => {}

@@ -226,7 +226,8 @@ impl Ctx for ReqCtx<'_> {
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
         let engine = self.req.engine().clone();
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
-        Ok(engine.cache.purge(&self.req.digest, engine.mono_of(self.req.t_req), purge) as i64)
+        let now = engine.mono_of(self.req.t_req);
+        Ok(engine.cache.purge_for(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {

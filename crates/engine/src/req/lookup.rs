@@ -190,10 +190,10 @@ impl Req {
 
     pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
         let main = self.engine().main;
-        let busy = if self.is_grace_hit { self.busy.take() } else { None };
         self.obj = Some(obj);
         self.obj_head.iter_mut().for_each(Head::clear);
         let action = self.vcl(Method::Hit, transport).await;
+        let busy = if self.is_grace_hit { self.busy.take() } else { None };
         let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {
             Action::Deliver => {
@@ -242,8 +242,9 @@ impl Req {
     }
 
     pub(super) async fn miss(&mut self, stale: Option<ObjRef>, transport: &mut dyn Transport) -> Step {
-        let busy = self.busy.take().expect("set before each such step");
-        match self.vcl(Method::Miss, transport).await {
+        let action = self.vcl(Method::Miss, transport).await;
+        let busy = self.busy.take().expect("set before each such step; VCL can't take it");
+        match action {
             Action::Fetch => {
                 self.engine().main.cache_miss.tally();
                 self.gives_up = false;
