@@ -1,1 +1,0 @@
-vcl 4.1; backend default { .host = "127.0.0.1"; .port = "21987"; }
