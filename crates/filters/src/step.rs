@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The interface of a filter: one bounded step at a time.
 
+use std::any::Any;
+
 use crate::FilterError;
 
 /// Bytes that one step of a filter takes or makes at most; about 50 us of gzip.
@@ -29,7 +31,7 @@ pub enum State {
 }
 
 /// One filter.
-pub trait Filter {
+pub trait Filter: Any {
     /// Its name in `beresp.filters` or `resp.filters`.
     fn name(&self) -> &'static str;
 
@@ -57,6 +59,16 @@ pub trait Filter {
 
     /// The ESI program of the stored body, once it is through and if there is any.
     fn take_esi(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Whether it leaves something with the stored object, known at the body's end: the object doesn't stream then.
+    fn leaves(&self) -> bool {
+        false
+    }
+
+    /// What it leaves with the stored object, once it is through; found again under its name.
+    fn take_left(&mut self) -> Option<Vec<u8>> {
         None
     }
 }
