@@ -191,6 +191,8 @@ mod tests {
     fn each_runs_once() {
         let mut brought = Brought::default();
         brought.named(|| Lower);
-        assert!(brought.take(b"upper").is_none() && brought.take(b"lower").is_some() && brought.take(b"lower").is_none());
+        assert!(
+            brought.take(b"upper").is_none() && brought.take(b"lower").is_some() && brought.take(b"lower").is_none()
+        );
     }
 }

@@ -79,11 +79,7 @@ pub struct DeliverOpened {
 ///
 /// # Errors
 /// An unknown filter.
-pub fn open_deliver(
-    names: &[u8],
-    input: DeliverInput<'_>,
-    brought: &mut Brought,
-) -> Result<DeliverOpened, OpenError> {
+pub fn open_deliver(names: &[u8], input: DeliverInput<'_>, brought: &mut Brought) -> Result<DeliverOpened, OpenError> {
     let mut opened = DeliverOpened { body_bytes: input.body_bytes, ..DeliverOpened::default() };
     let mut coding = Coding::of(input.content_encoding);
     let mut rest = names;
@@ -120,9 +116,11 @@ pub fn open_deliver(
                 if let Some(why) = no_work(input.status == 206, coding) {
                     opened.left_out.push((filter.name(), why));
                 } else {
+                    if !filter.keeps_body() {
+                        opened.edits.extend(REWRITTEN);
+                        opened.body_bytes = None;
+                    }
                     opened.chain.push_boxed(filter);
-                    opened.edits.extend(REWRITTEN);
-                    opened.body_bytes = None;
                 }
             }
         }

@@ -132,8 +132,10 @@ pub fn open_fetch(names: &[u8], input: FetchInput<'_>, brought: &mut Brought) ->
                 if let Some(why) = no_work(is_part, coding) {
                     opened.left_out.push((filter.name(), why));
                 } else {
+                    if !filter.keeps_body() {
+                        opened.edits.extend(REWRITTEN);
+                    }
                     opened.chain.push_boxed(filter);
-                    opened.edits.extend(REWRITTEN);
                 }
             }
         }

@@ -42,6 +42,11 @@ pub trait Filter: Any {
     /// The body can't be what it claims to be; nothing more may be asked of this filter.
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError>;
 
+    /// Whether the body comes out as it went in: it is only looked at.
+    fn keeps_body(&self) -> bool {
+        false
+    }
+
     /// What it wants to have logged when it is closed, be it early: the Gzip record.
     fn closing_note(&self) -> Option<String> {
         None

@@ -36,6 +36,7 @@ mod querysort;
 mod querystring;
 mod re2;
 mod reqwest;
+mod rers;
 mod saintmode;
 mod selector;
 mod statsd;
@@ -249,6 +250,7 @@ pub const MODULES: &[Module] = &[
     querystring::MODULE,
     re2::MODULE,
     reqwest::MODULE,
+    rers::MODULE,
     saintmode::MODULE,
     selector::MODULE,
     statsd::MODULE,

@@ -20,9 +20,11 @@ mod dynamic;
 mod file;
 mod files;
 mod fileserver;
+mod gathered;
 mod geoip;
 mod geoip2;
 mod goto;
+mod hashing;
 mod header;
 mod headerplus;
 mod http;
@@ -38,6 +40,7 @@ mod querysort;
 mod querystring;
 mod re2;
 mod reqwest;
+mod rers;
 mod saintmode;
 mod selector;
 mod standard;
@@ -93,6 +96,7 @@ pub static ALL: &[&Vmod] = &[
     &querystring::VMOD,
     &re2::VMOD,
     &reqwest::VMOD,
+    &rers::VMOD,
     &saintmode::VMOD,
     &selector::VMOD,
     &statsd::VMOD,

@@ -180,7 +180,8 @@ impl Bereq {
             return Ok(());
         }
         let why = self.why_uncacheable.clone();
-        let extra = Extra { gzip_bits, program: program.as_deref(), why: why.as_deref(), left: left.as_deref().map(Left) };
+        let extra =
+            Extra { gzip_bits, program: program.as_deref(), why: why.as_deref(), left: left.as_deref().map(Left) };
         let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
         self.put_extra(&extra.store(), flags)
     }

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::stitch::{self, Blocks, Sum};
 use crate::{
-    Brought, DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Multipart, Part, Range, RangeVerdict, TestGunzip, open_deliver,
-    open_fetch,
+    Brought, DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Multipart, Part, Range, RangeVerdict, TestGunzip,
+    open_deliver, open_fetch,
 };
 
 /// Sends `body` through, `cut` bytes at a time into space for `room`.

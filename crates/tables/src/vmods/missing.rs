@@ -55,7 +55,6 @@ pub const MISSING: &[Missing] = &[
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
     known("re", "captures of a match", "re2.regex, or regsub"),
     known("redis", "asks redis", "kvstore, for tables in memory"),
-    known("rers", "patterns made at run time, bodies rewritten", "re2.match and re2.sub for the patterns"),
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
     known("s3", "S3 as a backend (Varnish Enterprise)", "digest.hmac_sha256, for the signature"),
