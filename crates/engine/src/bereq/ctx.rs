@@ -258,16 +258,7 @@ impl Ctx for Bereq {
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
-        let choice = Choice {
-            sess: &self.sess,
-            head: &self.head,
-            digest: &self.digest.0,
-            identity: self.client_identity.as_ref(),
-            identity_text: OnceCell::new(),
-            is_bereq: true,
-            log: RefCell::new(&mut self.log),
-        };
-        director.healthy_for(&choice).ok
+        director.healthy_for(&self.choice()).ok
     }
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
@@ -314,8 +305,9 @@ impl Bereq {
         self.engine.store_named(&name?).cloned()
     }
 
-    fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
-        director.resolve(&Choice {
+    /// The fetch as its director sees it.
+    fn choice(&mut self) -> Choice<'_> {
+        Choice {
             sess: &self.sess,
             head: &self.head,
             digest: &self.digest.0,
@@ -323,7 +315,11 @@ impl Bereq {
             identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
-        })
+        }
+    }
+
+    fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
+        director.resolve(&self.choice())
     }
 
     /// Asks the director for a backend; says in the log when there is none.

@@ -256,17 +256,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
-        let req = &mut *self.req;
-        let choice = Choice {
-            sess: &req.sess,
-            head: &req.head,
-            digest: &req.digest.0,
-            identity: req.client_identity.as_ref(),
-            identity_text: OnceCell::new(),
-            is_bereq: false,
-            log: RefCell::new(&mut req.log),
-        };
-        director.healthy_for(&choice).ok
+        director.healthy_for(&self.choice()).ok
     }
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
@@ -274,16 +264,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
-        let req = &mut *self.req;
-        let found = director.resolve(&Choice {
-            sess: &req.sess,
-            head: &req.head,
-            digest: &req.digest.0,
-            identity: req.client_identity.as_ref(),
-            identity_text: OnceCell::new(),
-            is_bereq: false,
-            log: RefCell::new(&mut req.log),
-        });
+        let found = director.resolve(&self.choice());
         found.map(|backend| backend as BackendRef)
     }
 
@@ -293,6 +274,20 @@ impl Ctx for ReqCtx<'_> {
 }
 
 impl ReqCtx<'_> {
+    /// The request as a director sees it.
+    fn choice(&mut self) -> Choice<'_> {
+        let req = &mut *self.req;
+        Choice {
+            sess: &req.sess,
+            head: &req.head,
+            digest: &req.digest.0,
+            identity: req.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
+            is_bereq: false,
+            log: RefCell::new(&mut req.log),
+        }
+    }
+
     fn get_elsewhere(&mut self, var: Var) -> Value {
         let req = &*self.req;
         let of_session = vars::of_session(&req.sess, req.client_identity.as_ref(), var);
