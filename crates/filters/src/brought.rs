@@ -58,6 +58,7 @@ impl Brought {
             all.push(Entry { goes_by_itself, filter: Box::new(make()) });
             all.len() - 1
         });
+        all[at].goes_by_itself |= goes_by_itself;
         (&mut *all[at].filter as &mut dyn Any).downcast_mut().expect("found by its type")
     }
 

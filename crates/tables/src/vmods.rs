@@ -17,6 +17,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod edgestash;
 mod file;
 mod fileserver;
 mod geoip;
@@ -232,6 +233,7 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    edgestash::MODULE,
     file::MODULE,
     fileserver::MODULE,
     geoip::MODULE,
@@ -274,6 +276,7 @@ pub const MODULES: &[Module] = &[
 /// Functions and methods of modules here that aren't built.
 const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
+    edgestash::LEFT_OUT,
     file::LEFT_OUT,
     headerplus::LEFT_OUT,
     jwt::LEFT_OUT,

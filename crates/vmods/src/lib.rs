@@ -17,6 +17,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod edgestash;
 mod file;
 mod files;
 mod fileserver;
@@ -78,6 +79,7 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &edgestash::VMOD,
     &file::VMOD,
     &fileserver::VMOD,
     &geoip::VMOD,

@@ -36,7 +36,6 @@ pub const MISSING: &[Missing] = &[
     known("curl", "requests out of VCL", "http"),
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),
-    known("edgestash", "templates (Varnish Enterprise)", "ESI"),
     known("ghost", "routes of the Varnish gateway", "directors"),
     known("h2", "settings of HTTP/2 (Varnish Enterprise)", "the parameters whose names begin with h2_"),
     known("image", "changes images (Varnish Enterprise)", "a backend that does"),
