@@ -38,6 +38,7 @@ mod querystring;
 mod re2;
 mod reqwest;
 mod rers;
+mod s3;
 mod saintmode;
 mod selector;
 mod statsd;
@@ -253,6 +254,7 @@ pub const MODULES: &[Module] = &[
     re2::MODULE,
     reqwest::MODULE,
     rers::MODULE,
+    s3::MODULE,
     saintmode::MODULE,
     selector::MODULE,
     statsd::MODULE,
@@ -281,6 +283,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     headerplus::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
+    s3::LEFT_OUT,
     std::LEFT_OUT,
     selector::LEFT_OUT,
     utils::LEFT_OUT,

@@ -42,6 +42,7 @@ mod querystring;
 mod re2;
 mod reqwest;
 mod rers;
+mod s3;
 mod saintmode;
 mod selector;
 mod standard;
@@ -99,6 +100,7 @@ pub static ALL: &[&Vmod] = &[
     &re2::VMOD,
     &reqwest::VMOD,
     &rers::VMOD,
+    &s3::VMOD,
     &saintmode::VMOD,
     &selector::VMOD,
     &statsd::VMOD,

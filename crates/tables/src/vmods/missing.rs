@@ -56,7 +56,6 @@ pub const MISSING: &[Missing] = &[
     known("redis", "asks redis", "kvstore, for tables in memory"),
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
-    known("s3", "S3 as a backend (Varnish Enterprise)", "digest.hmac_sha256, for the signature"),
     known("shield", "closes connections", "`return (synth(403))` with Connection: close"),
     known("slicer", "byte ranges cached apart", "the parameter http_range_support"),
     known("softpurge", "soft purges", "purge.soft"),

@@ -35,6 +35,25 @@ fn what_cannot_be_served_is_refused_at_load() {
     }
 }
 
+#[test]
+fn s3_is_refused_what_it_cannot_do() {
+    for (endpoint, why) in [
+        ("https://a", "https isn't built into Lacquer"),
+        ("HTTPS://a:80", "https isn't built into Lacquer"),
+        ("a:443", "https isn't built into Lacquer"),
+        ("a b", "is neither HOST, HOST:PORT nor http://HOST:PORT"),
+        ("", "is neither"),
+    ] {
+        refused("import s3;", &format!("new b = s3.director(\"b\", \"r\", \"{endpoint}\");"), why);
+    }
+    refused("import s3;", "new b = s3.director(\"b\", \"\", \"a\");", "a bucket and a region");
+    refused("import s3;", "new s = s3.signer(); s.set_access_key(\"\", \"i\");", "a key and a key_id");
+    refused("import s3;", "new s = s3.signer(); s.set_access_key(\"k\", \"a/b\");", "a key and a key_id");
+    refused("import s3;", "new s = s3.signer(); s.set_region(\"a/b\");", "that is no region");
+    refused("import s3;", "new s = s3.signer(); s.set_signed_headers(\"(\");", "bad pattern");
+    refused("import s3;", "new s = s3.signer(); s.set_iam_role();", "set_access_key");
+}
+
 /// What vcl_recv with this body leaves in req.http.out, or how it fails.
 #[track_caller]
 fn check(body: &str, wanted: &str) {
