@@ -36,6 +36,7 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod redis;
 mod reqwest;
 mod rers;
 mod s3;
@@ -252,6 +253,7 @@ pub const MODULES: &[Module] = &[
     querysort::MODULE,
     querystring::MODULE,
     re2::MODULE,
+    redis::MODULE,
     reqwest::MODULE,
     rers::MODULE,
     s3::MODULE,
@@ -283,6 +285,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     headerplus::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
+    redis::LEFT_OUT,
     s3::LEFT_OUT,
     std::LEFT_OUT,
     selector::LEFT_OUT,

@@ -40,6 +40,7 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod redis;
 mod reqwest;
 mod rers;
 mod s3;
@@ -98,6 +99,7 @@ pub static ALL: &[&Vmod] = &[
     &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
+    &redis::VMOD,
     &reqwest::VMOD,
     &rers::VMOD,
     &s3::VMOD,

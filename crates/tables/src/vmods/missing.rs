@@ -44,7 +44,7 @@ pub const MISSING: &[Missing] = &[
     known("json", "JSON (Varnish Enterprise)", "a backend that answers in fields"),
     known("kv", "a table of texts", "kvstore"),
     known("lua", "programs in Lua", "VCL"),
-    known("memcached", "asks memcached", "kvstore, for tables in memory"),
+    known("memcached", "asks memcached", "redis, or kvstore for tables in memory"),
     known("named", "backends by DNS", "dynamic, or `backend` with the host name: it is looked up again at run time"),
     known(
         "nodes",
@@ -53,7 +53,6 @@ pub const MISSING: &[Missing] = &[
     ),
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
     known("re", "captures of a match", "re2.regex, or regsub"),
-    known("redis", "asks redis", "kvstore, for tables in memory"),
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
     known("shield", "closes connections", "`return (synth(403))` with Connection: close"),

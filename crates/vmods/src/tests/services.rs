@@ -54,6 +54,27 @@ fn s3_is_refused_what_it_cannot_do() {
     refused("import s3;", "new s = s3.signer(); s.set_iam_role();", "set_access_key");
 }
 
+#[test]
+fn redis_is_refused_what_it_cannot_do() {
+    for (init, why) in [
+        ("new d = redis.db(\"h:1\", cluster);", "clusters aren't built into Lacquer"),
+        ("new d = redis.db(\"h:1\", tls = true);", "TLS isn't built into Lacquer"),
+        ("new d = redis.db(\"h:x\");", "is neither HOST:PORT nor a path"),
+        ("new d = redis.db(\"h\", max_connections = 0);", "max_connections are 1 to"),
+        ("new d = redis.db(\"h\", max_command_retries = 99);", "retries are 0 to"),
+        ("new d = redis.db(\"h\", command_timeout = -1);", "a time is not negative"),
+        ("new d = redis.db(\"h\"); d.add_server(\"i\", auto);", "finding out roles isn't built into Lacquer"),
+        ("new d = redis.db(\"h\"); d.add_server(\"i\", cluster);", "clusters aren't built into Lacquer"),
+        ("redis.weights(\"1 x\");", "weights() isn't built into Lacquer"),
+        ("redis.sentinels(\"h:1\");", "sentinels() isn't built into Lacquer"),
+        ("redis.use(\"d\");", "the method of that name"),
+        ("new d = redis.db(\"h\"); d.easy_execute(\"GET\");", "there is nobody to wait"),
+        ("new d = redis.db(\"h\"); d.push(\"GET\");", "command() comes first"),
+    ] {
+        refused("import redis;", init, why);
+    }
+}
+
 /// What vcl_recv with this body leaves in req.http.out, or how it fails.
 #[track_caller]
 fn check(body: &str, wanted: &str) {
