@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Saint mode before directors and alone, with thresholds, and what is passed.
+# Saint mode with thresholds, of several backends and of one, and what is passed. (A backend without a director was asked by 3.0 whatever
+# its health when a connection to it was idle.)
 backend first { .host = "a.example.com"; .port = "80"; .saintmode_threshold = 3; }
 backend second { .host = "b.example.com"; .port = "80"; .saintmode_threshold = 0; }
 director pair fallback {
@@ -10,11 +11,14 @@ director turns hash {
     { .backend = first; .weight = 1; }
     { .backend = second; .weight = 1; }
 }
+director alone round-robin {
+    { .backend = first; }
+}
 
 sub vcl_recv {
     set req.backend = pair;
     if (req.url ~ "esi") {
-        set req.backend = first;
+        set req.backend = alone;
     } elsif (req.url ~ "\.(png|css|js)") {
         set req.backend = turns;
     } elsif (req.url ~ "search") {
