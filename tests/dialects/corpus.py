@@ -68,6 +68,9 @@ class Program:
         t = re.sub(r"<%[^=][\s\S]*?%>|\{%[\s\S]*?%\}", "", t)
         hole = r"(?:<%=[\s\S]*?%>|\{\{[^{}\n]*\}\}|@[A-Z_]+@)"
         t = re.sub(rf"(?m)^[ \t]*{hole}[ \t]*;?[ \t]*$", "", t)
+        t = re.sub(rf'(?m)^(\s*!?\s*"){hole}("\s*(?:/\s*\d+\s*)?;)', r"\g<1>192.0.2.1\2", t)
+        t = re.sub(rf"(\.(?:window|threshold|initial|max_connections|weight|retries)\s*=\s*){hole}", r"\g<1>3", t)
+        t = re.sub(rf"(\bdirector\s+[\w-]+\s+){hole}", r"\1round-robin", t)
         t = re.sub(rf"(=\s*){hole}(\s*;)", r"\g<1>60s\2", t)
         t = re.sub(hole, "filled", t)
         if t != before:

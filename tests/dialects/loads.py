@@ -82,7 +82,8 @@ def new_files(o, scratch):
 
 
 def first_of(why):
-    lines = [line.strip() for line in why.splitlines() if line.strip() and not re.search(r"Message from|Could not delete|: refused$", line)]
+    whole = re.sub(r"(?m)^.*(?:\n.*){0,3}\(That was just a warning\)$", "", why)
+    lines = [line.strip() for line in whole.splitlines() if line.strip() and not re.search(r"Message from|Could not delete|: refused$", line)]
     return " ".join(lines[:2])[:200] if lines else "no reason given"
 
 

@@ -84,8 +84,11 @@ impl Walker<'_> {
         saint
     }
 
-    /// What makes the objects of saint mode.
-    fn saint_init(&self) -> String {
+    /// What makes the objects of saint mode, to go before the user's subroutines: their vcl_init may return.
+    pub fn saint_init(&self) -> String {
+        if !self.policy.saint {
+            return String::new();
+        }
         let mut out =
             "# Saint mode: a backend is left out for an object that vcl_fetch put on its list.\nsub vcl_init {\n"
                 .to_owned();
@@ -170,13 +173,13 @@ impl Walker<'_> {
             let choose = self.choose(&others, "        ");
             lines.push_str(&format!("    if (!bereq.uncacheable) {{\n{choose}    }}\n"));
         }
-        let init = if self.policy.saint { self.saint_init() } else { String::new() };
         match lines.as_str() {
-            "" => init,
-            _ if self.policy.fetch_returns => format!(
-                "{init}sub fetch_as_before {{\n{lines}}}\n\nsub vcl_backend_fetch {{\n    call fetch_as_before;\n}}\n\n"
-            ),
-            _ => format!("{init}sub vcl_backend_fetch {{\n{lines}}}\n\n"),
+            "" => String::new(),
+            _ if self.policy.fetch_returns => {
+                let sub = "sub vcl_backend_fetch {\n    call fetch_as_before;\n}\n\n";
+                format!("sub fetch_as_before {{\n{lines}}}\n\n{sub}")
+            }
+            _ => format!("sub vcl_backend_fetch {{\n{lines}}}\n\n"),
         }
     }
 }

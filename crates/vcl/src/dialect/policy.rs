@@ -561,9 +561,11 @@ if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.sta
     beresp.status != 300 && beresp.status != 301 && beresp.status != 304 && beresp.status != 404 && beresp.status != 410 &&
     beresp.status != 414) {
     if (beresp.http.Cache-Control ~ \"s-maxage=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s);
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s) -
+            std.duration(beresp.http.Age + \"s\", 0s);
     } else if (beresp.http.Cache-Control ~ \"max-age=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s);
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s) -
+            std.duration(beresp.http.Age + \"s\", 0s);
     } else if (std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0)) {
         # default_ttl, as without an Expires that can be read.
         set beresp.ttl = 120s;

@@ -124,11 +124,13 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
             let end = if out.text.ends_with(b"\n") { "\n" } else { "\n\n" };
             out.own(end);
             late_directors.iter().for_each(|init| out.append(init));
+            out.own(&w.saint_init());
             out.own(&w.policy.before(&default_backend));
         }
         out.append(part);
     }
     if first_sub >= parts.len() {
+        out.own(&w.saint_init());
         out.own(&w.policy.before(&default_backend));
     }
     if !out.text.ends_with(b"\n") {

@@ -71,6 +71,18 @@ fn a_threshold_alone_is_nothing() {
 }
 
 #[test]
+fn a_vcl_init_that_returns_comes_after_saint_mode() {
+    let vcl = format!(
+        "{BACKEND}sub vcl_init {{ return (ok); }}\nsub vcl_fetch {{ set beresp.saintmode = 1m; }}\n\
+         backend later {{ .host = \"127.0.0.1\"; }}\ndirector d random {{ {{ .backend = later; .weight = 1; }} }}\n"
+    );
+    let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what}"));
+    assert!(at("new later_saint") < at("new d_saint") && at("new d_saint") < at("return (ok)"), "{text}");
+    compiles(&vcl, Some(Dialect::V30));
+}
+
+#[test]
 fn names_of_saint_mode_that_are_taken() {
     let vcl = format!(
         "{BACKEND}backend saintmode {{ .host = \"127.0.0.1\"; }}\nbackend default_saint {{ .host = \"127.0.0.1\"; }}\n\
