@@ -114,9 +114,7 @@ fn blacklist(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     let Some(saint) =
         all(call).into_iter().find(|saint| std::ptr::addr_eq(Arc::as_ptr(&saint.backend), Arc::as_ptr(&backend)))
     else {
-        call.ctx
-            .log()
-            .put(Tag::VclError, b"Error: saintmode.blacklist(): Saintmode not configured for this backend.");
+        call.ctx.log().put(Tag::VclError, b"Error: saintmode.blacklist(): Saintmode not configured for this backend.");
         return give(Value::Void);
     };
     let until = Real(call.ctx.clock().real().0 + seconds);

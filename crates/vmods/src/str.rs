@@ -33,7 +33,8 @@ pub(crate) static VMOD: Vmod = Vmod {
         ("token_intersect", |_, args| {
             let args = Args(args);
             let separators = args.text(2).map_or(&b" ,"[..], |text| text);
-            let tokens = |at: usize| args.text(at).map_or(&b""[..], |text| text).split(|byte| separators.contains(byte));
+            let tokens =
+                |at: usize| args.text(at).map_or(&b""[..], |text| text).split(|byte| separators.contains(byte));
             let known: HashSet<&[u8]> = tokens(1).filter(|token| !token.is_empty()).collect();
             give(Value::Bool(tokens(0).any(|token| known.contains(token))))
         }),

@@ -178,7 +178,10 @@ mod tests {
         assert_eq!(bucket.blocked(Mono(0.6)), 0.0);
         // Who keeps asking while it is blocked puts off what it gains.
         let mut bucket = Bucket::new(1, 1.0, 1.5, Mono(0.0));
-        assert_eq!(denied(&mut bucket, &[0.0, 0.5, 1.4, 1.9, 2.1, 2.3, 2.5]), [false, true, true, true, true, true, true]);
+        assert_eq!(
+            denied(&mut bucket, &[0.0, 0.5, 1.4, 1.9, 2.1, 2.3, 2.5]),
+            [false, true, true, true, true, true, true]
+        );
     }
 
     #[test]
