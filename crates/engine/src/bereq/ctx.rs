@@ -85,7 +85,7 @@ impl Ctx for Bereq {
             Var::BerespDoStream => Value::Bool(self.do_stream),
             Var::BerespFilters => match &self.filters {
                 Some(filters) => Value::String(Some(filters.clone())),
-                None => Value::text(self.filter_list()),
+                None => Value::text(&*self.filter_names()),
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
@@ -184,6 +184,10 @@ impl Ctx for Bereq {
         Ok(())
     }
 
+    fn brought(&mut self) -> Option<&mut filters::Brought> {
+        Some(&mut self.brought)
+    }
+
     fn fast_304(&mut self) -> Result<(), Failure> {
         self.keeps_head = self.was_304;
         Ok(())
@@ -216,6 +220,7 @@ impl Ctx for Bereq {
                 self.end_link(has_body.then_some(super::fetch::why::RESP_CLOSE));
                 self.head.copy_from(&self.original);
                 self.filters = None;
+                self.brought.clear();
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {

@@ -15,6 +15,7 @@ use vrt::{Ctx, Failure, Privates, Value};
 use super::Req;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
+use crate::extra::Extra;
 use crate::{spare, vars};
 
 /// A request, and in `vcl_pipe` what it sends to the backend.
@@ -76,7 +77,7 @@ impl Ctx for ReqCtx<'_> {
             Var::RespDoEsi => Value::Bool(!req.disable_esi),
             Var::RespFilters => match &req.filters {
                 Some(filters) => Value::String(Some(filters.clone())),
-                None => Value::text(req.filter_list()),
+                None => Value::text(&*req.filter_names()),
             },
             Var::RespIsStreaming => Value::Bool(req.obj.as_ref().is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
@@ -177,6 +178,7 @@ impl Ctx for ReqCtx<'_> {
             HeadId::Req => {
                 self.req.head.copy_from(&self.req.original);
                 self.req.filters = None;
+                self.req.brought.clear();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -232,6 +234,15 @@ impl Ctx for ReqCtx<'_> {
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
         Ok(self.req.engine().purge_tags(keys, soft))
+    }
+
+    fn brought(&mut self) -> Option<&mut filters::Brought> {
+        Some(&mut self.req.brought)
+    }
+
+    fn left_with_object(&mut self, filter: &str) -> Option<Vec<u8>> {
+        let obj = self.req.obj.as_ref()?;
+        Extra::of(obj.extra()).left?.by(filter).map(<[u8]>::to_vec)
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
