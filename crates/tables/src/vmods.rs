@@ -26,6 +26,7 @@ mod goto;
 mod header;
 mod headerplus;
 mod http;
+mod json;
 mod jwt;
 mod kvstore;
 mod math;
@@ -244,6 +245,7 @@ pub const MODULES: &[Module] = &[
     header::MODULE,
     headerplus::MODULE,
     http::MODULE,
+    json::MODULE,
     jwt::MODULE,
     kvstore::MODULE,
     math::MODULE,
@@ -283,6 +285,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     edgestash::LEFT_OUT,
     file::LEFT_OUT,
     headerplus::LEFT_OUT,
+    json::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
     redis::LEFT_OUT,

@@ -29,6 +29,7 @@ mod hashing;
 mod header;
 mod headerplus;
 mod http;
+mod json;
 mod jwt;
 mod kvstore;
 mod local;
@@ -56,6 +57,7 @@ mod unix;
 mod urlplus;
 mod utils;
 mod uuid;
+mod values;
 mod var;
 mod vsthrottle;
 mod vtc;
@@ -90,6 +92,7 @@ pub static ALL: &[&Vmod] = &[
     &header::VMOD,
     &headerplus::VMOD,
     &http::VMOD,
+    &json::VMOD,
     &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,

@@ -131,3 +131,61 @@ fn odds_and_ends() {
 fn what_utils_leaves_out_names_its_stead() {
     refused("import utils;", "if (utils.hash_ignore_vary()) { }", "the same value for each field that Vary names");
 }
+
+#[test]
+fn json_by_paths() {
+    const DOCUMENT: &str =
+        "json.parse({\"{\"a\": {\"b\": [3.5, \"pie\", true, null, false]}, \"e\": \"x\\\"y\", \"a.c\": {} }\"});";
+    for (before, expr, wanted) in [
+        (DOCUMENT, "json.get(\"a.b[1]\")", "pie"),
+        (DOCUMENT, "json.get(\"a.b[0]\")", "3.5"),
+        (DOCUMENT, "json.get(\"a.b\")", "[3.5,\"pie\",true,null,false]"),
+        (DOCUMENT, "json.get(\"a.b[3]\")", "null"),
+        (DOCUMENT, "json.get(\"e\")", "x\"y"),
+        (DOCUMENT, "json.get(\"a.c\")", "{}"),
+        (DOCUMENT, "json.get(\"a.b[9]\", \"none\")", "none"),
+        (DOCUMENT, "json.get(\"a.b[9]\") + \".\"", "."),
+        (DOCUMENT, "json.contains(\"a.b[4]\") + json.contains(\"b\")", "truefalse"),
+        (DOCUMENT, "json.length() + json.length(\"a.b\") + json.length(\"e\")", "8"),
+        (
+            DOCUMENT,
+            "json.is_object() + json.is_array(\"a.b\") + json.is_string(\"e\") + json.is_number(\"a.b[0]\")",
+            "truetruetruetrue",
+        ),
+        (
+            DOCUMENT,
+            "json.is_true(\"a.b[2]\") + json.is_false(\"a.b[4]\") + json.is_null(\"a.b[3]\") + json.is_null(\"no\")",
+            "truetruetruefalse",
+        ),
+        (DOCUMENT, "json.is_valid() + json.is_error()", "truefalse"),
+        ("json.parse(\"{\");", "json.is_valid() + json.is_error() + json.is_null()", "falsetruefalse"),
+        ("", "json.is_valid() + json.get(\"a\", \"e\") + json.length()", "falsee0"),
+        ("json.parse(\"[[7]]\"); json.reset();", "json.is_valid()", "false"),
+        ("json.parse(\"[[7]]\");", "json.get(\"[0][0]\")", "7"),
+        ("json.parse_req_body();", "json.is_error()", "true"),
+        ("", "json.stringify({\"a\"b\"}) + json.stringify({\"a\"b\"}, quoted = false)", "\"a\\\"b\"a\\\"b"),
+        ("", "json.get(\"a\", json_string = true)", "Failed(json.get(): json_string isn't built into Lacquer)"),
+    ] {
+        let mut world = World::new(&format!(
+            "vcl 4.1; import json; backend none none; \
+             sub vcl_recv {{ {before} set req.http.out = {expr}; return (hash); }}"
+        ));
+        let action = world.run(Method::Recv);
+        let out = String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned();
+        assert_eq!(if action == "Hash" { out } else { action }, wanted, "{expr}");
+    }
+    refused("import json;", "json.parse_resp_index();", "xbody.capture");
+}
+
+proptest::proptest! {
+    /// Any path into any document.
+    #[test]
+    fn any_json_and_any_path(json in "[\\[\\]{}\":,a-c0-9 ]{0,20}", path in "[a-c.\\[\\]0-9-]{0,10}") {
+        let mut values = crate::values::Values::default();
+        values.add(json.as_bytes());
+        if let Some(id) = values.find(values.roots[0], &path) {
+            let text = values.text(id, false);
+            proptest::prop_assert!(text.len() <= json.len());
+        }
+    }
+}
