@@ -485,10 +485,10 @@ impl Policy {
             sub(&mut out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
         let hit_for_pass =
-            "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl));";
+            "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl + beresp.age));";
         let fetch = match self.dialect {
             Dialect::V30 => "if (beresp.ttl <= 0s || beresp.http.Set-Cookie || beresp.http.Vary == \"*\") {\n    \
-                             return (pass(120s));\n}\n"
+                             return (pass(120s + beresp.age));\n}\n"
                 .to_owned(),
             Dialect::V21 if self.cacheable => format!(
                 "if (!bereq.http.{CACHEABLE}) {{\n    set beresp.uncacheable = true;\n    return (deliver);\n}}\n\
