@@ -54,6 +54,8 @@ def pair(report, o, label, tree, name, dialect):
             oracle.prepared(tree, scratch)
         dirs = [a for d in (old.parent, scratch) for a in ("-I", str(d))]
         named = ["--dialect", dialect] if dialect else []
+        if re.search(rb"\berror\s*\(?\s*1[0-9][0-9]\b", old.read_bytes()):
+            return "not compared: answers 1xx, for which clients go on waiting"
         # A port that is one while the text is translated; the harness puts its own in.
         text = old.read_bytes()
         old.write_bytes(text.replace(b"@PORT@", b"60999"))

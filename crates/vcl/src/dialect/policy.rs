@@ -42,6 +42,8 @@ pub(crate) struct Policy {
     pub purge: bool,
     /// It sets beresp.saintmode.
     pub saint: bool,
+    /// It needs the hash as text.
+    pub blob: bool,
     /// Backends are chosen when the origin is asked.
     pub late: bool,
     /// Failed fetches go to vcl_synth, the old vcl_error.
@@ -100,6 +102,7 @@ impl Policy {
             std: false,
             purge: false,
             saint: false,
+            blob: false,
             late: false,
             failed: false,
             restart_in_fetch: false,
@@ -484,8 +487,7 @@ impl Policy {
             );
             sub(&mut out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
-        let hit_for_pass =
-            "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl + beresp.age));";
+        let hit_for_pass = "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl + beresp.age));";
         let fetch = match self.dialect {
             Dialect::V30 => "if (beresp.ttl <= 0s || beresp.http.Set-Cookie || beresp.http.Vary == \"*\") {\n    \
                              return (pass(120s + beresp.age));\n}\n"

@@ -143,7 +143,12 @@ fn names_of_the_fetch() {
     );
     becomes("2.0", "vcl_fetch", "set obj.prefetch = -30s;", "sub vcl_backend_response { }");
     becomes("2.1", "vcl_fetch", "esi;", "sub vcl_backend_response { set beresp.do_esi = true; }");
-    becomes("3.0", "vcl_fetch", "return (hit_for_pass);", "sub vcl_backend_response { return (pass(beresp.ttl + beresp.age)); }");
+    becomes(
+        "3.0",
+        "vcl_fetch",
+        "return (hit_for_pass);",
+        "sub vcl_backend_response { return (pass(beresp.ttl + beresp.age)); }",
+    );
     becomes(
         "2.1",
         "vcl_fetch",
