@@ -546,11 +546,11 @@ if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.
     set beresp.ttl = -1s;
 } else if (beresp.ttl <= 0s && (beresp.status == 302 || beresp.status == 307) &&
     std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
-    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+    beresp.http.Cache-Control !~ \"(?i)(s-maxage|max-age)=\") {
     # default_ttl, as without an Expires that can be read.
     set beresp.ttl = 120s;
 } else if (beresp.http.Age && std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
-    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\" &&
+    beresp.http.Cache-Control !~ \"(?i)(s-maxage|max-age)=\" &&
     (beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || beresp.status == 302 ||
     beresp.status == 307 || beresp.status == 404 || beresp.status == 410)) {
     # default_ttl began with the fetch, whatever the Age.
@@ -562,18 +562,18 @@ const V2X_TTL: &str = "\
 if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.status != 203 && beresp.status != 204 &&
     beresp.status != 300 && beresp.status != 301 && beresp.status != 304 && beresp.status != 404 && beresp.status != 410 &&
     beresp.status != 414) {
-    if (beresp.http.Cache-Control ~ \"s-maxage=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s) -
+    if (beresp.http.Cache-Control ~ \"(?i)s-maxage=[0-9]\") {
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"(?i)^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s) -
             std.duration(beresp.http.Age + \"s\", 0s);
-    } else if (beresp.http.Cache-Control ~ \"max-age=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s) -
+    } else if (beresp.http.Cache-Control ~ \"(?i)max-age=[0-9]\") {
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"(?i)^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s) -
             std.duration(beresp.http.Age + \"s\", 0s);
     } else if (std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0)) {
         # default_ttl, as without an Expires that can be read.
         set beresp.ttl = 120s;
     }
 } else if (beresp.http.Age && std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
-    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+    beresp.http.Cache-Control !~ \"(?i)(s-maxage|max-age)=\") {
     # default_ttl began with the fetch, whatever the Age.
     set beresp.ttl = beresp.ttl + std.duration(beresp.http.Age + \"s\", 0s);
 }";
