@@ -137,8 +137,9 @@ impl Ctx for Bereq {
                     self.log.put(Tag::VclError, b"Ignoring attempt to reset beresp.uncacheable");
                 } else if vars::boolean(&value)? {
                     self.uncacheable = true;
-                    self.set_life(&Value::Duration(0.0), |_, _| ())?;
                 }
+                // The lives are logged whatever was set, as varnishd does.
+                self.set_life(&Value::Duration(0.0), |_, _| ())?;
             }
             other => return Err(vars::misplaced(other)),
         }
