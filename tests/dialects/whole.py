@@ -17,6 +17,9 @@ DECLARATION = {"sub": "\nsub {} {{ }}", "acl": "\nacl {} {{ " + LOCAL + "; }}", 
 USE = {"sub": "\nsub vcl_recv {{ if (false) {{ call {}; }} }}", "acl": "\nsub vcl_recv {{ if (client.ip ~ {}) {{ }} }}",
        "backend": "\nsub vcl_recv {{ if (req.backend_hint == {}) {{ }} }}", "probe": "\nbackend use_{0} {{ .host = " + LOCAL + "; .probe = {0}; }}"}
 OPENS = ("if", "unless", "for", "range", "with", "define", "block", "macro", "case", "while", "raw", "filter")
+# Conditions that hold from a loop's second turn on, or before its last: not in its only one.
+LATER_TURN = re.compile(r"\bnot loop\.(first|last)\b|\bloop\.index0? > [01]\b|\b(gt|ne) \$\w+ 0\b|\bif (i|j|k|n|idx|index) *(>|!=) *0\b"
+                        r"|\bunless (i|j|k|n|idx|index) *== *0\b")
 CLOSES = ("end", "endif", "endfor", "endblock", "endmacro", "endraw", "endfilter", "endwith", "}")
 
 
@@ -86,9 +89,9 @@ def is_statement(tag, body, kind, ejs):
 
 
 def filled(text, kind, ejs=False):
-    """Of each condition the first branch, of each loop one turn; expressions as values that fit."""
+    """Of each condition the first branch that may hold, of each loop one turn; expressions as values that fit."""
     tags = re.compile(r"<%(.*?)%>" if kind == "erb" else r"\{%(.*?)%\}|\{\{(.*?)\}\}|\{#(.*?)#\}", re.S)
-    out, at, stack = [], 0, []
+    out, at, stack, taken = [], 0, [], []
     for m in tags.finditer(text):
         if all(stack):
             out.append(text[at:m.start()])
@@ -104,11 +107,14 @@ def filled(text, kind, ejs=False):
         first = word.split()[0].rstrip("()") if word.split() else ""
         # `next unless ...` and its like stand on one line and end nothing.
         if first in OPENS or word.startswith(("#", "^")) or re.search(r"(\bdo|\{)\s*(\|[^|]*\|)?$", word):
-            stack.append(first != "define")
+            stack.append(first != "define" and not LATER_TURN.search(word))
+            taken.append(stack[-1])
         elif first in ("else", "elsif", "elif", "when") and stack:
-            stack[-1] = False
+            stack[-1] = not taken[-1]
+            taken[-1] = True
         elif (first in CLOSES or word.startswith("/")) and stack:
             stack.pop()
+            taken.pop()
     if all(stack):
         out.append(text[at:])
     return "".join(out)
