@@ -9,7 +9,7 @@ import subprocess
 
 NEW = re.compile(r"(?m)^\s*vcl\s+4\.[01]\s*;")
 TEMPLATES = (".erb", ".j2", ".tmpl", ".template", ".tpl", ".ejs")
-NO_VCL = (".log", ".snap", ".bats", ".yaml", ".yml", ".phtml", ".txt", ".inc", ".conf.in", ".patch", ".diff", ".md")
+NO_VCL = (".log", ".snap", ".bats", ".yaml", ".yml", ".phtml", ".txt", ".vcc", ".inc", ".conf.in", ".patch", ".diff", ".md")
 ROUNDS = 40
 LOCAL = '"127.0.0.1"'
 DECLARATION = {"sub": "\nsub {} {{ }}", "acl": "\nacl {} {{ " + LOCAL + "; }}", "backend": "\nbackend {} {{ .host = " + LOCAL + "; }}",
@@ -185,6 +185,8 @@ class Whole:
         self.text = self.prepared(file)
         self.imports = tree.imports_of.get(bare_name(file), set())
         whole = self.text + "".join(read(f) for f in self.dir.iterdir())
+        # Without any of the machine's subroutines it is for another file to include, which uses what it declares.
+        self.is_part = not re.search(r"(?m)^\s*sub\s+vcl_", whole)
         self.labels = sorted(set(re.findall(r"return\s*\(\s*vcl\s*\(\s*([\w-]+)\s*\)", whole)))
         self.stores = sorted(set(re.findall(r"\bstorage\.(\w+)", whole)))
         self.main = self.dir / "main.vcl"
@@ -228,7 +230,7 @@ class Whole:
 
     def mend(self, why):
         """Puts in what an error says is missing, if only an include or a template could have had it; false: nothing."""
-        open_ended = bool(self.missing) or self.is_template
+        open_ended = bool(self.missing) or self.is_template or self.is_part
         m = re.search(r"Undefined (sub|acl|backend|probe) ([\w-]+)|Subroutine ([\w-]+) does not exist", why)
         if m and open_ended:
             return self.append(DECLARATION[m[1] or "sub"].format(m[2] or m[3]))
