@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Modules whose effects are seen neither by a client nor by an origin: what `import statsd` sends, and to whom; and files that change
-while a module has them: `import netmapper`."""
+while a module has them: `import netmapper` and `import geoip2`."""
 import pathlib
 import socket
 import sys
@@ -139,10 +139,75 @@ sub vcl_synth { set resp.body = "<" + netmapper.map("a", client.ip) + ">"; retur
         report.check(until(LIMIT, lambda: says() == b"<last>"), "the next that is right is taken")
 
 
+def country(name):
+    """A MaxMind database (format 2.0) that says of each IPv4 address below 128.0.0.0 that it is in this country."""
+    def text(value):
+        return bytes([0x40 | len(value)]) + value.encode()
+
+    record = b"\xe1" + text("country") + b"\xe1" + text("iso_code") + text(name)
+    about = [("binary_format_major_version", b"\xa1\x02"), ("binary_format_minor_version", b"\xa0"), ("build_epoch", b"\x01\x02\x01"),
+             ("database_type", text("Test")), ("description", b"\xe0"), ("ip_version", b"\xa1\x04"), ("languages", b"\x00\x04"),
+             ("node_count", b"\xc1\x01"), ("record_size", b"\xa1\x18")]
+    metadata = bytes([0xe0 | len(about)]) + b"".join(text(key) + value for key, value in about)
+    return b"\0\0\x11\0\0\x01" + bytes(16) + record + b"\xab\xcd\xefMaxMind.com" + metadata
+
+
+def geoip2(report, program):
+    """A database that is replaced, damaged or removed: a VCL keeps what it was loaded with, the next reads the file of then."""
+    file = workdir() / "country.mmdb"
+
+    def put(octets):
+        new = file.with_suffix(".new")
+        new.write_bytes(octets)
+        new.chmod(0o644)
+        new.rename(file)
+
+    vcl = """vcl 4.1;
+import geoip2;
+backend none none;
+sub vcl_init { new db = geoip2.geoip2("%s"); }
+sub vcl_recv { return (synth(200)); }
+sub vcl_synth { set resp.body = "<" + db.lookup("country/iso_code", client.ip) + ">"; return (deliver); }
+""" % file
+    put(country("AA"))
+    with Varnishd(program, vcl=vcl) as v:
+        def says():
+            with Client(v.address) as client:
+                return client.request("/").body
+
+        def load(name):
+            v.cli.ask(f"vcl.inline {name} << END\n{vcl}\nEND")
+            v.cli.ask(f"vcl.use {name}")
+
+        report.check(says() == b"<AA>", "geoip2: the file as it was")
+        put(country("BB"))
+        report.check(says() == b"<AA>", "a VCL keeps what it was loaded with")
+        load("two")
+        report.check(says() == b"<BB>", "the next has the file of then")
+        file.write_bytes(country("BB")[:40])
+        report.check(says() == b"<BB>", "one that is cut where it lies harms nobody")
+        try:
+            load("three")
+            report.check(False, "a damaged file is refused")
+        except CliError as error:
+            report.check("Error opening the specified MaxMind DB file" in str(error), f"a damaged file is refused with a reason: {error}")
+        v.cli.ask("vcl.use boot")
+        report.check(says() == b"<AA>", "the first VCL still has its own")
+        file.unlink()
+        try:
+            load("four")
+            report.check(False, "no file is refused")
+        except CliError as error:
+            report.check("Error opening" in str(error), f"no file is refused with a reason: {error}")
+        put(country("CC"))
+        load("five")
+        report.check(says() == b"<CC>", "a file that is back is read")
+
+
 def main():
     o = options(__doc__)
     report = Report("modules")
-    for test in (udp, unix, unreachable, refused, netmapper):
+    for test in (udp, unix, unreachable, refused, netmapper, geoip2):
         test(report, o.varnishd)
     return report.close()
 

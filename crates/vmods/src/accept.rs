@@ -79,12 +79,17 @@ fn choose<'a>(field: &[u8], words: &'a [Text]) -> Option<&'a Text> {
     }
 }
 
+/// As C's isspace.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}
+
 /// What is still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
     fn space(&mut self) {
-        let at = self.0.iter().position(|c| !matches!(c, b' ' | b'\t')).unwrap_or(self.0.len());
+        let at = self.0.iter().position(|c| !is_space(*c)).unwrap_or(self.0.len());
         self.0 = &self.0[at..];
     }
 
@@ -96,7 +101,7 @@ impl<'a> Rest<'a> {
 
     /// At least one byte that separates nothing.
     fn token(&mut self) -> Option<&'a [u8]> {
-        let separates = |c: &u8| matches!(c, b',' | b';' | b'=' | b' ' | b'\t');
+        let separates = |c: &u8| matches!(c, b',' | b';' | b'=') || is_space(*c);
         let end = self.0.iter().position(separates).unwrap_or(self.0.len());
         let (token, rest) = self.0.split_at_checked(end).filter(|(token, _)| !token.is_empty())?;
         self.0 = rest;
@@ -124,17 +129,26 @@ impl<'a> Rest<'a> {
         Some(weight)
     }
 
-    /// 0 with digits after a point, or 1 with zeros.
+    /// A number from 0 to 1 as C reads it, that begins with 0 or 1: `00.5`, `0.`, `1e-1`.
     fn number(&mut self) -> Option<f64> {
-        let whole = *self.0.first().filter(|c| matches!(c, b'0' | b'1'))?;
-        let mut end = 1;
-        if self.0.get(1) == Some(&b'.') {
-            let more = |c: &&u8| if whole == b'0' { c.is_ascii_digit() } else { **c == b'0' };
-            end = 2 + self.0[2..].iter().take_while(more).count();
+        self.0.first().filter(|c| matches!(c, b'0' | b'1'))?;
+        let digits = |from: usize| from + self.0[from..].iter().take_while(|c| c.is_ascii_digit()).count();
+        let mut end = digits(0);
+        if self.0.get(end) == Some(&b'.') {
+            end = digits(end + 1);
+        }
+        let has_digits = self.0[..end].iter().any(|c| matches!(c, b'1'..=b'9'));
+        if matches!(self.0.get(end), Some(b'e' | b'E')) {
+            let begin = end + 1 + usize::from(matches!(self.0.get(end + 1), Some(b'+' | b'-')));
+            if self.0.get(begin).is_some_and(u8::is_ascii_digit) {
+                end = digits(begin);
+            }
         }
         let (number, rest) = self.0.split_at(end);
         self.0 = rest;
-        std::str::from_utf8(number).ok()?.parse().ok()
+        let number: f64 = std::str::from_utf8(number).ok()?.parse().ok()?;
+        // One that is too small is out of range as well.
+        (number <= 1.0 && (number.is_normal() || !has_digits)).then_some(number)
     }
 }
 
@@ -169,6 +183,17 @@ mod tests {
             ("bar;x=\"a b\",baz", "foo"),
             ("(,bar", "bar"),
             ("bar;q=0.2;q=0.7\"01", "bar"),
+            ("bar;q=00.5", "bar"),
+            ("bar;q=0.,baz;q=0", "foo"),
+            ("bar;q=5e-1,baz", "foo"),
+            ("bar;q=0.5e0,baz;q=1e-1", "bar"),
+            ("bar;q=1e-1x", "foo"),
+            ("bar;q=1e", "foo"),
+            ("bar;q=1e1", "foo"),
+            ("bar;q=1e-400", "foo"),
+            ("bar;q=0e400,baz;q=0e-400", "foo"),
+            ("baz;q=0.1,bar;q=0x1", "foo"),
+            ("baz;q=0.1,\u{b}bar\n; q=1", "bar"),
             ("qux-X", "Qux-x"),
             ("qux-x,=", "foo"),
         ] {

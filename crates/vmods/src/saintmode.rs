@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_saintmode(3) of varnish-modules: a director over one backend with a list of objects for which it is sick.
 //!
-//! As there, the list counts each call of `blacklist`, is swept when health is asked for, and is looked at for fetches only;
-//! a threshold of 0 switches it off.
+//! As there, the list counts each call of `blacklist` and is swept when health is asked for. A director's health looks at the list for
+//! fetches only, and a threshold of 0 switches that off. `is_healthy()` of a request is what the list alone says of its object,
+//! whatever the backend's own health is; with a threshold of 0 that is always false. The newer words `denylist` and
+//! `denylist_count` are the same as the old ones.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -13,7 +15,7 @@ use base::Real;
 use parking_lot::Mutex;
 use tables::Tag;
 use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Method, Value, Var};
+use vrt::{Failure, HeadId, Method, Value, Var};
 
 use crate::args::{Args, fail, give};
 
@@ -23,17 +25,15 @@ const MOST: usize = 100_000;
 /// vmod_saintmode(3)
 pub(crate) static VMOD: Vmod = Vmod {
     name: "saintmode",
-    functions: &[("blacklist", blacklist), ("status", status)],
+    functions: &[("blacklist", blacklist), ("denylist", blacklist), ("status", status)],
     classes: &[Class {
         name: "saintmode",
         new,
         methods: &[
             ("backend", |_, object, _| give(Value::Backend(Some(this(object))))),
-            ("blacklist_count", |_, object, _| give(Value::Int(this(object).list.lock().len() as i64))),
-            ("is_healthy", |call, object, _| {
-                let director: Arc<dyn Director> = this(object);
-                give(Value::Bool(call.ctx.healthy(&director)))
-            }),
+            ("blacklist_count", count),
+            ("denylist_count", count),
+            ("is_healthy", is_healthy),
         ],
     }],
 };
@@ -69,6 +69,32 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     Ok(saint)
 }
 
+fn count(_: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
+    give(Value::Int(this(object).list.lock().len() as i64))
+}
+
+fn is_healthy(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
+    let saint = this(object);
+    if call.ctx.head(HeadId::Bereq).is_some() || call.ctx.head(HeadId::Req).is_none() {
+        let director: Arc<dyn Director> = saint;
+        return give(Value::Bool(call.ctx.healthy(&director)));
+    }
+    let digest = match call.method {
+        // There is none yet.
+        Method::Recv | Method::Hash => None,
+        _ => match call.ctx.get(Var::ReqHash) {
+            Value::Blob(Some(digest)) => digest.as_bytes().try_into().ok(),
+            _ => None,
+        },
+    };
+    let why = saint.trouble(digest.as_ref(), call.ctx.clock().real());
+    if let Some(why) = why {
+        let (log, backend) = (call.ctx.log(), saint.backend.name());
+        log.putf(Tag::VclLog, format_args!("saintmode: unhealthy: {why} for backend {backend}"));
+    }
+    give(Value::Bool(why.is_none()))
+}
+
 fn all(call: &Call<'_>) -> Vec<Arc<Saint>> {
     call.module.get_or(All::default).0.lock().iter().filter_map(Weak::upgrade).collect()
 }
@@ -88,10 +114,7 @@ fn blacklist(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     let Some(saint) =
         all(call).into_iter().find(|saint| std::ptr::addr_eq(Arc::as_ptr(&saint.backend), Arc::as_ptr(&backend)))
     else {
-        call.ctx.log().put_parts(
-            Tag::VclError,
-            &[b"Error: saintmode.blacklist(): Saintmode not in use for backend ", backend.name().as_bytes()],
-        );
+        call.ctx.log().put(Tag::VclError, b"Error: saintmode.blacklist(): Saintmode not configured for this backend.");
         return give(Value::Void);
     };
     let until = Real(call.ctx.clock().real().0 + seconds);
@@ -127,13 +150,15 @@ impl Saint {
         list.push_back(trouble);
     }
 
-    /// Why it is sick beyond its backend's own health. `digest` is the object's, in a fetch.
+    /// Whether its list can say anything of a director's health.
+    fn is_in_use(&self) -> bool {
+        self.threshold > 0 && !self.list.lock().is_empty()
+    }
+
+    /// Why it is sick beyond its backend's own health. `digest` is the object's, if there is one.
     fn trouble(&self, digest: Option<&[u8; 32]>, now: Real) -> Option<&'static str> {
-        if self.threshold == 0 {
-            return None;
-        }
         let mut list = self.list.lock();
-        list.retain(|trouble| trouble.until.0 > now.0);
+        list.retain(|trouble| trouble.until.0 >= now.0);
         if digest.is_some_and(|digest| list.iter().any(|trouble| trouble.digest == *digest)) {
             Some("object blacklisted")
         } else if list.len() >= self.threshold as usize {
@@ -159,14 +184,15 @@ impl Director for Saint {
 
     fn own_health(&self, now: Real) -> Option<Health> {
         let health = self.backend.healthy(now);
-        Some(Health { ok: health.ok && self.trouble(None, now).is_none(), ..health })
+        let is_sick = self.is_in_use() && self.trouble(None, now).is_some();
+        Some(Health { ok: health.ok && !is_sick, ..health })
     }
 
     fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
         let health = self.backend.healthy_for(ctx);
         let digest = ctx.is_bereq().then(|| ctx.digest());
-        let why = self.trouble(digest, ctx.now());
-        if let Some(why) = why {
+        let why = if self.is_in_use() { self.trouble(digest, ctx.now()) } else { None };
+        if let (Some(why), Some(_)) = (why, digest) {
             ctx.log(&format!("saintmode: unhealthy: {why} for backend {}", self.backend.name()));
         }
         Some(Health { ok: health.ok && why.is_none(), ..health })
@@ -197,7 +223,8 @@ mod tests {
             (two.trouble(Some(&[3; 32]), Real(9.0)), two.own_health(Real(9.0)).map(|h| h.ok)),
             (Some("hit threshold"), Some(false))
         );
-        assert_eq!((two.trouble(Some(&[1; 32]), Real(10.0)), two.list.lock().len()), (None, 1));
-        assert_eq!(none.trouble(Some(&[1; 32]), Real(9.0)), None);
+        assert_eq!((two.trouble(Some(&[1; 32]), Real(10.5)), two.list.lock().len()), (None, 1));
+        assert_eq!(none.own_health(Real(9.0)).map(|h| h.ok), Some(true), "a director is switched off");
+        assert_eq!(none.trouble(Some(&[4; 32]), Real(9.0)), Some("hit threshold"), "but a request is told so");
     }
 }

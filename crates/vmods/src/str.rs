@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_str(3) of varnish-modules: texts as bytes.
 
+use std::collections::HashSet;
+
 use vrt::vmod::{Call, CallResult, Vmod};
 use vrt::{Text, Value};
 
@@ -24,8 +26,17 @@ pub(crate) static VMOD: Vmod = Vmod {
         }),
         ("split", |_, args| {
             let args = Args(args);
-            let word = args.text(0).and_then(|text| word(text, args.int(1), args.bytes_of(2)));
+            let texts = args.text(0).zip(args.text(2));
+            let word = texts.and_then(|(text, separators)| word(text, args.int(1), separators));
             give(Value::String(word.map(Text::copy)))
+        }),
+        ("token_intersect", |_, args| {
+            let args = Args(args);
+            let separators = args.text(2).map_or(&b" ,"[..], |text| text);
+            let tokens =
+                |at: usize| args.text(at).map_or(&b""[..], |text| text).split(|byte| separators.contains(byte));
+            let known: HashSet<&[u8]> = tokens(1).filter(|token| !token.is_empty()).collect();
+            give(Value::Bool(tokens(0).any(|token| known.contains(token))))
         }),
     ],
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_vsthrottle(3) of varnish-modules: token buckets, one for each key, limit, period and block, for the whole process.
 //!
-//! As there, a bucket gains whole tokens since it last gave one, a request refused by `block` takes a token if there is one,
-//! and `block` isn't renewed while it lasts. Buckets that are full again are dropped now and then.
+//! As there, a bucket gains whole tokens since it last gave one, a request refused by `block` takes a token if there is one and
+//! lets what was gained of the next be lost, and `block` isn't renewed while it lasts. Buckets that are full again are dropped now and
+//! then. Not as there: asking what remains adds nothing (there each call adds what was gained once more).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -38,6 +39,7 @@ pub(crate) static VMOD: Vmod = Vmod {
                 Value::Void
             })
         }),
+        ("remove_bucket", remove),
         ("remaining", |call, args| with(call, args, Value::Int(-1), |b, now| Value::Int(b.filled(now)))),
         ("blocked", |call, args| with(call, args, Value::Duration(-1.0), |b, now| Value::Duration(b.blocked(now)))),
     ],
@@ -61,6 +63,16 @@ struct Bucket {
     blocked_until: Mono,
 }
 
+/// What names the bucket, if there is a key.
+fn named(args: &Args<'_>) -> Option<Name> {
+    Some((args.text(0)?.clone(), args.int(1), args.real(2).to_bits(), args.real(3).to_bits()))
+}
+
+fn part_of(name: &Name) -> &'static Mutex<Part> {
+    let (parts, hasher) = &*PARTS_OF_ALL;
+    &parts[hasher.hash_one(name.0.as_bytes()) as usize % PARTS]
+}
+
 fn with(
     call: &mut Call<'_>,
     args: &[Value],
@@ -68,15 +80,20 @@ fn with(
     act: impl FnOnce(&mut Bucket, Mono) -> Value,
 ) -> CallResult {
     let args = Args(args);
-    let Some(key) = args.text(0) else { return give(no_key) };
+    let Some(name) = named(&args) else { return give(no_key) };
     let now = call.ctx.clock().mono();
-    let (limit, period, block) = (args.int(1), args.real(2), args.real(3));
-    let name = (key.clone(), limit, period.to_bits(), block.to_bits());
-    let (parts, hasher) = &*PARTS_OF_ALL;
-    let mut part = parts[hasher.hash_one(key.as_bytes()) as usize % PARTS].lock();
+    let mut part = part_of(&name).lock();
     part.make_room(now);
-    let bucket = part.buckets.entry(name).or_insert_with(|| Bucket::new(limit, period, block, now));
+    let new = || Bucket::new(args.int(1), args.real(2), args.real(3), now);
+    let bucket = part.buckets.entry(name).or_insert_with(new);
     give(act(bucket, now))
+}
+
+fn remove(_: &mut Call<'_>, args: &[Value]) -> CallResult {
+    if let Some(name) = named(&Args(args)) {
+        part_of(&name).lock().buckets.remove(&name);
+    }
+    give(Value::Void)
 }
 
 impl Part {
@@ -112,6 +129,9 @@ impl Bucket {
 
     fn is_denied(&mut self, now: Mono) -> bool {
         let (tokens, is_blocked) = (self.filled(now), now.0 < self.blocked_until.0);
+        if is_blocked {
+            (self.tokens, self.last) = (tokens, now);
+        }
         if tokens > 0 {
             self.tokens = tokens - 1;
             self.last = now;
@@ -156,6 +176,12 @@ mod tests {
         assert!((bucket.blocked(Mono(0.3)) - 0.1).abs() < 1e-9);
         assert_eq!(denied(&mut bucket, &[0.55]), [false]);
         assert_eq!(bucket.blocked(Mono(0.6)), 0.0);
+        // Who keeps asking while it is blocked puts off what it gains.
+        let mut bucket = Bucket::new(1, 1.0, 1.5, Mono(0.0));
+        assert_eq!(
+            denied(&mut bucket, &[0.0, 0.5, 1.4, 1.9, 2.1, 2.3, 2.5]),
+            [false, true, true, true, true, true, true]
+        );
     }
 
     #[test]

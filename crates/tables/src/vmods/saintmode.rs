@@ -17,6 +17,8 @@ pub(super) const MODULE: Module = Module {
             "Holds the backend of this fetch sick for its object for a while",
         )
         .only(Method::BackendResponse.set()),
+        Func::new(Void, "denylist", &[Arg::new(Duration, "expires")], "The same as blacklist")
+            .only(Method::BackendResponse.set()),
         Func::new(String, "status", &[], "The saintmode directors of this VCL as JSON"),
     ],
     objects: &[Object {
@@ -26,7 +28,13 @@ pub(super) const MODULE: Module = Module {
         methods: &[
             Func::new(Backend, "backend", &[], "The director"),
             Func::new(Int, "blacklist_count", &[], "How many objects are on its list"),
-            Func::new(Bool, "is_healthy", &[], "Whether it is healthy for this transaction's object"),
+            Func::new(Int, "denylist_count", &[], "The same as blacklist_count"),
+            Func::new(
+                Bool,
+                "is_healthy",
+                &[],
+                "In a fetch whether it is healthy for its object; elsewhere what its list alone says of the request's object",
+            ),
         ],
     }],
 };

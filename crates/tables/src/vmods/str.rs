@@ -42,5 +42,12 @@ pub(super) const MODULE: Module = Module {
             "The n-th word between bytes of sep, from the end when n is negative; unset when there is none",
         )
         .pure(),
+        Func::new(
+            Bool,
+            "token_intersect",
+            &[Arg::new(String, "str1"), Arg::new(String, "str2"), Arg::new(String, "separators").opt()],
+            "Whether a word of one text is one of the other; between blanks and commas, unless separators are given",
+        )
+        .pure(),
     ],
 };

@@ -22,6 +22,12 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Func::new(Bool, "is_denied", BUCKET, "Takes a token: whether there was none, or the bucket is blocked"),
         Func::new(Void, "return_token", BUCKET, "Puts a token back"),
+        Func::new(
+            Void,
+            "remove_bucket",
+            BUCKET,
+            "Forgets the bucket: it is full and not blocked when it is next asked for",
+        ),
         Func::new(Int, "remaining", BUCKET, "How many tokens are left; -1 without a key"),
         Func::new(Duration, "blocked", BLOCKED, "How long the bucket stays blocked; -1 s without a key"),
     ],

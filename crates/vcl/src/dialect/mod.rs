@@ -15,6 +15,7 @@ mod dns;
 mod expr;
 mod flat;
 mod languages;
+mod late;
 mod leave;
 mod names;
 mod out;
