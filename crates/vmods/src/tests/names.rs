@@ -5,10 +5,6 @@ use vrt::Method;
 
 use super::world::World;
 
-fn out(world: &World) -> String {
-    String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned()
-}
-
 #[test]
 fn groups_are_backends_of_who_subscribes() {
     let mut world = World::new(
@@ -24,7 +20,7 @@ fn groups_are_backends_of_who_subscribes() {
              (d.backend() == d.backend()) + d.self_identify(\"other\") + d.self_identify(d.get_identifier()) + d.self_is_next(); }",
     );
     world.run(Method::Recv);
-    assert_eq!(out(&world), "d truefalsetruefalsetruefalse");
+    assert_eq!(world.field("out"), "d truefalsetruefalsetruefalse");
     let names: Vec<String> = world.vcl.directors().iter().map(|director| director.name().to_owned()).collect();
     for name in ["d", "nobody", "g(127.0.0.1:82)", "g(127.0.0.1.127.0.0.1:82)", "six(127.0.0.1:80)"] {
         assert!(names.contains(&name.into()), "{name} in {names:?}");
@@ -38,24 +34,17 @@ fn what_udo_refuses_outside_of_vcl_init() {
         ("d.add_backend(b)", "udo: d.add_backend(): only in vcl_init"),
         ("d.subscribe(\"x\")", "udo: d.subscribe(): only in vcl_init"),
     ] {
-        let mut world = World::new(&format!(
-            "vcl 4.1; import udo; backend b {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ new d = udo.director(); }} \
-             sub vcl_recv {{ {call}; }}"
-        ));
-        assert_eq!(world.run(Method::Recv), format!("Failed({why})"));
+        let udo = "import udo; backend b { .host = \"127.0.0.1\"; } sub vcl_init { new d = udo.director(); }";
+        assert_eq!(World::with(udo, &format!("{call};")).recv("out"), format!("Failed({why})"));
     }
 }
 
 /// The Cookie field of a request after some statements.
 #[track_caller]
 fn cookies(field: &str, statements: &str, wanted: &str) {
-    let mut world = World::new(&format!(
-        "vcl 4.1; import cookieplus; backend b none; sub vcl_recv {{ {statements} cookieplus.write(); return (hash); }}"
-    ));
+    let mut world = World::with("import cookieplus; backend b none;", &format!("{statements} cookieplus.write();"));
     world.ctx.req.append("Cookie", field).expect("room");
-    let action = world.run(Method::Recv);
-    let left = String::from_utf8_lossy(world.ctx.req.get("cookie").unwrap_or(b"<unset>")).into_owned();
-    assert_eq!(if action == "Hash" { left } else { action }, wanted, "{field}: {statements}");
+    assert_eq!(world.recv("cookie"), wanted, "{field}: {statements}");
 }
 
 #[test]
@@ -88,5 +77,5 @@ fn set_cookies_only_where_there_is_a_response() {
     let lines: Vec<_> =
         world.ctx.resp.iter().map(|field| String::from_utf8_lossy(field.value()).into_owned()).collect();
     assert_eq!(lines, ["b=2; HttpOnly", "c=3; Expires=Sun, 09 Sep 2001 01:46:39 GMT; Max-Age=-1"]);
-    assert_eq!(out(&world), "-2");
+    assert_eq!(world.field("out"), "-2");
 }

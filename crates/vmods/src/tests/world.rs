@@ -137,6 +137,22 @@ impl World {
         Ok(World { vcl, ctx, dir })
     }
 
+    /// A VCL with these declarations and this body of vcl_recv.
+    pub(crate) fn with(declarations: &str, body: &str) -> World {
+        World::new(&format!("vcl 4.1; {declarations} sub vcl_recv {{ {body} return (hash); }}"))
+    }
+
+    /// A field of the request, as text.
+    pub(crate) fn field(&self, name: &str) -> String {
+        String::from_utf8_lossy(self.ctx.req.get(name).unwrap_or(b"<unset>")).into_owned()
+    }
+
+    /// What vcl_recv leaves in that field of the request; what it ended with, if that isn't `return (hash)`.
+    pub(crate) fn recv(&mut self, name: &str) -> String {
+        let action = self.run(Method::Recv);
+        if action == "Hash" { self.field(name) } else { action }
+    }
+
     /// Runs a subroutine to its end, waiting where it waits.
     pub(crate) fn run(&mut self, method: Method) -> String {
         let mut machine = Machine::new();
