@@ -39,6 +39,7 @@ pub(crate) struct TestCtx {
 
 struct TestEnv {
     ring: Arc<LogRing>,
+    clock: Clock,
     backends: Arc<backend::Backends>,
 }
 
@@ -56,7 +57,7 @@ impl Env for TestEnv {
     }
 
     fn clock(&self) -> Clock {
-        Clock::manual()
+        self.clock.clone()
     }
 
     fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
@@ -116,7 +117,8 @@ impl World {
         let ring = Arc::new(LogRing::create(&set, &params, CounterSet::<Main>::private()).expect("a ring"));
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
-        let env = TestEnv { ring: ring.clone(), backends };
+        let clock = Clock::manual();
+        let env = TestEnv { ring: ring.clone(), clock: clock.clone(), backends };
         let vcl = vrt::load("test", program, &env).map_err(|e| e.0)?;
         let mut ctx = TestCtx {
             req: Head::new(),
@@ -127,7 +129,7 @@ impl World {
             purged: Vec::new(),
             log: TxnLog::new(ring.clone(), Vxid(1001), Marker::Client),
             ring,
-            clock: Clock::manual(),
+            clock,
             task: Privates::default(),
             hint: Value::Backend(None),
         };
