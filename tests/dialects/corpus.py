@@ -8,6 +8,7 @@ OLD = re.compile(r"\b(vcl_fetch|vcl_error|req\.request|req\.backend\b(?!_)|hit_f
                  r"beresp\.cacheable|obj\.cacheable|beresp\.response|obj\.response|error\s+[0-9]{3}|"
                  r"director\s+\w+\s+(random|round-robin|client|hash|fallback|dns))")
 NEW = re.compile(r"(?m)^\s*vcl\s+4|\bvcl_backend_(response|fetch)\b|\breq\.method\b")
+TAG = re.compile(r"varnish-(2\.0|2\.1|3\.0)\b")
 WORD = r"[A-Za-z_][\w-]*"
 BACKEND = ' { .host = "127.0.0.1"; .port = "@PORT@"; }\n'
 
@@ -24,6 +25,11 @@ def is_old(text):
     """Whether a text is VCL from before 4.0, by its words."""
     plain = bare(text)
     return bool(OLD.search(plain)) and not NEW.search(plain)
+
+
+def dialect_of(label):
+    """The dialect of a file below a directory named as a release's tag (varnish-3.0.7), whatever its words; else None."""
+    return next((m[1] for part in pathlib.PurePosixPath(label).parts[:-1] if (m := TAG.match(part))), None)
 
 
 class Program:
@@ -62,6 +68,9 @@ class Program:
         t = re.sub(r"<%[^=][\s\S]*?%>|\{%[\s\S]*?%\}", "", t)
         hole = r"(?:<%=[\s\S]*?%>|\{\{[^{}\n]*\}\}|@[A-Z_]+@)"
         t = re.sub(rf"(?m)^[ \t]*{hole}[ \t]*;?[ \t]*$", "", t)
+        t = re.sub(rf'(?m)^(\s*!?\s*"){hole}("\s*(?:/\s*\d+\s*)?;)', r"\g<1>192.0.2.1\2", t)
+        t = re.sub(rf"(\.(?:window|threshold|initial|max_connections|weight|retries)\s*=\s*){hole}", r"\g<1>3", t)
+        t = re.sub(rf"(\bdirector\s+[\w-]+\s+){hole}", r"\1round-robin", t)
         t = re.sub(rf"(=\s*){hole}(\s*;)", r"\g<1>60s\2", t)
         t = re.sub(hole, "filled", t)
         if t != before:
@@ -110,6 +119,7 @@ def files(top):
     """(label, file, tree) of each old file below `top`; the tree is the directory of `top` that it is in."""
     top = pathlib.Path(top)
     for f in sorted(p for p in top.rglob("*") if p.is_file() and p.stat().st_size < 1 << 19):
-        if is_old(f.read_bytes().decode("latin-1")):
+        label = str(f.relative_to(top))
+        if dialect_of(label) or is_old(f.read_bytes().decode("latin-1")):
             tree = top / f.relative_to(top).parts[0]
-            yield str(f.relative_to(top)), f, tree if tree.is_dir() else top
+            yield label, f, tree if tree.is_dir() else top

@@ -205,16 +205,16 @@ def main():
                 show=dict(type=int, default=3), lines=dict(type=int, default=30))
     report = Report("genuine")
     programs = dict(x.split("=", 1) for x in o.old)
-    files = [(f.name, f.read_text("latin-1")) for f in sorted((HERE / "sites").glob("*.vcl"))] if not o.dir else []
-    files += [(label, corpus.Program(f, tree).text) for label, f, tree in (corpus.files(o.dir) if o.dir else [])]
+    files = [(f.name, f.read_text("latin-1"), None) for f in sorted((HERE / "sites").glob("*.vcl"))] if not o.dir else []
+    files += [(label, corpus.Program(f, tree).text, corpus.dialect_of(label)) for label, f, tree in (corpus.files(o.dir) if o.dir else [])]
     results = []
     scratch = workdir()
-    for label, text in files:
+    for label, text, named in files:
         if o.only not in label:
             continue
         if not o.dir:
             text = re.sub(r'\.host\s*=\s*"[^"]*"\s*;(\s*\.port\s*=\s*"[^"]*"\s*;)?', '.host = "127.0.0.1"; .port = "@PORT@";', text)
-        version = dialect_of(o, text, scratch)
+        version = named or dialect_of(o, text, scratch)
         if version in programs:
             results.append(compare(report, o, label, text, version, programs[version]))
     shutil.rmtree(scratch, ignore_errors=True)

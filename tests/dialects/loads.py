@@ -35,10 +35,10 @@ def asked(*args):
     return done.returncode, (done.stderr + done.stdout).decode(errors="replace") or "no reason given", done.stdout
 
 
-def ours(o, file):
-    """'' or why our varnishd refuses an old file."""
+def ours(o, file, named):
+    """'' or why our varnishd refuses an old file, in the dialect `named` or by its words."""
     stores = [a for s in ("s0", "s1", "test", "nowhere", "invalid") for a in ("-s", f"{s}=malloc,1m")]
-    dialect = ["-p", f"vcl_dialect={o.dialect}"] if o.dialect else []
+    dialect = ["-p", f"vcl_dialect={named}"] if named else []
     code, said, _ = asked(o.varnishd, "-C", "-p", "vcc_err_unref=off", "-p", f"vcl_path={file.parent}", *dialect, *stores, "-f", file)
     return said if code else ""
 
@@ -66,8 +66,9 @@ def old_files(o, scratch):
     for label, f, tree in names:
         text = f.read_bytes().decode("latin-1") if o.verbatim else corpus.Program(f, tree).text.replace("@PORT@", "9080")
         file.write_bytes(text.encode("latin-1"))
-        there = {v: theirs(program, v, file, scratch / "n") for v, program in releases if o.dialect in ("", v)}
-        yield label, ours(o, file), there
+        named = o.dialect or corpus.dialect_of(label)
+        there = {v: theirs(program, v, file, scratch / "n") for v, program in releases if named in (None, v)}
+        yield label, ours(o, file, named), there
 
 
 def new_files(o, scratch):
@@ -81,7 +82,8 @@ def new_files(o, scratch):
 
 
 def first_of(why):
-    lines = [line.strip() for line in why.splitlines() if line.strip() and not re.search(r"Message from|Could not delete|: refused$", line)]
+    whole = re.sub(r"(?m)^.*(?:\n.*){0,3}\(That was just a warning\)$", "", why)
+    lines = [line.strip() for line in whole.splitlines() if line.strip() and not re.search(r"Message from|Could not delete|: refused$", line)]
     return " ".join(lines[:2])[:200] if lines else "no reason given"
 
 

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Old VCL before our varnishd, and what `lacquer vcl migrate` makes of it before a genuine one: do they decide the same?
 
-The files are those in `sites`, named DIALECT_NAME.vcl, or, with --dir, the old files below DIR, made whole by corpus.py. Each must migrate, the genuine varnishd
-must compile the result, and then both get the same generated requests; compared is what vcl_oracle compares: responses, what the origin
-was asked, and the log record by record. Skipped when there is no genuine varnishd.
+The files are those in `sites`, named DIALECT_NAME.vcl, or, with --dir, the old files below DIR, made whole by corpus.py (those that
+upstream.py writes, too; --part 0/2 is every second one). Each must migrate, the genuine varnishd must compile the result, and then both
+get the same generated requests; compared is what vcl_oracle compares: responses, what the origin was asked, and the log record by
+record. Skipped when there is no genuine varnishd.
 """
+import collections
 import os
 import re
 import shutil
@@ -14,6 +16,7 @@ import sys
 
 from shared import HERE, oracle
 import corpus
+import loads
 import requests
 from bed.daemon import workdir
 from bed.report import Report, options
@@ -41,7 +44,7 @@ def lacquer(o, *args):
 
 
 def pair(report, o, label, tree, name, dialect):
-    """One file: (compared, differing), or None when it isn't compared."""
+    """One file: (compared, differing), or why it isn't compared."""
     scratch = workdir()
     try:
         old = scratch / name
@@ -59,10 +62,10 @@ def pair(report, o, label, tree, name, dialect):
         if made.returncode:
             why = made.stderr.decode(errors="replace")
             if o.dir:
-                report.note(f"{label}: refused: {why.splitlines()[0] if why else ''}")
-                return None
-            report.check(False, f"{label}: isn't migrated: {why}")
-            return None
+                report.note(f"{label}: refused: {loads.first_of(why)}")
+            else:
+                report.check(False, f"{label}: isn't migrated: {why}")
+            return f"refused: {loads.reason(why)}"
         new = old.with_name("migrated.vcl")
         new.write_bytes(made.stdout.replace(b"60999", b"@PORT@"))
         vcl = made.stdout.decode("latin-1")
@@ -74,12 +77,12 @@ def pair(report, o, label, tree, name, dialect):
             why = theirs.load()
             if o.dir and (m := re.search(r"Could not find VMOD \w+", why)):
                 report.note(f"{label}: not compared: {m[0]}")
-                return None
+                return m[0]
             if not report.check(not why, f"{label}: the genuine varnishd doesn't compile what it became: {why}"):
-                return None
+                return "not compiled by the genuine varnishd"
             why = ours.load()
             if not report.check(not why, f"{label}: lacquer doesn't load it: {why}"):
-                return None
+                return "not loaded here"
             shown = ours.server.cli.ask("vcl.show under_test")
             report.check("backend_hint" not in shown, f"{label}: vcl.show doesn't show the file as it was written")
             return oracle.run(report, o, label, vcl, ours, theirs)
@@ -91,16 +94,26 @@ def files(o):
     """(label, where it is, its name, its dialect)"""
     if o.dir:
         for label, f, tree in corpus.files(o.dir):
-            yield label, (f, tree), "under_test.vcl", None
+            yield label, (f, tree), "under_test.vcl", corpus.dialect_of(label)
         return
     for f in sorted((HERE / "sites").glob("*.vcl")):
         yield f.name, HERE / "sites", f.name, f.name.split("_")[0]
+
+
+def table(results):
+    """Of each directory, how many were alike, differed or weren't compared, and why."""
+    rows = collections.defaultdict(collections.Counter)
+    for label, got in results:
+        what = got if isinstance(got, str) else "differ" if got[1] else "alike"
+        rows[label.split("/")[0]].update(["files", what])
+    return [f"{name}: " + ", ".join(f"{what} {n}" for what, n in row.most_common()) for name, row in sorted(rows.items())]
 
 
 def main():
     o = options(__doc__, dir=dict(default="", help="a directory of further old files"),
                 genuine=dict(default=shutil.which("varnishd", path="/usr/sbin:/usr/local/sbin") or "", help="the varnishd to compare with"),
                 requests=dict(type=int, default=0), only=dict(default="", help="part of a file's name"),
+                part=dict(default="0/1", help="K/N: of each N files that of number K"),
                 show=dict(type=int, default=3), lines=dict(type=int, default=30))
     o.requests = o.requests or (300 if o.full else 40)  # for each file
     report = Report("dialects")
@@ -108,8 +121,12 @@ def main():
         report.check(True, "")
         report.note("skipped: no genuine varnishd here")
         return report.close()
-    results = [pair(report, o, *f) for f in files(o) if o.only in f[0]]
-    done = [r for r in results if r]
+    k, n = map(int, o.part.split("/"))
+    chosen = [f for f in files(o) if o.only in f[0]][k::n]
+    results = [(f[0], pair(report, o, *f)) for f in chosen]
+    done = [r for _, r in results if not isinstance(r, str)]
+    for row in table(results) if o.dir else ():
+        report.note(row)
     report.note(f"{len(done)} files compared, {sum(r[0] for r in done)} requests, {sum(r[1] for r in done)} of them differ")
     return report.close()
 

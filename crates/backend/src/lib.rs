@@ -25,9 +25,7 @@ pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
 pub use endpoint::{Endpoint, ResolveError};
 pub use env::{Env, HeapServices, Params, Services};
 pub use error::ConnectError;
-pub use list::{
-    AdminHealth, ListFlags, columns, fnmatch, list_json, list_text, matching, parse_list_flags, set_health,
-};
+pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
 pub use service::{Service, ServiceRef};

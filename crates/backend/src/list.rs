@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use base::Real;
+use base::{Real, fnmatch};
 
 use crate::Director;
 
@@ -87,7 +87,8 @@ pub fn matching(pattern: Option<&str>, active: &str, all: &[Arc<dyn Director>]) 
     all.iter()
         .filter(|director| {
             let name = director.base().cli_name();
-            fnmatch(glob.as_bytes(), name.as_bytes()) && (!only_active || ours(name))
+            fnmatch::matches(glob.as_bytes(), name.as_bytes(), fnmatch::Flags::default())
+                && (!only_active || ours(name))
         })
         .cloned()
         .collect()
@@ -231,58 +232,6 @@ pub fn columns(rows: &str, width: usize) -> String {
         out.push('\n');
     }
     out
-}
-
-/// A shell pattern as fnmatch(3) without flags: `*`, `?`, `[...]`, `\`. Bounded: no recursion, no exponential search.
-pub fn fnmatch(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&b'*') {
-            star = Some((p + 1, t));
-            p += 1;
-            continue;
-        }
-        if let Some(next) = one(pattern, p, text[t]) {
-            (p, t) = (next, t + 1);
-        } else if let Some((after, from)) = star {
-            (p, t) = (after, from + 1);
-            star = Some((after, from + 1));
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|&c| c == b'*')
-}
-
-/// Matches one character; the index of the pattern's next element.
-fn one(pattern: &[u8], p: usize, c: u8) -> Option<usize> {
-    match *pattern.get(p)? {
-        b'?' => Some(p + 1),
-        b'[' => match set(pattern, p + 1, c) {
-            Some((hit, next)) => hit.then_some(next),
-            None => (c == b'[').then_some(p + 1),
-        },
-        b'\\' if p + 1 < pattern.len() => (pattern[p + 1] == c).then_some(p + 2),
-        literal => (literal == c).then_some(p + 1),
-    }
-}
-
-/// A bracket expression that starts at `p`: whether it holds `c`, and what follows it; `None` without an end.
-fn set(pattern: &[u8], mut p: usize, c: u8) -> Option<(bool, usize)> {
-    let negated = matches!(pattern.get(p), Some(b'!' | b'^'));
-    p += usize::from(negated);
-    let (mut hit, first) = (false, p);
-    loop {
-        let low = *pattern.get(p)?;
-        if low == b']' && p > first {
-            return Some((hit != negated, p + 1));
-        }
-        let ranged = pattern.get(p + 1) == Some(&b'-') && pattern.get(p + 2).is_some_and(|&c| c != b']');
-        let high = if ranged { pattern[p + 2] } else { low };
-        hit |= (low..=high).contains(&c);
-        p += if ranged { 3 } else { 1 };
-    }
 }
 
 #[cfg(test)]

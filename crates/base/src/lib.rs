@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod costs;
 pub mod critical;
+pub mod fnmatch;
 pub mod lock;
 pub mod planted;
 pub mod say;

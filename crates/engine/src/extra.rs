@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is stored beside an object's head: where the gzip blocks of its body are, its ESI program, why it can't be
-//! cached.
+//! cached, what modules' filters left with it.
 //!
 //! ```text
-//! extra = ""  |  flags [start last stop plain_bytes] [length why] [program]
-//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached
+//! extra = ""  |  flags [start last stop plain_bytes] [length why] [length left] [program]
+//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 left
+//! left  = (length name, length bytes) ...
 //! ```
 
 use filters::GzipBits;
@@ -12,6 +13,7 @@ use filters::GzipBits;
 const GZIP: u8 = 1;
 const ESI: u8 = 2;
 const WHY: u8 = 4;
+const LEFT: u8 = 8;
 
 /// An object's extra, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +24,35 @@ pub(crate) struct Extra<'a> {
     pub program: Option<&'a [u8]>,
     /// Why it can't be cached, in words.
     pub why: Option<&'a [u8]>,
+    /// What filters left.
+    pub left: Option<Left<'a>>,
+}
+
+/// Names of filters and what each left with the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left<'a>(pub &'a [u8]);
+
+impl<'a> Left<'a> {
+    /// The bytes of it; `None` when nothing was left.
+    pub fn of(left: &[(&'static str, Vec<u8>)]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        for (name, bytes) in left {
+            put_bytes(&mut out, name.as_bytes());
+            put_bytes(&mut out, bytes);
+        }
+        (!left.is_empty()).then_some(out)
+    }
+
+    /// What the filter of that name left.
+    pub fn by(self, name: &str) -> Option<&'a [u8]> {
+        let mut rest = self.0;
+        loop {
+            let (found, bytes) = (bytes(&mut rest)?, bytes(&mut rest)?);
+            if found == name.as_bytes() {
+                return Some(bytes);
+            }
+        }
+    }
 }
 
 impl<'a> Extra<'a> {
@@ -39,9 +70,10 @@ impl<'a> Extra<'a> {
             extra.gzip_bits = Some(GzipBits { start, last, stop, plain_bytes });
         }
         if flags & WHY != 0 {
-            let len = usize::try_from(number(&mut rest)?).ok()?;
-            let (why, after) = rest.split_at_checked(len)?;
-            (extra.why, rest) = (Some(why), after);
+            extra.why = Some(bytes(&mut rest)?);
+        }
+        if flags & LEFT != 0 {
+            extra.left = Some(Left(bytes(&mut rest)?));
         }
         if flags & ESI != 0 {
             extra.program = Some(rest);
@@ -52,20 +84,25 @@ impl<'a> Extra<'a> {
     /// The bytes to be stored; empty when there is nothing to say.
     pub fn store(&self) -> Vec<u8> {
         let flag = |is: bool, bit| if is { bit } else { 0 };
-        let flags =
-            flag(self.gzip_bits.is_some(), GZIP) | flag(self.program.is_some(), ESI) | flag(self.why.is_some(), WHY);
+        let flags = flag(self.gzip_bits.is_some(), GZIP)
+            | flag(self.program.is_some(), ESI)
+            | flag(self.why.is_some(), WHY)
+            | flag(self.left.is_some(), LEFT);
         if flags == 0 {
             return Vec::new();
         }
-        let bytes = [self.program, self.why].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let left = self.left.map(|left| left.0);
+        let bytes = [self.program, self.why, left].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
         let mut out = Vec::with_capacity(48 + bytes);
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
             [bits.start, bits.last, bits.stop, bits.plain_bytes].into_iter().for_each(|n| put(&mut out, n));
         }
         if let Some(why) = self.why {
-            put(&mut out, why.len() as u64);
-            out.extend_from_slice(why);
+            put_bytes(&mut out, why);
+        }
+        if let Some(left) = left {
+            put_bytes(&mut out, left);
         }
         out.extend_from_slice(self.program.unwrap_or_default());
         out
@@ -78,6 +115,18 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
         n >>= 7;
     }
     out.push(n as u8);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::try_from(number(from)?).ok()?;
+    let (bytes, rest) = from.split_at_checked(len)?;
+    *from = rest;
+    Some(bytes)
 }
 
 fn number(from: &mut &[u8]) -> Option<u64> {
@@ -98,10 +147,15 @@ mod tests {
     use super::*;
 
     fn check(gzip_bits: Option<GzipBits>, program: Option<&[u8]>) {
+        let left = Left::of(&[("a", b"12".to_vec()), ("bc", Vec::new())]).expect("two of them");
         for why in [None, Some(&b"set-cookie"[..]), Some(b"")] {
-            let extra = Extra { gzip_bits, program, why };
-            assert_eq!(Extra::of(&extra.store()), extra);
+            for left in [None, Some(Left(&left))] {
+                let extra = Extra { gzip_bits, program, why, left };
+                assert_eq!(Extra::of(&extra.store()), extra);
+            }
         }
+        let left = Left(&left);
+        assert_eq!((left.by("a"), left.by("bc"), left.by("b")), (Some(&b"12"[..]), Some(&b""[..]), None));
     }
 
     #[test]
@@ -117,7 +171,7 @@ mod tests {
     #[test]
     fn a_torn_extra_is_none() {
         let bits = GzipBits { start: 80, last: 300, ..GzipBits::default() };
-        let whole = Extra { gzip_bits: Some(bits), program: None, why: Some(b"vcl") };
+        let whole = Extra { gzip_bits: Some(bits), program: None, why: Some(b"vcl"), left: Some(Left(b"12")) };
         let stored = whole.store();
         (0..stored.len()).for_each(|n| assert_eq!(Extra::of(&stored[..n]), Extra::default(), "{n}"));
         assert_eq!(Extra::of(&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]), Extra::default());

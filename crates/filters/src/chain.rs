@@ -38,11 +38,15 @@ impl Chain {
     }
 
     /// Appends a filter.
-    pub fn push(&mut self, filter: impl Filter + 'static) {
+    pub fn push(&mut self, filter: impl Filter) {
+        self.push_boxed(Box::new(filter));
+    }
+
+    /// The same.
+    pub fn push_boxed(&mut self, filter: Box<dyn Filter>) {
         if let Some(last) = self.links.last_mut() {
             last.buf = vec![0; SLICE];
         }
-        let filter = Box::new(filter);
         self.links.push(Link { filter, calls: 0, bytes_out: 0, ended: false, buf: Vec::new(), from: 0, to: 0 });
     }
 
@@ -141,6 +145,17 @@ impl Chain {
     /// Positions in the stored body, if it is gzip.
     pub fn gzip_bits(&self) -> Option<GzipBits> {
         self.links.last().and_then(|link| link.filter.gzip_bits())
+    }
+
+    /// Whether a filter leaves something with the stored object.
+    pub fn leaves(&self) -> bool {
+        self.links.iter().any(|link| link.filter.leaves())
+    }
+
+    /// What filters leave with the stored object, under their names.
+    pub fn take_left(&mut self) -> Vec<(&'static str, Vec<u8>)> {
+        let left = self.links.iter_mut().map(|link| (link.filter.name(), link.filter.take_left()));
+        left.filter_map(|(name, left)| Some((name, left?))).collect()
     }
 
     /// The ESI program of the stored body, if there is any.

@@ -3,8 +3,8 @@
 //!
 //! `esi` is no link of the chain: the engine walks the object's program and feeds the chain with pieces and fragments.
 
-use crate::fetch::{next_name, not_found};
-use crate::{Chain, Edit, Gunzip, Multipart, OpenError, Range};
+use crate::fetch::{Coding, LeftOut, REWRITTEN, next_name, no_work, not_found};
+use crate::{Brought, Chain, Edit, Gunzip, Multipart, OpenError, Range};
 
 /// What the default of `resp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -39,6 +39,10 @@ pub struct DeliverInput<'a> {
     pub plain_bytes: Option<u64>,
     /// The object has an ESI program.
     pub has_esi: bool,
+    /// resp's status.
+    pub status: u16,
+    /// resp's Content-Encoding.
+    pub content_encoding: Option<&'a [u8]>,
     /// Decides about the range of a body so long (`None`: not known) and changes resp's head to 206 or 416.
     pub range: &'a mut dyn FnMut(Option<u64>) -> RangeVerdict,
 }
@@ -67,14 +71,17 @@ pub struct DeliverOpened {
     pub body_bytes: Option<u64>,
     /// The engine is to follow the ESI program.
     pub do_esi: bool,
+    /// Filters of modules that can't work on this body, and why.
+    pub left_out: Vec<LeftOut>,
 }
 
-/// Opens the chain that `names` (blank-separated) lists.
+/// Opens the chain that `names` (blank-separated) lists; see [`Brought::complete`].
 ///
 /// # Errors
 /// An unknown filter.
-pub fn open_deliver(names: &[u8], input: DeliverInput<'_>) -> Result<DeliverOpened, OpenError> {
+pub fn open_deliver(names: &[u8], input: DeliverInput<'_>, brought: &mut Brought) -> Result<DeliverOpened, OpenError> {
     let mut opened = DeliverOpened { body_bytes: input.body_bytes, ..DeliverOpened::default() };
+    let mut coding = Coding::of(input.content_encoding);
     let mut rest = names;
     while let Some(name) = next_name(&mut rest) {
         match name {
@@ -88,6 +95,7 @@ pub fn open_deliver(names: &[u8], input: DeliverInput<'_>) -> Result<DeliverOpen
             }
             b"gunzip" => {
                 opened.chain.push(Gunzip::deliver());
+                coding = Coding::Plain;
                 opened.edits.push(Edit::Unset("Content-Encoding"));
                 opened.body_bytes = if opened.do_esi { None } else { input.plain_bytes };
             }
@@ -103,7 +111,18 @@ pub fn open_deliver(names: &[u8], input: DeliverInput<'_>) -> Result<DeliverOpen
                 }
                 RangeVerdict::Unsatisfiable => opened.body_bytes = Some(0),
             },
-            _ => return Err(not_found(name, rest)),
+            name => {
+                let filter = brought.take(name).ok_or_else(|| not_found(name, rest))?;
+                if let Some(why) = no_work(input.status == 206, coding) {
+                    opened.left_out.push((filter.name(), why));
+                } else {
+                    if !filter.keeps_body() {
+                        opened.edits.extend(REWRITTEN);
+                        opened.body_bytes = None;
+                    }
+                    opened.chain.push_boxed(filter);
+                }
+            }
         }
     }
     Ok(opened)

@@ -18,6 +18,13 @@ pub enum FilterError {
     GzipFailed,
     /// The body ended before the range did: the session closes with RANGE_SHORT.
     RangeShort,
+    /// A module's filter gave up.
+    Module {
+        /// The filter.
+        name: &'static str,
+        /// Why.
+        why: &'static str,
+    },
 }
 
 impl fmt::Display for FilterError {
@@ -29,6 +36,7 @@ impl fmt::Display for FilterError {
             Self::TestTruncated => f.write_str("tGunzip failed"),
             Self::GzipFailed => f.write_str("Gzip failed"),
             Self::RangeShort => f.write_str("Body shorter than its range"),
+            Self::Module { name, why } => write!(f, "{name}: {why}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Which filters a body passes on its way into the cache: `beresp.filters`, its default, and opening the chain.
 
 use crate::esi_fetch::{Esi, EsiGzip};
-use crate::{Chain, Edit, Gunzip, Gzip, GzipParams, OpenError, TestGunzip};
+use crate::{Brought, Chain, Edit, Gunzip, Gzip, GzipParams, OpenError, TestGunzip};
 
 /// What the default of `beresp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -19,6 +19,8 @@ pub struct FetchFacts<'a> {
     pub do_esi: bool,
     /// Parameter `http_gzip_support`.
     pub gzip_support: bool,
+    /// A module's filter wants the body: one that came packed is unpacked, and packed again.
+    pub is_worked_on: bool,
 }
 
 /// The default of `beresp.filters`, each name with a blank before it as Varnish logs it.
@@ -30,6 +32,9 @@ pub fn default_fetch(facts: FetchFacts<'_>) -> &'static str {
     let is_plain = facts.content_encoding.is_none();
     let do_gunzip = facts.do_gunzip && facts.gzip_support && is_gzip;
     let do_gzip = facts.do_gzip && facts.gzip_support && is_plain;
+    if facts.is_worked_on && is_gzip && !facts.do_esi && !do_gunzip {
+        return " gunzip gzip";
+    }
     match (facts.do_esi, is_gzip, do_gunzip, do_gzip) {
         (true, true, true, _) => " gunzip esi",
         (true, true, false, _) => " gunzip esi_gzip",
@@ -70,19 +75,20 @@ pub struct FetchOpened {
     pub is_encoding_changed: bool,
     /// The body goes through ESI.
     pub is_esi: bool,
+    /// Filters of modules that can't work on this body, and why.
+    pub left_out: Vec<LeftOut>,
 }
 
-/// Opens the chain that `names` (blank-separated) lists.
+/// A module's filter that lets a body be: its name, and what is with the body.
+pub type LeftOut = (&'static str, &'static str);
+
+/// Opens the chain that `names` (blank-separated) lists; see [`Brought::complete`].
 ///
 /// # Errors
 /// An unknown filter, or one that refuses this body.
-pub fn open_fetch(names: &[u8], input: FetchInput<'_>) -> Result<FetchOpened, OpenError> {
+pub fn open_fetch(names: &[u8], input: FetchInput<'_>, brought: &mut Brought) -> Result<FetchOpened, OpenError> {
     let mut opened = FetchOpened::default();
-    let mut coding = match input.content_encoding {
-        None => Coding::Plain,
-        Some(value) if value.eq_ignore_ascii_case(b"gzip") => Coding::Gzip,
-        Some(_) => Coding::Other,
-    };
+    let mut coding = Coding::of(input.content_encoding);
     let mut rest = names;
     while let Some(name) = next_name(&mut rest) {
         // Packing and unpacking make no sense on part of a body; they let it be.
@@ -121,23 +127,56 @@ pub fn open_fetch(names: &[u8], input: FetchInput<'_>) -> Result<FetchOpened, Op
                 opened.is_esi = true;
                 (opened.is_gzip, opened.is_encoding_changed, coding) = (true, true, Coding::Gzip);
             }
-            _ => return Err(not_found(name, rest)),
+            name => {
+                let filter = brought.take(name).ok_or_else(|| not_found(name, rest))?;
+                if let Some(why) = no_work(is_part, coding) {
+                    opened.left_out.push((filter.name(), why));
+                } else {
+                    if !filter.keeps_body() {
+                        opened.edits.extend(REWRITTEN);
+                    }
+                    opened.chain.push_boxed(filter);
+                }
+            }
         }
     }
     Ok(opened)
 }
 
+/// Why a module's filter lets a body be.
+pub(crate) fn no_work(is_part: bool, coding: Coding) -> Option<&'static str> {
+    match coding {
+        _ if is_part => Some("the response is partial"),
+        Coding::Plain => None,
+        Coding::Gzip => Some("the body is packed"),
+        Coding::Other => Some("the body is in a coding other than gzip"),
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Coding {
+pub(crate) enum Coding {
     Plain,
     Gzip,
     Other,
+}
+
+impl Coding {
+    pub(crate) fn of(content_encoding: Option<&[u8]>) -> Self {
+        match content_encoding {
+            None => Coding::Plain,
+            Some(value) if value.eq_ignore_ascii_case(b"gzip") => Coding::Gzip,
+            Some(_) => Coding::Other,
+        }
+    }
 }
 
 const ESI_ON_PART: &str = "Attempted ESI on partial (206) response";
 
 /// What a change of the body's coding does to the head.
 const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Content-Length"), Edit::WeakenEtag];
+
+/// What a module's filter does to the head.
+pub(crate) const REWRITTEN: [Edit; 2] = [Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
 /// Takes the next word off a list.
 pub(crate) fn next_name<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

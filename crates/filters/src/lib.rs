@@ -5,12 +5,15 @@
 //! calls. A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
 //! what a filter changes in the head is handed out as [`Edit`]s.
 //!
+//! What modules bring ([`Brought`]) runs in the same chain, by its name in the list.
+//!
 //! ```text
 //! fetch:    names = default_fetch(..) or beresp.filters; open_fetch(names, ..) -> edits, chain
 //!           loop chain.step(input, is_end, storage space) -> consumed, produced, state
 //! deliver:  names = default_deliver(..) or resp.filters; open_deliver(names, ..) -> edits, length, chain
 //! ```
 
+mod brought;
 mod chain;
 mod deliver;
 mod error;
@@ -26,6 +29,7 @@ mod step;
 pub mod stitch;
 mod test_gunzip;
 
+pub use brought::{Brought, Side};
 pub use chain::{Acct, Chain};
 pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
 pub use error::{FilterError, OpenError};

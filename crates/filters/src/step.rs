@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The interface of a filter: one bounded step at a time.
 
+use std::any::Any;
+
 use crate::FilterError;
 
 /// Bytes that one step of a filter takes or makes at most; about 50 us of gzip.
@@ -29,7 +31,7 @@ pub enum State {
 }
 
 /// One filter.
-pub trait Filter {
+pub trait Filter: Any {
     /// Its name in `beresp.filters` or `resp.filters`.
     fn name(&self) -> &'static str;
 
@@ -39,6 +41,11 @@ pub trait Filter {
     /// # Errors
     /// The body can't be what it claims to be; nothing more may be asked of this filter.
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError>;
+
+    /// Whether the body comes out as it went in: it is only looked at.
+    fn keeps_body(&self) -> bool {
+        false
+    }
 
     /// What it wants to have logged when it is closed, be it early: the Gzip record.
     fn closing_note(&self) -> Option<String> {
@@ -57,6 +64,16 @@ pub trait Filter {
 
     /// The ESI program of the stored body, once it is through and if there is any.
     fn take_esi(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Whether it leaves something with the stored object, known at the body's end: the object doesn't stream then.
+    fn leaves(&self) -> bool {
+        false
+    }
+
+    /// What it leaves with the stored object, once it is through; found again under its name.
+    fn take_left(&mut self) -> Option<Vec<u8>> {
         None
     }
 }

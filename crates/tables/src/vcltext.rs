@@ -87,6 +87,79 @@ pub const STATEMENTS: &[(&str, &str, &str)] = &[
     ("vcl", "vcl 4.1;", "The version of the language; the first thing in a file."),
 ];
 
+/// What `return (...)` takes with arguments, in the form of [`STATEMENTS`].
+pub const RETURNED: [(&str, &str, &str); 4] = [
+    ("synth", "synth(INT status, STRING reason)", "Makes a response with this status and reason, by vcl_synth."),
+    ("error", "error(INT status, STRING reason)", "Goes to vcl_backend_error with this status and reason."),
+    ("pass", "pass(DURATION ttl)", "Later requests pass too, for this long; in vcl_backend_response."),
+    ("vcl", "vcl(LABEL)", "Goes on in the VCL that has this label."),
+];
+
+/// Statements that only VCL before 4.0 has, in the form of [`STATEMENTS`].
+pub const OLD_STATEMENTS: &[(&str, &str, &str)] = &[
+    ("ban_url", "ban_url(REGEX);", "Adds a ban on URLs. Since 4.0: `ban(\"req.url ~ \" + REGEX)`."),
+    (
+        "error",
+        "error STATUS [\"REASON\"];",
+        "Makes an answer, by vcl_error. Since 4.0: `return (synth(STATUS, \"REASON\"))`.",
+    ),
+    ("esi", "esi;", "Reads the body for ESI instructions (2.x). Later: `set beresp.do_esi = true;`."),
+    ("log", "log STRING;", "Writes to the log (2.1). Later: `std.log(STRING)`."),
+    ("panic", "panic STRING;", "Stops the process. Since 4.0: `return (fail)`."),
+    (
+        "purge",
+        "purge(EXPRESSION); (2.x) or purge; (3.0)",
+        "2.x: adds a ban. 3.0: removes the object and its variants, in vcl_hit and vcl_miss. Since 4.0: `ban(...)`, `return (purge)`.",
+    ),
+    ("purge_hash", "purge_hash(STRING);", "Adds a ban on keys (2.0)."),
+    ("purge_url", "purge_url(REGEX);", "Adds a ban on URLs (2.x). Since 4.0: `ban(\"req.url ~ \" + REGEX)`."),
+    ("remove", "remove HEADER;", "Removes a header field. Since 4.0: `unset`."),
+    ("rollback", "rollback;", "Takes back all changes of the request. Since 4.0: `std.rollback(req)`."),
+];
+
+/// What the word of `return (...)` does, in VCL before 4.0.
+pub fn old_action(word: &str) -> &'static str {
+    match word {
+        "lookup" => action(Return::Hash),
+        "hash" => action(Return::Lookup),
+        "error" => "Makes an answer, by vcl_error.",
+        "hit_for_pass" => "Remembers that requests for this object pass.",
+        "discard" | "keep" => "Of 2.0, where nothing came of it.",
+        _ => Return::ALL.into_iter().find(|a| a.name() == word).map_or("", action),
+    }
+}
+
+/// What an attribute of a backend or a probe is for; empty when there is none.
+pub fn field(name: &str) -> &'static str {
+    FIELDS.iter().find(|(of, _)| *of == name).map_or("", |(_, text)| text)
+}
+
+#[rustfmt::skip]
+const FIELDS: &[(&str, &str)] = &[
+    ("between_bytes_timeout", "How long to wait for the backend's next byte."),
+    ("connect_timeout", "How long to wait for a connection to the backend."),
+    ("expect_close", "Whether the backend is to close the connection after the probe's answer."),
+    ("expected_response", "The status that a healthy backend answers the probe with; 200 if not given."),
+    ("first_byte_timeout", "How long to wait for the first byte of the backend's answer."),
+    ("host", "The backend's name or address."),
+    ("host_header", "The Host field of requests that have none, and of probes."),
+    ("initial", "How many probes count as good when the VCL is loaded; one less than the threshold if not given."),
+    ("interval", "How often the probe asks; 5s if not given."),
+    ("max_connections", "Most connections to the backend at one time; without it there is no limit."),
+    ("path", "The Unix socket of the backend, in place of .host and .port."),
+    ("port", "The backend's port, as text; \"80\" if not given."),
+    ("preamble", "Bytes that are sent first on each connection: a BLOB."),
+    ("probe", "How the backend is asked for its health: a probe's name, or { ... }."),
+    ("proxy_header", "The version of the PROXY protocol to begin connections with: 1 or 2."),
+    ("request", "The whole request of the probe, a text for each line; in place of .url."),
+    ("threshold", "How many of the last probes must be good for the backend to be healthy; 3 if not given."),
+    ("timeout", "How long a probe may take; 2s if not given."),
+    ("url", "The URL that the probe asks for; \"/\" if not given."),
+    ("wait_limit", "How many requests may wait for a connection once .max_connections are in use."),
+    ("wait_timeout", "How long a request waits for one of .max_connections."),
+    ("window", "How many of the last probes are looked at; 8 if not given."),
+];
+
 #[rustfmt::skip]
 const VARIABLES: &[(&str, &str)] = &[
     ("bereq", "The whole request to the backend, for functions of modules."),

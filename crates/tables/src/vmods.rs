@@ -17,6 +17,7 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod edgestash;
 mod file;
 mod fileserver;
 mod geoip;
@@ -36,6 +37,7 @@ mod querysort;
 mod querystring;
 mod re2;
 mod reqwest;
+mod rers;
 mod saintmode;
 mod selector;
 mod statsd;
@@ -231,6 +233,7 @@ pub const MODULES: &[Module] = &[
     digest::MODULE,
     directors::MODULE,
     dynamic::MODULE,
+    edgestash::MODULE,
     file::MODULE,
     fileserver::MODULE,
     geoip::MODULE,
@@ -249,6 +252,7 @@ pub const MODULES: &[Module] = &[
     querystring::MODULE,
     re2::MODULE,
     reqwest::MODULE,
+    rers::MODULE,
     saintmode::MODULE,
     selector::MODULE,
     statsd::MODULE,
@@ -272,6 +276,7 @@ pub const MODULES: &[Module] = &[
 /// Functions and methods of modules here that aren't built.
 const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
+    edgestash::LEFT_OUT,
     file::LEFT_OUT,
     headerplus::LEFT_OUT,
     jwt::LEFT_OUT,

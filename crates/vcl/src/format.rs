@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! VCL laid out in one way: indentation, spaces, braces and blank lines. Never a token changed, added or dropped, and a line
-//! break that somebody put inside a statement stays.
+//! break that somebody put inside a statement stays. Lines end as the text's first one does.
 
 use crate::Diagnostics;
 use crate::diag;
@@ -125,6 +125,7 @@ enum At {
 struct Printer<'a> {
     text: &'a [u8],
     style: &'a Style,
+    line_end: &'static [u8],
     out: Vec<u8>,
     /// End of the last token in `text`.
     end: usize,
@@ -146,9 +147,11 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(text: &'a [u8], style: &'a Style) -> Printer<'a> {
+        let first_end = text.iter().position(|c| *c == b'\n').unwrap_or(0);
         Printer {
             text,
             style,
+            line_end: if text[..first_end].ends_with(b"\r") { b"\r\n" } else { b"\n" },
             out: Vec::with_capacity(text.len() + text.len() / 8),
             end: 0,
             last: None,
@@ -167,14 +170,14 @@ impl<'a> Printer<'a> {
         let kept = self.out.trim_ascii_end().len();
         self.out.truncate(kept);
         if kept > 0 {
-            self.out.push(b'\n');
+            self.out.extend_from_slice(self.line_end);
         }
         self.out
     }
 
     fn end_line(&mut self) {
         if !self.fresh {
-            self.out.push(b'\n');
+            self.out.extend_from_slice(self.line_end);
         }
         self.fresh = true;
         self.ends = false;
@@ -183,8 +186,9 @@ impl<'a> Printer<'a> {
     /// An empty line, unless there is one, or a block has just begun.
     fn blank(&mut self) {
         self.end_line();
-        if !self.out.is_empty() && !self.out.ends_with(b"\n\n") && !self.out.ends_with(b"{\n") {
-            self.out.push(b'\n');
+        let Some(line) = self.out.strip_suffix(self.line_end) else { return };
+        if !line.ends_with(b"\n") && !line.ends_with(b"{") {
+            self.out.extend_from_slice(self.line_end);
         }
     }
 

@@ -4,7 +4,7 @@
 use tables::vclvars::{Method, Return, Type};
 use tables::vmods::{self, Arg};
 
-use crate::diag::line_and_pos;
+use crate::diag::{line_and_pos, origin};
 use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, Proc, Use, Vcc};
@@ -72,6 +72,9 @@ const OTHER_FIELDS: [(&str, &str); 4] =
     [("certificate", TO_TLS), ("ssl", TO_TLS), ("ssl_sni", TO_TLS), ("ssl_verify_peer", TO_TLS)];
 const TO_TLS: &str = "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).";
 
+/// Words that declare something outside of subroutines.
+const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "import", "vcl", "director"];
+
 /// Names further from what was written than this are no guess.
 const FAR: usize = 3;
 /// Longest list of names that begin alike.
@@ -83,8 +86,59 @@ impl Vcc<'_> {
         self.hint.get_or_insert_with(|| text.into());
     }
 
+    fn line_and_pos_of(&self, token: &Token) -> (u32, u32) {
+        let token = origin(&self.sources, token);
+        line_and_pos(&self.sources[token.src as usize].text, token.start as usize)
+    }
+
     fn line_of(&self, token: &Token) -> u32 {
-        line_and_pos(&self.sources[token.src as usize].text, token.start as usize).0
+        self.line_and_pos_of(token).0
+    }
+
+    /// The lines of the '{' that are open at a token, the innermost first; files are named where they differ.
+    fn open_lines(&self, open: &[Token], file: u32) -> String {
+        let one = |token: &Token| {
+            let token = origin(&self.sources, token);
+            let line = self.line_of(&token);
+            if token.src == file {
+                return line.to_string();
+            }
+            format!("{line} of '{}'", self.sources[token.src as usize].name)
+        };
+        open.iter().rev().take(4).map(one).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// The braces that are open before the token `at`, the innermost last.
+    fn open_braces(&self, at: usize) -> Vec<Token> {
+        let mut open = Vec::new();
+        for token in &self.tokens[..at] {
+            match token.tok {
+                Tok::C(b'{') => open.push(*token),
+                Tok::C(b'}') => drop(open.pop()),
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// A word that follows its `if` and stands elsewhere.
+    pub fn hint_else(&mut self) {
+        let open = self.open_braces(self.at);
+        if let Some(line) = open.last().map(|token| self.line_of(token)) {
+            self.hint(format!("It stands right behind the '}}' of its `if`. Still open is the '{{' of line {line}."));
+        }
+    }
+
+    /// A declaration inside of a backend, probe or acl.
+    fn hint_open_declaration(&mut self) -> bool {
+        let token = self.token();
+        let before = self.tokens[self.at.saturating_sub(1)].tok;
+        if !DECLARED.contains(&&*self.text_of(&token)) || !matches!(before, Tok::C(b'{' | b'}' | b';')) {
+            return false;
+        }
+        let lines = self.open_lines(&self.open_braces(self.at), origin(&self.sources, &token).src);
+        self.hint(format!("A '}}' is missing. Still open is the '{{' of line {lines}."));
+        true
     }
 
     /// The current token isn't the one expected.
@@ -92,6 +146,9 @@ impl Vcc<'_> {
         let here = self.token();
         let before = self.tokens[self.at.saturating_sub(1)];
         let word = if here.tok == Tok::Id { self.text_of(&here) } else { String::new() };
+        if matches!(expected, Tok::C(b'.') | Tok::Str) && self.hint_open_declaration() {
+            return;
+        }
         let hint = match (expected, here.tok, word.as_str()) {
             (_, _, "and") => "\"and\" is written &&.".to_owned(),
             (_, _, "or") => "\"or\" is written ||.".to_owned(),
@@ -99,9 +156,9 @@ impl Vcc<'_> {
             (Tok::C(b')'), Tok::C(b'|'), _) => "\"or\" is written ||.".to_owned(),
             (Tok::C(b')'), Tok::C(b'='), _) => "== compares; = is for `set`.".to_owned(),
             (Tok::C(b'='), Tok::Eq, _) => "`set` has one =; == compares.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'{' | b'}' | b';'), _) => match self.open_bracket() {
+            (Tok::C(b')' | b','), Tok::C(b'{' | b'}' | b';'), _) => match self.open_bracket() {
                 Some(open) => {
-                    let (line, pos) = line_and_pos(&self.sources[open.src as usize].text, open.start as usize);
+                    let (line, pos) = self.line_and_pos_of(&open);
                     format!("The '(' of line {line}, position {pos} is still open: a ')' is missing.")
                 }
                 None => return,
@@ -168,24 +225,17 @@ impl Vcc<'_> {
     pub fn hint_open_braces(&mut self, at: usize) -> Option<Token> {
         let token = self.tokens[at];
         let word = self.text_of(&token);
-        if !["sub", "acl", "backend", "probe", "import", "vcl", "director"].contains(&word.as_str()) {
+        if !DECLARED.contains(&&*word) {
             return None;
         }
-        let mut open = Vec::new();
-        for token in &self.tokens[..at] {
-            match token.tok {
-                Tok::C(b'{') => open.push(*token),
-                Tok::C(b'}') => drop(open.pop()),
-                _ => {}
-            }
-        }
-        let lines: Vec<String> = open.iter().rev().take(4).map(|token| self.line_of(token).to_string()).collect();
-        let lines = lines.join(" and ");
+        let mut open = self.open_braces(at);
         let is_end = self.sources[token.src as usize].kind == "builtin";
         let here = match is_end {
             true => "The text ends inside a subroutine".to_owned(),
             false => format!("No '{word}' inside a subroutine"),
         };
+        let file = if is_end { 0 } else { origin(&self.sources, &token).src };
+        let lines = self.open_lines(&open, file);
         self.hint(format!("{here}: a '}}' is missing. Still open is the '{{' of line {lines}."));
         open.pop().filter(|_| is_end)
     }
@@ -234,13 +284,16 @@ impl Vcc<'_> {
         let is_statement =
             self.syms.find(&word, Kind::Action, 41, 40, 41).is_some() || word == "else" || word == "elsif";
         let hint = match token.tok {
-            Tok::C(b'}') => "There is one '}' too many, or a '{' is missing before it.".to_owned(),
+            Tok::C(b'}') => {
+                format!("There is one '}}' too many, or a '{{' is missing before it.{}", self.ended_before())
+            }
             Tok::C(b';') => "No ';' follows a '}'.".to_owned(),
             Tok::Id if word == "director" => {
                 "Since 4.0 directors are objects: `import directors;`, and `new d = directors.round_robin();` in vcl_init.".to_owned()
             }
             Tok::Id if is_statement => {
-                format!("'{word}' stands inside a subroutine: sub vcl_recv {{ ... }}. Is there one '}}' too many before it?")
+                let ended = self.ended_before();
+                format!("'{word}' stands inside a subroutine: sub vcl_recv {{ ... }}. Is there one '}}' too many before it?{ended}")
             }
             Tok::Id => match nearest(&word, ["acl", "sub", "backend", "probe", "import", "include"].into_iter()) {
                 Some(near) => format!("Is '{near}' meant?"),
@@ -249,6 +302,19 @@ impl Vcc<'_> {
             _ => return,
         };
         self.hint(hint);
+    }
+
+    /// Where the subroutine before the current token ended: ` vcl_recv ended in line 7.`
+    fn ended_before(&self) -> String {
+        let before = &self.tokens[..self.at];
+        let (Some(end), Some(sub)) = (before.last(), before.iter().rposition(|t| self.is_word(t, "sub"))) else {
+            return String::new();
+        };
+        let name = self.text_of(&self.tokens[sub + 1]);
+        if end.tok != Tok::C(b'}') || end.src != self.tokens[sub].src {
+            return String::new();
+        }
+        format!(" {name} ended in line {}.", self.line_of(end))
     }
 
     /// A name that isn't known.

@@ -31,17 +31,7 @@ impl Vcc<'_> {
         }
         let src = self.sources.len() as u32;
         self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
-        let mut tokens = Vec::new();
-        let mut blobs = std::mem::take(&mut self.program.blobs);
-        let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
-        self.program.blobs = blobs;
-        if let Err(LexError(places)) = lexed {
-            for (text, start, end) in places {
-                self.say(&text);
-                self.show(&Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
-            }
-            return Err(Stop);
-        }
+        let tokens = self.tokens_of(src)?;
         self.append(&tokens, end)
     }
 
@@ -58,7 +48,16 @@ impl Vcc<'_> {
             self.warn();
         }
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
-        let (mut tokens, mut blobs) = (Vec::new(), std::mem::take(&mut self.program.blobs));
+        let mut tokens = self.tokens_of(src)?;
+        tokens.pop();
+        self.tokens.append(&mut tokens);
+        Ok(())
+    }
+
+    /// The tokens of a source that has been taken in, with the end.
+    fn tokens_of(&mut self, src: u32) -> R<Vec<Token>> {
+        let mut tokens = Vec::new();
+        let mut blobs = std::mem::take(&mut self.program.blobs);
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
         self.program.blobs = blobs;
         if let Err(LexError(places)) = lexed {
@@ -68,9 +67,7 @@ impl Vcc<'_> {
             }
             return Err(Stop);
         }
-        tokens.pop();
-        self.tokens.append(&mut tokens);
-        Ok(())
+        Ok(tokens)
     }
 
     fn append(&mut self, tokens: &[Token], end: bool) -> R {

@@ -28,7 +28,7 @@ mod top;
 mod units;
 mod vcc;
 
-pub use dialect::{Migrated, Note, migrate};
+pub use dialect::{Migrated, Note, migrate, told_dialect};
 pub use program::Program;
 pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
 pub use tables::dialects::Dialect;

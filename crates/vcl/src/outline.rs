@@ -9,6 +9,8 @@ use crate::token::{LexError, Tok, Token, lex};
 pub use crate::backends::BACKEND_FIELDS;
 /// Attributes of a probe, without their dot.
 pub use crate::backends::PROBE_FIELDS;
+/// Characters that look like VCL's quote and aren't.
+pub use crate::token::QUOTES as ODD_QUOTES;
 
 /// What is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub use crate::backends::PROBE_FIELDS;
 pub enum Kind {
     Acl,
     Backend,
+    /// Of VCL before 4.0.
+    Director,
     Import,
     Object,
     Probe,
@@ -28,6 +32,7 @@ impl Kind {
         match self {
             Kind::Acl => "acl",
             Kind::Backend => "backend",
+            Kind::Director => "director",
             Kind::Import => "import",
             Kind::Object => "new",
             Kind::Probe => "probe",
@@ -72,6 +77,30 @@ pub struct Outline {
     /// Whether the text says its version: it is no fragment that others include.
     pub versioned: bool,
     tokens: Vec<Token>,
+    /// What couldn't be read: from where, to its line's end.
+    unread: Vec<Range<usize>>,
+}
+
+/// A dotted name where it is used or declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// All of it.
+    pub at: Range<usize>,
+    /// As far as its first dot.
+    pub first: Range<usize>,
+    /// It is an attribute (`.host`) or an argument's name (`f(name = 1)`).
+    pub inner: bool,
+}
+
+/// A call that isn't closed before a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What is called.
+    pub name: String,
+    /// Commas before the cursor.
+    pub arg: usize,
+    /// The name that the argument is given by.
+    pub named: Option<String>,
 }
 
 /// Where a cursor stands.
@@ -85,14 +114,17 @@ pub struct Spot {
     pub sub: Option<String>,
     /// The declaration around it when that isn't a subroutine.
     pub block: Option<Kind>,
-    /// It stands in a string.
+    /// It stands in a string, or in what couldn't be read.
     pub in_string: bool,
+    /// It stands in a comment.
+    pub in_comment: bool,
 }
 
 impl Outline {
     /// Reads `text`; what can't be understood is passed over.
     pub fn of(text: &[u8]) -> Outline {
-        let mut outline = Outline { tokens: patient_tokens(text), ..Outline::default() };
+        let (tokens, unread) = patient_tokens(text);
+        let mut outline = Outline { tokens, unread, ..Outline::default() };
         let mut at = 0;
         while at < outline.tokens.len() {
             at = outline.declaration(text, at);
@@ -106,6 +138,7 @@ impl Outline {
         let kind = match word(at) {
             b"acl" => Kind::Acl,
             b"backend" => Kind::Backend,
+            b"director" => Kind::Director,
             b"import" => Kind::Import,
             b"new" => Kind::Object,
             b"probe" => Kind::Probe,
@@ -199,15 +232,179 @@ impl Outline {
         }
         let inside = |d: &&Declaration| d.whole.start < at && (at < d.whole.end || d.whole.end == text.len());
         let around = self.declarations.iter().filter(inside).find(|d| d.kind != Kind::Object);
+        let in_string = self.tokens.iter().any(|t| t.tok == Tok::Str && (t.start as usize) < at && at < t.end as usize)
+            || self.unread.iter().any(|part| part.start < at && at <= part.end);
         let begin =
             self.tokens[..first].iter().rposition(|t| matches!(t.tok, Tok::C(b';' | b'{' | b'}'))).map_or(0, |n| n + 1);
         Spot {
             name,
             before: self.tokens[begin..first].iter().map(|t| lossy(bytes(text, t))).collect(),
             sub: around.filter(|d| d.kind == Kind::Sub).map(|d| d.name.clone()),
-            block: around.filter(|d| d.kind != Kind::Sub).map(|d| d.kind),
-            in_string: self.tokens.iter().any(|t| t.tok == Tok::Str && (t.start as usize) < at && at < t.end as usize),
+            block: around.filter(|d| d.kind != Kind::Sub).map(|d| self.block_kind(d, at)),
+            in_string,
+            in_comment: !in_string && self.in_comment(text, at),
         }
+    }
+
+    /// What the innermost braces around `at` are for: a probe may stand in a backend.
+    fn block_kind(&self, around: &Declaration, at: usize) -> Kind {
+        let inside = self.tokens.iter().filter(|t| t.start as usize >= around.whole.start && (t.end as usize) <= at);
+        let depth = inside.fold(0usize, |depth, t| match t.tok {
+            Tok::C(b'{') => depth + 1,
+            Tok::C(b'}') => depth.saturating_sub(1),
+            _ => depth,
+        });
+        if around.kind == Kind::Backend && depth > 1 { Kind::Probe } else { around.kind }
+    }
+
+    fn in_comment(&self, text: &[u8], at: usize) -> bool {
+        let next = self.tokens.partition_point(|t| (t.end as usize) <= at);
+        let from = if next == 0 { 0 } else { self.tokens[next - 1].end as usize };
+        let to = self.tokens.get(next).map_or(text.len(), |t| t.start as usize);
+        let mut here = from;
+        while here < to.min(at) {
+            let (open, len) = match &text[here..to] {
+                gap @ ([b'#', ..] | [b'/', b'/', ..]) => {
+                    (true, gap.iter().position(|c| *c == b'\n').unwrap_or(gap.len()) + 1)
+                }
+                gap @ [b'/', b'*', ..] => {
+                    (true, gap.windows(2).skip(2).position(|w| w == b"*/").map_or(gap.len() + 1, |n| n + 4))
+                }
+                _ => (false, 1),
+            };
+            if open && here < at && at < here + len {
+                return true;
+            }
+            here += len;
+        }
+        false
+    }
+
+    /// All names of the same text, in order.
+    pub fn names(&self, text: &[u8]) -> Vec<Name> {
+        let (mut out, mut at, mut parens) = (Vec::new(), 0, 0usize);
+        while at < self.tokens.len() {
+            let token = &self.tokens[at];
+            match token.tok {
+                Tok::C(b'(') => parens += 1,
+                Tok::C(b')') => parens = parens.saturating_sub(1),
+                Tok::C(b';' | b'{' | b'}') => parens = 0,
+                _ => {}
+            }
+            if token.tok != Tok::Id {
+                at += 1;
+                continue;
+            }
+            let dotted = at > 0 && self.tokens[at - 1].tok == Tok::C(b'.');
+            let mut last = at;
+            while last + 2 < self.tokens.len()
+                && bytes(text, &self.tokens[last + 1]) == b"."
+                && self.tokens[last + 2].tok == Tok::Id
+                && self.tokens[last].end == self.tokens[last + 1].start
+                && self.tokens[last + 1].end == self.tokens[last + 2].start
+            {
+                last += 2;
+            }
+            let argument = parens > 0 && last == at && self.tokens.get(at + 1).is_some_and(|t| t.tok == Tok::C(b'='));
+            out.push(Name {
+                at: token.start as usize..self.tokens[last].end as usize,
+                first: range(token),
+                inner: dotted || argument,
+            });
+            at = last + 1;
+        }
+        out
+    }
+
+    /// The stretches between braces, braces and all.
+    pub fn blocks(&self) -> Vec<Range<usize>> {
+        let (mut open, mut out) = (Vec::new(), Vec::new());
+        for token in &self.tokens {
+            match token.tok {
+                Tok::C(b'{') => open.push(token.start as usize),
+                Tok::C(b'}') => out.extend(open.pop().map(|start| start..token.end as usize)),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// The innermost call around byte `at`.
+    pub fn call(&self, text: &[u8], at: usize) -> Option<Call> {
+        let end = self.tokens.partition_point(|t| (t.end as usize) <= at);
+        let (mut depth, mut arg, mut first) = (0usize, 0usize, end);
+        for n in (0..end).rev() {
+            match self.tokens[n].tok {
+                Tok::C(b')') => depth += 1,
+                Tok::C(b'(') if depth > 0 => depth -= 1,
+                Tok::C(b'(') => {
+                    first = if arg == 0 { n + 1 } else { first };
+                    let mut begin = n;
+                    while begin > 0
+                        && matches!(self.tokens[begin - 1].tok, Tok::Id | Tok::C(b'.'))
+                        && (begin == n || self.tokens[begin - 1].end == self.tokens[begin].start)
+                    {
+                        begin -= 1;
+                    }
+                    if begin == n {
+                        return None;
+                    }
+                    let name = lossy(&text[self.tokens[begin].start as usize..self.tokens[n - 1].end as usize]);
+                    let is_named = self.tokens.get(first + 1).is_some_and(|t| t.tok == Tok::C(b'='));
+                    let named = self.tokens.get(first).filter(|t| is_named && t.tok == Tok::Id);
+                    return Some(Call { name, arg, named: named.map(|t| lossy(bytes(text, t))) });
+                }
+                Tok::C(b',') if depth == 0 => {
+                    first = if arg == 0 { n + 1 } else { first };
+                    arg += 1;
+                }
+                Tok::C(b';' | b'{' | b'}') => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The last token that ends at `at` or before it.
+    pub fn before(&self, at: usize) -> Option<Range<usize>> {
+        self.tokens[..self.tokens.partition_point(|t| (t.end as usize) <= at)].last().map(range)
+    }
+
+    /// How to take what is wrong at byte `at` out of a text so that the rest can be read: a stretch, and what to put there.
+    /// Only statements of subroutines that declare nothing, and conditions.
+    pub fn without(&self, text: &[u8], at: usize) -> Option<(Range<usize>, &'static str)> {
+        let around = |d: &&Declaration| d.kind == Kind::Sub && d.whole.contains(&at);
+        let sub = self.declarations.iter().find(around)?;
+        let ends = |t: &Token| matches!(t.tok, Tok::C(b';' | b'{' | b'}'));
+        let here = self.tokens.partition_point(|t| (t.end as usize) <= at);
+        let first = self.tokens[..here].iter().rposition(ends).map_or(0, |n| n + 1);
+        let last = self.tokens[here..].iter().position(ends).map(|n| n + here)?;
+        let (begin, end) = (self.tokens.get(first)?, &self.tokens[last]);
+        if (begin.start as usize) <= sub.at.end || end.end as usize > sub.whole.end || bytes(text, begin) == b"new" {
+            return None;
+        }
+        match end.tok {
+            Tok::C(b';') => Some((begin.start as usize..end.end as usize, "")),
+            Tok::C(b'{') => {
+                let open = self.tokens[first..last].iter().find(|t| t.tok == Tok::C(b'('))?;
+                // One that isn't closed goes with its brace's place kept.
+                let close = self.tokens[last - 1];
+                let closed = close.tok == Tok::C(b')') && at < close.start as usize && self.balanced(first, last);
+                let stretch = open.end as usize..if closed { close.start as usize } else { end.start as usize };
+                let with = if closed { "true" } else { "true)" };
+                (stretch.len() >= with.len() && stretch.start <= at).then_some((stretch, with))
+            }
+            _ => None,
+        }
+    }
+
+    fn balanced(&self, first: usize, last: usize) -> bool {
+        let depth = self.tokens[first..last].iter().try_fold(0usize, |depth, t| match t.tok {
+            Tok::C(b'(') => Some(depth + 1),
+            Tok::C(b')') => depth.checked_sub(1),
+            _ => Some(depth),
+        });
+        depth == Some(0)
     }
 }
 
@@ -224,36 +421,37 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 fn is_declaration(word: &[u8]) -> bool {
-    matches!(word, b"acl" | b"backend" | b"import" | b"include" | b"probe" | b"sub")
+    matches!(word, b"acl" | b"backend" | b"director" | b"import" | b"include" | b"probe" | b"sub")
 }
 
 fn starts_line(text: &[u8], token: &Token) -> bool {
     token.start == 0 || text[token.start as usize - 1] == b'\n'
 }
 
-/// The tokens of `text`; a line that has none is passed over.
-fn patient_tokens(text: &[u8]) -> Vec<Token> {
-    let (mut out, mut from) = (Vec::new(), 0usize);
-    loop {
+/// Lines that can't be read before the rest of a text is given up: each means reading all behind it anew.
+const MAX_UNREAD: usize = 1000;
+
+/// The tokens of `text`, and what was passed over: lines, from where they can't be read.
+fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
+    let (mut out, mut unread, mut from) = (Vec::new(), Vec::new(), 0usize);
+    while unread.len() < MAX_UNREAD {
         let first = out.len();
         let result = lex(&text[from..], 0, &mut Vec::new(), &mut out);
         for token in &mut out[first..] {
             token.start += from as u32;
             token.end += from as u32;
         }
-        match result {
-            Ok(()) => break,
-            Err(LexError(parts)) => {
-                let at = from + parts.first().map_or(0, |(_, start, _)| *start as usize);
-                match text[at..].iter().position(|c| *c == b'\n') {
-                    Some(n) => from = at + n + 1,
-                    None => break,
-                }
-            }
+        let Err(LexError(parts)) = result else { break };
+        let at = from + parts.first().map_or(0, |(_, start, _)| *start as usize);
+        let end = text[at..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| at + n);
+        unread.push(at..end);
+        if end == text.len() {
+            break;
         }
+        from = end + 1;
     }
     out.retain(|t| t.tok != Tok::End);
-    out
+    (out, unread)
 }
 
 #[cfg(test)]

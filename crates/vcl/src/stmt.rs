@@ -68,6 +68,9 @@ impl Vcc<'_> {
     /// Whether it always leaves the subroutine.
     fn statement(&mut self) -> R<bool> {
         let first = self.at;
+        if ["else", "elsif", "elseif", "elif"].iter().any(|word| self.here_is(word)) {
+            self.hint_else();
+        }
         let id = match self.symbol(Kind::None, Look::Partial) {
             Ok(id) => id,
             Err(Stop) => return self.fail("Symbol not found.\n"),
@@ -194,6 +197,7 @@ impl Vcc<'_> {
             self.next();
             return Ok(Else::If);
         }
+        self.hint("What it is for stands in braces: else { ... }");
         self.fail("'else' must be followed by 'if' or '{'\n")
     }
 

@@ -101,8 +101,12 @@ pub(crate) struct Source {
 const NO_ESCAPES: &str = "Texts have no escapes: one with quotes in it stands in {\"...\"} or \"\"\"...\"\"\".\n";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Quotes that come from word processors and blogs.
-const QUOTES: [&str; 7] = ["\u{201c}", "\u{201d}", "\u{201e}", "\u{2018}", "\u{2019}", "\u{ab}", "\u{bb}"];
+/// Quotes that come from word processors, blogs and keyboards of other scripts.
+pub const QUOTES: [&str; 21] = [
+    "\u{201c}", "\u{201d}", "\u{201e}", "\u{201f}", "\u{2018}", "\u{2019}", "\u{201a}", "\u{201b}", "\u{2032}",
+    "\u{2033}", "\u{2035}", "\u{2036}", "\u{ab}", "\u{bb}", "\u{2039}", "\u{203a}", "\u{b4}", "\u{ff02}", "\u{301d}",
+    "\u{301e}", "\u{301f}",
+];
 
 /// What is wrong while reading tokens: the message, and the stretches to show (each after its message).
 pub(crate) struct LexError(pub Vec<(String, u32, u32)>);
@@ -197,6 +201,8 @@ impl Lexer<'_> {
         };
         let Some(n) = end else {
             let why = match what {
+                "long-string" if len == 2 => "A text that begins with {\" ends with \"}.\n",
+                "long-string" => "A text that begins with \"\"\" ends with \"\"\".\n",
                 "string" if self.at > 0 && self.text[self.at - 1] == b'\\' => NO_ESCAPES,
                 "string" => "A text in \"...\" ends on its line; one of several stands in {\"...\"}.\n",
                 _ => "",
@@ -305,6 +311,14 @@ fn odd_character(rest: &[u8]) -> (String, usize) {
             };
             let (name, len) = match valid.chars().next() {
                 Some('\u{a0}') => ("a no-break space".to_owned(), 2),
+                Some(c @ ('\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')) => {
+                    (format!("a space of another kind (U+{:04X})", u32::from(c)), c.len_utf8())
+                }
+                Some('\u{feff}') => ("a byte order mark (U+FEFF), which only begins a file".to_owned(), 3),
+                Some(c @ ('\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}')) => {
+                    (format!("U+{:04X}, a character without width", u32::from(c)), c.len_utf8())
+                }
+                Some(c @ '\u{2010}'..='\u{2015}') => (format!("a dash (U+{:04X}); VCL's is -", u32::from(c)), 3),
                 Some(c) => (format!("U+{:04X}", u32::from(c)), c.len_utf8()),
                 None => (format!("the byte 0x{:02x}", rest[0]), 1),
             };

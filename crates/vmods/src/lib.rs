@@ -17,12 +17,15 @@ mod debug;
 mod digest;
 mod directors;
 mod dynamic;
+mod edgestash;
 mod file;
 mod files;
 mod fileserver;
+mod gathered;
 mod geoip;
 mod geoip2;
 mod goto;
+mod hashing;
 mod header;
 mod headerplus;
 mod http;
@@ -38,6 +41,7 @@ mod querysort;
 mod querystring;
 mod re2;
 mod reqwest;
+mod rers;
 mod saintmode;
 mod selector;
 mod standard;
@@ -75,6 +79,7 @@ pub static ALL: &[&Vmod] = &[
     &digest::VMOD,
     &directors::VMOD,
     &dynamic::VMOD,
+    &edgestash::VMOD,
     &file::VMOD,
     &fileserver::VMOD,
     &geoip::VMOD,
@@ -93,6 +98,7 @@ pub static ALL: &[&Vmod] = &[
     &querystring::VMOD,
     &re2::VMOD,
     &reqwest::VMOD,
+    &rers::VMOD,
     &saintmode::VMOD,
     &selector::VMOD,
     &statsd::VMOD,

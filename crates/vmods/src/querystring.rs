@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use base::fnmatch::{self, Flags};
 use parking_lot::RwLock;
 use tables::Tag;
 use vrt::regex::Regex;
@@ -11,7 +12,6 @@ use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
 use vrt::{Failure, HeadId, Method, Text, Value};
 
 use crate::args::{Args, fail, give};
-use crate::standard::fnmatch::{self, Flags};
 
 /// vmod_querystring(3)
 pub(crate) static VMOD: Vmod = Vmod {
@@ -155,9 +155,7 @@ impl Rule {
     fn means(&self, subject: &[u8]) -> Result<bool, &'static str> {
         Ok(match self {
             Rule::Exact(text) => **text == *subject,
-            Rule::Glob(glob) => {
-                fnmatch::matches(glob, subject, Flags { pathname: false, noescape: false, period: false })
-            }
+            Rule::Glob(glob) => fnmatch::matches(glob, subject, Flags::default()),
             Rule::Regex(regex) => return regex.is_match(subject).map_err(|error| error.text()),
         })
     }

@@ -4,7 +4,6 @@
 mod address;
 mod conversions;
 mod files;
-pub(crate) mod fnmatch;
 mod number;
 mod query;
 pub(crate) mod strftime;
@@ -12,6 +11,7 @@ pub(crate) mod strftime;
 use std::sync::Arc;
 
 use address::Quick;
+use base::fnmatch;
 use files::{Contents, Last};
 use tables::Tag;
 use vrt::vmod::{Call, CallResult, Vmod};

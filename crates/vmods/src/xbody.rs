@@ -1,17 +1,449 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_xbody of Varnish Enterprise: the request's body, as published VCL asks for it.
+//! vmod_xbody of Varnish Enterprise: the request's body, and the response's rewritten, searched and hashed on its way into the
+//! cache. Patterns are VCL's own; they work in the order of the calls, each on what the one before made. A body that is
+//! rewritten or searched is held as a whole, 8 MB at most, or the fetch fails; one that is hashed streams. `$` at the end
+//! of a pattern is the end of the body, also behind a last newline.
 
-use vrt::Value;
-use vrt::vmod::Vmod;
+use std::sync::Arc;
 
-use crate::args::give;
+use filters::{Filter, FilterError, SLICE, State, Step};
+use serde_json::Value as Json;
+use vrt::regex::Regex;
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Blob, Failure, Method, Value};
+
+use crate::args::{Args, fail, give};
+use crate::gathered::{Gathered, MOST, Work};
+use crate::hashing::Hashing;
+use crate::pattern;
+
+/// Calls for one body.
+const MOST_CALLS: usize = 100;
+/// Bytes of all that is captured from one body.
+const MOST_CAPTURED: usize = 64 * 1024;
+/// The filter, and what it leaves with the object.
+const NAME: &str = "xbody";
 
 /// vmod_xbody
 pub(crate) static VMOD: Vmod = Vmod {
-    name: "xbody",
+    name: NAME,
     classes: &[],
-    functions: &[("get_req_body", |call, _| {
-        let body = crate::bodyaccess::body(call, None, b"");
-        give(body.map_or(Value::NULL, Value::text))
-    })],
+    functions: &[
+        ("regsub", |call, args| {
+            let with = Args(args).bytes_of(1).to_vec();
+            let most = most(args, 2, 3, "regsub")?;
+            let regex = compile(call, args, 0, "regsub")?;
+            add(call, "regsub", Op::Regsub { regex, with, most })
+        }),
+        ("capture", |call, args| {
+            let (name, value) = (Args(args).bytes_of(0).to_vec(), Args(args).bytes_of(2).to_vec());
+            let most = most(args, 3, 4, "capture")?;
+            let regex = compile(call, args, 1, "capture")?;
+            add(call, "capture", Op::Capture { regex, name, value, most })
+        }),
+        ("hash_body", |call, args| {
+            let (hash, name) = (Hashing::named(Args(args).word(0)), Args(args).bytes_of(1).to_vec());
+            let waits = !Args(args).bool(2);
+            let hashes = &mut body(call, "hash_body")?.hashes;
+            hashes.retain(|other| other.name != name);
+            if hashes.len() >= MOST_CALLS {
+                return fail(format!("xbody.hash_body(): a body has no more than {MOST_CALLS} hashes"));
+            }
+            hashes.push(Hash { name, hash, waits });
+            give(Value::Void)
+        }),
+        ("get_hash", |call, args| {
+            let (name, left) = (Args(args).bytes_of(0), left(call, "get_hash")?);
+            let found = left.as_ref().and_then(|left| left.hashes.iter().find(|(other, _)| other == name));
+            give(Value::Blob(found.map(|(_, hash)| Blob::new(&hash[..]))))
+        }),
+        ("get", |call, args| {
+            let left = left(call, "get")?;
+            let found = left.as_ref().and_then(|left| {
+                left.captured.iter().find(|(name, _)| name == Args(args).bytes_of(0)).map(|(_, value)| value)
+            });
+            give(match found {
+                Some(value) => Value::text(&value[..]),
+                None => Value::String(Args(args).text(1).cloned()),
+            })
+        }),
+        ("get_all", |call, _| {
+            let left = left(call, "get_all")?;
+            give(left.map_or(Value::NULL, |left| Value::text(left.json())))
+        }),
+        ("synth", |call, _| {
+            let left = left(call, "synth")?;
+            call.ctx.task().get::<ForSynth>().0 = left;
+            give(Value::Void)
+        }),
+        ("set", |call, args| {
+            let captured = parse(Args(args).bytes_of(0)).map_err(|why| Failure::new(format!("xbody.set(): {why}")))?;
+            body(call, "set")?.set = Some(captured);
+            give(Value::Void)
+        }),
+        ("get_req_body", |call, _| {
+            let body = crate::bodyaccess::body(call, None, b"");
+            give(body.map_or(Value::NULL, Value::text))
+        }),
+        ("get_req_body_hash", |call, args| {
+            let Some(body) = crate::bodyaccess::body(call, None, b"") else { return give(Value::Blob(None)) };
+            let mut hash = Hashing::named(Args(args).word(0));
+            hash.update(&body);
+            give(Value::Blob(Some(Blob::new(hash.finish()))))
+        }),
+        ("reset", |call, _| {
+            call.ctx.task().get::<ForSynth>().0 = None;
+            if let Some(body) = call.ctx.brought().and_then(|brought| brought.find::<Body>()) {
+                *body = Body::default();
+            }
+            give(Value::Void)
+        }),
+    ],
 };
+
+/// What `synth` keeps for vcl_synth.
+#[derive(Default)]
+struct ForSynth(Option<Left>);
+
+enum Op {
+    Regsub { regex: Arc<Regex>, with: Vec<u8>, most: usize },
+    Capture { regex: Arc<Regex>, name: Vec<u8>, value: Vec<u8>, most: usize },
+}
+
+struct Hash {
+    name: Vec<u8>,
+    hash: Hashing,
+    waits: bool,
+}
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The filter.
+#[derive(Default)]
+struct Body {
+    gathered: Gathered,
+    ops: Vec<Op>,
+    done: usize,
+    captured: Pairs,
+    set: Option<Pairs>,
+    hashes: Vec<Hash>,
+}
+
+/// How many matches count: `mode` "g" is all of them, "" one; then max.
+fn most(args: &[Value], mode: usize, max: usize, who: &str) -> Result<usize, Failure> {
+    let most = match Args(args).bytes_of(mode) {
+        b"g" => usize::MAX,
+        b"" => 1,
+        other => return fail(format!("xbody.{who}(): mode \"{}\" isn't \"g\" or empty", other.escape_ascii())),
+    };
+    Ok(match Args(args).int(max) {
+        ..=0 => most,
+        max => most.min(max as usize),
+    })
+}
+
+fn compile(call: &Call<'_>, args: &[Value], at: usize, who: &str) -> Result<Arc<Regex>, Failure> {
+    let text = Args(args).bytes_of(at);
+    let who = format!("xbody.{who}()");
+    match text.strip_suffix(b"$") {
+        Some(start) if start.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0 => {
+            pattern::compile(call, &who, &[start, b"\\z"].concat())
+        }
+        _ => pattern::compile(call, &who, text),
+    }
+}
+
+fn body<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Body, Failure> {
+    if call.method != Method::BackendResponse {
+        return fail(format!("xbody.{who}() is for vcl_backend_response"));
+    }
+    let Some(brought) = call.ctx.brought() else { return fail(format!("xbody.{who}(): there is no response here")) };
+    Ok(brought.by_itself(Body::default))
+}
+
+fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult {
+    let ops = &mut body(call, who)?.ops;
+    if ops.len() >= MOST_CALLS {
+        return fail(format!("xbody.{who}(): a body has no more than {MOST_CALLS} of them"));
+    }
+    ops.push(op);
+    give(Value::Void)
+}
+
+/// What the filter left with the object at hand.
+fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Left>, Failure> {
+    match call.method {
+        Method::Deliver => Ok(call.ctx.left_with_object(NAME).map(|left| Left::read(&left))),
+        Method::Synth => Ok(call.ctx.task().get::<ForSynth>().0.clone()),
+        _ => fail(format!("xbody.{who}() is for vcl_deliver")),
+    }
+}
+
+/// Names and values of an object in JSON.
+fn parse(json: &[u8]) -> Result<Pairs, &'static str> {
+    if json.len() > MOST_CAPTURED {
+        return Err("more than 64 KB");
+    }
+    let Ok(Json::Object(all)) = serde_json::from_slice(json) else { return Err("that is no object in JSON") };
+    let value = |value: Json| match value {
+        Json::String(text) => text,
+        other => other.to_string(),
+    };
+    Ok(all.into_iter().map(|(name, json)| (name.into_bytes(), value(json).into_bytes())).collect())
+}
+
+fn regsub(body: &[u8], regex: &Regex, with: &[u8], most: usize) -> Result<Option<Vec<u8>>, &'static str> {
+    let (mut out, mut done, mut count) = (Vec::new(), 0, 0);
+    let searched = regex.each_match(body, &mut |groups| {
+        let Some(Some(whole)) = groups.first() else { return false };
+        out.extend_from_slice(&body[done..whole.start.max(done)]);
+        Regex::expand(with, body, groups, &mut out);
+        (done, count) = (whole.end.max(done), count + 1);
+        count < most && out.len() <= MOST
+    });
+    searched.map_err(|why| why.text())?;
+    out.extend_from_slice(&body[done..]);
+    Ok((count > 0).then_some(out))
+}
+
+impl Body {
+    /// What passes through as it comes.
+    fn streams(&self) -> bool {
+        self.ops.is_empty() || self.set.is_some()
+    }
+
+    fn hash(&mut self, data: &[u8]) {
+        self.hashes.iter_mut().for_each(|hash| hash.hash.update(data));
+    }
+}
+
+fn capture(
+    body: &[u8],
+    (regex, name, value, most): (&Regex, &[u8], &[u8], usize),
+    captured: &mut Pairs,
+) -> Result<(), &'static str> {
+    let mut bytes: usize = captured.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let mut count = 0;
+    let searched = regex.each_match(body, &mut |groups| {
+        let (mut key, mut text) = (Vec::new(), Vec::new());
+        Regex::expand(name, body, groups, &mut key);
+        Regex::expand(value, body, groups, &mut text);
+        bytes += key.len() + text.len();
+        match captured.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, old)) => {
+                bytes -= key.len() + old.len();
+                *old = text;
+            }
+            None => captured.push((key, text)),
+        }
+        count += 1;
+        count < most && bytes <= MOST_CAPTURED
+    });
+    searched.map_err(|why| why.text())?;
+    if bytes > MOST_CAPTURED { Err("more than 64 KB are captured") } else { Ok(()) }
+}
+
+impl Filter for Body {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        if self.streams() {
+            let n = input.len().min(out.len()).min(SLICE);
+            out[..n].copy_from_slice(&input[..n]);
+            self.hash(&input[..n]);
+            let state = match (n == input.len(), is_last) {
+                (false, _) => State::More,
+                (true, false) => State::Hungry,
+                (true, true) => State::End,
+            };
+            return Ok(Step { consumed: n, produced: n, state });
+        }
+        let consumed = input.len().min(SLICE);
+        // Of the body as it came: what it becomes is VCL's to know.
+        self.hash(&input[..consumed]);
+        let (ops, done, captured) = (&self.ops, &mut self.done, &mut self.captured);
+        self.gathered.step(NAME, input, is_last, out, |body| {
+            let Some(op) = ops.get(*done) else { return Ok(Work::Done) };
+            *done += 1;
+            match op {
+                Op::Regsub { regex, with, most } => {
+                    if let Some(new) = regsub(body, regex, with, *most)? {
+                        *body = new;
+                    }
+                }
+                Op::Capture { regex, name, value, most } => {
+                    capture(body, (regex, name, value, *most), captured)?;
+                }
+            }
+            Ok(Work::More)
+        })
+    }
+
+    fn keeps_body(&self) -> bool {
+        self.streams()
+    }
+
+    fn leaves(&self) -> bool {
+        self.set.is_some()
+            || self.ops.iter().any(|op| matches!(op, Op::Capture { .. }))
+            || self.hashes.iter().any(|hash| hash.waits)
+    }
+
+    fn take_left(&mut self) -> Option<Vec<u8>> {
+        if !self.leaves() && self.hashes.is_empty() {
+            return None;
+        }
+        let captured = self.set.take().unwrap_or_else(|| std::mem::take(&mut self.captured));
+        let hashes = self.hashes.drain(..).map(|hash| (hash.name, hash.hash.finish())).collect();
+        Some(Left { captured, hashes }.store())
+    }
+}
+
+/// What the filter leaves with an object.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+struct Left {
+    captured: Pairs,
+    hashes: Pairs,
+}
+
+impl Left {
+    fn json(&self) -> String {
+        let text = |bytes: &[u8]| Json::from(String::from_utf8_lossy(bytes)).to_string();
+        let pairs: Vec<String> =
+            self.captured.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect();
+        format!("{{{}}}", pairs.join(", "))
+    }
+
+    /// Twice: a count, and so many names and values, each after its length.
+    fn store(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for pairs in [&self.captured, &self.hashes] {
+            out.extend_from_slice(&(pairs.len() as u32).to_le_bytes());
+            for bytes in pairs.iter().flat_map(|(name, value)| [name, value]) {
+                out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+                out.extend_from_slice(bytes);
+            }
+        }
+        out
+    }
+
+    fn read(stored: &[u8]) -> Left {
+        let mut rest = stored;
+        let number = |rest: &mut &[u8]| {
+            let (number, after) = rest.split_first_chunk()?;
+            *rest = after;
+            Some(u32::from_le_bytes(*number) as usize)
+        };
+        let bytes = |rest: &mut &[u8]| {
+            let len = number(rest)?;
+            let (bytes, after) = rest.split_at_checked(len)?;
+            *rest = after;
+            Some(bytes.to_vec())
+        };
+        let mut pairs = || {
+            let (count, after) = rest.split_first_chunk()?;
+            rest = after;
+            (0..u32::from_le_bytes(*count))
+                .map(|_| Some((bytes(&mut rest)?, bytes(&mut rest)?)))
+                .collect::<Option<Pairs>>()
+        };
+        Left { captured: pairs().unwrap_or_default(), hashes: pairs().unwrap_or_default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::gathered::tests::run;
+
+    fn regex(pattern: &str) -> Arc<Regex> {
+        Arc::new(Regex::new(pattern.as_bytes()).expect("a pattern"))
+    }
+
+    fn sub(pattern: &str, with: &str) -> Op {
+        Op::Regsub { regex: regex(pattern), with: with.into(), most: usize::MAX }
+    }
+
+    fn find(name: &str, pattern: &str, value: &str, most: usize) -> Op {
+        Op::Capture { regex: regex(pattern), name: name.into(), value: value.into(), most }
+    }
+
+    #[track_caller]
+    fn check(ops: Vec<Op>, body: &str, wanted: &str, captured: &str) {
+        for (cut, room) in [(1, 1), (3, 100)] {
+            let ops = ops.iter().map(|op| match op {
+                Op::Regsub { regex, with, most } => {
+                    Op::Regsub { regex: regex.clone(), with: with.clone(), most: *most }
+                }
+                Op::Capture { regex, name, value, most } => {
+                    Op::Capture { regex: regex.clone(), name: name.clone(), value: value.clone(), most: *most }
+                }
+            });
+            let mut filter = Body { ops: ops.collect(), ..Body::default() };
+            let made = run(&mut filter, body.as_bytes(), cut, room).expect("short");
+            assert_eq!(String::from_utf8(made).unwrap(), wanted);
+            let left = filter.take_left().map(|left| Left::read(&left));
+            assert_eq!(left.unwrap_or_default().json(), captured);
+        }
+    }
+
+    #[test]
+    fn in_the_order_of_the_calls() {
+        let ops = vec![
+            sub("test", "new string"),
+            sub("\\sis", " isn't"),
+            sub("string", "cat"),
+            find("name", "new (\\w+)", "\\1", 1),
+        ];
+        check(ops, "This is a test!", "This isn't a new cat!", "{\"name\": \"cat\"}");
+        let ops = vec![find("\\1", "(\\w)=(\\S*)", "\\2", usize::MAX), sub("=\\S*", "=")];
+        check(ops, "a=1 b=\"x\" a=2", "a= b= a=", "{\"a\": \"2\", \"b\": \"\\\"x\\\"\"}");
+        check(vec![find("n", "x", "", 1)], "abc", "abc", "{}");
+        check(vec![sub("^", "f("), sub("\\z", ");")], "1\n", "f(1\n);", "{}");
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        let mut filter = Body { ops: vec![find("\\0", ".", "\\0", usize::MAX)], ..Body::default() };
+        assert!(run(&mut filter, &[b'a'; 100_000], 9999, 9999).is_ok(), "one name");
+        let mut filter = Body { ops: vec![find("n", "a+", "\\0", 1)], ..Body::default() };
+        assert!(run(&mut filter, &[b'a'; 70_000], 9999, 9999).is_err());
+        let mut filter = Body { ops: vec![sub("a", &"b".repeat(1000))], ..Body::default() };
+        assert!(run(&mut filter, &[b'a'; 10_000], 9999, 9999).is_err());
+    }
+
+    #[test]
+    fn what_is_set_takes_the_place_of_work() {
+        let set = parse(br#"{"a": "b\n", "n": 1}"#).expect("an object");
+        let mut filter = Body { ops: vec![sub("x", "y")], set: Some(set), ..Body::default() };
+        assert_eq!(run(&mut filter, b"x", 1, 1), Ok(b"x".to_vec()));
+        let left = Left::read(&filter.take_left().expect("set"));
+        assert_eq!(left.json(), r#"{"a": "b\n", "n": "1"}"#);
+        assert!(parse(b"[]").is_err() && parse(b"{").is_err() && parse(&[b' '; 70_000]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_stored_is_read(pairs in proptest::collection::vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..4), cut in 0usize..40) {
+            let left = Left { captured: pairs.clone(), hashes: pairs };
+            let stored = left.store();
+            prop_assert_eq!(&Left::read(&stored), &left);
+            Left::read(&stored[..cut.min(stored.len())]);
+        }
+
+        /// As regsuball, however the body is cut.
+        #[test]
+        fn any_pattern(pattern in "[ab.*+?()|^$\\\\-]{0,10}", with in "[a\\\\0-2]{0,5}", body in "[ab\n]{0,60}", cut in 1usize..70) {
+            let Ok(regex) = Regex::new(pattern.as_bytes()) else { return Ok(()) };
+            let mut wanted = Vec::new();
+            let Ok(found) = regex.sub(body.as_bytes(), with.as_bytes(), true, &mut wanted) else { return Ok(()) };
+            let mut filter = Body { ops: vec![sub(&pattern, &with)], ..Body::default() };
+            let made = run(&mut filter, body.as_bytes(), cut, 7).expect("short");
+            prop_assert_eq!(made, if found { wanted } else { body.into_bytes() });
+        }
+    }
+}

@@ -190,6 +190,18 @@ pub trait Ctx {
         false
     }
 
+    /// What modules bring for the body of this transaction's response: filters that run on its way into the cache or to the
+    /// client. `None` where no response goes through filters.
+    fn brought(&mut self) -> Option<&mut filters::Brought> {
+        None
+    }
+
+    /// What the fetch's filter of that name left with the object that is delivered.
+    fn left_with_object(&mut self, filter: &str) -> Option<Vec<u8>> {
+        let _ = filter;
+        None
+    }
+
     /// The client's socket. `None` where there is no client.
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
         None

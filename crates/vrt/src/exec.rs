@@ -11,7 +11,7 @@ use crate::arith::{bytes, cased, compare, int, math, negated, real};
 use crate::convert;
 use crate::ctx::{Ctx, Failure, StoreProperty};
 use crate::fields;
-use crate::loaded::{Code, LoadedVcl};
+use crate::loaded::{Code, LoadedVcl, Site};
 use crate::machine::{Action, Machine, Next};
 use crate::regex::Regex;
 use crate::value::{Blob, Text, Value};
@@ -324,10 +324,9 @@ impl Machine {
         self.text.truncate(from);
     }
 
-    fn call(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
-        let site = &vcl.sites[number as usize];
-        let base = self.stack.len() - site.args;
-        let mut call = Call {
+    /// What the function called at `site` is given beside its arguments.
+    fn call_at<'a>(&mut self, site: &'a Site, vcl: &'a Arc<LoadedVcl>, ctx: &'a mut dyn Ctx) -> Call<'a> {
+        Call {
             ctx,
             method: self.method.expect("a subroutine runs"),
             vcl,
@@ -335,7 +334,13 @@ impl Machine {
             site: &site.private,
             module: &vcl.modules[site.import as usize],
             first_piece: self.first_piece.take().map(|len| len as usize),
-        };
+        }
+    }
+
+    fn call(&mut self, number: u32, vcl: &Arc<LoadedVcl>, ctx: &mut dyn Ctx) -> Result<Next, Failure> {
+        let site = &vcl.sites[number as usize];
+        let base = self.stack.len() - site.args;
+        let mut call = self.call_at(site, vcl, ctx);
         let args = &self.stack[base..];
         let given = match &site.code {
             Code::Function(function) => function(&mut call, args)?,
@@ -363,15 +368,7 @@ impl Machine {
         let site = &vcl.sites[number as usize];
         let base = self.stack.len() - site.args;
         let Code::Constructor(make, object) = &site.code else { unreachable!("the compiler names a constructor") };
-        let mut call = Call {
-            ctx,
-            method: self.method.expect("a subroutine runs"),
-            vcl,
-            now: self.now,
-            site: &site.private,
-            module: &vcl.modules[site.import as usize],
-            first_piece: self.first_piece.take().map(|len| len as usize),
-        };
+        let mut call = self.call_at(site, vcl, ctx);
         let made = make(&mut call, &vcl.program.objects[*object as usize].name, &self.stack[base..])?;
         self.stack.truncate(base);
         // A `new` in a subroutine that is called twice makes the same object again: the first one stays.

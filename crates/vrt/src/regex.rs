@@ -60,6 +60,9 @@ impl AnyOf {
     }
 }
 
+/// Where a group matched, if it took part.
+pub type Group = Option<Range<usize>>;
+
 /// A match that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchError {
@@ -214,6 +217,19 @@ impl Regex {
     /// The step limit; `out` may then have grown.
     pub fn sub(&self, subject: &[u8], with: &[u8], all: bool, out: &mut Vec<u8>) -> Result<bool, MatchError> {
         sub::sub(self, subject, with, all, out)
+    }
+
+    /// Calls `found` with the groups of each match, the whole first, as `regsuball` finds them, until it says false.
+    ///
+    /// # Errors
+    /// The step limit.
+    pub fn each_match(&self, subject: &[u8], found: &mut dyn FnMut(&[Group]) -> bool) -> Result<(), MatchError> {
+        sub::each(self, subject, true, found)
+    }
+
+    /// Appends what `with` is for a match: see [`Regex::sub`].
+    pub fn expand(with: &[u8], subject: &[u8], groups: &[Group], out: &mut Vec<u8>) {
+        sub::expand(with, subject, groups, out);
     }
 
     fn newline_matters(&self, subject: &[u8]) -> bool {

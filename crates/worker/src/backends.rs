@@ -72,19 +72,7 @@ impl Services {
 
 impl backend::Services for Services {
     fn params(&self) -> backend::Params {
-        let params = self.engine.params.load();
-        backend::Params {
-            connect_timeout: params.connect_timeout,
-            first_byte_timeout: params.first_byte_timeout,
-            between_bytes_timeout: params.between_bytes_timeout,
-            idle_timeout: params.backend_idle_timeout,
-            local_error_holddown: params.backend_local_error_holddown,
-            remote_error_holddown: params.backend_remote_error_holddown,
-            prefer_ipv6: params.prefer_ipv6,
-            wait_limit: params.backend_wait_limit,
-            wait_timeout: params.backend_wait_timeout,
-            dns_ttl: params.backend_dns_ttl,
-        }
+        (&**self.engine.params.load()).into()
     }
 
     fn main(&self) -> &Main {

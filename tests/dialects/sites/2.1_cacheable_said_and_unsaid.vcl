@@ -2,7 +2,7 @@
 # beresp.cacheable read, set and unset; passes remembered, saint mode.
 backend default { .host = "127.0.0.1"; .port = "80"; .saintmode_threshold = 3; }
 sub vcl_fetch {
-  if (beresp.status == 500) { set beresp.saintmode = 10s; restart; }
+  if (beresp.status == 500) { set beresp.saintmode = 10m; restart; }
   if (beresp.status == 503) { set beresp.cacheable = true; set beresp.ttl = 5 s; return (deliver); }
   if (req.url ~ "^/api") { set beresp.cacheable = false; }
   if (!beresp.cacheable && req.url !~ "^/api") { set beresp.http.X-Cacheable = "NO"; return (pass); }

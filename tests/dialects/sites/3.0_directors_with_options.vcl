@@ -15,4 +15,4 @@ sub vcl_recv {
   if (req.backend == fb) { set req.http.X-Fb = "1"; }
   unset req.http.Cookie;
 }
-sub vcl_fetch { if (req.backend == ha) { set beresp.http.X-Ha = "1"; } set beresp.http.X-Be = beresp.backend.name; if (beresp.status == 500) { set beresp.saintmode = 5s; return (restart); } }
+sub vcl_fetch { if (req.backend == ha) { set beresp.http.X-Ha = "1"; } set beresp.http.X-Be = beresp.backend.name; if (beresp.status == 500) { set beresp.saintmode = 10m; return (restart); } }

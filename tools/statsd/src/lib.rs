@@ -4,6 +4,7 @@
 //! A packet's way: `input` receives it, `line` takes it apart, `shard` adds it up without a lock of its own. The main
 //! thread (`run`, `server`) collects the shards into the `store`; at a flush `arith` works timers out and `backend` sends.
 
+mod accept;
 mod args;
 mod arith;
 mod backend;

@@ -2,19 +2,17 @@
 //! The management port: all commands of node statsd and of the Perl port, a line each.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use crate::config::{Config, Dialect, Value};
 use crate::server::Server;
 use crate::show::{self, Show};
 use crate::store::Store;
 use crate::table::{Name, Table};
-use crate::{clock, number};
+use crate::{accept, clock, number};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
@@ -24,25 +22,14 @@ const COMMAND_BYTES: usize = 64 * 1024;
 const REST: Duration = Duration::from_millis(50);
 /// How long an answer may take to be read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long not to accept after an error.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts for ever.
 pub async fn serve(listener: TcpListener, server: Rc<Server>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let server = Rc::clone(&server);
-                tokio::task::spawn_local(async move {
-                    let _ = connection(stream, &server).await;
-                    drop(place);
-                });
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
+    accept::each(listener, CONNECTIONS, |stream| {
+        let server = Rc::clone(&server);
+        async move { connection(stream, &server).await }
+    })
+    .await;
 }
 
 async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<()> {

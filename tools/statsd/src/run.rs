@@ -109,11 +109,11 @@ pub fn run(path: &Path) -> Result<(), StartError> {
         let mut tasks = Tasks::default();
         tasks.rebuild(&server, None)?;
         for listener in tcp {
-            rt::spawn(stream::serve_tcp(TcpListener::from_std(listener)?, sink.clone()));
+            rt::spawn(stream::serve(TcpListener::from_std(listener)?, sink.clone()));
         }
         let mut paths = Vec::new();
         for (path, listener) in unix {
-            rt::spawn(stream::serve_unix(UnixListener::from_std(listener)?, sink.clone()));
+            rt::spawn(stream::serve(UnixListener::from_std(listener)?, sink.clone()));
             paths.push(path);
         }
         if let Some(listener) = bound.management {

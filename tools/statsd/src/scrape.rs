@@ -2,13 +2,12 @@
 //! Answers `GET /metrics` for Prometheus: HTTP/1 with one request a connection, no more.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
+use crate::accept;
 use crate::server::Server;
 
 /// Connections at a time.
@@ -17,25 +16,14 @@ const CONNECTIONS: usize = 32;
 const HEAD_BYTES: usize = 8192;
 /// How long a request may take to come, and an answer to go.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long not to accept after an error.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts for ever.
 pub async fn serve(listener: TcpListener, server: Rc<Server>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let server = Rc::clone(&server);
-                tokio::task::spawn_local(async move {
-                    let _ = tokio::time::timeout(PATIENCE, connection(stream, &server)).await;
-                    drop(place);
-                });
-            }
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
+    accept::each(listener, CONNECTIONS, |stream| {
+        let server = Rc::clone(&server);
+        async move { tokio::time::timeout(PATIENCE, connection(stream, &server)).await }
+    })
+    .await;
 }
 
 async fn connection(mut stream: TcpStream, server: &Server) -> std::io::Result<()> {

@@ -31,6 +31,8 @@ pub(crate) struct Args {
     pub stores: Vec<String>,
     /// fmt: only say which files would change.
     pub check: bool,
+    /// fmt: only show what would change.
+    pub diff: bool,
     /// fmt: what a level is indented by.
     pub indent: Option<String>,
     dirs: Vec<String>,
@@ -56,6 +58,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         labels: Vec::new(),
         stores: vec!["Transient".to_owned()],
         check: false,
+        diff: false,
         indent: None,
         dirs: Vec::new(),
     };
@@ -76,6 +79,9 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
             _ => (word.as_str(), None),
         };
+        if !is_for(name, &args.command) && !all_files {
+            return Err(format!("{name} isn't for this command"));
+        }
         let mut value =
             || given.take().or_else(|| words.next().cloned()).ok_or_else(|| format!("{name} wants a value"));
         match name {
@@ -106,6 +112,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             "--label" => args.labels.push(value()?),
             "--store" => args.stores.push(value()?),
             "--check" => args.check = true,
+            "--diff" => args.diff = true,
             "--indent" => args.indent = Some(indent(&value()?)?),
             "--plain" => args.plain = true,
             "--builtin" => args.builtin = true,
@@ -125,6 +132,18 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
         (Command::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
+    }
+}
+
+/// Whether an option means something to a command; what is no option at all is found out later.
+fn is_for(name: &str, command: &Command) -> bool {
+    use Command::{Check, Explain, Fmt, Migrate};
+    match name {
+        "--format" => matches!(command, Check | Migrate),
+        "--check" | "--diff" | "--indent" => *command == Fmt,
+        "--plain" | "--sub" | "--builtin" => *command == Explain,
+        "--syntax" | "--dialect" | "--vcl-dialect" | "--label" | "--store" => *command != Fmt,
+        _ => *command != Fmt || !name.starts_with("-I"),
     }
 }
 
@@ -165,6 +184,9 @@ mod tests {
             of("fmt --indent 9 a"),
             Err("--indent is `tab` or a number of spaces from 1 to 8, not \"9\"".to_owned())
         );
+        assert_eq!(of("check --diff a"), Err("--diff isn't for this command".to_owned()));
+        assert_eq!(of("fmt -I d a"), Err("-I isn't for this command".to_owned()));
+        assert_eq!(of("fmt -- --sub").unwrap().files, ["--sub"]);
         assert_eq!(of("explain a b"), Err("explain takes one file".to_owned()));
         assert_eq!(of("migrate --dialect 2.1 x").unwrap().dialect, Some(vcl::Dialect::V21));
         assert_eq!(of("migrate --dialect 4.0 x"), Err("no dialect \"4.0\": 2.0, 2.1 or 3.0".to_owned()));

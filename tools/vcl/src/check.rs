@@ -52,6 +52,7 @@ fn object(message: &Message) -> serde_json::Value {
     let place = message.place.as_ref();
     json!({
         "message": message.what,
+        "hint": message.hint,
         "source": place.map(|p| &p.source),
         "line": place.map(|p| p.line),
         "column": place.map(|p| p.column),

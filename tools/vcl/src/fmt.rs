@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
 use vcl::format::{Style, format};
 
 use crate::args::Args;
+use crate::diff;
 
 /// Lays out each file; a file that can't be is left as it is.
 pub(crate) fn run(args: &Args) -> i32 {
@@ -17,11 +19,8 @@ pub(crate) fn run(args: &Args) -> i32 {
     }
     let mut status = 0;
     for file in &args.files {
-        match one(file, args.check, &style) {
-            Ok(true) if args.check => {
-                println!("{file}");
-                status = 2;
-            }
+        match one(file, args, &style) {
+            Ok(true) if args.check || args.diff => status = 2,
             Ok(_) => {}
             Err(why) => {
                 eprintln!("{}", why.trim_end());
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &Args) -> i32 {
 }
 
 /// True when the file wasn't laid out so already.
-fn one(file: &str, check: bool, style: &Style) -> Result<bool, String> {
+fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
     let stdin = file == "-";
     let mut text = Vec::new();
     let read =
@@ -41,22 +40,46 @@ fn one(file: &str, check: bool, style: &Style) -> Result<bool, String> {
     read.map_err(|e| format!("{file}: {e}"))?;
     let out = format(file, &text, style).map_err(|why| why.text)?;
     let differs = out != text;
-    if !check && stdin {
-        io::stdout().lock().write_all(&out).map_err(|e| format!("stdout: {e}"))?;
-    } else if !check && differs {
+    let print = |bytes: &[u8]| io::stdout().lock().write_all(bytes).map_err(|e| format!("stdout: {e}"));
+    if args.diff && differs {
+        print(&diff::unified(file, &text, &out))?;
+    } else if args.check && differs {
+        print(format!("{file}\n").as_bytes())?;
+    } else if args.check || args.diff {
+        return Ok(differs);
+    } else if stdin {
+        print(&out)?;
+    } else if differs {
         replace(Path::new(file), &out).map_err(|e| format!("{file}: {e}"))?;
     }
     Ok(differs)
 }
 
-/// Writes a file beside it and puts that in its place, so that the file is whole at any time. A link stays a link.
+/// Writes a file beside it and puts that in its place, so that the file is whole at any time. A link stays a link. Where the
+/// folder or the file's owner doesn't allow it, the file itself is written.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let path = path.canonicalize()?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
+    let old = fs::metadata(&path)?;
+    if old.nlink() > 1 {
+        return fs::write(&path, text);
+    }
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
     let new = path.with_file_name(name);
-    let written = fs::write(&new, text)
-        .and_then(|()| fs::set_permissions(&new, fs::metadata(&path)?.permissions()))
+    let Ok(mut file) = fs::OpenOptions::new().write(true).create_new(true).open(&new) else {
+        return fs::write(&path, text);
+    };
+    let made = file.metadata()?;
+    let same_owner = (made.uid(), made.gid()) == (old.uid(), old.gid());
+    if !same_owner && fchown(&file, Some(old.uid()), Some(old.gid())).is_err() {
+        fs::remove_file(&new)?;
+        return fs::write(&path, text);
+    }
+    let written = file
+        .set_permissions(old.permissions())
+        .and_then(|()| file.write_all(text))
+        .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&new, &path));
     if written.is_err() {
         let _ = fs::remove_file(&new);

@@ -4,6 +4,7 @@
 
 mod args;
 mod check;
+mod diff;
 mod explain;
 mod fmt;
 mod lsp;
@@ -31,9 +32,10 @@ Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
   --label NAME     a label that `return (vcl(NAME))` may name; may be given several times
   --store NAME     a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times
   --format json    check: one JSON object per file and line: file, ok, errors, warnings
-  --check          fmt: change nothing; name the files that would be changed
-  --indent N|tab   fmt: what a level is indented by (default 4 spaces)
                    migrate: one object: file, ok, dialect, vcl, notes (source, line, old, new, why, warning) or errors
+  --check          fmt: change nothing; name the files that would be changed
+  --diff           fmt: change nothing; show what would be changed, as diff -u does
+  --indent N|tab   fmt: what a level is indented by (default 4 spaces)
   --plain          explain: without the optimiser
   --sub NAME       explain: only this subroutine
   --builtin        explain: the built-in VCL's subroutines too

@@ -6,9 +6,15 @@
 pub(crate) struct Message {
     /// What is wrong: the first line that isn't a place.
     pub what: String,
+    /// What is wrong in all its words, without places and quoted lines.
+    pub prose: String,
+    /// What to do about it.
+    pub hint: Option<String>,
     /// All that the compiler says of it.
     pub text: String,
     pub place: Option<Place>,
+    /// Further places, and what is said of each.
+    pub others: Vec<(String, Place)>,
     pub warning: bool,
 }
 
@@ -21,6 +27,9 @@ pub(crate) struct Place {
     /// Columns that are marked.
     pub width: u32,
 }
+
+/// The width of a whole line.
+pub(crate) const WHOLE: u32 = u32::MAX;
 
 /// What ends a warning.
 const WARNING: &str = "(That was just a warning)\n";
@@ -38,13 +47,48 @@ pub(crate) fn parse(text: &str, failed: bool) -> Vec<Message> {
 
 fn one(text: &str, warning: bool) -> Message {
     let said = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('('));
+    let mut message = Message {
+        what: said.unwrap_or_default().trim().to_owned(),
+        prose: String::new(),
+        hint: None,
+        text: text.trim_end().to_owned(),
+        place: None,
+        others: Vec::new(),
+        warning,
+    };
+    let (mut prose, mut label): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let mut lines = text.lines();
-    let place = lines.by_ref().find_map(place).map(|mut place| {
-        let marks = lines.nth(1).unwrap_or_default();
-        place.width = marks.bytes().filter(|c| *c == b'#').count().max(1) as u32;
-        place
-    });
-    Message { what: said.unwrap_or_default().trim().to_owned(), text: text.trim_end().to_owned(), place, warning }
+    while let Some(line) = lines.next() {
+        if let Some(mut place) = place(line) {
+            // The line and the marks below it.
+            let marks = lines.nth(1).unwrap_or_default();
+            place.width = marks.bytes().filter(|c| *c == b'#').count().max(1) as u32;
+            if message.place.is_none() {
+                prose.append(&mut label);
+                message.place = Some(place);
+            } else {
+                let last = label.pop();
+                prose.append(&mut label);
+                // A stretch that ends elsewhere has no words of its own.
+                message.others.extend(last.filter(|last| last != "[...]").map(|last| (last, place)));
+            }
+        } else if let Some((place, rest)) = line_alone(line).filter(|_| message.place.is_none()) {
+            message.place = Some(place);
+            message.what = rest.to_owned();
+            label.push(rest.to_owned());
+        } else if let Some(hint) = line.strip_prefix("Hint: ") {
+            message.hint = Some(hint.to_owned());
+        } else {
+            let line = line.trim().trim_end_matches(" at").trim_end_matches(':');
+            if !line.is_empty() && line != "at" {
+                label.push(line.to_owned());
+            }
+        }
+    }
+    prose.append(&mut label);
+    prose.dedup();
+    message.prose = prose.join("\n");
+    message
 }
 
 /// `('file' Line 3 Pos 7)`, as the compiler writes places.
@@ -53,6 +97,13 @@ fn place(line: &str) -> Option<Place> {
     let (number, rest) = rest.split_once(" Pos ")?;
     let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
     Some(Place { source: name.to_owned(), line: number.parse().ok()?, column: column.parse().ok()?, width: 1 })
+}
+
+/// `('file' Line 3) req.http.x -> ...`: what a translation says of a line.
+fn line_alone(line: &str) -> Option<(Place, &str)> {
+    let (name, rest) = line.strip_prefix("('")?.split_once("' Line ")?;
+    let (number, rest) = rest.split_once(") ")?;
+    Some((Place { source: name.to_owned(), line: number.parse().ok()?, column: 1, width: WHOLE }, rest))
 }
 
 #[cfg(test)]
@@ -65,6 +116,8 @@ mod tests {
         assert_eq!(place("('a b.vcl' Line 12 Pos 34) -- (Pos 36)"), at("a b.vcl", 12, 34));
         assert_eq!(place("At: ('x' Line 1 Pos 2)"), at("x", 1, 2));
         assert_eq!(place("nothing"), None);
+        let found = parse("('a' Line 7) x -> y: z\n(That was just a warning)\n", false).remove(0);
+        assert_eq!((found.prose.as_str(), found.place.map(|p| (p.line, p.width))), ("x -> y: z", Some((7, WHOLE))));
     }
 
     #[test]
@@ -77,5 +130,18 @@ mod tests {
         assert_eq!((found[1].warning, found[1].what.as_str()), (false, "Symbol not found: 'xy'"));
         assert_eq!(found[1].place, Some(Place { source: "f".to_owned(), line: 2, column: 3, width: 2 }));
         assert!(parse("", false).is_empty());
+    }
+
+    #[test]
+    fn all_words_and_places_are_kept() {
+        let text = "Expected ')' got '{'\nat\n('f' Line 5 Pos 4)\n if (\n---#\n\nWhile compiling function call:\n\n\
+                    ('g' Line 1 Pos 2) -- (Pos 3)\n ab\n-##\n\nNot here.\nHint: Do this.\n";
+        let found = parse(text, true).remove(0);
+        assert_eq!(
+            (found.prose.as_str(), found.hint.as_deref()),
+            ("Expected ')' got '{'\nNot here.", Some("Do this."))
+        );
+        let place = Place { source: "g".to_owned(), line: 1, column: 2, width: 2 };
+        assert_eq!(found.others, [("While compiling function call".to_owned(), place)]);
     }
 }

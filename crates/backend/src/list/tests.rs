@@ -145,24 +145,3 @@ fn set_health_overrides() {
     assert!(!set_health(&[], AdminHealth::Sick, now));
     assert_eq!((AdminHealth::parse("SICK"), AdminHealth::parse("foo")), (Some(AdminHealth::Sick), None));
 }
-
-#[test]
-fn shell_patterns() {
-    let check = |pattern: &str, text: &str, want| {
-        assert_eq!(fnmatch(pattern.as_bytes(), text.as_bytes()), want, "{pattern} {text}")
-    };
-    check("*", "", true);
-    check("a*b*c", "aXbXXc", true);
-    check("a*b*c", "aXbXX", false);
-    check("?[a-c]", "xb", true);
-    check("[!a-c]", "b", false);
-    check("[]]", "]", true);
-    check("[a", "[a", true);
-    check("\\*", "*", true);
-    check("\\*", "x", false);
-    check("*.b[12]", "vcl.b2", true);
-    // Would take for ever if it tried all ways.
-    let long = "a".repeat(5000);
-    assert!(fnmatch("*a".repeat(30).as_bytes(), long.as_bytes()));
-    assert!(!fnmatch(format!("{}z", "*a".repeat(30)).as_bytes(), long.as_bytes()));
-}

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use cache::{FetchFailed, Flags, ObjRef};
 use filters::{
-    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, State, default_fetch, open_fetch,
+    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, default_fetch, open_fetch,
 };
 use http1::{Decoder, Framing};
 use message::{Head, Lost, encoding, names};
@@ -17,7 +17,7 @@ use tables::tags::Tag;
 
 use super::fetch::why;
 use super::{Bereq, Link, Step};
-use crate::extra::Extra;
+use crate::extra::{Extra, Left};
 use crate::httplog::BERESP;
 
 /// Bytes read from a backend at once.
@@ -65,8 +65,8 @@ impl Bereq {
             self.end_link(Some(why::RX_BODY));
             return Step::Error;
         }
-        // The program of an ESI object is known at its end.
-        let streams = self.do_stream && !is_esi;
+        // The program of an ESI object is known at its end, and so is what a filter leaves with it.
+        let streams = self.do_stream && !is_esi && !chain.leaves();
         if streams {
             self.busy().start_stream();
         } else {
@@ -113,8 +113,22 @@ impl Bereq {
         }
     }
 
+    /// `beresp.filters` with what modules brought.
+    pub(super) fn filter_names(&self) -> Cow<'static, [u8]> {
+        let names: Cow<'static, [u8]> = match &self.filters {
+            Some(names) => names.as_bytes().to_vec().into(),
+            None => self.filter_list().as_bytes().into(),
+        };
+        if self.brought.is_empty() {
+            return names;
+        }
+        let coding = self.beresp.get(names::CONTENT_ENCODING);
+        let is_gzip = coding.is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
+        self.brought.complete(&names, Side::Fetch, is_gzip).map_or(names, Cow::Owned)
+    }
+
     /// The default of `beresp.filters`.
-    pub(super) fn filter_list(&self) -> &'static str {
+    fn filter_list(&self) -> &'static str {
         default_fetch(FetchFacts {
             has_body: self.has_body(),
             content_encoding: self.beresp.get(names::CONTENT_ENCODING),
@@ -122,15 +136,13 @@ impl Bereq {
             do_gunzip: self.do_gunzip,
             do_esi: self.do_esi,
             gzip_support: self.params.http_gzip_support,
+            is_worked_on: self.brought.goes_by_itself(),
         })
     }
 
     /// The filters, what they make of the object, and whether ESI is among them.
     fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
-        let names: Cow<'static, [u8]> = match &self.filters {
-            Some(names) => names.as_bytes().to_vec().into(),
-            None => self.filter_list().as_bytes().into(),
-        };
+        let names = self.filter_names();
         let opened = open_fetch(
             &names,
             FetchInput {
@@ -140,8 +152,12 @@ impl Bereq {
                 gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
                 esi: crate::esi::features(&self.params),
             },
+            &mut self.brought,
         )?;
         self.log.put(Tag::Filters, &names);
+        for (name, why) in &opened.left_out {
+            self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {why}"));
+        }
         self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
         let mut flags = Flags::NONE;
@@ -158,12 +174,14 @@ impl Bereq {
     fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
-        if gzip_bits.is_none() && program.is_none() {
+        let left = Left::of(&chain.take_left());
+        if gzip_bits.is_none() && program.is_none() && left.is_none() {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
         let why = self.why_uncacheable.clone();
-        let extra = Extra { gzip_bits, program: program.as_deref(), why: why.as_deref() };
+        let extra =
+            Extra { gzip_bits, program: program.as_deref(), why: why.as_deref(), left: left.as_deref().map(Left) };
         let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
         self.put_extra(&extra.store(), flags)
     }

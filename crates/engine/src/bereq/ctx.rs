@@ -85,7 +85,7 @@ impl Ctx for Bereq {
             Var::BerespDoStream => Value::Bool(self.do_stream),
             Var::BerespFilters => match &self.filters {
                 Some(filters) => Value::String(Some(filters.clone())),
-                None => Value::text(self.filter_list()),
+                None => Value::text(&*self.filter_names()),
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
@@ -184,6 +184,10 @@ impl Ctx for Bereq {
         Ok(())
     }
 
+    fn brought(&mut self) -> Option<&mut filters::Brought> {
+        Some(&mut self.brought)
+    }
+
     fn fast_304(&mut self) -> Result<(), Failure> {
         self.keeps_head = self.was_304;
         Ok(())
@@ -216,6 +220,7 @@ impl Ctx for Bereq {
                 self.end_link(has_body.then_some(super::fetch::why::RESP_CLOSE));
                 self.head.copy_from(&self.original);
                 self.filters = None;
+                self.brought.clear();
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -253,16 +258,7 @@ impl Ctx for Bereq {
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
-        let choice = Choice {
-            sess: &self.sess,
-            head: &self.head,
-            digest: &self.digest.0,
-            identity: self.client_identity.as_ref(),
-            identity_text: OnceCell::new(),
-            is_bereq: true,
-            log: RefCell::new(&mut self.log),
-        };
-        director.healthy_for(&choice).ok
+        director.healthy_for(&self.choice()).ok
     }
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
@@ -309,8 +305,9 @@ impl Bereq {
         self.engine.store_named(&name?).cloned()
     }
 
-    fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
-        director.resolve(&Choice {
+    /// The fetch as its director sees it.
+    fn choice(&mut self) -> Choice<'_> {
+        Choice {
             sess: &self.sess,
             head: &self.head,
             digest: &self.digest.0,
@@ -318,7 +315,11 @@ impl Bereq {
             identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
-        })
+        }
+    }
+
+    fn choose(&mut self, director: &BackendRef) -> Option<Arc<Backend>> {
+        director.resolve(&self.choice())
     }
 
     /// Asks the director for a backend; says in the log when there is none.

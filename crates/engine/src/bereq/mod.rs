@@ -142,6 +142,8 @@ pub struct Bereq {
     /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
     pub(crate) storage: Option<Arc<Store>>,
     pub(crate) filters: Option<Text>,
+    /// What modules do to the body.
+    pub(crate) brought: filters::Brought,
     pub(crate) retries: u32,
     pub(crate) error: (u16, Option<Vec<u8>>),
     /// VCL asked for the error: it isn't a failed fetch.
@@ -255,6 +257,7 @@ impl Bereq {
         self.mark("Retry");
         self.storage = None;
         self.filters = None;
+        self.brought.clear();
         self.do_esi = false;
         self.do_stream = true;
         self.was_304 = false;

@@ -110,6 +110,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         keeps_head: false,
         storage: None,
         filters: None,
+        brought: filters::Brought::default(),
         retries: 0,
         error: (0, None),
         error_is_wanted: false,

@@ -15,6 +15,7 @@ use vrt::{Ctx, Failure, Privates, Value};
 use super::Req;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
+use crate::extra::Extra;
 use crate::{spare, vars};
 
 /// A request, and in `vcl_pipe` what it sends to the backend.
@@ -76,7 +77,7 @@ impl Ctx for ReqCtx<'_> {
             Var::RespDoEsi => Value::Bool(!req.disable_esi),
             Var::RespFilters => match &req.filters {
                 Some(filters) => Value::String(Some(filters.clone())),
-                None => Value::text(req.filter_list()),
+                None => Value::text(&*req.filter_names()),
             },
             Var::RespIsStreaming => Value::Bool(req.obj.as_ref().is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
@@ -177,6 +178,7 @@ impl Ctx for ReqCtx<'_> {
             HeadId::Req => {
                 self.req.head.copy_from(&self.req.original);
                 self.req.filters = None;
+                self.req.brought.clear();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -234,6 +236,15 @@ impl Ctx for ReqCtx<'_> {
         Ok(self.req.engine().purge_tags(keys, soft))
     }
 
+    fn brought(&mut self) -> Option<&mut filters::Brought> {
+        Some(&mut self.req.brought)
+    }
+
+    fn left_with_object(&mut self, filter: &str) -> Option<Vec<u8>> {
+        let obj = self.req.obj.as_ref()?;
+        Extra::of(obj.extra()).left?.by(filter).map(<[u8]>::to_vec)
+    }
+
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
         let body = &self.req.body;
         body.cached().iter().for_each(|buf| piece(buf));
@@ -245,17 +256,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
-        let req = &mut *self.req;
-        let choice = Choice {
-            sess: &req.sess,
-            head: &req.head,
-            digest: &req.digest.0,
-            identity: req.client_identity.as_ref(),
-            identity_text: OnceCell::new(),
-            is_bereq: false,
-            log: RefCell::new(&mut req.log),
-        };
-        director.healthy_for(&choice).ok
+        director.healthy_for(&self.choice()).ok
     }
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
@@ -263,16 +264,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
-        let req = &mut *self.req;
-        let found = director.resolve(&Choice {
-            sess: &req.sess,
-            head: &req.head,
-            digest: &req.digest.0,
-            identity: req.client_identity.as_ref(),
-            identity_text: OnceCell::new(),
-            is_bereq: false,
-            log: RefCell::new(&mut req.log),
-        });
+        let found = director.resolve(&self.choice());
         found.map(|backend| backend as BackendRef)
     }
 
@@ -282,6 +274,20 @@ impl Ctx for ReqCtx<'_> {
 }
 
 impl ReqCtx<'_> {
+    /// The request as a director sees it.
+    fn choice(&mut self) -> Choice<'_> {
+        let req = &mut *self.req;
+        Choice {
+            sess: &req.sess,
+            head: &req.head,
+            digest: &req.digest.0,
+            identity: req.client_identity.as_ref(),
+            identity_text: OnceCell::new(),
+            is_bereq: false,
+            log: RefCell::new(&mut req.log),
+        }
+    }
+
     fn get_elsewhere(&mut self, var: Var) -> Value {
         let req = &*self.req;
         let of_session = vars::of_session(&req.sess, req.client_identity.as_ref(), var);

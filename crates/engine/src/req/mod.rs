@@ -148,6 +148,8 @@ pub struct Req {
     pub(crate) error: (u16, Option<Vec<u8>>),
     pub(crate) made_body: Vec<u8>,
     pub(crate) filters: Option<Text>,
+    /// What modules do to the body.
+    pub(crate) brought: filters::Brought,
     /// Body bytes of the response, as a fragment's accounting has them.
     pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
@@ -237,6 +239,7 @@ impl Req {
             error: (0, None),
             made_body: Vec::new(),
             filters: None,
+            brought: filters::Brought::default(),
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
@@ -473,6 +476,7 @@ impl Req {
         self.error = (503, Some(b"VCL failed".to_vec()));
         self.close = Some(SessClose::VclFailure);
         self.filters = None;
+        self.brought.clear();
         Step::Synth
     }
 
@@ -500,6 +504,7 @@ impl Req {
         self.log.timestamp("Start", last);
         self.error = (0, None);
         self.filters = None;
+        self.brought.clear();
         Step::Recv
     }
 
@@ -508,6 +513,7 @@ impl Req {
         self.head.copy_from(&self.original);
         self.task.clear();
         self.filters = None;
+        self.brought.clear();
     }
 
     /// Logs and marks a point in time.

@@ -18,6 +18,7 @@ impl Req {
         let status = if status < 100 { 501 } else { status };
         self.start_synth(status, reason);
         self.filters = None;
+        self.brought.clear();
         self.made_body.clear();
         self.t_resp.set(None);
         let action = self.vcl(Method::Synth, transport).await;

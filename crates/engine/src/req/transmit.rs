@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
 use filters::{
-    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, default_deliver, open_deliver,
+    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, default_deliver, open_deliver,
 };
 use message::{encoding, names};
 use shm::vsl::num::dec;
@@ -133,8 +133,21 @@ impl Req {
         Step::Done
     }
 
+    /// `resp.filters` with what modules brought.
+    pub(super) fn filter_names(&self) -> Cow<'static, [u8]> {
+        let names: Cow<'static, [u8]> = match &self.filters {
+            Some(names) => names.as_bytes().to_vec().into(),
+            None => self.filter_list().as_bytes().into(),
+        };
+        if self.brought.is_empty() {
+            return names;
+        }
+        let is_gzip = self.resp.get(names::CONTENT_ENCODING).is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
+        self.brought.complete(&names, Side::Deliver, is_gzip).map_or(names, Cow::Owned)
+    }
+
     /// The default of `resp.filters`.
-    pub(super) fn filter_list(&self) -> &'static str {
+    fn filter_list(&self) -> &'static str {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
         default_deliver(DeliverFacts {
             do_esi: !self.disable_esi && flags.has(Flags::ESI),
@@ -144,26 +157,27 @@ impl Req {
     }
 
     fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
-        let names: Cow<'static, [u8]> = match &self.filters {
-            Some(names) => names.as_bytes().to_vec().into(),
-            None => self.filter_list().as_bytes().into(),
-        };
+        let names = self.filter_names();
         self.log.put(Tag::Filters, &names);
         if names.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
+        let coding = self.resp.get(names::CONTENT_ENCODING).map(<[u8]>::to_vec);
         // Before a range is judged, as each filter changes the head when its turn comes.
         if names.split(|b| *b == b' ').any(|name| name == b"gunzip") {
             RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
         }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
         let mut window = Window::All;
+        let mut brought = std::mem::take(&mut self.brought);
         let opened = open_deliver(
             &names,
             DeliverInput {
                 body_bytes: stored,
                 plain_bytes: self.plain_bytes(),
                 has_esi,
+                status: self.resp.status(),
+                content_encoding: coding.as_deref(),
                 range: &mut |len| {
                     let verdict = self.judge_range(len);
                     match &verdict {
@@ -174,8 +188,12 @@ impl Req {
                     verdict
                 },
             },
+            &mut brought,
         );
         let opened = opened.map_err(|error| self.log.putf(Tag::Error, format_args!("{error}")))?;
+        for (name, why) in &opened.left_out {
+            self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {why}"));
+        }
         for edit in &opened.edits {
             match edit {
                 Edit::Unset(name) => RESP.unset(&mut self.resp, &mut self.log, name),

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::stitch::{self, Blocks, Sum};
 use crate::{
-    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Multipart, Part, Range, RangeVerdict, TestGunzip, open_deliver,
-    open_fetch,
+    Brought, DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Multipart, Part, Range, RangeVerdict, TestGunzip,
+    open_deliver, open_fetch,
 };
 
 /// Sends `body` through, `cut` bytes at a time into space for `room`.
@@ -152,7 +152,7 @@ proptest! {
         let input = FetchInput {
             status: 200, content_encoding: None, url: b"/", gzip: GzipParams::default(), esi: esi::Features::default(),
         };
-        let mut opened = open_fetch(b" esi_gzip", input).unwrap();
+        let mut opened = open_fetch(b" esi_gzip", input, &mut Brought::default()).unwrap();
         let stored = run(&mut opened.chain, &page, cut, room).unwrap();
         prop_assert_eq!(&run(&mut one(Gunzip::fetch()), &stored, 4000, 4000).unwrap(), &page, "the stored body is the page");
         prop_assert_eq!(opened.chain.gzip_bits().unwrap().plain_bytes, page.len() as u64);
@@ -248,8 +248,15 @@ fn deliver_lengths() {
     let check = |names: &str, want: Option<u64>, links: usize| {
         let mut range =
             |len: Option<u64>| if len == Some(7) { RangeVerdict::Unsatisfiable } else { RangeVerdict::Part(2, 4) };
-        let input = DeliverInput { body_bytes: Some(100), plain_bytes: Some(7), has_esi: true, range: &mut range };
-        let opened = open_deliver(names.as_bytes(), input).unwrap();
+        let input = DeliverInput {
+            body_bytes: Some(100),
+            plain_bytes: Some(7),
+            has_esi: true,
+            status: 200,
+            content_encoding: None,
+            range: &mut range,
+        };
+        let opened = open_deliver(names.as_bytes(), input, &mut Brought::default()).unwrap();
         assert_eq!((opened.body_bytes, opened.chain.len()), (want, links), "{names}");
     };
     check("", Some(100), 0);
@@ -269,6 +276,6 @@ fn unknown_filters_are_named() {
         gzip: GzipParams::default(),
         esi: esi::Features::default(),
     };
-    let error = open_fetch(b"gzip  foo bar", input).err().unwrap();
+    let error = open_fetch(b"gzip  foo bar", input, &mut Brought::default()).err().unwrap();
     assert_eq!(error.to_string(), "Filter '...foo bar' not found");
 }

@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
+use base::fnmatch;
+
 use super::{Ask, State, Vcls};
-use crate::checker::glob;
 use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
@@ -31,7 +32,7 @@ impl Vcls {
             let before = marked.len();
             let mut matched = false;
             for (at, prog) in self.progs.iter().enumerate() {
-                if !glob::matches(pattern.as_bytes(), prog.name.as_bytes()) {
+                if !fnmatch::matches(pattern.as_bytes(), prog.name.as_bytes(), fnmatch::Flags::default()) {
                     continue;
                 }
                 if self.is_active(at) {

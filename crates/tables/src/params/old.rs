@@ -58,7 +58,10 @@ const GONE: &[(&str, &str)] = &[
     ("log_local_address", "ReqStart names the listener."),
     ("obj_workspace", "Objects are as large as they need to be."),
     ("object_workspace", "Objects are as large as they need to be."),
-    ("saintmode_threshold", "Use a director with probes and vcl_backend_error."),
+    (
+        "saintmode_threshold",
+        "Old VCL says it for each backend (.saintmode_threshold), VCL 4 with saintmode.saintmode(backend, threshold).",
+    ),
     ("srcaddr_hash", "Client addresses are not counted; see max_sessions_per_ip."),
     ("srcaddr_ttl", "Client addresses are not counted; see max_sessions_per_ip."),
     ("user", "The worker's user follows from -j unix,user=NAME,ccgroup=NAME."),

@@ -241,7 +241,8 @@ impl Walker<'_> {
                 drop(self, "2.0 never fetched ahead; objects in grace are refreshed in the background now", false)
             }
             "beresp.saintmode" => {
-                drop(self, "saint mode is a module's now (vmod saintmode): the backend isn't left out", true)
+                let kept = self.saintmode(first, self.after(last), end);
+                kept.map(Some)
             }
             "client.identity" if self.ctx == Ctx::Fetch => {
                 drop(self, "a fetch has no client: its director has chosen already", true)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Top-level declarations: backends, directors, probes, ACLs, imports.
 
+use super::late::Saint;
 use super::names::Of;
 use super::out::Out;
 use super::walk::Walker;
@@ -87,7 +88,8 @@ impl Walker<'_> {
     }
 
     fn backend_decl(&mut self) -> R {
-        self.named(Of::Backend)?;
+        let now = self.named(Of::Backend)?;
+        self.saint_backend(&now);
         self.fields()
     }
 
@@ -103,12 +105,7 @@ impl Walker<'_> {
             }
             let name = self.after(first);
             if self.is_c(b'.') && self.text_at(name) == "saintmode_threshold" {
-                let mut end = name;
-                while !matches!(self.tok_at(end), Tok::C(b';') | Tok::End) {
-                    end = self.after(end);
-                }
-                self.warn(first, end, "", "saint mode is a module's now (vmod saintmode)");
-                self.drop_until(end);
+                self.threshold(first)?;
                 continue;
             }
             self.keep_c(b'.')?;
@@ -191,12 +188,15 @@ impl Walker<'_> {
         let (src, start, _) = self.place(first);
         let end = self.items[kind_at].end;
         init.instead(src, start, end, &format!("sub vcl_init {{\n    {new}\n"));
-        for (backend, weight) in members {
-            let weight =
-                if weighted { format!(", {}", weight.unwrap_or_else(|| "1".to_owned())) } else { String::new() };
+        for (_, weight) in &mut members {
+            *weight = weighted.then(|| weight.take().unwrap_or_else(|| "1".to_owned()));
+        }
+        for (backend, weight) in &members {
+            let weight = weight.as_ref().map_or_else(String::new, |weight| format!(", {weight}"));
             init.instead(src, start, end, &format!("    {now}.add_backend({backend}{weight});\n"));
         }
         init.instead(src, start, end, "}\n");
+        self.saints.push(Saint::Director { name: now, class, members });
         Ok(init)
     }
 
@@ -250,6 +250,7 @@ impl Walker<'_> {
                     self.drop_until(equals);
                     let (src, start, _) = self.place(at);
                     self.out.instead(src, start, self.items[equals].end, &format!("backend {name}"));
+                    self.saint_backend(&name);
                     self.fields()?;
                     self.out.own("\n\n");
                     backend = Some(name);

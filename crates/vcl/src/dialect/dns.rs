@@ -59,7 +59,8 @@ impl Walker<'_> {
             self.dns_field(&mut dns)?;
         }
         self.drop_until(self.at);
-        let why = "a director is an object; vmod dynamic looks the host up when it is set, and takes in turn what the list has";
+        let why = "a director is an object; vmod dynamic looks the host up when it is set and again when the origin is asked, and takes in turn what \
+                   the list has";
         let list: String = dns.list.iter().map(|entry| format!(" {entry};")).collect();
         let args: String = dns.args.iter().map(|(name, value)| format!("{name} = {value}, ")).collect();
         let new = format!("new {now} = dynamic.director({args}whitelist = {now}_list);");
@@ -145,7 +146,9 @@ impl Walker<'_> {
         let field = self.text_at(name).to_owned();
         if field == "saintmode_threshold" {
             let end = self.after(value);
-            self.warn(first, end, "", "saint mode is a module's now (vmod saintmode)");
+            let why =
+                "vmod saintmode has an object for each backend that is declared, and these are made as they are found";
+            self.warn(first, end, "", why);
             return self.field_value(value).map(drop);
         }
         let Some((_, arg)) = FIELDS.iter().find(|(known, _)| *known == field) else {

@@ -391,10 +391,16 @@ impl Walker<'_> {
             }
             // The time was set just before vcl_deliver ran; elsewhere it hadn't been set at all.
             "obj.lastuse" if matches!(self.ctx, Ctx::Deliver | Ctx::DeliverError) => Ok(Some("0s".to_owned())),
-            "obj.lastuse" => why(
+            "obj.lastuse" if self.ctx == Ctx::Hit => why(
                 self,
-                "Read here, obj.lastuse never meant anything: it was the time since 1970. obj.age and obj.hits are kept.\n",
+                "When an object was delivered last isn't kept any more. Its age is obj.age in VCL 4, how often it was hit obj.hits; \
+                 to let it go when it is too old, set its times in vcl_fetch.\n",
             ),
+            // What is made or fetched had never been used.
+            "obj.lastuse" => {
+                self.policy.std = true;
+                Ok(Some("(now - std.time(integer=0))".to_owned()))
+            }
             "obj.hash" => why(self, "Objects don't keep the text of their hash any more.\n"),
             _ => Ok(None),
         }

@@ -87,6 +87,11 @@ impl Walker<'_> {
                 self.gap_then(first, end, &call);
                 return Ok(Kept::Yes);
             }
+            (Ctx::MissBereq, "fetch") if self.policy.late => {
+                self.policy.fetch_returns = true;
+                self.gap_then(first, end, "call fetch_as_before; ");
+                return Ok(Kept::Weak);
+            }
             (Ctx::Pass, "pass") => ("return (fetch);", "vcl_pass goes on with the fetch"),
             (Ctx::Fetch, "pass" | "hit_for_pass") => {
                 let two = self.dialect != Dialect::V30;

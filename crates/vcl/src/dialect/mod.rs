@@ -15,6 +15,7 @@ mod dns;
 mod expr;
 mod flat;
 mod languages;
+mod late;
 mod leave;
 mod names;
 mod out;
@@ -117,6 +118,28 @@ pub(crate) fn translate(
         (None, Found::Any) => Dialect::V30,
     };
     walk::translate(dialect, &items, sources).map(Some)
+}
+
+/// The dialect of a text in which something is said as only old releases did; none of others.
+///
+/// # Errors
+/// Where it, or what it includes, can't be read.
+pub fn told_dialect(
+    name: &str,
+    text: &[u8],
+    outside: &dyn Sources,
+    options: &Options,
+) -> Result<Option<Dialect>, Diagnostics> {
+    if begins_with_version(text) {
+        return Ok(None);
+    }
+    let mut sources = Vec::new();
+    let items = flat::load(name, text, outside, options, &mut sources)
+        .map_err(|fail| Diagnostics { text: fail.text(&sources) })?;
+    Ok(match detect::detect(&items, &sources) {
+        Found::Old(dialect) => Some(options.dialect.unwrap_or(dialect)),
+        Found::New | Found::Any => options.dialect,
+    })
 }
 
 /// Whether the first thing a text says is its version.

@@ -27,13 +27,15 @@ impl Of {
     }
 }
 
-const TAKEN: [&str; 29] = [
+const TAKEN: [&str; 31] = [
     "deliver_as_before",
+    "fetch_as_before",
     super::policy::DELIVER_ERRORS,
     "std",
     "directors",
     "dynamic",
     "purge",
+    "saintmode",
     "req",
     "bereq",
     "beresp",

@@ -40,6 +40,10 @@ pub(crate) struct Policy {
     dialect: Dialect,
     pub std: bool,
     pub purge: bool,
+    /// It sets beresp.saintmode.
+    pub saint: bool,
+    /// Backends are chosen when the origin is asked.
+    pub late: bool,
     /// Failed fetches go to vcl_synth, the old vcl_error.
     pub failed: bool,
     pub restart_in_fetch: bool,
@@ -50,7 +54,7 @@ pub(crate) struct Policy {
     /// It handles X-Forwarded-For itself.
     forwarded: bool,
     /// It chooses backends.
-    chooses: bool,
+    pub chooses: bool,
     pub carry_restarts: bool,
     pub carry_esi_level: bool,
     pub no_esi: bool,
@@ -95,6 +99,8 @@ impl Policy {
             dialect,
             std: false,
             purge: false,
+            saint: false,
+            late: false,
             failed: false,
             restart_in_fetch: false,
             has_error: false,
@@ -132,6 +138,7 @@ impl Policy {
             p.cacheable |=
                 is(at, &["beresp", ".", "cacheable"]) || (is(at, &["obj", ".", "cacheable"]) && sub != "vcl_hit");
             p.forwarded |= item.tok() == Some(Tok::Id) && is(at, &["x-forwarded-for"]);
+            p.saint |= is(at, &["set", "beresp", ".", "saintmode"]);
             p.chooses |= is(at, &["set", "req", ".", "backend"]);
         }
         p.failed = p.has_error;
@@ -459,7 +466,7 @@ impl Policy {
     }
 
     /// Subroutines to go after the user's: the old built-in VCL.
-    pub fn after(&self) -> String {
+    pub fn after(&self, late: &str) -> String {
         let mut out =
             format!("\n# --- The built-in VCL of {}, where it differs from today's.\n\n", self.dialect.name());
         let mut recv: Vec<String> = Vec::new();
@@ -468,6 +475,7 @@ impl Policy {
         }
         recv.extend(RECV.lines().map(str::to_owned));
         sub(&mut out, "vcl_recv", &recv);
+        out.push_str(late);
         if self.purge_hash {
             let text = format!(
                 "set req.http.{HASH} = req.http.{HASH} + req.url + \"#\";\nif (req.http.host) {{\n    \
@@ -553,9 +561,11 @@ if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.sta
     beresp.status != 300 && beresp.status != 301 && beresp.status != 304 && beresp.status != 404 && beresp.status != 410 &&
     beresp.status != 414) {
     if (beresp.http.Cache-Control ~ \"s-maxage=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s);
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s) -
+            std.duration(beresp.http.Age + \"s\", 0s);
     } else if (beresp.http.Cache-Control ~ \"max-age=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s);
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s) -
+            std.duration(beresp.http.Age + \"s\", 0s);
     } else if (std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0)) {
         # default_ttl, as without an Expires that can be read.
         set beresp.ttl = 120s;

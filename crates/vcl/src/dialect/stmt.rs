@@ -70,26 +70,11 @@ impl Walker<'_> {
 
     pub fn inline_c<T>(&self) -> R<T> {
         let i = self.item();
-        let file = &self.sources[i.src as usize].name;
-        let code = self.word();
-        let hint = match () {
-            () if known_file(file).is_some() => known_file(file).unwrap_or_default().to_owned(),
-            () if code.contains("vcl_rewrite_accept_language") || code.contains("accept_language") => {
-                known_file("accept-language.vcl").unwrap_or_default().to_owned()
-            }
-            () if code.contains("uuid") => "vmod uuid makes them: uuid.uuid_v4().".to_owned(),
-            () if code.contains("syslog") => "Write std.syslog(PRIORITY, text) instead.".to_owned(),
-            () if code.contains("VRT_purge") => {
-                "Write purge.hard() of vmod purge (in 3.0: `purge;`) instead.".to_owned()
-            }
-            () if code.contains("VRT_SetHdr") => "Write `set X.http.NAME = ...;` instead.".to_owned(),
-            () if code.contains("VRT_GetHdr") => "Read req.http.NAME instead; regsub() takes it apart.".to_owned(),
-            () if code.contains("VRT_r_now") || code.contains("time(") => "`now` and vmod std know times.".to_owned(),
-            () if code.contains("digest") || code.contains("sha") || code.contains("md5") => {
-                "Hashes are the business of a module (vmod blob, digest).".to_owned()
-            }
-            () => "Say it in VCL, or with the modules std, header, cookie, blob and directors.".to_owned(),
-        };
+        // Often the first C only includes what the next one needs.
+        let later = (self.at..self.items.len()).filter(|at| self.tok_at(*at) == Tok::InlineC);
+        let hint = known_file(&self.sources[i.src as usize].name)
+            .or_else(|| later.map(|at| self.text_at(at)).find_map(instead_of_c))
+            .unwrap_or("Say it in VCL, or with the modules std, header, cookie, blob and directors.");
         self.fail(&format!("Inline C isn't supported: {hint}\n"))
     }
 
@@ -336,6 +321,27 @@ impl Walker<'_> {
         self.put(&now);
         self.keep_c(b';')?;
         Ok(Kept::Yes)
+    }
+}
+
+/// What to write in the place of a piece of C, by what it calls.
+fn instead_of_c(code: &str) -> Option<&'static str> {
+    let calls = |names: &[&str]| names.iter().any(|name| code.contains(name));
+    match () {
+        () if calls(&["vcl_rewrite_accept_language", "accept_language"]) => known_file("accept-language.vcl"),
+        () if calls(&["uuid"]) => Some("vmod uuid makes them: uuid.uuid_v4()."),
+        () if calls(&["syslog("]) => Some("Write std.syslog(PRIORITY, text) instead."),
+        () if calls(&["VRT_purge"]) => Some("Write purge.hard() of vmod purge (in 3.0: `purge;`) instead."),
+        () if calls(&["inet_pton"]) => Some(
+            "client.ip is the connection's, and can't be set. Compare the address that a proxy told with the acl in its place: \
+             std.ip(req.http.X-Real-IP, client.ip) ~ NAME.",
+        ),
+        () if calls(&["GeoIP"]) => Some("vmod geoip2 looks an address up in MaxMind's files."),
+        () if calls(&["VRT_SetHdr"]) => Some("Write `set X.http.NAME = ...;` instead."),
+        () if calls(&["VRT_GetHdr"]) => Some("Read req.http.NAME instead; regsub() takes it apart."),
+        () if calls(&["VRT_r_now", "time("]) => Some("`now` and vmod std know times."),
+        () if calls(&["digest", "sha", "md5"]) => Some("Hashes are the business of a module (vmod blob, digest)."),
+        () => None,
     }
 }
 

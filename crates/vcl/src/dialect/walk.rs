@@ -10,6 +10,7 @@ use tables::dialects::{Dialect, OldSub};
 
 use super::ctx::Ctx;
 use super::flat::Item;
+use super::late::Saint;
 use super::names::{Names, Of};
 use super::out::Out;
 use super::policy::{DELIVER_ERRORS, Policy};
@@ -30,6 +31,8 @@ pub(crate) struct Walker<'a> {
     pub policy: Policy,
     /// Directors: their kind.
     pub directors: BTreeMap<String, String>,
+    /// Backends and directors, for saint mode.
+    pub saints: Vec<Saint>,
     pub variants: Variants,
     /// Fields of the request that vcl_fetch sets and the client's side reads, in lower case.
     pub carried: BTreeSet<String>,
@@ -66,6 +69,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         names,
         policy,
         directors: BTreeMap::new(),
+        saints: Vec::new(),
         variants: Variants::new(),
         carried: BTreeSet::new(),
         languages: None,
@@ -80,7 +84,8 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         depth: 0,
     };
     w.find_directors();
-    w.policy.asks_director = w.asks_director();
+    w.find_late();
+    w.policy.asks_director = w.asks_director() || w.marks_late();
     w.find_hit_fields();
     w.find_carried();
     w.find_languages();
@@ -119,17 +124,20 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
             let end = if out.text.ends_with(b"\n") { "\n" } else { "\n\n" };
             out.own(end);
             late_directors.iter().for_each(|init| out.append(init));
+            out.own(&w.saint_init());
             out.own(&w.policy.before(&default_backend));
         }
         out.append(part);
     }
     if first_sub >= parts.len() {
+        out.own(&w.saint_init());
         out.own(&w.policy.before(&default_backend));
     }
     if !out.text.ends_with(b"\n") {
         out.own("\n");
     }
-    out.own(&w.policy.after());
+    let late = w.late();
+    out.own(&w.policy.after(&late));
     w.deliver_errors(&mut out);
     let (text, map) = out.finish();
     let mut notes = std::mem::take(&mut w.notes);
@@ -282,7 +290,9 @@ impl Walker<'_> {
         self.ctx = Ctx::Recv;
         if self.directors.contains_key(&name) && name != "default" && !dns {
             // Its first member stood for it, as it does now.
-            return self.inline_member(&name);
+            let member = self.inline_member(&name);
+            self.policy.default_name.clone_from(&member);
+            return member;
         }
         self.backend_now(&name)
     }
@@ -295,6 +305,7 @@ impl Walker<'_> {
             (self.directors.values().any(|kind| kind != "dns"), "directors"),
             (self.directors.values().any(|kind| kind == "dns"), "dynamic"),
             (self.policy.purge, "purge"),
+            (self.policy.saint, "saintmode"),
             (self.policy.std, "std"),
         ] {
             if used {

@@ -90,6 +90,17 @@ fn the_builtin_vcl_means_the_same() {
     assert_eq!(of(&text), text);
 }
 
+#[test]
+fn lines_end_as_the_first_one_does() {
+    let dos = "vcl 4.1;\r\n\r\n\r\n# c\r\nsub a{\r\n\r\nset req.url = {\"x\ny\"} + # why\r\n\"z\";}\r\n";
+    let tidy = "vcl 4.1;\r\n\r\n# c\r\nsub a {\r\n    set req.url = {\"x\ny\"} + # why\r\n        \"z\";\r\n}\r\n";
+    assert_eq!(of(dos), tidy);
+    assert_eq!(of(tidy), tidy);
+    assert_eq!(of("sub a{\nb();\r\n}"), "sub a {\n    b();\n}\n");
+    // The mark that some editors write is no VCL, and older compilers refuse it.
+    assert_eq!(of("\u{feff}sub a{}"), "sub a {\n}\n");
+}
+
 fn piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "if",

@@ -27,6 +27,10 @@ fn marks_that_are_missing_or_wrong() {
     recv("set req.http.a = \"a\"\nset req.http.b = \"b\";", "A ';' is missing at the end of line 4.");
     recv("set req.http.a = \"a\" }", "A ';' is missing before the '}'.");
     recv("if (req.http.host == \"a\" { }", "The '(' of line 4, position 4 is still open: a ')' is missing.");
+    bad(
+        "import std; sub vcl_recv {\nset req.url = std.tolower(req.url;\n}",
+        "The '(' of line 4, position 26 is still open: a ')' is missing.",
+    );
     recv("if ((req.url) && (req.method) { }", "The '(' of line 4, position 4 is still open: a ')' is missing.");
     recv("set req.http.a = \"a\");", "There is one ')' too many.");
     recv("if (req.url = \"/\") { }", "== compares; = is for `set`.");
@@ -55,13 +59,39 @@ fn braces() {
     assert!(why.starts_with("Symbol cannot be used here: the text ends inside a subroutine.\n('<vcl.inline>' Line 3 Pos 14)\nsub vcl_recv {\n"), "{why}");
     bad("sub vcl_recv {\nif (req.url) {\n}\nsub f { }", &format!("No 'sub' inside a subroutine: {open} 3."));
     bad("sub vcl_recv {\nif (req.url) {\nacl a { }", &format!("No 'acl' inside a subroutine: {open} 4 and 3."));
-    bad("sub vcl_recv { } }", "There is one '}' too many, or a '{' is missing before it.");
+    bad("sub vcl_recv { } }", "There is one '}' too many, or a '{' is missing before it. vcl_recv ended in line 3.");
+    bad(
+        "sub vcl_recv {\nif (req.url) {\n}\n}\n}\nset req.url = \"/\";\n}",
+        "There is one '}' too many, or a '{' is missing before it. vcl_recv ended in line 6.",
+    );
+    bad(
+        "sub vcl_recv {\nif (req.url) {\n}}\nset req.url = \"/\";\n}",
+        "'set' stands inside a subroutine: sub vcl_recv { ... }. Is there one '}' too many before it? vcl_recv ended in line 5.",
+    );
+    let still = "A '}' is missing. Still open is the '{' of line";
+    bad("backend c {\n.host = \"192.0.2.1\";\nsub vcl_recv { }", &format!("{still} 3."));
+    bad("backend c {\n.host = \"192.0.2.1\";\n.probe = {\n.url = \"/\";\n}\nsub vcl_recv { }", &format!("{still} 3."));
+    bad("backend c {\n.probe = {\n.url = \"/\";\nacl a { }", &format!("{still} 4 and 3."));
+    bad("acl a {\n\"192.0.2.1\";\nsub vcl_recv { }", &format!("{still} 3."));
+    let alone = "It stands right behind the '}' of its `if`. Still open is the '{' of line";
+    bad("sub vcl_recv {\nif (req.url) {\nset req.url = \"/\";\nelse {\n}\n}", &format!("{alone} 4."));
+    bad("sub vcl_recv {\nif (req.url) {\n}\nset req.url = \"/\";\nelsif (req.url) {\n}\n}", &format!("{alone} 3."));
+    recv("if (req.url) { } else set req.url = \"/\";", "What it is for stands in braces: else { ... }");
     bad(
         "set req.url = \"/\";",
         "'set' stands inside a subroutine: sub vcl_recv { ... }. Is there one '}' too many before it?",
     );
     bad("bakend c { }", "Is 'backend' meant?");
     bad("sub f { };", "No ';' follows a '}'.");
+}
+
+#[test]
+fn braces_of_included_files() {
+    let text = b"vcl 4.1;\nbackend b none;\ninclude \"i\";\nsub vcl_recv { }\n";
+    let files = super::Few(&[("i", "sub f {\nif (req.url) {\n}\n")]);
+    let why = crate::compile("main", text, &files, &crate::Options::default()).unwrap_err().text;
+    let hint = "Hint: No 'sub' inside a subroutine: a '}' is missing. Still open is the '{' of line 1 of 'i'.\n";
+    assert!(why.ends_with(hint), "{why}");
 }
 
 #[test]
@@ -157,6 +187,20 @@ fn characters_that_are_not_vcl() {
     );
     says("sub\u{a0}vcl_recv { }", "This is a no-break space; outside of texts and comments VCL is ASCII.");
     says("sub vcl_r\u{e9}cv { }", "This is U+00E9; outside of texts and comments VCL is ASCII.");
+    for quote in "\u{201e}\u{201f}\u{ab}\u{203a}\u{2019}\u{2033}\u{b4}\u{ff02}".chars() {
+        let text = "This quote is a typographic one; VCL's is the plain \".";
+        says(&format!("sub vcl_recv {{ if (req.url ~ {quote}x\") {{ }} }}"), text);
+    }
+    let outside = "outside of texts and comments VCL is ASCII.";
+    says("sub\u{200b} a { }", &format!("This is U+200B, a character without width; {outside}"));
+    says("sub\u{2009}a { }", &format!("This is a space of another kind (U+2009); {outside}"));
+    says("sub a { } \u{feff}", &format!("This is a byte order mark (U+FEFF), which only begins a file; {outside}"));
+    says("sub a { set req.ttl = 1s \u{2013} 1s; }", &format!("This is a dash (U+2013); VCL's is -; {outside}"));
+    let why = try_compile("vcl 4.1;\nsub a { set req.url = {\"x\n }").unwrap_err();
+    assert!(
+        why.starts_with("Unterminated long-string, starting at\nA text that begins with {\" ends with \"}.\n("),
+        "{why}"
+    );
     says("sub \0", "This is a NUL byte.");
     says("sub _x { }", "Names begin with a letter.");
     says(

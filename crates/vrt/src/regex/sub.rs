@@ -2,6 +2,8 @@
 //! `regsub` and `regsuball`: after a match the search goes on at its end, and from then on matches of no bytes don't
 //! count.
 
+use std::ops::Range;
+
 use super::backtrack::Groups;
 use super::{MatchError, Regex};
 
@@ -9,6 +11,37 @@ use super::{MatchError, Regex};
 enum Piece<'a> {
     Text(&'a [u8]),
     Group(usize),
+}
+
+/// Calls `found` with the groups of each match until it says that it wants no more.
+pub(super) fn each(
+    regex: &Regex,
+    subject: &[u8],
+    captures: bool,
+    mut found: impl FnMut(&[Option<Range<usize>>]) -> bool,
+) -> Result<(), MatchError> {
+    let mut groups = Groups::new();
+    let mut is_found = regex.search(subject, 0, false, captures, &mut groups)?;
+    let mut done = 0;
+    while is_found && let Some(Some(whole)) = groups.first().cloned() {
+        done = whole.end.max(done);
+        is_found = found(&groups) && regex.search(subject, done, true, captures, &mut groups)?;
+    }
+    Ok(())
+}
+
+/// Appends a replacement text with the groups of a match in it.
+pub(super) fn expand(with: &[u8], subject: &[u8], groups: &[Option<Range<usize>>], out: &mut Vec<u8>) {
+    for piece in pieces(with) {
+        match piece {
+            Piece::Text(text) => out.extend_from_slice(text),
+            Piece::Group(number) => {
+                if let Some(Some(range)) = groups.get(number) {
+                    out.extend_from_slice(&subject[range.clone()]);
+                }
+            }
+        }
+    }
 }
 
 pub(super) fn sub(
@@ -19,30 +52,19 @@ pub(super) fn sub(
     out: &mut Vec<u8>,
 ) -> Result<bool, MatchError> {
     let captures = pieces(with).any(|piece| matches!(piece, Piece::Group(1..)));
-    let mut groups = Groups::new();
-    if !regex.search(subject, 0, false, captures, &mut groups)? {
-        return Ok(false);
-    }
-    let mut done = 0;
-    while let Some(Some(whole)) = groups.first().cloned() {
+    let (mut done, mut is_found) = (0, false);
+    each(regex, subject, captures, |groups| {
+        let Some(Some(whole)) = groups.first() else { return false };
+        is_found = true;
         out.extend_from_slice(&subject[done..whole.start.max(done)]);
-        for piece in pieces(with) {
-            match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Group(number) => {
-                    if let Some(Some(range)) = groups.get(number) {
-                        out.extend_from_slice(&subject[range.clone()]);
-                    }
-                }
-            }
-        }
+        expand(with, subject, groups, out);
         done = whole.end.max(done);
-        if !all || !regex.search(subject, done, true, captures, &mut groups)? {
-            break;
-        }
+        all
+    })?;
+    if is_found {
+        out.extend_from_slice(&subject[done..]);
     }
-    out.extend_from_slice(&subject[done..]);
-    Ok(true)
+    Ok(is_found)
 }
 
 fn pieces(with: &[u8]) -> impl Iterator<Item = Piece<'_>> {

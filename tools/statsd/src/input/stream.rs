@@ -2,13 +2,10 @@
 //! Connections that send lines, over TCP or at a path. What ends in a newline is taken in; what is left when the
 //! connection closes is not, as in node. Bytes lose their eighth bit, as node's `ascii` has it.
 
-use std::sync::Arc;
-
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 
 use super::{SharedRepeater, SharedShard};
+use crate::accept::{self, Listener};
 use crate::clock;
 
 /// Connections of one listener.
@@ -17,8 +14,6 @@ const CONNECTIONS: usize = 1024;
 const LINE_BYTES: usize = 64 * 1024;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
-/// How long not to accept after an error (no descriptors left).
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Where connections put what they send.
 #[derive(Clone, Debug)]
@@ -30,34 +25,8 @@ pub struct Sink {
 }
 
 /// Accepts for ever.
-pub async fn serve_tcp(listener: TcpListener, sink: Sink) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => spawn(stream, sink.clone(), place),
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
-}
-
-/// Accepts for ever.
-pub async fn serve_unix(listener: UnixListener, sink: Sink) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => spawn(stream, sink.clone(), place),
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
-    }
-}
-
-fn spawn(stream: impl AsyncRead + Unpin + 'static, sink: Sink, place: Place) {
-    tokio::task::spawn_local(async move {
-        connection(stream, sink).await;
-        drop(place);
-    });
+pub async fn serve(listener: impl Listener, sink: Sink) {
+    accept::each(listener, CONNECTIONS, |stream| connection(stream, sink.clone())).await;
 }
 
 async fn connection(mut stream: impl AsyncRead + Unpin, sink: Sink) {
@@ -126,9 +95,6 @@ impl Framer {
         }
     }
 }
-
-/// A connection's place among those allowed.
-type Place = tokio::sync::OwnedSemaphorePermit;
 
 #[cfg(test)]
 mod tests {

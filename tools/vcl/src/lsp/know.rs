@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is known of a name: the language's own from the tables, the rest from the texts that belong together.
 
+use tables::dialects::{BARE, Dialect, OLD_VARS, OldSub, OldVar};
 use tables::vcltext;
 use tables::vclvars::{Method, Methods, Place, Return, Type, VARS, VarDef};
 use tables::vmods::{self, Func};
@@ -36,9 +37,19 @@ pub(super) fn declaration<'a>(parts: &'a [Part], name: &str) -> Option<(&'a Part
     parts.iter().find_map(|part| part.outline.declarations.iter().find(|d| d.name == name).map(|d| (part, d)))
 }
 
-/// What to show of the name at `spot`, as Markdown.
-pub(super) fn hover(parts: &[Part], name: &str, spot: &Spot) -> Option<String> {
-    let code = |code: &str, text: &str| format!("```vcl\n{code}\n```\n{text}");
+fn code(code: &str, text: &str) -> String {
+    format!("```vcl\n{code}\n```\n{text}")
+}
+
+/// What to show of the name at `spot`, as Markdown; `dialect` is that of an old text.
+pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: &Spot) -> Option<String> {
+    if let Some(field) = name.strip_prefix('.') {
+        let text = vcltext::field(field);
+        return Some(code(&format!(".{field} = ...;"), text)).filter(|_| !text.is_empty() && spot.sub.is_none());
+    }
+    if let Some(shown) = dialect.and_then(|dialect| hover_old(dialect, name, spot)) {
+        return Some(shown);
+    }
     if spot.before.ends_with(&["return".to_owned(), "(".to_owned()])
         && let Some(action) = Return::ALL.into_iter().find(|a| a.name() == name)
     {
@@ -84,19 +95,59 @@ pub(super) fn hover(parts: &[Part], name: &str, spot: &Spot) -> Option<String> {
     Some(code(form, text))
 }
 
+/// As [`hover`], for what only an old dialect has.
+fn hover_old(dialect: Dialect, name: &str, spot: &Spot) -> Option<String> {
+    let release = format!("VCL {}", dialect.name());
+    let returned = spot.before.ends_with(&["return".to_owned(), "(".to_owned()]);
+    if returned || BARE.contains(&name) && spot.before.is_empty() && spot.sub.is_some() {
+        let subs: Vec<_> =
+            OldSub::ALL.into_iter().filter(|sub| sub.returns(dialect).contains(&name)).map(OldSub::name).collect();
+        let text = vcltext::old_action(name);
+        return (!subs.is_empty())
+            .then(|| code(&format!("return ({name})"), &format!("{text}\n\n{release}: in {}.", subs.join(", "))));
+    }
+    if let Some(var) = OldVar::find(name).filter(|var| var.exists(dialect)) {
+        let new = [var.client, var.backend, var.synth].into_iter().find(|new| !new.is_empty()).unwrap_or_default();
+        let text = vcltext::variable(new.trim_end_matches('.'));
+        let said = [("Read", false), ("Set", true)].map(|(what, write)| match var.places(dialect, write) {
+            places if places.is_empty() => String::new(),
+            places => format!("{what} in {}.  \n", places.join(", ")),
+        });
+        let now = if new == var.name || new.is_empty() { String::new() } else { format!("\nSince 4.0: `{new}`.") };
+        return Some(code(name, &format!("{text}\n\n{release}: {}{now}", said.concat())));
+    }
+    if let Some(sub) = OldSub::ALL.into_iter().find(|sub| sub.name() == name) {
+        let method = match sub {
+            OldSub::Fetch => Some(Method::BackendResponse),
+            OldSub::Error => Some(Method::Synth),
+            _ => Method::ALL.into_iter().find(|m| m.sub_name() == name),
+        };
+        let text = method.map_or("", vcltext::method);
+        return Some(code(
+            &format!("sub {name}"),
+            &format!("{text}\n\n{release}: returns {}.", sub.returns(dialect).join(", ")),
+        ));
+    }
+    let (_, form, text) = vcltext::OLD_STATEMENTS.iter().find(|(word, ..)| *word == name && spot.before.is_empty())?;
+    Some(code(form, text))
+}
+
 /// What may stand at `spot`, where `typed` is there already.
-pub(super) fn complete(parts: &[Part], typed: &str, spot: &Spot) -> Vec<Item> {
-    if spot.in_string {
+pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, spot: &Spot) -> Vec<Item> {
+    if spot.in_string || spot.in_comment {
         return Vec::new();
     }
     let before: Vec<&str> = spot.before.iter().map(String::as_str).collect();
     let method = spot.sub.as_deref().and_then(|name| Method::ALL.into_iter().find(|m| m.sub_name() == name));
     let here = method.map_or(Methods::ALL, Method::set);
+    let old = dialect.and_then(|dialect| complete_old(parts, dialect, &before, spot));
     let mut items = match before.as_slice() {
+        _ if old.is_some() => old.unwrap_or_default(),
         [.., "return", "("] => actions(here),
         ["call"] => declared(parts, &[Kind::Sub]),
         ["import"] => modules(),
         ["new", _, "="] => classes(parts),
+        ["sub"] => machine_subs(dialect),
         ["set"] => variables(|var| var.write, here),
         ["unset"] => variables(|var| var.unset, here),
         [] if spot.block == Some(Kind::Backend) => fields(&BACKEND_FIELDS),
@@ -113,10 +164,160 @@ pub(super) fn complete(parts: &[Part], typed: &str, spot: &Spot) -> Vec<Item> {
         [".", ..] if spot.block == Some(Kind::Backend) => declared(parts, &[Kind::Probe]),
         _ => Vec::new(),
     };
-    items.retain(|item| item.label.starts_with(typed));
+    items.extend(heads(&items).iter().flat_map(|head| fields_used(parts, head, typed)).collect::<Vec<_>>());
+    let begins = |label: &str| label.get(..typed.len()).is_some_and(|head| head.eq_ignore_ascii_case(typed));
+    items.retain(|item| begins(&item.label));
     items.sort_by(|a, b| a.label.cmp(&b.label));
     items.dedup_by(|a, b| a.label == b.label);
     items
+}
+
+/// As [`complete`], where an old dialect has words of its own.
+fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], spot: &Spot) -> Option<Vec<Item>> {
+    let sub = spot.sub.as_deref().and_then(|name| OldSub::ALL.into_iter().find(|sub| sub.name() == name));
+    let vars = |write: bool| {
+        let here = |var: &&OldVar| match sub {
+            Some(sub) => var.has(dialect, sub, write),
+            None => !var.places(dialect, write).is_empty(),
+        };
+        let item =
+            |var: &OldVar| Item { kind: VARIABLE, detail: format!("VCL {}", dialect.name()), ..keyword(var.name) };
+        OLD_VARS.iter().filter(here).map(item).collect::<Vec<_>>()
+    };
+    Some(match before {
+        [.., "return", "("] => {
+            let all: Vec<&str> = match sub {
+                Some(sub) => sub.returns(dialect).to_vec(),
+                None => OldSub::ALL.into_iter().flat_map(|sub| sub.returns(dialect)).copied().collect(),
+            };
+            let item =
+                |word: &str| Item { kind: CONSTANT, text: vcltext::old_action(word).to_owned(), ..keyword(word) };
+            all.into_iter().map(item).collect()
+        }
+        ["set"] => vars(true),
+        ["unset" | "remove"] => vars(true).into_iter().filter(|item| item.label.ends_with('.')).collect(),
+        [] if spot.sub.is_some() => {
+            let bare = BARE.iter().filter(|_| dialect == Dialect::V20).map(|word| keyword(word)).collect();
+            let old = vcltext::OLD_STATEMENTS.iter().map(statement).collect();
+            [statements(true), old, bare, functions(parts)].concat()
+        }
+        ["import"] | ["call"] | ["sub"] | [] | ["new", ..] => return None,
+        _ if spot.sub.is_some() => [
+            vars(false),
+            functions(parts),
+            declared(parts, &[Kind::Acl, Kind::Backend, Kind::Director]),
+            ["true", "false", "regsub(", "regsuball("].map(keyword).to_vec(),
+        ]
+        .concat(),
+        _ => return None,
+    })
+}
+
+/// The heads whose fields may stand here: `req.http.`.
+fn heads(items: &[Item]) -> Vec<String> {
+    let all = items.iter().filter(|item| item.kind == VARIABLE && item.label.ends_with(".http."));
+    all.map(|item| item.label.clone()).collect()
+}
+
+/// Fields that many VCLs use.
+const COMMON_FIELDS: [&str; 22] = [
+    "Accept",
+    "Accept-Encoding",
+    "Accept-Language",
+    "Age",
+    "Authorization",
+    "Cache-Control",
+    "Content-Length",
+    "Content-Type",
+    "Cookie",
+    "ETag",
+    "Expires",
+    "Host",
+    "Last-Modified",
+    "Location",
+    "Referer",
+    "Server",
+    "Set-Cookie",
+    "User-Agent",
+    "Vary",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Proto",
+];
+
+/// Fields of `head`, once it is typed: those that the texts name, and common ones.
+fn fields_used(parts: &[Part], head: &str, typed: &str) -> Vec<Item> {
+    if !typed.get(..head.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(head)) {
+        return Vec::new();
+    }
+    let named = parts.iter().flat_map(|part| {
+        let names = part.outline.names(&part.text).into_iter();
+        names.filter_map(|name| String::from_utf8(part.text[name.at].to_vec()).ok())
+    });
+    let mut fields: Vec<String> = COMMON_FIELDS.map(str::to_owned).to_vec();
+    for name in named {
+        if let Some((_, field)) = name.split_once(".http.")
+            && !field.eq_ignore_ascii_case(&typed[head.len()..])
+            && !fields.iter().any(|known| known.eq_ignore_ascii_case(field))
+        {
+            fields.push(field.to_owned());
+        }
+    }
+    fields.iter().map(|field| Item { kind: PROPERTY, ..keyword(&format!("{head}{field}")) }).collect()
+}
+
+fn machine_subs(dialect: Option<Dialect>) -> Vec<Item> {
+    let item = |name: &str| Item { kind: FUNCTION, ..keyword(name) };
+    match dialect {
+        Some(_) => OldSub::ALL.into_iter().map(|sub| item(sub.name())).collect(),
+        None => Method::ALL
+            .into_iter()
+            .map(|method| Item { text: vcltext::method(method).to_owned(), ..item(method.sub_name()) })
+            .collect(),
+    }
+}
+
+/// A function's form, where its parameters stand in it, their names, and what it does.
+pub(super) struct Signature {
+    pub label: String,
+    pub params: Vec<(std::ops::Range<usize>, String)>,
+    pub text: &'static str,
+}
+
+/// How what is called `name` is called.
+pub(super) fn signature(parts: &[Part], name: &str) -> Option<Signature> {
+    let (head, args, text) = if let Some((function, _)) = function(parts, name) {
+        (format!("{} {name}", function.ret.name()), function.args, function.text)
+    } else if let Some((_, object)) = class(parts, name) {
+        (format!("new NAME = {name}"), object.args, object.text)
+    } else {
+        return spelled(name);
+    };
+    let (mut label, mut params) = (format!("{head}("), Vec::new());
+    for arg in args {
+        if !params.is_empty() {
+            label.push_str(", ");
+        }
+        let start = label.len();
+        label.push_str(&arguments(std::slice::from_ref(arg)));
+        params.push((start..label.len(), arg.name.to_owned()));
+    }
+    label.push(')');
+    Some(Signature { label, params, text })
+}
+
+/// The signature of a function of the language, from its form.
+fn spelled(name: &str) -> Option<Signature> {
+    let forms = vcltext::STATEMENTS.iter().map(|(word, form, text)| (*word, *form, *text));
+    let (_, form, text) = forms
+        .chain(vcltext::RETURNED)
+        .find(|(word, form, _)| *word == name && form.starts_with(&format!("{name}(")))?;
+    let (mut at, mut params) = (name.len() + 1, Vec::new());
+    for part in form[at..].trim_end_matches(')').split(", ") {
+        params.push((at..at + part.len(), String::new()));
+        at += part.len() + 2;
+    }
+    Some(Signature { label: form.to_owned(), params, text })
 }
 
 fn keyword(word: &str) -> Item {
@@ -263,15 +464,15 @@ fn statements(in_sub: bool) -> Vec<Item> {
     const TOP: [&str; 7] = ["acl", "backend", "import", "include", "probe", "sub", "vcl"];
     let wanted =
         vcltext::STATEMENTS.iter().filter(|(word, ..)| TOP.contains(word) != in_sub && !word.starts_with("regsub"));
-    let item = |(word, form, text): &(&str, &str, &str)| Item {
-        label: (*word).to_owned(),
-        detail: (*form).to_owned(),
-        text: (*text).to_owned(),
-        kind: KEYWORD,
-    };
-    wanted.map(item).collect()
+    wanted.map(statement).collect()
+}
+
+fn statement((word, form, text): &(&str, &str, &str)) -> Item {
+    Item { detail: (*form).to_owned(), text: (*text).to_owned(), ..keyword(word) }
 }
 
 fn fields(names: &[&str]) -> Vec<Item> {
-    names.iter().map(|name| Item { kind: PROPERTY, ..keyword(&format!(".{name}")) }).collect()
+    let item =
+        |name: &&str| Item { kind: PROPERTY, text: vcltext::field(name).to_owned(), ..keyword(&format!(".{name}")) };
+    names.iter().map(item).collect()
 }

@@ -1,36 +1,52 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer vcl lsp`: a language server on stdin and stdout, for any editor that speaks the Language Server Protocol 3.17.
 //!
-//! It says what the compiler says of the texts in the editor, saved or not; shows what a name means and where it may stand;
-//! completes; goes to definitions and included files; lists symbols; lays out. Host names aren't resolved: a text is checked at
-//! each key.
+//! It says what the compiler says of the texts in the editor, saved or not, and mends what has one mend; shows what a name
+//! means and where it may stand; completes; goes to definitions, uses and included files; renames; lists symbols; lays out.
+//! Host names aren't resolved: a text is checked at each key.
 
+mod answers;
+mod diagnose;
+mod fix;
 mod know;
+mod names;
 mod text;
+mod texts;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::io::{self, BufReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
-use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use serde_json::{Value, json};
-use vcl::format::{Style, format};
-use vcl::outline::{Kind, Outline};
-use vcl::{Options, Sources};
+use vcl::Sources;
 
 use crate::args::Args;
-use crate::messages;
-use know::Part;
+use diagnose::ByFile;
+use text::{Encoding, Lines};
+use texts::Texts;
+use wire::{Incoming, Refusal};
 
-/// Most files that belong to one VCL.
-const MAX_FILES: usize = 500;
+/// Messages that are read ahead.
+const AHEAD: usize = 64;
 
-/// Serves until the editor says `exit`.
+/// Serves until the editor says `exit`: 0 when it said `shutdown` before, as the protocol wants it.
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
-    let (connection, threads) = Connection::stdio();
-    let served = serve(&connection, args, sources);
-    drop(connection);
-    match served.and_then(|()| threads.join().map_err(|e| e.to_string())) {
-        Ok(()) => 0,
+    let (sender, inbox) = sync_channel(AHEAD);
+    // Ends with the stream, or with the process.
+    std::thread::spawn(move || {
+        let mut input = BufReader::new(io::stdin());
+        loop {
+            let message = wire::read(&mut input).transpose();
+            let last = !matches!(message, Some(Ok(_)));
+            if message.is_some_and(|message| sender.send(message).is_err()) || last {
+                return;
+            }
+        }
+    });
+    match serve(args, sources, &inbox) {
+        Ok(status) => status,
         Err(why) => {
             eprintln!("lacquer vcl lsp: {why}");
             1
@@ -38,294 +54,237 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     }
 }
 
-fn serve(connection: &Connection, args: &Args, sources: &dyn Sources) -> Result<(), String> {
-    let capabilities = json!({
-        "textDocumentSync": { "openClose": true, "change": 1, "save": true },
-        "hoverProvider": true,
-        "completionProvider": { "triggerCharacters": [".", "(", " "] },
-        "definitionProvider": true,
-        "documentSymbolProvider": true,
-        "documentFormattingProvider": true,
-    });
-    connection.initialize(capabilities).map_err(|e| e.to_string())?;
-    let mut server = Server { args, sources, open: BTreeMap::new(), told: BTreeMap::new() };
-    for message in &connection.receiver {
-        let answers = match message {
-            Message::Request(request) => {
-                if connection.handle_shutdown(&request).map_err(|e| e.to_string())? {
-                    return Ok(());
+type Inbox = Receiver<Result<Vec<u8>, String>>;
+
+fn serve(args: &Args, sources: &dyn Sources, inbox: &Inbox) -> Result<i32, String> {
+    let mut server = Server {
+        args,
+        texts: Texts::new(sources, args.dialect),
+        client: Client { encoding: Encoding::Utf16, related: false, tags: false },
+        found: BTreeMap::new(),
+        changed: BTreeSet::new(),
+        state: State::New,
+    };
+    loop {
+        // What was changed is compiled once no more of it waits.
+        let next = match inbox.try_recv() {
+            Ok(message) => message,
+            Err(TryRecvError::Empty) => {
+                server.tell_changes()?;
+                match inbox.recv() {
+                    Ok(message) => message,
+                    Err(_) => return Ok(server.state.status()),
                 }
-                vec![Message::Response(server.answer(request))]
             }
-            Message::Notification(notification) => server.note(&notification),
-            Message::Response(_) => Vec::new(),
+            Err(TryRecvError::Disconnected) => return Ok(server.state.status()),
         };
-        for answer in answers {
-            connection.sender.send(answer).map_err(|e| e.to_string())?;
+        match wire::parse(&next?) {
+            Incoming::Response => {}
+            Incoming::Bad(id, refusal) => send(&wire::answer(&id, Err(refusal)))?,
+            Incoming::Notification { method, .. } if method == "exit" => return Ok(server.state.status()),
+            Incoming::Notification { method, params } => server.note(&method, &params)?,
+            Incoming::Request { id, method, params } => {
+                server.tell_changes()?;
+                let asked = catch_unwind(AssertUnwindSafe(|| server.answer(&method, &params)));
+                let result =
+                    asked.unwrap_or_else(|_| Err(Refusal::new(wire::INTERNAL_ERROR, format!("{method} failed"))));
+                send(&wire::answer(&id, result))?;
+            }
         }
     }
-    Ok(())
+}
+
+fn send(message: &Value) -> Result<(), String> {
+    wire::write(&mut io::stdout().lock(), message).map_err(|e| format!("stdout: {e}"))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    Serving,
+    /// After `shutdown`.
+    Down,
+}
+
+impl State {
+    /// What to exit with.
+    fn status(self) -> i32 {
+        i32::from(self != State::Down)
+    }
+}
+
+/// What the client can do.
+struct Client {
+    encoding: Encoding,
+    /// Shows places that belong to a diagnostic.
+    related: bool,
+    /// Knows tags of diagnostics.
+    tags: bool,
 }
 
 struct Server<'a> {
     args: &'a Args,
-    sources: &'a dyn Sources,
-    /// The texts in the editor, by path.
-    open: BTreeMap<String, Vec<u8>>,
-    /// For each file that was compiled, the files about which the editor was told something.
-    told: BTreeMap<String, BTreeSet<String>>,
-}
-
-/// The editor's texts before the disk's; nothing that could wait on a network.
-struct Overlay<'a>(&'a Server<'a>);
-
-impl Sources for Overlay<'_> {
-    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-        let (name, text) = match self.0.sources.read(path) {
-            Ok(found) => found,
-            Err(why) => (path.to_owned(), self.0.open.get(path).cloned().ok_or(why)?),
-        };
-        let text = self.0.open.get(&name).cloned().unwrap_or(text);
-        Ok((name, text))
-    }
-
-    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
-        self.0.sources.glob(pattern)
-    }
-
-    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
-        Ok(vec![host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))])
-    }
-
-    fn is_socket(&self, _: &str) -> Result<bool, String> {
-        Ok(true)
-    }
+    texts: Texts<'a>,
+    client: Client,
+    /// What was said of each file, by the file that was compiled.
+    found: BTreeMap<String, ByFile>,
+    /// Texts that changed since.
+    changed: BTreeSet<String>,
+    state: State,
 }
 
 impl Server<'_> {
-    fn answer(&self, request: Request) -> Response {
-        let params = &request.params;
-        let result = match request.method.as_str() {
-            "textDocument/hover" => self.hover(params),
-            "textDocument/completion" => self.completion(params),
-            "textDocument/definition" => self.definition(params),
-            "textDocument/documentSymbol" => self.symbols(params),
-            "textDocument/formatting" => self.formatting(params),
-            other => {
-                let why = format!("{other} isn't served");
-                return Response::new_err(request.id, ErrorCode::MethodNotFound as i32, why);
+    fn answer(&mut self, method: &str, params: &Value) -> Result<Value, Refusal> {
+        match (self.state, method) {
+            (State::New, "initialize") => {
+                self.state = State::Serving;
+                Ok(self.initialize(params))
             }
-        };
-        Response::new_ok(request.id, result.unwrap_or(Value::Null))
-    }
-
-    fn note(&mut self, notification: &Notification) -> Vec<Message> {
-        let params = &notification.params;
-        let Some(path) = document(params) else { return Vec::new() };
-        let new = match notification.method.as_str() {
-            "textDocument/didOpen" => params["textDocument"]["text"].as_str(),
-            "textDocument/didChange" => params["contentChanges"]
-                .as_array()
-                .and_then(|changes| changes.last())
-                .and_then(|last| last["text"].as_str()),
-            "textDocument/didSave" => None,
-            "textDocument/didClose" => {
-                self.open.remove(&path);
-                self.told.insert(path.clone(), BTreeSet::new());
-                return vec![publish(&path, &[])];
+            (State::New, _) => Err(Refusal::new(wire::NOT_INITIALIZED, "initialize comes first")),
+            (State::Down, _) => Err(Refusal::new(wire::INVALID_REQUEST, "it was shut down")),
+            (State::Serving, "initialize") => Err(Refusal::new(wire::INVALID_REQUEST, "it is initialized")),
+            (State::Serving, "shutdown") => {
+                self.state = State::Down;
+                Ok(Value::Null)
             }
-            _ => return Vec::new(),
-        };
-        if let Some(text) = new {
-            self.open.insert(path.clone(), text.as_bytes().to_vec());
+            (State::Serving, _) => self.serve(method, params),
         }
-        let root = self.root_of(&path);
-        self.diagnose(&root, &path)
     }
 
-    /// The files that `root` is made of, itself first.
-    fn parts(&self, root: &str) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::new();
-        let mut wanted = vec![root.to_owned()];
-        while let Some(path) = wanted.pop() {
-            let Ok((path, text)) = Overlay(self).read(&path) else { continue };
-            if parts.len() == MAX_FILES || parts.iter().any(|part| part.path == path) {
-                continue;
-            }
-            let outline = Outline::of(&text);
-            for include in outline.includes.iter().rev() {
-                wanted.extend(self.files(&path, include));
-            }
-            parts.push(Part { path, text, outline });
+    fn initialize(&mut self, params: &Value) -> Value {
+        let can = |path: &str| params["capabilities"].pointer(path).cloned().unwrap_or_default();
+        self.client.encoding = Encoding::choose(&can("/general/positionEncodings"));
+        self.client.related = can("/textDocument/publishDiagnostics/relatedInformation") == true;
+        self.client.tags = can("/textDocument/publishDiagnostics/tagSupport").is_object();
+        let folders = params["workspaceFolders"].as_array().cloned().unwrap_or_default();
+        let uris = folders.iter().map(|folder| &folder["uri"]).chain([&params["rootUri"]]);
+        let paths = uris.filter_map(|uri| text::path_of(uri.as_str()?)).filter(|path| path.starts_with('/'));
+        self.texts.folders = paths.map(|path| path.trim_end_matches('/').to_owned()).collect();
+        self.texts.folders.dedup();
+        json!({
+            "capabilities": {
+                "positionEncoding": self.client.encoding.name(),
+                "textDocumentSync": { "openClose": true, "change": 2, "save": { "includeText": false } },
+                "hoverProvider": true,
+                "completionProvider": { "triggerCharacters": [".", "(", " "] },
+                "signatureHelpProvider": { "triggerCharacters": ["(", ","] },
+                "definitionProvider": true,
+                "referencesProvider": true,
+                "documentHighlightProvider": true,
+                "documentSymbolProvider": true,
+                "codeActionProvider": { "codeActionKinds": ["quickfix"] },
+                "documentFormattingProvider": true,
+                "renameProvider": { "prepareProvider": true },
+                "foldingRangeProvider": true,
+            },
+            "serverInfo": { "name": "lacquer vcl lsp", "version": env!("CARGO_PKG_VERSION") },
+        })
+    }
+
+    fn note(&mut self, method: &str, params: &Value) -> Result<(), String> {
+        if self.state != State::Serving {
+            return Ok(());
         }
-        parts
-    }
-
-    /// The files that an include in `path` names.
-    fn files(&self, path: &str, include: &vcl::outline::Include) -> Vec<String> {
-        let name = match include.path.strip_prefix("./").zip(path.rsplit_once('/')) {
-            Some((rest, (folder, _))) => format!("{folder}/{rest}"),
-            None => include.path.clone(),
-        };
-        if include.glob { self.sources.glob(&name).unwrap_or_default() } else { vec![name] }
-    }
-
-    /// The open file that begins with a version and includes `path`; `path` itself when there is none.
-    fn root_of(&self, path: &str) -> String {
-        if self.open.get(path).is_some_and(|text| Outline::of(text).versioned) {
-            return path.to_owned();
-        }
-        let includes = |root: &&String| {
-            let parts = self.parts(root);
-            parts.first().is_some_and(|first| first.outline.versioned) && parts.iter().any(|part| part.path == path)
-        };
-        self.open.keys().filter(|root| *root != path).find(includes).map_or_else(|| path.to_owned(), Clone::clone)
-    }
-
-    /// Compiles `root` and tells the editor what the compiler says of its files, in any case of `changed`.
-    fn diagnose(&mut self, root: &str, changed: &str) -> Vec<Message> {
-        let Some(main) = self.open.get(root) else { return Vec::new() };
-        let fragment = !Outline::of(main).versioned;
-        let options = Options {
-            syntax: self.args.syntax,
-            check_regex: Some(vrt::check_regex),
-            labels: self.args.labels.clone(),
-            stores: self.args.stores.clone(),
-            err_unref: false,
-            ..Options::default()
-        };
-        let compiled = vcl::compile(root, main, &Overlay(self), &options);
-        let found = match &compiled {
-            Ok(good) => messages::parse(&good.warnings, false),
-            Err(why) => messages::parse(&why.text, true),
-        };
-        let mut by_file: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for message in found {
-            // What a fragment needs may stand in the file that includes it, which isn't open.
-            if fragment && (message.warning || message.place.is_none() || message.what.starts_with("Symbol not found"))
-            {
-                continue;
+        let document = &params["textDocument"];
+        let Some(uri) = document["uri"].as_str() else { return Ok(()) };
+        let Some(path) = text::path_of(uri) else { return Ok(()) };
+        match method {
+            "textDocument/didOpen" => {
+                let text = document["text"].as_str().unwrap_or_default().as_bytes().to_vec();
+                self.texts.put(&path, uri, text, document["version"].clone());
             }
-            let (path, range) = match &message.place {
-                Some(place) => {
-                    let text = Overlay(self).read(&place.source).map(|(_, text)| text).unwrap_or_default();
-                    let from = text::of_column(&text, place.line, place.column);
-                    let to = text::of_column(&text, place.line, place.column.saturating_add(place.width));
-                    (place.source.clone(), text::range(&text, from, to.max(from)))
+            "textDocument/didChange" => {
+                let Some(doc) = self.texts.open.get_mut(&path) else { return Ok(()) };
+                doc.version = document["version"].clone();
+                for change in params["contentChanges"].as_array().into_iter().flatten() {
+                    apply(&mut doc.text, change, self.client.encoding);
                 }
-                None => (root.to_owned(), text::range(b"", 0, 0)),
-            };
-            let severity = if message.warning { 2 } else { 1 };
-            by_file.entry(path).or_default().push(
-                json!({ "range": range, "severity": severity, "source": "lacquer", "message": message.what, "data": message.text }),
-            );
+            }
+            "textDocument/didSave" => self.texts.find_home(&path),
+            "textDocument/didClose" => return self.close(&path),
+            _ => return Ok(()),
         }
-        let mut files: BTreeSet<String> = self.told.remove(root).unwrap_or_default();
-        files.extend(by_file.keys().cloned());
-        files.insert(changed.to_owned());
-        self.told.insert(root.to_owned(), by_file.keys().cloned().collect());
-        files.iter().map(|file| publish(file, by_file.get(file).map_or(&[], Vec::as_slice))).collect()
+        self.changed.insert(path);
+        Ok(())
     }
 
-    /// The text that a request is about, the byte it points at, and all files that belong to it.
-    fn asked(&self, params: &Value) -> Option<(String, usize, Vec<Part>)> {
-        let path = document(params)?;
-        let at = text::offset(self.open.get(&path)?, &params["position"]);
-        let mut parts = self.parts(&self.root_of(&path));
-        let own = parts.iter().position(|part| part.path == path)?;
-        parts.swap(0, own);
-        Some((path, at, parts))
-    }
-
-    fn hover(&self, params: &Value) -> Option<Value> {
-        let (_, at, parts) = self.asked(params)?;
-        let Part { text, outline, .. } = parts.first()?;
-        let spot = outline.spot(text, at);
-        let name = String::from_utf8_lossy(&text[spot.name.clone()]).into_owned();
-        if spot.in_string || name.is_empty() {
-            return None;
+    /// What the editor shows of a closed text is taken back; files that it belongs to are judged with the disk's.
+    fn close(&mut self, path: &str) -> Result<(), String> {
+        let roots = self.texts.roots(path);
+        let Some(doc) = self.texts.open.remove(path) else { return Ok(()) };
+        self.changed.remove(path);
+        let gone = self.found.remove(path).unwrap_or_default();
+        self.changed.extend(roots.into_iter().filter(|root| self.texts.open.contains_key(root)));
+        self.tell_changes()?;
+        // Of a file that was only read for it, nothing is said any more.
+        let open = &self.texts.open;
+        let kept =
+            |root: &String| open.contains_key(root) || open.keys().any(|path| self.texts.roots(path).contains(root));
+        let lost: Vec<String> = self.found.keys().filter(|root| !kept(root)).cloned().collect();
+        let mut files: BTreeSet<String> = gone.into_keys().collect();
+        for root in lost {
+            files.extend(self.found.remove(&root).unwrap_or_default().into_keys());
         }
-        let shown = know::hover(&parts, &name, &spot)?;
-        Some(json!({
-            "contents": { "kind": "markdown", "value": shown },
-            "range": text::range(text, spot.name.start, spot.name.end),
-        }))
-    }
-
-    fn completion(&self, params: &Value) -> Option<Value> {
-        let (_, at, parts) = self.asked(params)?;
-        let Part { text, outline, .. } = parts.first()?;
-        let spot = outline.spot(text, at);
-        let from = spot.name.start.min(at);
-        let typed = String::from_utf8_lossy(&text[from..at]);
-        let range = text::range(text, from, at);
-        let item = |item: know::Item| {
-            json!({
-                "label": item.label,
-                "kind": item.kind,
-                "detail": item.detail,
-                "documentation": { "kind": "markdown", "value": item.text },
-                "textEdit": { "range": range, "newText": item.label },
-            })
-        };
-        Some(know::complete(&parts, &typed, &spot).into_iter().map(item).collect())
-    }
-
-    fn definition(&self, params: &Value) -> Option<Value> {
-        let (path, at, parts) = self.asked(params)?;
-        let Part { text, outline, .. } = parts.first()?;
-        if let Some(include) = outline.includes.iter().find(|include| include.at.contains(&at)) {
-            let files = self.files(&path, include).into_iter().filter_map(|file| Overlay(self).read(&file).ok());
-            let place =
-                |(name, _): (String, Vec<u8>)| json!({ "uri": text::uri_of(&name), "range": text::range(b"", 0, 0) });
-            return Some(files.map(place).collect());
+        files.remove(path);
+        for file in files {
+            self.publish(&file)?;
         }
-        let spot = outline.spot(text, at);
-        let name = String::from_utf8_lossy(&text[spot.name.clone()]);
-        // A method's object, or a function's module.
-        let owner = name.split_once('.').map_or(&*name, |(owner, _)| owner);
-        let (part, declaration) = know::declaration(&parts, &name).or_else(|| know::declaration(&parts, owner))?;
-        let range = text::range(&part.text, declaration.at.start, declaration.at.end);
-        Some(json!({ "uri": text::uri_of(&part.path), "range": range }))
+        let left: Vec<Value> = diagnose::of_file(&self.found, path).iter().map(|found| found.shown.clone()).collect();
+        send(&published(&doc.uri, &Value::Null, left))
     }
 
-    fn symbols(&self, params: &Value) -> Option<Value> {
-        let text = self.open.get(&document(params)?)?;
-        let kind = |kind: Kind| match kind {
-            Kind::Sub => 12,
-            Kind::Import => 2,
-            Kind::Object => 19,
-            Kind::Acl | Kind::Backend | Kind::Probe => 14,
-        };
-        let symbols = Outline::of(text).declarations.into_iter().map(|d| {
-            json!({
-                "name": d.name,
-                "detail": d.kind.word(),
-                "kind": kind(d.kind),
-                "range": text::range(text, d.whole.start, d.whole.end),
-                "selectionRange": text::range(text, d.at.start, d.at.end),
-            })
-        });
-        Some(symbols.collect())
+    /// Compiles what belongs to changed texts and tells the editor what is wrong.
+    fn tell_changes(&mut self) -> Result<(), String> {
+        let changed = std::mem::take(&mut self.changed);
+        let mut files = changed.clone();
+        let roots: BTreeSet<String> = changed.iter().flat_map(|path| self.texts.roots(path)).collect();
+        for path in changed.iter().filter(|path| !roots.contains(*path)) {
+            files.extend(self.found.remove(path).unwrap_or_default().into_keys());
+        }
+        for root in roots {
+            let found = catch_unwind(AssertUnwindSafe(|| diagnose::diagnose(self, &root))).unwrap_or_else(|_| {
+                eprintln!("lacquer vcl lsp: {root} can't be compiled");
+                ByFile::new()
+            });
+            files.extend(found.keys().cloned());
+            files.extend(self.found.insert(root, found).unwrap_or_default().into_keys());
+        }
+        files.iter().try_for_each(|file| self.publish(file))
     }
 
-    /// The whole text anew; none when it can't be laid out or needn't be.
-    fn formatting(&self, params: &Value) -> Option<Value> {
-        let text = self.open.get(&document(params)?)?;
-        let options = &params["options"];
-        let spaces = options["tabSize"].as_u64().unwrap_or(4).clamp(1, 8) as usize;
-        let indent = if options["insertSpaces"] == false { "\t".to_owned() } else { " ".repeat(spaces) };
-        let new = format("", text, &Style { indent }).ok().filter(|new| new != text)?;
-        let new = String::from_utf8(new).ok()?;
-        Some(json!([{ "range": text::range(text, 0, text.len()), "newText": new }]))
+    fn publish(&self, path: &str) -> Result<(), String> {
+        let shown = diagnose::of_file(&self.found, path).iter().map(|found| found.shown.clone()).collect();
+        let version = self.texts.open.get(path).map_or(Value::Null, |doc| doc.version.clone());
+        send(&published(&self.uri_of(path), &version, shown))
+    }
+
+    /// As the editor spells it.
+    fn uri_of(&self, path: &str) -> String {
+        self.texts.open.get(path).map_or_else(|| text::uri_of(path), |doc| doc.uri.clone())
+    }
+
+    fn lines<'t>(&self, text: &'t [u8]) -> Lines<'t> {
+        Lines::new(text, self.client.encoding)
     }
 }
 
-fn document(params: &Value) -> Option<String> {
-    text::path_of(params["textDocument"]["uri"].as_str()?)
+fn published(uri: &str, version: &Value, diagnostics: Vec<Value>) -> Value {
+    let mut params = json!({ "uri": uri, "diagnostics": diagnostics });
+    if version.is_i64() {
+        params["version"] = version.clone();
+    }
+    json!({ "jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params })
 }
 
-fn publish(path: &str, diagnostics: &[Value]) -> Message {
-    let params = json!({ "uri": text::uri_of(path), "diagnostics": diagnostics });
-    Message::Notification(Notification { method: "textDocument/publishDiagnostics".to_owned(), params })
+/// One change of a text: a stretch of it, or all of it.
+fn apply(text: &mut Vec<u8>, change: &Value, encoding: Encoding) {
+    let Some(new) = change["text"].as_str() else { return };
+    let range = &change["range"];
+    if !range.is_object() {
+        *text = new.as_bytes().to_vec();
+        return;
+    }
+    let lines = Lines::new(text, encoding);
+    let (from, to) = (lines.offset(&range["start"]), lines.offset(&range["end"]));
+    text.splice(from..to.max(from), new.bytes());
 }

@@ -1,63 +1,132 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Places in texts: bytes here, lines and UTF-16 units in the protocol, lines and columns in the compiler's messages.
+//! Places in texts: bytes here, lines and units of the agreed encoding in the protocol, lines and columns in the compiler's
+//! messages.
+
+use std::ops::Range;
 
 use serde_json::{Value, json};
 
-fn line_range(text: &[u8], line: usize) -> std::ops::Range<usize> {
-    let mut start = 0;
-    for _ in 0..line {
-        match text[start..].iter().position(|c| *c == b'\n') {
-            Some(n) => start += n + 1,
-            None => return text.len()..text.len(),
+/// What the protocol counts in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Utf8,
+    Utf16,
+    Utf32,
+}
+
+impl Encoding {
+    /// The one that costs least of those that a client offers; none offered means UTF-16.
+    pub fn choose(offered: &Value) -> Encoding {
+        let has = |name: &str| offered.as_array().is_some_and(|all| all.iter().any(|one| one == name));
+        match () {
+            () if has("utf-8") => Encoding::Utf8,
+            () if has("utf-16") || !has("utf-32") => Encoding::Utf16,
+            () => Encoding::Utf32,
         }
     }
-    let len = text[start..].iter().position(|c| *c == b'\n').unwrap_or(text.len() - start);
-    start..start + len
+
+    /// The protocol's word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Utf8 => "utf-8",
+            Encoding::Utf16 => "utf-16",
+            Encoding::Utf32 => "utf-32",
+        }
+    }
+
+    fn of(self, c: char) -> usize {
+        match self {
+            Encoding::Utf8 => c.len_utf8(),
+            Encoding::Utf16 => c.len_utf16(),
+            Encoding::Utf32 => 1,
+        }
+    }
 }
 
-fn units(bytes: &[u8]) -> usize {
-    String::from_utf8_lossy(bytes).encode_utf16().count()
+/// A text and where its lines begin. Lines end in LF, CRLF or CR.
+pub(super) struct Lines<'a> {
+    text: &'a [u8],
+    starts: Vec<usize>,
+    encoding: Encoding,
 }
 
-/// The protocol's position of byte `at`.
-pub(super) fn position(text: &[u8], at: usize) -> Value {
-    let at = at.min(text.len());
-    let start = text[..at].iter().rposition(|c| *c == b'\n').map_or(0, |n| n + 1);
-    let line = text[..start].iter().filter(|c| **c == b'\n').count();
-    json!({ "line": line, "character": units(&text[start..at]) })
+impl<'a> Lines<'a> {
+    pub fn new(text: &'a [u8], encoding: Encoding) -> Lines<'a> {
+        let mut starts = vec![0];
+        for (at, c) in text.iter().enumerate() {
+            if *c == b'\n' || *c == b'\r' && text.get(at + 1) != Some(&b'\n') {
+                starts.push(at + 1);
+            }
+        }
+        Lines { text, starts, encoding }
+    }
+
+    /// The protocol's position of byte `at`.
+    pub fn position(&self, at: usize) -> Value {
+        let at = at.min(self.text.len());
+        let line = self.starts.partition_point(|start| *start <= at) - 1;
+        let before = String::from_utf8_lossy(&self.text[self.starts[line]..at]);
+        let units: usize = before.chars().map(|c| self.encoding.of(c)).sum();
+        json!({ "line": line, "character": units })
+    }
+
+    /// The protocol's range.
+    pub fn range(&self, bytes: &Range<usize>) -> Value {
+        json!({ "start": self.position(bytes.start), "end": self.position(bytes.end) })
+    }
+
+    /// The byte that a position of the protocol means; one beyond its line is the line's end, one inside of a character is
+    /// behind it.
+    pub fn offset(&self, position: &Value) -> usize {
+        let number = |key: &str| position[key].as_u64().map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let Some(start) = self.starts.get(number("line")).copied() else { return self.text.len() };
+        let wanted = number("character");
+        let line = &self.text[start..];
+        let end = line.iter().position(|c| matches!(c, b'\n' | b'\r')).unwrap_or(line.len());
+        let (mut units, mut at) = (0, 0);
+        while at < end && units < wanted {
+            let (c, len) = first_char(&line[at..end]);
+            units += self.encoding.of(c);
+            at += len;
+        }
+        start + at
+    }
 }
 
-/// The protocol's range of bytes `from..to`.
-pub(super) fn range(text: &[u8], from: usize, to: usize) -> Value {
-    json!({ "start": position(text, from), "end": position(text, to) })
-}
-
-/// The byte that a position of the protocol means; a position beyond its line is the line's end.
-pub(super) fn offset(text: &[u8], position: &Value) -> usize {
-    let number = |key: &str| position[key].as_u64().map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let line = line_range(text, number("line").min(text.len()));
-    let wanted = number("character");
-    (line.start..line.end)
-        .find(|at| (*at == line.start || text[*at] & 0xc0 != 0x80) && units(&text[line.start..*at]) >= wanted)
-        .unwrap_or(line.end)
+/// The first character, and how many bytes it takes; a byte that is none counts as one.
+fn first_char(bytes: &[u8]) -> (char, usize) {
+    let head = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    valid.chars().next().map_or((char::REPLACEMENT_CHARACTER, 1), |c| (c, c.len_utf8()))
 }
 
 /// The byte of a line and a column of the compiler's, both from 1.
 pub(super) fn of_column(text: &[u8], line: u32, column: u32) -> usize {
-    let line = line_range(text, line.saturating_sub(1) as usize);
+    let mut start = 0;
+    for _ in 1..line {
+        match text[start..].iter().position(|c| *c == b'\n') {
+            Some(n) => start += n + 1,
+            None => return text.len(),
+        }
+    }
+    let end = text[start..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| start + n);
     let mut at_column = 1;
-    for at in line.clone() {
+    for (at, c) in text.iter().enumerate().take(end).skip(start) {
         if at_column >= column {
             return at;
         }
-        at_column = if text[at] == b'\t' { ((at_column - 1) & !7) + 9 } else { at_column + 1 };
+        at_column = if *c == b'\t' { ((at_column - 1) & !7) + 9 } else { at_column + 1 };
     }
-    line.end
+    end
 }
 
-/// `file:///a%20b` as a path; `None` for other schemes.
+/// What a document is known by here: `file:///a%20b` as a path; another URI as it is.
 pub(super) fn path_of(uri: &str) -> Option<String> {
-    let rest = uri.strip_prefix("file://")?;
+    let Some(rest) = uri.strip_prefix("file://") else { return Some(uri.to_owned()) };
+    let rest = if rest.starts_with('/') { rest } else { rest.find('/').map(|n| &rest[n..])? };
     let mut bytes = Vec::with_capacity(rest.len());
     let mut rest = rest.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -76,8 +145,11 @@ pub(super) fn path_of(uri: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A path as a `file:` URI.
+/// A path as a `file:` URI; what is none stays.
 pub(super) fn uri_of(path: &str) -> String {
+    if !path.starts_with('/') {
+        return path.to_owned();
+    }
     let mut out = "file://".to_owned();
     for c in path.bytes() {
         match c {
@@ -92,15 +164,42 @@ pub(super) fn uri_of(path: &str) -> String {
 mod tests {
     use super::*;
 
+    fn check(encoding: Encoding, at: usize, line: u64, character: u64) {
+        let lines = Lines::new("a\r\n\tä😀b\rc\n".as_bytes(), encoding);
+        let position = json!({ "line": line, "character": character });
+        assert_eq!((lines.position(at), lines.offset(&position)), (position, at));
+    }
+
     #[test]
     fn positions_come_back() {
-        let text = "a\n\tä😀b\n".as_bytes();
-        for at in [0, 1, 2, 3, 5, 9, 10, 11] {
-            assert_eq!(offset(text, &position(text, at)), at, "{at}");
+        for (at, line, utf8, utf16, utf32) in [
+            (0, 0, 0, 0, 0),
+            (1, 0, 1, 1, 1),
+            (3, 1, 0, 0, 0),
+            (4, 1, 1, 1, 1),
+            (6, 1, 3, 2, 2),
+            (10, 1, 7, 4, 3),
+            (11, 1, 8, 5, 4),
+            (12, 2, 0, 0, 0),
+            (14, 3, 0, 0, 0),
+        ] {
+            check(Encoding::Utf8, at, line, utf8);
+            check(Encoding::Utf16, at, line, utf16);
+            check(Encoding::Utf32, at, line, utf32);
         }
-        assert_eq!(position(text, 9), json!({ "line": 1, "character": 4 }));
-        assert_eq!(offset(text, &json!({ "line": 0, "character": 99 })), 1);
-        assert_eq!(offset(text, &json!({ "line": u64::MAX, "character": 0 })), text.len());
+        let lines = Lines::new("a😀\r\nb".as_bytes(), Encoding::Utf16);
+        assert_eq!(lines.offset(&json!({ "line": 0, "character": 99 })), 5);
+        assert_eq!(lines.offset(&json!({ "line": 0, "character": 2 })), 5);
+        assert_eq!(lines.offset(&json!({ "line": u64::MAX, "character": 0 })), 8);
+        assert_eq!(Lines::new(b"\xff\xffb", Encoding::Utf16).offset(&json!({ "line": 0, "character": 2 })), 2);
+    }
+
+    #[test]
+    fn the_encoding_is_one_that_was_offered() {
+        assert_eq!(Encoding::choose(&Value::Null), Encoding::Utf16);
+        assert_eq!(Encoding::choose(&json!(["utf-32", "utf-16"])), Encoding::Utf16);
+        assert_eq!(Encoding::choose(&json!(["utf-16", "utf-8"])), Encoding::Utf8);
+        assert_eq!(Encoding::choose(&json!(["utf-32"])), Encoding::Utf32);
     }
 
     #[test]
@@ -114,7 +213,8 @@ mod tests {
     fn uris_come_back() {
         assert_eq!(path_of("file:///a%20b/%C3%A4.vcl").as_deref(), Some("/a b/ä.vcl"));
         assert_eq!(uri_of("/a b/ä.vcl"), "file:///a%20b/%C3%A4.vcl");
-        assert_eq!(path_of("untitled:1"), None);
+        assert_eq!(path_of("file://localhost/a").as_deref(), Some("/a"));
+        assert_eq!(path_of("untitled:1").map(|path| uri_of(&path)).as_deref(), Some("untitled:1"));
         assert_eq!(path_of("file:///a%2"), Some("/a%2".to_owned()));
     }
 }

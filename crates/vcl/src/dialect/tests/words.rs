@@ -12,6 +12,15 @@ fn c_that_says_nothing_is_left_out() {
     compiles(&vcl, None);
     refused("3.0", "vcl_recv", "C{ ; }C", "Inline C isn't supported");
     refused("3.0", "vcl_recv", "C{ generate_uuid(uuid_buf); }C", "vmod uuid");
+    refused(
+        "3.0",
+        "vcl_recv",
+        "C{ #include <x.h> \n }C C{ inet_pton(AF_INET, xff_ip, ip); }C",
+        "std.ip(req.http.X-Real-IP, client.ip)",
+    );
+    let instead = "import std;\nbackend b { .host = \"127.0.0.1\"; }\nacl a { \"127.0.0.1\"; }\n\
+                   sub vcl_recv { if (std.ip(req.http.X-Real-IP, client.ip) ~ a) { return (pass); } }\n";
+    compiles(instead, Some(Dialect::V30));
 }
 
 #[test]

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! fnmatch(3) on bytes in the C locale. Time is at most pattern times subject.
+//! Shell patterns: fnmatch(3) on bytes in the C locale. Time is at most pattern times subject.
 
-/// FNM_PATHNAME, FNM_NOESCAPE, FNM_PERIOD.
+/// What fnmatch(3) calls flags; none of them by default.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flags {
-    pub(crate) pathname: bool,
-    pub(crate) noescape: bool,
-    pub(crate) period: bool,
+pub struct Flags {
+    /// FNM_PATHNAME: only a slash matches a slash.
+    pub pathname: bool,
+    /// FNM_NOESCAPE: a backslash is a letter like others.
+    pub noescape: bool,
+    /// FNM_PERIOD: only a period matches one that begins the subject, or with `pathname` a part of it.
+    pub period: bool,
 }
 
 /// Whether the whole subject matches.
-pub(crate) fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
+pub fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the last star stands, and how far it has eaten: one place to go back to is enough.
     let mut star: Option<(usize, usize)> = None;
@@ -143,6 +146,17 @@ mod tests {
         check(PATH, "**a**b", "xaxxb", true);
         check(PATH, "a*", "a", true);
         check(PATH, "*a", "", false);
+        check(PATH, "*", "", true);
+        check(PATH, "", "a", false);
+        check(PATH, "a*b*c", "aXbXXc", true);
+        check(PATH, "a*b*c", "aXbXX", false);
+    }
+
+    #[test]
+    fn many_stars_take_no_time() {
+        let long = "a".repeat(5000);
+        check(PATH, &"*a".repeat(30), &long, true);
+        check(PATH, &format!("{}z", "*a".repeat(30)), &long, false);
     }
 
     #[test]
@@ -157,6 +171,8 @@ mod tests {
         check(PATH, "a[/]b", "a/b", false);
         check(PATH, "?", "/", false);
         check(PATH, "[\\]]", "]", true);
+        check(PATH, "[", "[", true);
+        check(PATH, "[", "]", false);
     }
 
     #[test]

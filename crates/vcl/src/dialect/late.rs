@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Backends that are chosen when the origin is asked, as all were before 4.0: those of dns directors, by the Host of `bereq`, and
+//! those that saint mode leaves out for single objects. vmod saintmode does that with objects that stand before backends; a pass
+//! has plain backends, as it had. The field of the request that names its backend or director says who chooses.
+
+use std::collections::BTreeSet;
+
+use super::R;
+use super::ctx::{Ctx, Kept};
+use super::names::Of;
+use super::policy::BACKEND;
+use super::walk::Walker;
+use crate::token::Tok;
+
+/// The old parameter saintmode_threshold.
+const THRESHOLD: &str = "10";
+
+/// Whom saint mode is for.
+#[derive(Debug)]
+pub(crate) enum Saint {
+    Backend { name: String, threshold: String },
+    Director { name: String, class: &'static str, members: Vec<(String, Option<String>)> },
+}
+
+impl Walker<'_> {
+    /// What becomes of `.saintmode_threshold = N;` of the backend that is declared, its field at `first`.
+    pub fn threshold(&mut self, first: usize) -> R {
+        let value = self.after(self.after(self.after(first)));
+        let end = self.after(value);
+        if self.tok_at(value) != Tok::Int || self.tok_at(end) != Tok::C(b';') {
+            return self.fail_range("Expected a number and a semicolon\n", value, end);
+        }
+        let number = self.text_at(value).to_owned();
+        let (new, why) = match self.saints.last_mut() {
+            Some(Saint::Backend { name, threshold }) if self.policy.saint => {
+                threshold.clone_from(&number);
+                let new = format!("saintmode.saintmode({name}, {number})");
+                (new, "saint mode is a module's now: its object has the threshold")
+            }
+            _ => (String::new(), "nothing sets beresp.saintmode"),
+        };
+        self.note(first, end, &new, why);
+        self.drop_until(end);
+        Ok(())
+    }
+
+    /// A backend is declared.
+    pub fn saint_backend(&mut self, name: &str) {
+        self.saints.push(Saint::Backend { name: name.to_owned(), threshold: THRESHOLD.to_owned() });
+    }
+
+    /// `set beresp.saintmode = 20s;`, its `=` at `equals`.
+    pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Kept> {
+        let why = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
+                   .saintmode_threshold, or 10, is how many objects make it sick for all";
+        self.note(first, end, "if (!bereq.uncacheable) { saintmode.blacklist(...); }", why);
+        self.put_until(equals, "if (!bereq.uncacheable) { saintmode.blacklist(");
+        self.tight = true;
+        self.string()?;
+        self.expect(Tok::C(b';'))?;
+        self.insert(")");
+        self.keep();
+        self.insert(" }");
+        Ok(Kept::Yes)
+    }
+
+    /// Finds whether anything is chosen late.
+    pub fn find_late(&mut self) {
+        self.policy.late = self.policy.saint || self.directors.values().any(|kind| kind == "dns");
+    }
+
+    /// Whether what is chosen late is told by a mark: there is a choice, or somebody asks what was chosen.
+    pub fn marks_late(&self) -> bool {
+        let asks = || (0..self.items.len()).any(|at| self.compared_backend(at).is_some());
+        self.policy.late && (self.policy.chooses || (self.policy.saint && asks()))
+    }
+
+    fn saint_of(&self, name: &str) -> String {
+        let mut saint = format!("{name}_saint");
+        let taken = |saint: &str| self.names.declared.keys().any(|(_, name)| name.eq_ignore_ascii_case(saint));
+        while taken(&saint) {
+            saint.push('_');
+        }
+        saint
+    }
+
+    /// What makes the objects of saint mode, to go before the user's subroutines: their vcl_init may return.
+    pub fn saint_init(&self) -> String {
+        if !self.policy.saint {
+            return String::new();
+        }
+        let mut out =
+            "# Saint mode: a backend is left out for an object that vcl_fetch put on its list.\nsub vcl_init {\n"
+                .to_owned();
+        for saint in &self.saints {
+            match saint {
+                Saint::Backend { name, threshold } => {
+                    let object = self.saint_of(name);
+                    out.push_str(&format!("    new {object} = saintmode.saintmode({name}, {threshold});\n"));
+                }
+                Saint::Director { .. } => {}
+            }
+        }
+        for saint in &self.saints {
+            let Saint::Director { name, class, members } = saint else { continue };
+            let object = self.saint_of(name);
+            out.push_str(&format!("    new {object} = directors.{class}();\n"));
+            for (member, weight) in members {
+                let weight = weight.as_ref().map_or_else(String::new, |weight| format!(", {weight}"));
+                out.push_str(&format!("    {object}.add_backend({}.backend(){weight});\n", self.saint_of(member)));
+            }
+        }
+        out + "}\n\n"
+    }
+
+    /// The names that a request's backend may have: what it begins with, and what is set.
+    fn choices(&self) -> BTreeSet<String> {
+        let mut all = BTreeSet::from([self.policy.default_name.clone()]);
+        for at in 0..self.items.len() {
+            let (name, last) = self.dotted(at);
+            let value = self.after(self.after(last));
+            if name.eq_ignore_ascii_case("req.backend") && self.names.is(Of::Backend, self.text_at(value)) {
+                all.insert(self.text_at(value).to_owned());
+            }
+        }
+        all
+    }
+
+    fn is_dns(&self, name: &str) -> bool {
+        self.directors.get(name).is_some_and(|kind| kind == "dns")
+    }
+
+    /// `set bereq.backend = ...;` for a choice.
+    fn chosen(&mut self, name: &str) -> String {
+        let plain = self.backend_now(name);
+        if self.is_dns(name) {
+            return format!("set bereq.backend = {plain};");
+        }
+        let object = self.saint_of(&self.names.now(Of::Backend, name));
+        let call = plain.split_once(".backend(").map_or(")", |(_, args)| args);
+        format!("set bereq.backend = {object}.backend({call};")
+    }
+
+    /// Choices as `if`s, four spaces more for each level.
+    fn choose(&mut self, names: &[String], indent: &str) -> String {
+        if !self.policy.asks_director {
+            return names.iter().map(|name| format!("{indent}{}\n", self.chosen(name))).collect();
+        }
+        let mut out = indent.to_owned();
+        for (n, name) in names.iter().enumerate() {
+            let or = if n > 0 { " else " } else { "" };
+            out.push_str(&format!(
+                "{or}if (bereq.http.{BACKEND} == \"{name}\") {{\n{indent}    {}\n{indent}}}",
+                self.chosen(name)
+            ));
+        }
+        out + "\n"
+    }
+
+    /// What chooses late, to go after the user's subroutines.
+    pub fn late(&mut self) -> String {
+        if !self.policy.late {
+            return String::new();
+        }
+        self.ctx = Ctx::Fetch;
+        let (dns, others): (Vec<String>, Vec<String>) = self.choices().into_iter().partition(|name| self.is_dns(name));
+        let mut lines = String::new();
+        if !dns.is_empty() {
+            lines.push_str("    # A dns director asks for the Host that the origin is sent.\n");
+            lines.push_str(&self.choose(&dns, "    "));
+        }
+        if self.policy.saint && !others.is_empty() {
+            let choose = self.choose(&others, "        ");
+            lines.push_str(&format!("    if (!bereq.uncacheable) {{\n{choose}    }}\n"));
+        }
+        match lines.as_str() {
+            "" => String::new(),
+            _ if self.policy.fetch_returns => {
+                let sub = "sub vcl_backend_fetch {\n    call fetch_as_before;\n}\n\n";
+                format!("sub fetch_as_before {{\n{lines}}}\n\n{sub}")
+            }
+            _ => format!("sub vcl_backend_fetch {{\n{lines}}}\n\n"),
+        }
+    }
+}

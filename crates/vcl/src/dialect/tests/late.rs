@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is chosen when the origin is asked: saint mode, and dns directors.
+
+use super::*;
+
+/// The last `sub NAME` of what a program becomes, blanks made single.
+fn last(vcl: &str, name: &str) -> String {
+    let text = String::from_utf8(made(vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+    let from = text.rfind(&format!("sub {name} {{")).unwrap_or_else(|| panic!("no {name} in {text}"));
+    let end = text[from..].find("\n}\n").unwrap();
+    text[from..from + end + 2].split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn saint_mode_has_an_object_for_each_backend_and_director() {
+    let vcl = "backend a { .host = \"127.0.0.1\"; .saintmode_threshold = 0; }\n\
+               director d random { { .backend = a; .weight = 2; } { .backend = { .host = \"127.0.0.2\"; } } }\n\
+               sub vcl_recv { if (req.url == \"/a\") { set req.backend = a; } else { set req.backend = d; } }\n\
+               sub vcl_fetch { set beresp.saintmode = 20s; if (req.backend == a) { return (restart); } }\n";
+    assert_eq!(
+        last(vcl, "vcl_init"),
+        "sub vcl_init { new a_saint = saintmode.saintmode(a, 0); new d_1_saint = saintmode.saintmode(d_1, 10); new d_saint = \
+         directors.random(); d_saint.add_backend(a_saint.backend(), 2); d_saint.add_backend(d_1_saint.backend(), 1); }"
+    );
+    assert_eq!(
+        last(vcl, "vcl_backend_fetch"),
+        "sub vcl_backend_fetch { if (!bereq.uncacheable) { if (bereq.http.X-VCL-Backend == \"a\") { set bereq.backend = \
+         a_saint.backend(); } else if (bereq.http.X-VCL-Backend == \"d\") { set bereq.backend = d_saint.backend(); } } }"
+    );
+    compiles(vcl, Some(Dialect::V30));
+}
+
+#[test]
+fn one_backend_needs_no_mark() {
+    let vcl = format!("{BACKEND}sub vcl_fetch {{ set beresp.saintmode = 1m; }}\n");
+    assert_eq!(
+        last(&vcl, "vcl_backend_fetch"),
+        "sub vcl_backend_fetch { if (!bereq.uncacheable) { set bereq.backend = default_saint.backend(); } }"
+    );
+    becomes(
+        "3.0",
+        "vcl_fetch",
+        "set beresp.saintmode = 1m;",
+        "sub vcl_backend_response { if (!bereq.uncacheable) { saintmode.blacklist(1m); } }",
+    );
+    compiles(&vcl, Some(Dialect::V21));
+}
+
+#[test]
+fn directors_that_take_a_key_get_it_of_the_fetch() {
+    for (kind, call) in [("hash", "bereq.url + bereq.http.host"), ("client", "client.identity")] {
+        let vcl = format!(
+            "{BACKEND}director d {kind} {{ {{ .backend = default; .weight = 1; }} }}\nsub vcl_recv {{ set req.backend = d; }}\n\
+             sub vcl_fetch {{ set beresp.saintmode = 1m; }}\n"
+        );
+        let fetch = last(&vcl, "vcl_backend_fetch");
+        assert!(fetch.contains(&format!("set bereq.backend = d_saint.backend({call});")), "{fetch}");
+        compiles(&vcl, Some(Dialect::V30));
+    }
+}
+
+#[test]
+fn a_threshold_alone_is_nothing() {
+    let vcl = "backend default { .host = \"127.0.0.1\"; .saintmode_threshold = 3; }\n";
+    let migrated = made(vcl, Some(Dialect::V30)).unwrap();
+    assert!(!String::from_utf8_lossy(&migrated.text).contains("saintmode"));
+    assert!(migrated.notes.iter().any(|n| n.why == "nothing sets beresp.saintmode"), "{:?}", migrated.notes);
+    compiles(vcl, Some(Dialect::V30));
+    let wrong = "backend default { .host = \"127.0.0.1\"; .saintmode_threshold = many; }\n";
+    assert!(made(wrong, Some(Dialect::V30)).is_err());
+}
+
+#[test]
+fn a_vcl_init_that_returns_comes_after_saint_mode() {
+    let vcl = format!(
+        "{BACKEND}sub vcl_init {{ return (ok); }}\nsub vcl_fetch {{ set beresp.saintmode = 1m; }}\n\
+         backend later {{ .host = \"127.0.0.1\"; }}\ndirector d random {{ {{ .backend = later; .weight = 1; }} }}\n"
+    );
+    let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what}"));
+    assert!(at("new later_saint") < at("new d_saint") && at("new d_saint") < at("return (ok)"), "{text}");
+    compiles(&vcl, Some(Dialect::V30));
+}
+
+#[test]
+fn names_of_saint_mode_that_are_taken() {
+    let vcl = format!(
+        "{BACKEND}backend saintmode {{ .host = \"127.0.0.1\"; }}\nbackend default_saint {{ .host = \"127.0.0.1\"; }}\n\
+         sub fetch_as_before {{ set bereq.http.a = \"b\"; }}\n\
+         sub vcl_recv {{ if (req.url == \"/\") {{ set req.backend = saintmode; }} else {{ set req.backend = default_saint; }} }}\n\
+         sub vcl_miss {{ call fetch_as_before; return (fetch); }}\nsub vcl_fetch {{ set beresp.saintmode = 1m; }}\n"
+    );
+    compiles(&vcl, Some(Dialect::V30));
+}

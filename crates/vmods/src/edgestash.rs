@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! vmod_edgestash of Varnish Enterprise: Mustache templates that are filled in from JSON when they are delivered. A template has
+//! 1 MB at most, what is none is delivered as it is, as documented; so is a template that nobody executes. JSON that is none
+//! counts as `null`. `"` becomes `&quot;` in `{{x}}`, as in Mustache; `{{& x}}` writes JSON's escapes anew. Not built: JSON by URL,
+//! partials (a fetch of a template with some fails), packing what was filled in.
+
+mod expr;
+mod json;
+mod render;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use filters::{Filter, FilterError, Note, SLICE, State, Step};
+use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::{Failure, Method, Value};
+
+use self::json::Values;
+use self::render::Render;
+use self::template::{Delimiters, Fault, Op, parse};
+use crate::args::{Args, fail, give};
+
+/// Bytes of a template, and of a response that is looked at as JSON.
+const MOST: usize = 1024 * 1024;
+/// Documents for one template, and their bytes.
+const MOST_JSON: usize = 64;
+const MOST_JSON_BYTES: usize = 4 * 1024 * 1024;
+/// The filters' name.
+const NAME: &str = "edgestash";
+/// What a fetch leaves with an object: the start and the end of its tags, or that it is JSON.
+const IS_JSON: &[u8] = b"";
+
+/// vmod_edgestash
+pub(crate) static VMOD: Vmod = Vmod {
+    name: NAME,
+    classes: &[],
+    functions: &[
+        ("parse_response", |call, _| {
+            looking(call, "parse_response")?.as_json = false;
+            give(Value::Void)
+        }),
+        ("index_json", |call, _| {
+            looking(call, "index_json")?.as_json = true;
+            give(Value::Void)
+        }),
+        ("set_delimiter", |call, args| {
+            let args = Args(args);
+            if !args.bytes_of(2).is_empty() {
+                return fail("edgestash.set_delimiter(): a quote_char isn't built into Lacquer");
+            }
+            let Some(new) = Delimiters::new(args.bytes_of(0), args.bytes_of(1)) else {
+                return fail("edgestash.set_delimiter(): 1 to 16 bytes each, without blanks or =");
+            };
+            response(call, "set_delimiter")?;
+            *delimiters(call) = new;
+            give(Value::Void)
+        }),
+        ("get_sdelimiter", |call, args| get_delimiter(call, args, |both| &both.0)),
+        ("get_edelimiter", |call, args| get_delimiter(call, args, |both| &both.1)),
+        ("add_json", |call, args| {
+            let text = Args(args).bytes_of(0);
+            let page = page(call, "add_json")?;
+            if page.values.roots.len() == MOST_JSON || page.json_bytes + text.len() > MOST_JSON_BYTES {
+                return fail("edgestash.add_json(): a page has no more than 64 documents and 4 MB of JSON");
+            }
+            page.json_bytes += text.len();
+            page.values.add(text);
+            give(Value::Void)
+        }),
+        ("execute", |call, args| {
+            if Args(args).given(0) && Args(args).bool(0) {
+                return fail("edgestash.execute(): do_gzip isn't built into Lacquer");
+            }
+            page(call, "execute")?;
+            // Of anything else there is nothing to execute.
+            if let Some(delimiters) = left(call).and_then(|left| delimiters_of(&left))
+                && let Some(brought) = call.ctx.brought()
+            {
+                brought.by_itself(Page::default).delimiters = delimiters;
+            }
+            give(Value::Void)
+        }),
+        ("is_edgestash", |call, _| {
+            let is = left(call).is_some_and(|left| delimiters_of(&left).is_some());
+            give(Value::Bool(is))
+        }),
+        ("is_json", |call, _| {
+            let is = left(call).is_some_and(|left| left == IS_JSON);
+            give(Value::Bool(is))
+        }),
+        ("version", |_, _| give(Value::text("2.1"))),
+    ],
+};
+
+fn left(call: &mut Call<'_>) -> Option<Vec<u8>> {
+    call.ctx.left_with_object(NAME)
+}
+
+fn delimiters_of(left: &[u8]) -> Option<Delimiters> {
+    let blank = left.iter().position(|byte| *byte == b' ')?;
+    Delimiters::new(&left[..blank], &left[blank + 1..])
+}
+
+fn response(call: &Call<'_>, who: &str) -> Result<(), Failure> {
+    match call.method {
+        Method::BackendResponse => Ok(()),
+        _ => fail(format!("edgestash.{who}() is for vcl_backend_response")),
+    }
+}
+
+/// The delimiters of this task, for the responses that it looks at.
+fn delimiters<'a>(call: &'a mut Call<'_>) -> &'a mut Delimiters {
+    call.ctx.task().get()
+}
+
+fn get_delimiter(call: &mut Call<'_>, args: &[Value], which: impl FnOnce(&Delimiters) -> &Vec<u8>) -> CallResult {
+    if !Args(args).bytes_of(0).is_empty() {
+        return fail("edgestash: a quote_char isn't built into Lacquer");
+    }
+    let text = which(delimiters(call)).clone();
+    give(Value::text(text))
+}
+
+fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Looking, Failure> {
+    response(call, who)?;
+    let delimiters = delimiters(call).clone();
+    let Some(brought) = call.ctx.brought() else { return fail("edgestash: there is no response here") };
+    let looking = brought.by_itself(Looking::default);
+    looking.delimiters = delimiters;
+    Ok(looking)
+}
+
+fn page<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Page, Failure> {
+    if call.method != Method::Deliver {
+        return fail(format!("edgestash.{who}() is for vcl_deliver"));
+    }
+    match call.ctx.brought() {
+        Some(brought) => Ok(brought.named(Page::default)),
+        None => fail("edgestash: there is no response here"),
+    }
+}
+
+/// The filter of the fetch: the body goes through as it is, and is looked at.
+#[derive(Default)]
+struct Looking {
+    as_json: bool,
+    delimiters: Delimiters,
+    seen: Vec<u8>,
+    is_too_long: bool,
+    left: Option<Vec<u8>>,
+    why_not: Option<&'static str>,
+}
+
+impl Looking {
+    fn look(&mut self) -> Result<(), FilterError> {
+        let seen = std::mem::take(&mut self.seen);
+        let found = match (self.is_too_long, self.as_json) {
+            (true, _) => Err("it is longer than 1 MB"),
+            (false, true) => match serde_json::from_slice::<serde_json::Value>(&seen) {
+                Ok(_) => Ok(IS_JSON.to_vec()),
+                Err(_) => Err("it isn't JSON"),
+            },
+            (false, false) => match parse(&seen, &self.delimiters) {
+                Ok(_) => Ok([&self.delimiters.0[..], b" ", &self.delimiters.1].concat()),
+                Err(Fault::NoTemplate(why)) => Err(why),
+                Err(Fault::NotBuilt(why)) => return Err(FilterError::Module { name: NAME, why }),
+            },
+        };
+        match found {
+            Ok(left) => self.left = Some(left),
+            Err(why) => self.why_not = Some(why),
+        }
+        Ok(())
+    }
+}
+
+impl Filter for Looking {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let n = input.len().min(out.len()).min(SLICE);
+        out[..n].copy_from_slice(&input[..n]);
+        self.is_too_long |= self.seen.len() + n > MOST;
+        if self.is_too_long {
+            self.seen = Vec::new();
+        } else {
+            self.seen.extend_from_slice(&input[..n]);
+        }
+        let state = match (n == input.len(), is_last) {
+            (false, _) => State::More,
+            (true, false) => State::Hungry,
+            (true, true) => {
+                self.look()?;
+                State::End
+            }
+        };
+        Ok(Step { consumed: n, produced: n, state })
+    }
+
+    fn keeps_body(&self) -> bool {
+        true
+    }
+
+    fn leaves(&self) -> bool {
+        true
+    }
+
+    fn take_left(&mut self) -> Option<Vec<u8>> {
+        self.left.take()
+    }
+
+    fn take_notes(&mut self, notes: &mut Vec<Note>) {
+        let what = if self.as_json { "index_json" } else { "parse_response" };
+        notes.extend(self.why_not.take().map(|why| Note::VclError(format!("edgestash.{what}(): {why}"))));
+    }
+}
+
+/// The filter of a delivery: the template is read, and filled in.
+#[derive(Default)]
+struct Page {
+    delimiters: Delimiters,
+    values: Values,
+    json_bytes: usize,
+    text: Vec<u8>,
+    render: Option<Render>,
+    /// What is made and didn't find room, from `at` on.
+    made: Vec<u8>,
+    at: usize,
+}
+
+impl Filter for Page {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
+        let failed = |why| FilterError::Module { name: NAME, why };
+        let Some(render) = &mut self.render else {
+            let consumed = input.len().min(SLICE);
+            self.text.extend_from_slice(&input[..consumed]);
+            if self.text.len() > MOST {
+                return Err(failed("the template is longer than 1 MB"));
+            }
+            let is_whole = is_last && consumed == input.len();
+            if is_whole {
+                let ops: Vec<Op> = match parse(&self.text, &self.delimiters) {
+                    Ok(ops) => ops,
+                    Err(Fault::NoTemplate(why) | Fault::NotBuilt(why)) => return Err(failed(why)),
+                };
+                self.render = Some(Render::new(std::mem::take(&mut self.text), ops, std::mem::take(&mut self.values)));
+            }
+            let state = if is_whole || consumed < input.len() { State::More } else { State::Hungry };
+            return Ok(Step { consumed, produced: 0, state });
+        };
+        let mut has_more = true;
+        if self.at == self.made.len() {
+            (self.at, has_more) = (0, true);
+            self.made.clear();
+            has_more &= render.go_on(SLICE, &mut self.made).map_err(failed)?;
+        }
+        let produced = (self.made.len() - self.at).min(out.len()).min(SLICE);
+        out[..produced].copy_from_slice(&self.made[self.at..self.at + produced]);
+        self.at += produced;
+        let state = if !has_more && self.at == self.made.len() { State::End } else { State::More };
+        Ok(Step { consumed: 0, produced, state })
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! JSON as templates look at it: values by number, so that a place in it is a number, too.
+
+use serde_json::Value as Json;
+
+/// A value.
+#[derive(Debug)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Number(f64, String),
+    Text(String),
+    Array(Vec<Id>),
+    Object(Vec<(String, Id)>),
+}
+
+/// Where a value is.
+pub(super) type Id = u32;
+
+/// All values of some documents.
+#[derive(Default, Debug)]
+pub(super) struct Values {
+    nodes: Vec<Node>,
+    /// The documents, in the order in which they are searched.
+    pub(super) roots: Vec<Id>,
+}
+
+impl Values {
+    /// Another document; what is no JSON is `null`.
+    pub(super) fn add(&mut self, text: &[u8]) {
+        let json = serde_json::from_slice(text).unwrap_or(Json::Null);
+        let id = self.put(json);
+        self.roots.push(id);
+    }
+
+    /// Nested calls: the parser takes 128 levels.
+    fn put(&mut self, json: Json) -> Id {
+        let node = match json {
+            Json::Null => Node::Null,
+            Json::Bool(value) => Node::Bool(value),
+            Json::Number(number) => Node::Number(number.as_f64().unwrap_or(f64::NAN), number.to_string()),
+            Json::String(text) => Node::Text(text),
+            Json::Array(all) => Node::Array(all.into_iter().map(|json| self.put(json)).collect()),
+            Json::Object(all) => Node::Object(all.into_iter().map(|(name, json)| (name, self.put(json))).collect()),
+        };
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as Id
+    }
+
+    pub(super) fn get(&self, id: Id) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    pub(super) fn type_of(&self, id: Id) -> &'static str {
+        match self.get(id) {
+            Node::Null => "null",
+            Node::Bool(true) => "true",
+            Node::Bool(false) => "false",
+            Node::Number(..) => "number",
+            Node::Text(_) => "string",
+            Node::Array(_) => "array",
+            Node::Object(_) => "object",
+        }
+    }
+
+    pub(super) fn is_falsy(&self, id: Id) -> bool {
+        match self.get(id) {
+            Node::Null | Node::Bool(false) => true,
+            Node::Array(all) => all.is_empty(),
+            Node::Bool(true) | Node::Number(..) | Node::Text(_) | Node::Object(_) => false,
+        }
+    }
+
+    pub(super) fn size(&self, id: Id) -> usize {
+        match self.get(id) {
+            Node::Array(all) => all.len(),
+            Node::Object(all) => all.len(),
+            Node::Null | Node::Bool(_) | Node::Number(..) | Node::Text(_) => 0,
+        }
+    }
+
+    fn member(&self, id: Id, name: &str) -> Option<Id> {
+        let Node::Object(all) = self.get(id) else { return None };
+        all.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
+    }
+
+    /// What a path (`a.b[2].c`, `[0]`) leads to from here; else the member whose whole name that is.
+    pub(super) fn find(&self, from: Id, path: &str) -> Option<Id> {
+        self.walk(from, path).or_else(|| self.member(from, path))
+    }
+
+    fn walk(&self, from: Id, path: &str) -> Option<Id> {
+        let mut at = from;
+        for (i, part) in path.split('.').enumerate() {
+            let (name, mut indexes) = part.split_at(part.find('[').unwrap_or(part.len()));
+            if !name.is_empty() {
+                at = self.member(at, name)?;
+            } else if indexes.is_empty() || i > 0 {
+                return None;
+            }
+            while !indexes.is_empty() {
+                let (index, rest) = indexes.strip_prefix('[')?.split_once(']')?;
+                let Node::Array(all) = self.get(at) else { return None };
+                at = *all.get(index.parse::<usize>().ok()?)?;
+                indexes = rest;
+            }
+        }
+        Some(at)
+    }
+
+    /// As a text; `raw`: what has escapes in JSON keeps them.
+    pub(super) fn text(&self, id: Id, raw: bool) -> String {
+        match self.get(id) {
+            Node::Null => String::new(),
+            Node::Text(text) if raw => {
+                let quoted = Json::from(text.as_str()).to_string();
+                quoted[1..quoted.len() - 1].to_owned()
+            }
+            Node::Text(text) => text.clone(),
+            Node::Bool(_) | Node::Number(..) | Node::Array(_) | Node::Object(_) => {
+                let mut out = String::new();
+                self.json(id, &mut out);
+                out
+            }
+        }
+    }
+
+    fn json(&self, id: Id, out: &mut String) {
+        match self.get(id) {
+            Node::Null => out.push_str("null"),
+            Node::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Node::Number(_, text) => out.push_str(text),
+            Node::Text(text) => out.push_str(&Json::from(text.as_str()).to_string()),
+            Node::Array(all) => {
+                out.push('[');
+                for (i, id) in all.iter().enumerate() {
+                    out.push_str(if i > 0 { "," } else { "" });
+                    self.json(*id, out);
+                }
+                out.push(']');
+            }
+            Node::Object(all) => {
+                out.push('{');
+                for (i, (name, id)) in all.iter().enumerate() {
+                    out.push_str(if i > 0 { "," } else { "" });
+                    out.push_str(&Json::from(name.as_str()).to_string());
+                    out.push(':');
+                    self.json(*id, out);
+                }
+                out.push('}');
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        let mut values = Values::default();
+        values.add(br#"{"a": {"b": [1, {"c": "d\"<"}]}, "a.x": 2, "n": null}"#);
+        values.add(b"[[5]]");
+        values.add(b"{");
+        let roots = values.roots.clone();
+        let show = |root: usize, path: &str, raw| values.find(roots[root], path).map(|id| values.text(id, raw));
+        assert_eq!(show(0, "a.b[1].c", false).as_deref(), Some("d\"<"));
+        assert_eq!(show(0, "a.b[1].c", true).as_deref(), Some("d\\\"<"));
+        assert_eq!(show(0, "a.x", false).as_deref(), Some("2"));
+        assert_eq!(show(0, "a.b", false).as_deref(), Some(r#"[1,{"c":"d\"<"}]"#));
+        assert_eq!(show(1, "[0][0]", false).as_deref(), Some("5"));
+        for path in ["a.b[2]", "a.b[", "a.b]", "a..b", "", ".", "a.b[-1]", "[0]", "a[0]"] {
+            assert_eq!(show(0, path, false), None, "{path}");
+        }
+        assert_eq!(values.type_of(roots[2]), "null");
+    }
+}

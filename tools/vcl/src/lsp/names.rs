@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Where a name is used: in all texts that belong together.
+
+use std::ops::Range;
+
+use tables::vclvars::{Method, Return};
+use vcl::outline::{Kind, Name};
+
+use super::know::{self, Part};
+
+/// What a name means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Something that a text declares.
+    Declared(Kind, String),
+    /// A variable of the language, in lower case.
+    Variable(String),
+}
+
+/// The name at byte `at` of the first of `parts`: where it stands, and what it means.
+pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)> {
+    let part = parts.first()?;
+    let touches = |name: &&Name| name.at.start <= at && at <= name.at.end;
+    let name = part.outline.names(&part.text).into_iter().find(|name| touches(&name) && !name.inner)?;
+    let text = |range: &Range<usize>| String::from_utf8_lossy(&part.text[range.clone()]).into_owned();
+    let first = text(&name.first);
+    if is_action(part, &name) {
+        return None;
+    }
+    let declared = know::declaration(parts, &first).map(|(_, d)| d.kind);
+    match declared {
+        Some(kind) if name.at == name.first || matches!(kind, Kind::Object | Kind::Import) => {
+            Some((name.first, Target::Declared(kind, first)))
+        }
+        _ if name.at != name.first => Some((name.at.clone(), Target::Variable(text(&name.at).to_ascii_lowercase()))),
+        _ => None,
+    }
+}
+
+/// Whether a name is the word of `return (...)`.
+fn is_action(part: &Part, name: &Name) -> bool {
+    let word = &part.text[name.at.clone()];
+    Return::ALL.iter().any(|action| action.name().as_bytes() == word)
+        && part.outline.spot(&part.text, name.at.start).before.ends_with(&["return".to_owned(), "(".to_owned()])
+}
+
+/// Where `target` stands in `part`, its declarations too.
+pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
+    let names = part.outline.names(&part.text).into_iter().filter(|name| !name.inner);
+    let is = |name: &Name| match target {
+        Target::Declared(kind, wanted) => {
+            part.text[name.first.clone()] == *wanted.as_bytes()
+                && (name.at == name.first || matches!(kind, Kind::Object | Kind::Import))
+                && !is_action(part, name)
+        }
+        Target::Variable(wanted) => part.text[name.at.clone()].eq_ignore_ascii_case(wanted.as_bytes()),
+    };
+    let found = names.filter(is).map(|name| match target {
+        Target::Declared(..) => name.first,
+        Target::Variable(_) => name.at,
+    });
+    found.collect()
+}
+
+/// Where the declarations of `target` stand in `part`.
+pub(super) fn declarations(part: &Part, target: &Target) -> Vec<Range<usize>> {
+    let Target::Declared(_, name) = target else { return Vec::new() };
+    part.outline.declarations.iter().filter(|d| d.name == *name).map(|d| d.at.clone()).collect()
+}
+
+/// Why `target` can't be called `new`; else what it is called now.
+pub(super) fn renamed(parts: &[Part], target: &Target, new: &str) -> Result<String, String> {
+    const WORDS: [&str; 21] = [
+        "acl", "backend", "bereq", "beresp", "call", "else", "false", "if", "import", "include", "new", "now", "obj",
+        "probe", "req", "resp", "return", "set", "sub", "true", "unset",
+    ];
+    let Target::Declared(kind, old) = target else {
+        return Err("This name is the language's own.".to_owned());
+    };
+    if *kind == Kind::Sub && (old.starts_with("vcl_") || Method::ALL.iter().any(|m| m.sub_name() == old)) {
+        return Err(format!("{old} is called by the server: its name is the language's own."));
+    }
+    let plain = new.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'));
+    if !plain || !new.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Err(format!("{new:?} is no name: a letter, then letters, digits, _ and -."));
+    }
+    if WORDS.contains(&new) || new.starts_with("vcl_") {
+        return Err(format!("{new} is a word of the language."));
+    }
+    if new != old && know::declaration(parts, new).is_some() {
+        return Err(format!("{new} is declared already."));
+    }
+    Ok(old.clone())
+}

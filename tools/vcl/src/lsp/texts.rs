@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The texts in the editor, and which files belong together: a VCL is a whole file and what it includes.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+use serde_json::Value;
+use vcl::outline::{Include, Kind, Outline};
+use vcl::{Dialect, Options, Sources};
+
+use super::know::Part;
+
+/// Most files that belong to one VCL.
+const MAX_FILES: usize = 500;
+/// Most files that are looked at for one that includes another.
+const MAX_LOOKED_AT: usize = 200;
+/// Folders above a file's own that are looked at for one that includes it.
+const MAX_ABOVE: usize = 2;
+
+/// A text in the editor.
+#[derive(Debug)]
+pub(super) struct Doc {
+    /// As the editor spells it.
+    pub uri: String,
+    pub text: Vec<u8>,
+    pub version: Value,
+    /// The file on disk that includes it, found when it was opened or saved.
+    home: Option<String>,
+}
+
+/// All that is open.
+pub(super) struct Texts<'a> {
+    sources: &'a dyn Sources,
+    /// The dialect that the command line names.
+    dialect: Option<Dialect>,
+    /// Folders that the editor works in.
+    pub folders: Vec<String>,
+    /// By path.
+    pub open: BTreeMap<String, Doc>,
+    /// What old texts were last told to be: while one is half-written its words can't be read.
+    told: RefCell<BTreeMap<String, Option<Dialect>>>,
+}
+
+/// The editor's texts before the disk's, some with parts taken out; nothing that could wait on a network.
+pub(super) struct Overlay<'a> {
+    pub texts: &'a Texts<'a>,
+    /// The file that is compiled: what it names is looked for beside it too.
+    pub root: &'a str,
+    /// Texts that stand for others, by path.
+    pub instead: BTreeMap<String, Vec<u8>>,
+}
+
+impl Overlay<'_> {
+    fn text_of(&self, path: &str) -> Option<Vec<u8>> {
+        self.instead.get(path).cloned().or_else(|| self.texts.open.get(path).map(|doc| doc.text.clone()))
+    }
+}
+
+impl Sources for Overlay<'_> {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        let found = match self.texts.sources.read(path) {
+            Ok(found) => Ok(found),
+            Err(_) if self.text_of(path).is_some() => Ok((path.to_owned(), Vec::new())),
+            Err(why) => {
+                let beside = self.texts.beside(self.root, path);
+                let mut found = beside.iter().filter_map(|path| match self.text_of(path) {
+                    Some(text) => Some((path.clone(), text)),
+                    None => self.texts.sources.read(path).ok(),
+                });
+                found.next().ok_or(why)
+            }
+        };
+        found.map(|(name, text)| {
+            let text = self.text_of(&name).unwrap_or(text);
+            (name, text)
+        })
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        let found = self.texts.sources.glob(pattern)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let beside = self.texts.beside(self.root, pattern);
+        let mut found = beside.iter().filter_map(|pattern| self.texts.sources.glob(pattern).ok());
+        Ok(found.find(|files| !files.is_empty()).unwrap_or_default())
+    }
+
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        Ok(vec![host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))])
+    }
+
+    fn is_socket(&self, _: &str) -> Result<bool, String> {
+        Ok(true)
+    }
+}
+
+impl<'a> Texts<'a> {
+    pub fn new(sources: &'a dyn Sources, dialect: Option<Dialect>) -> Texts<'a> {
+        Texts { sources, dialect, folders: Vec::new(), open: BTreeMap::new(), told: RefCell::default() }
+    }
+
+    /// Takes a text in, and looks on disk for the file that includes it.
+    pub fn put(&mut self, path: &str, uri: &str, text: Vec<u8>, version: Value) {
+        self.open.insert(path.to_owned(), Doc { uri: uri.to_owned(), text, version, home: None });
+        self.find_home(path);
+    }
+
+    /// Looks anew for the file that includes `path`.
+    pub fn find_home(&mut self, path: &str) {
+        let home = self.home_of(path);
+        if let Some(doc) = self.open.get_mut(path) {
+            doc.home = home;
+        }
+    }
+
+    pub fn overlay<'o>(&'o self, root: &'o str) -> Overlay<'o> {
+        Overlay { texts: self, root, instead: BTreeMap::new() }
+    }
+
+    /// Where a relative name may be in a copy of a server's files: beside the file that is compiled, and in the editor's folders.
+    fn beside(&self, root: &str, name: &str) -> Vec<String> {
+        if name.starts_with('/') {
+            return Vec::new();
+        }
+        let own = root.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        own.iter().chain(&self.folders).map(|folder| format!("{folder}/{name}")).collect()
+    }
+
+    /// The files that `root` is made of, itself first.
+    pub fn parts(&self, root: &str) -> Vec<Part> {
+        let overlay = self.overlay(root);
+        let mut parts: Vec<Part> = Vec::new();
+        let mut wanted = vec![root.to_owned()];
+        while let Some(path) = wanted.pop() {
+            let Ok((path, text)) = overlay.read(&path) else { continue };
+            if parts.len() == MAX_FILES || parts.iter().any(|part| part.path == path) {
+                continue;
+            }
+            let outline = Outline::of(&text);
+            for include in outline.includes.iter().rev() {
+                wanted.extend(files(&overlay, &path, include));
+            }
+            parts.push(Part { path, text, outline });
+        }
+        parts
+    }
+
+    /// The dialect of the VCL that begins with `root`; none is 4.x.
+    pub fn dialect(&self, root: &str) -> Option<Dialect> {
+        let overlay = self.overlay(root);
+        let (name, text) = overlay.read(root).ok()?;
+        if Outline::of(&text).versioned {
+            return None;
+        }
+        let options = Options { dialect: self.dialect, ..Options::default() };
+        match vcl::told_dialect(&name, &text, &overlay, &options) {
+            Ok(told) => {
+                self.told.borrow_mut().insert(root.to_owned(), told);
+                told
+            }
+            Err(_) => self.told.borrow().get(root).copied().flatten().or(self.dialect),
+        }
+    }
+
+    /// Whether `path` is a VCL by itself: it says its version, or is an old one with a backend.
+    pub fn is_whole(&self, path: &str) -> bool {
+        let overlay = self.overlay(path);
+        let Ok((_, text)) = overlay.read(path) else { return false };
+        if Outline::of(&text).versioned {
+            return true;
+        }
+        let has_backend =
+            |part: &Part| part.outline.declarations.iter().any(|d| matches!(d.kind, Kind::Backend | Kind::Director));
+        self.dialect(path).is_some() && self.parts(path).iter().any(has_backend)
+    }
+
+    /// The files that `path` is judged with: those that are open and include it, else the one on disk, else itself.
+    pub fn roots(&self, path: &str) -> Vec<String> {
+        let includes = |root: &&String| {
+            let parts = self.parts(root);
+            parts.first().is_some_and(|first| first.path == **root)
+                && parts.iter().skip(1).any(|part| part.path == path)
+        };
+        let all: Vec<&String> = self.open.keys().filter(|root| *root != path).filter(includes).collect();
+        // Not those that are included themselves.
+        let mut found: Vec<String> = all.into_iter().filter(|root| self.is_whole(root)).cloned().collect();
+        if found.is_empty() {
+            found.extend(self.open.get(path).and_then(|doc| doc.home.clone()));
+        }
+        if found.is_empty() { vec![path.to_owned()] } else { found }
+    }
+
+    fn home_of(&self, path: &str) -> Option<String> {
+        if !path.starts_with('/') || self.is_whole(path) {
+            return None;
+        }
+        let mut looked_at = 0;
+        for folder in Path::new(path).ancestors().skip(1).take(MAX_ABOVE + 1) {
+            let mut names: Vec<_> =
+                std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            names.sort();
+            for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "vcl")) {
+                looked_at += 1;
+                let Some(name) = name.to_str().filter(|name| *name != path) else { continue };
+                if looked_at > MAX_LOOKED_AT {
+                    return None;
+                }
+                if self.is_whole(name) && self.parts(name).iter().skip(1).any(|part| part.path == path) {
+                    return Some(name.to_owned());
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The files that an include in `path` names.
+pub(super) fn files(overlay: &Overlay<'_>, path: &str, include: &Include) -> Vec<String> {
+    let name = match include.path.strip_prefix("./").zip(path.rsplit_once('/')) {
+        Some((rest, (folder, _))) => format!("{folder}/{rest}"),
+        None => include.path.clone(),
+    };
+    if include.glob { overlay.glob(&name).unwrap_or_default() } else { vec![name] }
+}
