@@ -260,7 +260,7 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        Ok(self.engine.purge_tags(keys, soft))
+        Ok(self.engine.purge_tags(self.busy.as_ref(), keys, soft))
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
