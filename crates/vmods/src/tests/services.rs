@@ -78,14 +78,10 @@ fn redis_is_refused_what_it_cannot_do() {
 /// What vcl_recv with this body leaves in req.http.out, or how it fails.
 #[track_caller]
 fn check(body: &str, wanted: &str) {
-    let mut world = World::new(&format!(
-        "vcl 4.1; import file; import fileserver; import reqwest; import synthbackend; import std; backend none none; \
-         sub vcl_init {{ new free = file.init(); new root = file.init(\"/\", \"\"); new c = reqwest.client(); \
-         new w = fileserver.root(\"/\", \"\"); }} sub vcl_recv {{ {body} return (hash); }}"
-    ));
-    let action = world.run(Method::Recv);
-    let out = String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned();
-    assert_eq!(if action == "Hash" { out } else { action }, wanted, "{body}");
+    let declarations = "import file; import fileserver; import reqwest; import synthbackend; import std; backend none none; \
+                        sub vcl_init { new free = file.init(); new root = file.init(\"/\", \"\"); new c = reqwest.client(); \
+                        new w = fileserver.root(\"/\", \"\"); }";
+    assert_eq!(World::with(declarations, body).recv("out"), wanted, "{body}");
 }
 
 #[test]
@@ -118,10 +114,8 @@ fn odds_and_ends() {
         ("utils.resolve_backend(b)", "b"),
         ("utils.resolve_backend(no)", ""),
     ] {
-        let mut world = World::new(&format!(
-            "vcl 4.1; import std; import utils; backend b {{ .host = \"127.0.0.1\"; }} backend no none; \
-             sub vcl_recv {{ std.log({expr}); return (hash); }}"
-        ));
+        let declarations = "import std; import utils; backend b { .host = \"127.0.0.1\"; } backend no none;";
+        let mut world = World::with(declarations, &format!("std.log({expr});"));
         world.run(Method::Recv);
         assert_eq!(world.log_texts()[1], format!("VCL_Log {wanted}"), "{expr}");
     }
