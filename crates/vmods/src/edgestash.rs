@@ -283,8 +283,8 @@ impl Filter for Page {
     }
 
     fn take_asked(&mut self) -> Vec<Asked> {
-        let (which, asked) = self.asked.drain(..).unzip();
-        self.waiting = which;
+        let (which, asked): (Vec<_>, _) = self.asked.drain(..).unzip();
+        self.waiting.extend(which);
         asked
     }
 
