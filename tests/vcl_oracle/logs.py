@@ -62,6 +62,8 @@ def plain(tag, data):
         return f"{tag} {name}: {field(name, value)}"
     if tag == "End":
         return f"{tag} {data}".strip()
+    if tag == "VCL_Log":
+        return f"{tag} {field(tag, data)}"
     if tag in ("Filters", "Fetch_Body"):
         return " ".join([tag, *words])
     return f"{tag} {unnumbered(data)}"

@@ -64,6 +64,10 @@ const OTHER_SUBS: [(&str, &str); 3] = [
     ("vcl_response", "It is called vcl_backend_response."),
 ];
 
+/// Subroutines that 4.0 brought.
+const SUBS_OF_4: [&str; 5] =
+    ["vcl_backend_error", "vcl_backend_fetch", "vcl_backend_response", "vcl_purge", "vcl_synth"];
+
 /// Fields of backends that other builds of Varnish have.
 const OTHER_FIELDS: [(&str, &str); 4] =
     [("certificate", TO_TLS), ("ssl", TO_TLS), ("ssl_sni", TO_TLS), ("ssl_verify_peer", TO_TLS)];
@@ -329,7 +333,7 @@ impl Vcc<'_> {
     pub fn hint_name(&mut self, written: &str, kind: Kind) {
         let lower = written.to_ascii_lowercase();
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
-            return self.hint(format!("Since 4.0 that is said by {now}."));
+            return self.hint(format!("Since 4.0 that is said by {now}.{}", self.or_is_old()));
         }
         let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
         if let Some(instead) = later {
@@ -509,11 +513,24 @@ impl Vcc<'_> {
     /// A subroutine of the reserved names that doesn't exist.
     pub fn hint_sub(&mut self, name: &str) {
         if let Some((_, why)) = OTHER_SUBS.iter().find(|(other, _)| *other == name) {
-            return self.hint(*why);
+            return self.hint(format!("{why}{}", self.or_is_old()));
         }
         let near = nearest(name, self.builtin_subs.iter().map(String::as_str)).map(str::to_owned);
         if let Some(near) = near {
             self.hint(format!("Is {near} meant?"));
+        }
+    }
+
+    /// What else to do when nothing of the file but its version is of 4.0.
+    fn or_is_old(&self) -> &'static str {
+        let is_own = |token: &Token| self.sources[token.src as usize].kind != "builtin";
+        let pairs = self.tokens.windows(2).filter(|pair| self.is_word(&pair[0], "sub") && is_own(&pair[0]));
+        let subs: Vec<String> = pairs.map(|pair| self.text_of(&pair[1]).to_ascii_lowercase()).collect();
+        let has = |names: &[&str]| subs.iter().any(|sub| names.contains(&sub.as_str()));
+        if self.syntax == 40 && has(&["vcl_fetch", "vcl_error"]) && !has(&SUBS_OF_4) {
+            " Or the file is of 3.0 or 2.x, and its first line isn't: without `vcl 4.0;` it is compiled as what it is."
+        } else {
+            ""
         }
     }
 

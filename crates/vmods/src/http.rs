@@ -53,6 +53,10 @@ const FUNCTIONS: &[(&str, Function)] = &[
         call.ctx.task().get::<Handles>().0.remove(&Args(args).int(0));
         give(Value::Void)
     }),
+    ("req_sent", |call, args| {
+        let is_sent = handle(call, args, "req_sent")?.slot.is_some();
+        give(Value::Bool(is_sent))
+    }),
     ("resp_wait", |call, args| {
         let Some(slot) = handle(call, args, "resp_wait")?.slot.clone() else { return give(Value::Void) };
         wait(async move {

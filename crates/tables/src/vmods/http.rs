@@ -49,6 +49,7 @@ pub(super) const MODULE: Module = Module {
         ),
         Func::new(Void, "req_send", &[N], "Sends it; VCL goes on meanwhile"),
         Func::new(Void, "req_send_and_finish", &[N], "Sends it and forgets it; nobody waits for its answer"),
+        Func::new(Bool, "req_sent", &[N], "Whether it has been sent"),
         Func::new(Void, "resp_wait", &[N], "Waits until its answer is there, or it has failed").waits(),
         Func::new(Bool, "resp_is_ready", &[N], "Whether its answer is there"),
         Func::new(Int, "resp_get_status", &[N], "The answer's status; 0 while and when there is none"),

@@ -271,6 +271,22 @@ fn patterns() {
 }
 
 #[test]
+fn a_version_that_is_not_the_files() {
+    let or = "Or the file is of 3.0 or 2.x, and its first line isn't: without `vcl 4.0;` it is compiled as what it is.";
+    let old = |text: &str| format!("vcl 4.0;\nbackend b none;\n{text}");
+    whole(
+        &old("sub vcl_recv { remove req.http.a; } sub vcl_fetch { }"),
+        &format!("Since 4.0 that is said by unset. {or}"),
+    );
+    whole(&old("sub vcl_fetch { }"), &format!("It is called vcl_backend_response since 4.0. {or}"));
+    whole(
+        &old("sub vcl_recv { remove req.http.a; } sub vcl_synth { } sub vcl_fetch { }"),
+        "Since 4.0 that is said by unset.",
+    );
+    recv("remove req.http.a;", "Since 4.0 that is said by unset.");
+}
+
+#[test]
 fn names_that_are_taken() {
     let again = "There is a backend of that name already: give one of them another, and set req.backend_hint to it where it is for.";
     whole("vcl 4.1; backend default none; backend default none;", again);
