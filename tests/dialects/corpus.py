@@ -4,6 +4,8 @@ filled in, names that another file of theirs declares declared, and backends at 
 import pathlib
 import re
 
+import whole
+
 OLD = re.compile(r"\b(vcl_fetch|vcl_error|req\.request|req\.backend\b(?!_)|hit_for_pass|purge_url|ban_url|return\s*\(\s*lookup\s*\)|"
                  r"beresp\.cacheable|obj\.cacheable|beresp\.response|obj\.response|error\s+[0-9]{3}|"
                  r"director\s+\w+\s+(random|round-robin|client|hash|fallback|dns))")
@@ -64,15 +66,7 @@ class Program:
     def template(self):
         """Placeholders: of ERB, of Jinja and its like, @NAME@."""
         before = self.text
-        t = re.sub(r"(?m)^[ \t]*(<%[^=][\s\S]*?%>|\{%[\s\S]*?%\}|\{#[\s\S]*?#\})[ \t]*$", "", self.text)
-        t = re.sub(r"<%[^=][\s\S]*?%>|\{%[\s\S]*?%\}", "", t)
-        hole = r"(?:<%=[\s\S]*?%>|\{\{[^{}\n]*\}\}|@[A-Z_]+@)"
-        t = re.sub(rf"(?m)^[ \t]*{hole}[ \t]*;?[ \t]*$", "", t)
-        t = re.sub(rf'(?m)^(\s*!?\s*"){hole}("\s*(?:/\s*\d+\s*)?;)', r"\g<1>192.0.2.1\2", t)
-        t = re.sub(rf"(\.(?:window|threshold|initial|max_connections|weight|retries)\s*=\s*){hole}", r"\g<1>3", t)
-        t = re.sub(rf"(\bdirector\s+[\w-]+\s+){hole}", r"\1round-robin", t)
-        t = re.sub(rf"(=\s*){hole}(\s*;)", r"\g<1>60s\2", t)
-        t = re.sub(hole, "filled", t)
+        t = whole.without_templates(before, "")
         if t != before:
             self.text = t
             self.note("template")

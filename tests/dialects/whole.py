@@ -9,7 +9,7 @@ import subprocess
 
 NEW = re.compile(r"(?m)^\s*vcl\s+4\.[01]\s*;")
 TEMPLATES = (".erb", ".j2", ".tmpl", ".template", ".tpl", ".ejs")
-NO_VCL = (".log", ".snap", ".bats", ".yaml", ".yml", ".phtml", ".txt", ".inc", ".conf.in", ".patch", ".diff", ".md")
+NO_VCL = (".log", ".snap", ".bats", ".yaml", ".yml", ".phtml", ".txt", ".vcc", ".inc", ".conf.in", ".patch", ".diff", ".md")
 ROUNDS = 40
 LOCAL = '"127.0.0.1"'
 DECLARATION = {"sub": "\nsub {} {{ }}", "acl": "\nacl {} {{ " + LOCAL + "; }}", "backend": "\nbackend {} {{ .host = " + LOCAL + "; }}",
@@ -17,6 +17,9 @@ DECLARATION = {"sub": "\nsub {} {{ }}", "acl": "\nacl {} {{ " + LOCAL + "; }}", 
 USE = {"sub": "\nsub vcl_recv {{ if (false) {{ call {}; }} }}", "acl": "\nsub vcl_recv {{ if (client.ip ~ {}) {{ }} }}",
        "backend": "\nsub vcl_recv {{ if (req.backend_hint == {}) {{ }} }}", "probe": "\nbackend use_{0} {{ .host = " + LOCAL + "; .probe = {0}; }}"}
 OPENS = ("if", "unless", "for", "range", "with", "define", "block", "macro", "case", "while", "raw", "filter")
+# Conditions that hold from a loop's second turn on, or before its last: not in its only one.
+LATER_TURN = re.compile(r"\bnot loop\.(first|last)\b|\bloop\.index0? > [01]\b|\b(gt|ne) \$\w+ 0\b|\bif (i|j|k|n|idx|index) *(>|!=) *0\b"
+                        r"|\bunless (i|j|k|n|idx|index) *== *0\b")
 CLOSES = ("end", "endif", "endfor", "endblock", "endmacro", "endraw", "endfilter", "endwith", "}")
 
 
@@ -86,9 +89,9 @@ def is_statement(tag, body, kind, ejs):
 
 
 def filled(text, kind, ejs=False):
-    """Of each condition the first branch, of each loop one turn; expressions as values that fit."""
+    """Of each condition the first branch that may hold, of each loop one turn; expressions as values that fit."""
     tags = re.compile(r"<%(.*?)%>" if kind == "erb" else r"\{%(.*?)%\}|\{\{(.*?)\}\}|\{#(.*?)#\}", re.S)
-    out, at, stack = [], 0, []
+    out, at, stack, taken = [], 0, [], []
     for m in tags.finditer(text):
         if all(stack):
             out.append(text[at:m.start()])
@@ -104,11 +107,14 @@ def filled(text, kind, ejs=False):
         first = word.split()[0].rstrip("()") if word.split() else ""
         # `next unless ...` and its like stand on one line and end nothing.
         if first in OPENS or word.startswith(("#", "^")) or re.search(r"(\bdo|\{)\s*(\|[^|]*\|)?$", word):
-            stack.append(first != "define")
+            stack.append(first != "define" and not LATER_TURN.search(word))
+            taken.append(stack[-1])
         elif first in ("else", "elsif", "elif", "when") and stack:
-            stack[-1] = False
+            stack[-1] = not taken[-1]
+            taken[-1] = True
         elif (first in CLOSES or word.startswith("/")) and stack:
             stack.pop()
+            taken.pop()
     if all(stack):
         out.append(text[at:])
     return "".join(out)
@@ -179,6 +185,8 @@ class Whole:
         self.text = self.prepared(file)
         self.imports = tree.imports_of.get(bare_name(file), set())
         whole = self.text + "".join(read(f) for f in self.dir.iterdir())
+        # Without any of the machine's subroutines it is for another file to include, which uses what it declares.
+        self.is_part = not re.search(r"(?m)^\s*sub\s+vcl_", whole)
         self.labels = sorted(set(re.findall(r"return\s*\(\s*vcl\s*\(\s*([\w-]+)\s*\)", whole)))
         self.stores = sorted(set(re.findall(r"\bstorage\.(\w+)", whole)))
         self.main = self.dir / "main.vcl"
@@ -222,7 +230,7 @@ class Whole:
 
     def mend(self, why):
         """Puts in what an error says is missing, if only an include or a template could have had it; false: nothing."""
-        open_ended = bool(self.missing) or self.is_template
+        open_ended = bool(self.missing) or self.is_template or self.is_part
         m = re.search(r"Undefined (sub|acl|backend|probe) ([\w-]+)|Subroutine ([\w-]+) does not exist", why)
         if m and open_ended:
             return self.append(DECLARATION[m[1] or "sub"].format(m[2] or m[3]))

@@ -12,7 +12,7 @@ use storage::{Buf, StoreId};
 
 use crate::attrs::{Flags, Times};
 use crate::boc::{Boc, BocState, FetchFailed, Found};
-use crate::objcore::{Content, Objcore};
+use crate::objcore::{Content, Objcore, State};
 
 /// A counted handle: the object stays readable as long as it is held, whatever becomes of it in the index.
 pub struct ObjRef {
@@ -62,6 +62,11 @@ impl ObjRef {
     /// Its times now (a purge may have cut them).
     pub fn times(&self) -> Times {
         self.oc.times()
+    }
+
+    /// Whether it is out of the cache: purged, banned or pushed out.
+    pub fn is_dying(&self) -> bool {
+        self.oc.state() == State::Dying
     }
 
     /// Facts.

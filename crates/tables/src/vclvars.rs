@@ -75,6 +75,15 @@ impl Type {
     }
 }
 
+/// The subroutines of release 8 that a 304 goes through. A VCL that has none of them treats a 304 as releases up to 7 do.
+pub const REFRESH_SUBS: [&str; 5] = [
+    "vcl_backend_refresh",
+    "vcl_builtin_backend_refresh",
+    "vcl_refresh_conditions",
+    "vcl_refresh_status",
+    "vcl_refresh_valid",
+];
+
 /// A subroutine that the transaction machine calls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
@@ -92,13 +101,15 @@ pub enum Method {
     BackendFetch,
     BackendResponse,
     BackendError,
+    /// Only of a VCL that says something of it: see [`crate::vclvars::REFRESH_SUBS`].
+    BackendRefresh,
     Init,
     Fini,
 }
 
 impl Method {
     /// How many there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
     /// All, in order.
     pub const ALL: [Method; Method::COUNT] = [
         Method::Recv,
@@ -113,6 +124,7 @@ impl Method {
         Method::BackendFetch,
         Method::BackendResponse,
         Method::BackendError,
+        Method::BackendRefresh,
         Method::Init,
         Method::Fini,
     ];
@@ -132,6 +144,7 @@ impl Method {
             Method::BackendFetch => "vcl_backend_fetch",
             Method::BackendResponse => "vcl_backend_response",
             Method::BackendError => "vcl_backend_error",
+            Method::BackendRefresh => "vcl_backend_refresh",
             Method::Init => "vcl_init",
             Method::Fini => "vcl_fini",
         }
@@ -152,6 +165,7 @@ impl Method {
             Method::BackendFetch => "BACKEND_FETCH",
             Method::BackendResponse => "BACKEND_RESPONSE",
             Method::BackendError => "BACKEND_ERROR",
+            Method::BackendRefresh => "BACKEND_REFRESH",
             Method::Init => "INIT",
             Method::Fini => "FINI",
         }
@@ -174,6 +188,7 @@ impl Method {
             Method::BackendFetch => &[Fail, Fetch, Abandon, Error],
             Method::BackendResponse => &[Fail, Deliver, Retry, Abandon, Pass, Error],
             Method::BackendError => &[Fail, Deliver, Retry, Abandon],
+            Method::BackendRefresh => &[Fail, Retry, Abandon, Error, Merge, ObjStale, Beresp],
             Method::Init => &[Ok, Fail],
             Method::Fini => &[Ok],
         }
@@ -191,12 +206,15 @@ impl Method {
 #[repr(u8)]
 pub enum Return {
     Abandon,
+    Beresp,
     Deliver,
     Error,
     Fail,
     Fetch,
     Hash,
     Lookup,
+    Merge,
+    ObjStale,
     Ok,
     Pass,
     Pipe,
@@ -209,16 +227,19 @@ pub enum Return {
 
 impl Return {
     /// How many there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 18;
     /// All, in order of name.
     pub const ALL: [Return; Return::COUNT] = [
         Return::Abandon,
+        Return::Beresp,
         Return::Deliver,
         Return::Error,
         Return::Fail,
         Return::Fetch,
         Return::Hash,
         Return::Lookup,
+        Return::Merge,
+        Return::ObjStale,
         Return::Ok,
         Return::Pass,
         Return::Pipe,
@@ -233,12 +254,15 @@ impl Return {
     pub const fn name(self) -> &'static str {
         match self {
             Return::Abandon => "abandon",
+            Return::Beresp => "beresp",
             Return::Deliver => "deliver",
             Return::Error => "error",
             Return::Fail => "fail",
             Return::Fetch => "fetch",
             Return::Hash => "hash",
             Return::Lookup => "lookup",
+            Return::Merge => "merge",
+            Return::ObjStale => "obj_stale",
             Return::Ok => "ok",
             Return::Pass => "pass",
             Return::Pipe => "pipe",
@@ -267,11 +291,11 @@ impl Methods {
     /// The client side: everything but `vcl_backend_*`, `vcl_init` and `vcl_fini`.
     pub const CLIENT: Methods = Methods(0x01ff);
     /// `vcl_backend_*`.
-    pub const BACKEND: Methods = Methods(0x0e00);
+    pub const BACKEND: Methods = Methods(0x1e00);
     /// `vcl_init` and `vcl_fini`.
-    pub const HOUSEKEEPING: Methods = Methods(0x3000);
+    pub const HOUSEKEEPING: Methods = Methods(0x6000);
     /// Everywhere.
-    pub const ALL: Methods = Methods(0x3fff);
+    pub const ALL: Methods = Methods(0x7fff);
 
     /// Whether `method` is in the set.
     pub const fn has(self, method: Method) -> bool {
@@ -455,6 +479,8 @@ pub enum Var {
     ParamSendTimeout,
     ParamShortlived,
     ParamTimeoutIdle,
+    ParamUncacheableTtl,
+    ObjStaleIsValid,
 }
 
 impl Var {
@@ -522,7 +548,8 @@ const BEREQ: Methods = BACKEND.with(Method::Pipe.set());
 const BACKEND_FETCH: Methods = Method::BackendFetch.set();
 const BACKEND_RESPONSE: Methods = Method::BackendResponse.set();
 const BACKEND_ERROR: Methods = Method::BackendError.set();
-const BERESP: Methods = BACKEND_RESPONSE.with(BACKEND_ERROR);
+const BACKEND_REFRESH: Methods = Method::BackendRefresh.set();
+const BERESP: Methods = BACKEND_RESPONSE.with(BACKEND_ERROR).with(BACKEND_REFRESH);
 const HIT: Methods = Method::Hit.set();
 const DELIVER: Methods = Method::Deliver.set();
 const SYNTH: Methods = Method::Synth.set();
@@ -664,6 +691,22 @@ pub static VARS: &[VarDef] = &[
     def("param.send_timeout", Type::Duration, Place::Scalar(Var::ParamSendTimeout), ALL, NONE, NONE, (0, 99)),
     def("param.shortlived", Type::Duration, Place::Scalar(Var::ParamShortlived), ALL, NONE, NONE, (0, 99)),
     def("param.timeout_idle", Type::Duration, Place::Scalar(Var::ParamTimeoutIdle), ALL, NONE, NONE, (0, 99)),
+    def("param.uncacheable_ttl", Type::Duration, Place::Scalar(Var::ParamUncacheableTtl), ALL, NONE, NONE, (0, 99)),
+    // What obj is to a hit, obj_stale is to a refresh.
+    def("obj_stale.age", Type::Duration, Place::Scalar(Var::ObjAge), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.can_esi", Type::Bool, Place::Scalar(Var::ObjCanEsi), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.grace", Type::Duration, Place::Scalar(Var::ObjGrace), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.hits", Type::Int, Place::Scalar(Var::ObjHits), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.http", Type::Header, Place::Headers(HeadId::Obj), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.is_valid", Type::Bool, Place::Scalar(Var::ObjStaleIsValid), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.keep", Type::Duration, Place::Scalar(Var::ObjKeep), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.proto", Type::String, Place::Scalar(Var::ObjProto), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.reason", Type::String, Place::Scalar(Var::ObjReason), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.status", Type::Int, Place::Scalar(Var::ObjStatus), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.storage", Type::Stevedore, Place::Scalar(Var::ObjStorage), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.time", Type::Time, Place::Scalar(Var::ObjTime), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.ttl", Type::Duration, Place::Scalar(Var::ObjTtl), BACKEND_REFRESH, NONE, NONE, (0, 99)),
+    def("obj_stale.uncacheable", Type::Bool, Place::Scalar(Var::ObjUncacheable), BACKEND_REFRESH, NONE, NONE, (0, 99)),
 ];
 
 #[cfg(test)]
@@ -682,7 +725,10 @@ mod tests {
     fn every_scalar_comes_back_from_its_number() {
         for d in VARS {
             if let Place::Scalar(var) = d.place {
-                assert_eq!((Var::from_u8(var as u8), var.name()), (Some(var), d.name));
+                // A refresh has those of a hit.
+                let name = d.name.replace("obj_stale.", "obj.");
+                let name = if var == Var::ObjStaleIsValid { d.name } else { &name };
+                assert_eq!((Var::from_u8(var as u8), var.name()), (Some(var), name));
             }
         }
     }

@@ -176,6 +176,7 @@ impl Vcc<'_> {
             Ok(None) => {}
             Ok(Some(odd)) => self.remark(first, self.at, odd),
             Err(why) => {
+                self.hint_pattern(&pattern);
                 self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
                 let end = self.at.max(first + 1);
                 self.show_until(first, end);

@@ -204,6 +204,7 @@ impl Vcc<'_> {
                 self.syms.get_mut(first).noref = false;
             }
             if self.default_backend_named {
+                self.hint("There is a backend of that name already: give one of them another, and set req.backend_hint to it where it is for.");
                 return self.fail_at("Only one default director possible.\n", &first);
             }
             self.default_backend_named = true;

@@ -206,9 +206,9 @@ sub vcl_beresp_vary {
     }
 }
 
-# For two minutes nobody waits for this object in the hope of sharing it.
+# For two minutes, unless set otherwise, nobody waits for this object in the hope of sharing it.
 sub vcl_beresp_hitmiss {
-    set beresp.ttl = 120s;
+    set beresp.ttl = param.uncacheable_ttl;
     set beresp.uncacheable = true;
     return (deliver);
 }

@@ -227,6 +227,9 @@ impl Vcc<'_> {
             self.remark_pattern(first, &e, &e2);
         }
         if e2.ty != e.ty {
+            if e.ty == Type::Strings && e2.ty == Type::Int && !matches!(how, Compare::Equal | Compare::NotEqual) {
+                self.hint("Texts have no order: std.integer(TEXT, 0) makes a number of one.");
+            }
             self.hint_compared(e.ty, e2.ty, first);
             let op_text = self.text_of(&op);
             let (a, b) = (e.ty.user_name(), e2.ty.user_name());

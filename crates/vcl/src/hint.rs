@@ -10,16 +10,14 @@ use crate::token::{Tok, Token};
 use crate::vcc::{Access, Proc, Use, Vcc};
 
 /// Names of later releases that aren't built, and what does their work; in order.
-const LATER_WORDS: [(&str, &str); 9] = [
+const LATER_WORDS: [(&str, &str); 7] = [
     ("bereq.filters", "bodies of requests go on as they come"),
     ("bereq.retry_connect", "a request whose connection was closed before its answer is sent once more if it may be"),
     ("bereq.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
     ("param.transit_buffer", "beresp.transit_buffer in vcl_backend_response"),
-    ("param.uncacheable_ttl", "a duration, such as 120s"),
     ("req.filters", "bodies of requests go on as they come"),
     ("req.max_age", "req.ttl"),
     ("req.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
-    ("vcl_backend_refresh", "beresp.was_304 in vcl_backend_response"),
 ];
 
 /// Words of older releases, and what says the same now.
@@ -60,10 +58,9 @@ const OLD_WORDS: [(&str, &str); 33] = [
 ];
 
 /// Subroutines of other releases.
-const OTHER_SUBS: [(&str, &str); 4] = [
+const OTHER_SUBS: [(&str, &str); 3] = [
     ("vcl_fetch", "It is called vcl_backend_response since 4.0."),
     ("vcl_error", "Since 4.0 it is vcl_synth for answers of our own, and vcl_backend_error for failed fetches."),
-    ("vcl_backend_refresh", "It is of release 8: here a 304 always refreshes the stored object."),
     ("vcl_response", "It is called vcl_backend_response."),
 ];
 
@@ -152,6 +149,7 @@ impl Vcc<'_> {
         let hint = match (expected, here.tok, word.as_str()) {
             (_, _, "and") => "\"and\" is written &&.".to_owned(),
             (_, _, "or") => "\"or\" is written ||.".to_owned(),
+            (Tok::C(b')'), _, "not") => "\"not\" is written !, and \"doesn't match\" !~.".to_owned(),
             (Tok::C(b')'), Tok::C(b'&'), _) => "\"and\" is written &&.".to_owned(),
             (Tok::C(b')'), Tok::C(b'|'), _) => "\"or\" is written ||.".to_owned(),
             (Tok::C(b')'), Tok::C(b'='), _) => "== compares; = is for `set`.".to_owned(),
@@ -277,6 +275,16 @@ impl Vcc<'_> {
         }
     }
 
+    /// A pattern that isn't one.
+    pub fn hint_pattern(&mut self, pattern: &[u8]) {
+        self.hint(match pattern.first() {
+            Some(b'*' | b'+' | b'?') => {
+                "A pattern isn't a wildcard: any characters are .*, and those that mean themselves are escaped: \\* \\? \\."
+            }
+            _ => "Characters that mean themselves are escaped: \\. \\? \\( \\) \\[ \\* \\+",
+        });
+    }
+
     /// What stands outside of subroutines and isn't for there.
     pub fn hint_outside(&mut self) {
         let token = self.token();
@@ -324,7 +332,6 @@ impl Vcc<'_> {
             return self.hint(format!("Since 4.0 that is said by {now}."));
         }
         let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
-        let later = later.or(lower.starts_with("obj_stale.").then_some("beresp.was_304 in vcl_backend_response"));
         if let Some(instead) = later {
             return self.hint(format!("That is of later releases and isn't built into Lacquer. Instead: {instead}."));
         }
@@ -466,7 +473,10 @@ impl Vcc<'_> {
         if set.is_empty() {
             return;
         }
-        let names: Vec<&str> = set.iter().map(Method::sub_name).collect();
+        // Few have that subroutine: it is named to those, and where there is no other.
+        let refresh = Method::BackendRefresh;
+        let is_odd = set != refresh.set() && !self.is_builtin_sub(refresh.sub_name());
+        let names: Vec<&str> = set.iter().filter(|m| *m != refresh || !is_odd).map(Method::sub_name).collect();
         let names = names.join(", ");
         self.hint(format!("{what} {names}."));
     }

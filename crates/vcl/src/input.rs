@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Reading sources and their includes into one list of tokens.
 
+use tables::vclvars::REFRESH_SUBS;
+
 use crate::dialect::Translation;
 use crate::token::{LexError, Source, Tok, Token, lex};
 use crate::vcc::{MAX_SOURCE, R, Stop, Vcc};
@@ -167,6 +169,13 @@ impl Vcc<'_> {
         let word = |t: &Token| String::from_utf8_lossy(&text[t.start as usize..t.end as usize]).to_ascii_lowercase();
         let subs = tokens.windows(2).filter(|pair| pair[0].tok == Tok::Id && word(&pair[0]) == "sub");
         self.builtin_subs = subs.map(|pair| word(&pair[1])).collect();
+    }
+
+    /// Whether what was read has a subroutine for refreshes, and the built-in VCL has none.
+    pub fn speaks_of_refresh(&self) -> bool {
+        let mut pairs = self.tokens.windows(2).filter(|pair| pair[0].tok == Tok::Id && self.is_word(&pair[0], "sub"));
+        let is_of_them = |name: String| REFRESH_SUBS.contains(&name.to_ascii_lowercase().as_str());
+        !self.is_builtin_sub(REFRESH_SUBS[0]) && pairs.any(|pair| is_of_them(self.text_of(&pair[1])))
     }
 
     /// Whether `kind` of that name exists in the built-in VCL.

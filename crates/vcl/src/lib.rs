@@ -124,7 +124,7 @@ fn printable(text: String) -> String {
 }
 
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
-    let builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin().to_owned());
+    let mut builtin = vcc.options.builtin.clone().unwrap_or_else(|| builtin().to_owned());
     vcc.note_builtin_subs(builtin.as_bytes());
     let mut sources = Vec::new();
     match dialect::translate(name, text, vcc.outside, vcc.options, &mut sources) {
@@ -137,6 +137,10 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
             vcc.say(&fail.text(&sources));
             return Err(vcc::Stop);
         }
+    }
+    if vcc.speaks_of_refresh() {
+        builtin.push_str(include_str!("builtin_refresh.vcl"));
+        vcc.note_builtin_subs(builtin.as_bytes());
     }
     vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
     vcc.program()?;

@@ -3,7 +3,7 @@
 
 use tables::vclvars::Method;
 
-use crate::program::{BackendAddress, Op, SourceInfo, Sub};
+use crate::program::{BackendAddress, NO_SUB, Op, SourceInfo, Sub};
 use crate::symbols::{SymId, What};
 use crate::vcc::{R, Stop, Vcc};
 use crate::{Compiled, program::Program};
@@ -12,7 +12,7 @@ impl Vcc<'_> {
     pub fn link(mut self) -> R<Compiled> {
         let mut order: Vec<usize> = (0..self.procs.len()).filter(|i| self.procs[*i].def.is_some()).collect();
         order.sort_by_key(|i| self.procs[*i].method.is_none());
-        let mut numbers = vec![u32::MAX; self.procs.len()];
+        let mut numbers = vec![NO_SUB; self.procs.len()];
         for (number, index) in order.iter().enumerate() {
             numbers[*index] = number as u32;
         }
@@ -35,6 +35,7 @@ impl Vcc<'_> {
         }
         for method in Method::ALL {
             let index = self.procs.iter().position(|p| p.method == Some(method)).ok_or(Stop)?;
+            // Of a subroutine that isn't there it is NO_SUB.
             program.methods[method as usize] = numbers[index];
         }
         let default_probe = program.default_probe;
@@ -88,5 +89,7 @@ fn assert_linked(program: &Program) {
         _ => true,
     };
     assert!(program.code.iter().chain(&program.lean).all(ok), "a jump or call leaves the program");
-    assert!(program.methods.iter().all(|m| (*m as usize) < program.subs.len()), "a machine subroutine is missing");
+    let is_there =
+        |m: Method| (program.methods[m as usize] as usize) < program.subs.len() || m == Method::BackendRefresh;
+    assert!(Method::ALL.into_iter().all(is_there), "a machine subroutine is missing");
 }

@@ -11,6 +11,8 @@ use tables::vclvars::{HeadId, Method, Return, Type, Var};
 
 /// Index into [`Program::subs`].
 pub type SubId = u32;
+/// No subroutine.
+pub const NO_SUB: SubId = SubId::MAX;
 /// Index into [`Program::backends`].
 pub type BackendId = u32;
 /// Index into [`Program::probes`].
@@ -42,7 +44,7 @@ pub struct Program {
     pub sources: Vec<SourceInfo>,
     /// Subroutines, the built-in ones included.
     pub subs: Vec<Sub>,
-    /// The subroutine of each [`Method`], by its number. All exist.
+    /// The subroutine of each [`Method`], by its number. All exist but perhaps `vcl_backend_refresh`, then [`NO_SUB`].
     pub methods: [SubId; Method::COUNT],
     /// Text constants.
     pub strings: Vec<Box<[u8]>>,
@@ -82,6 +84,13 @@ pub struct Program {
     pub subjects: Vec<Subject>,
     /// Tests that follow each other as long as they fail; the optimiser fills it.
     pub guards: Vec<Guard>,
+}
+
+impl Program {
+    /// The subroutine of `method`; only `vcl_backend_refresh` may be missing.
+    pub fn sub_of(&self, method: Method) -> Option<SubId> {
+        Some(self.methods[method as usize]).filter(|sub| *sub != NO_SUB)
+    }
 }
 
 /// Something that is tested in several places, with all tests of it: what one of them said holds until it changes.

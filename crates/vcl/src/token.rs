@@ -99,6 +99,8 @@ pub(crate) struct Source {
 }
 
 const NO_ESCAPES: &str = "Texts have no escapes: one with quotes in it stands in {\"...\"} or \"\"\"...\"\"\".\n";
+const NO_BLOB: &str = "Illegal BLOB character:\nOutside of texts a ':' begins and ends a BLOB, :aGVsbG8=:; nothing else in VCL has one.\n";
+const NO_TABLE: &str = "Illegal BLOB character:\nTables of pairs \"...\": \"...\" are of Fastly's VCL. Here: if and elsif, or a module: kvstore, var.\n";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Quotes that come from word processors, blogs and keyboards of other scripts.
@@ -241,6 +243,10 @@ impl Lexer<'_> {
             Some(b':') => return fail("Illegal BLOB character:\n", self.at, shown),
             Some(c) if padding > 0 && sextet(*c).is_some() => {
                 return fail("Wrong padding ('=') in BLOB:\n", self.at, shown);
+            }
+            Some(_) if digits == 0 => {
+                let after_text = self.out.last().is_some_and(|token| token.tok == Tok::Str);
+                return fail(if after_text { NO_TABLE } else { NO_BLOB }, self.at, shown);
             }
             Some(_) => return fail("Illegal BLOB character:\n", self.at, shown),
         }

@@ -13,44 +13,25 @@ use crate::pattern;
 /// vmod_cookieplus
 pub(crate) static VMOD: Vmod = Vmod { name: "cookieplus", classes: &[], functions: FUNCTIONS };
 
-const FUNCTIONS: &[(&str, Function)] = &[
-    ("add", |call, args| {
-        let (name, value) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
-        add(call, Kind::Cookie, name, value, [name, b"=", value].concat())
-    }),
-    ("get", |call, args| get(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)), &args[1])),
-    ("get_regex", |call, args| {
-        let wanted = matching(call, "get_regex", args)?;
-        get(call, Kind::Cookie, &wanted, &args[1])
-    }),
-    ("delete", |call, args| delete(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)))),
-    ("delete_regex", |call, args| {
-        let wanted = matching(call, "delete_regex", args)?;
-        delete(call, Kind::Cookie, &wanted)
-    }),
-    ("keep", |call, args| keep(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)))),
-    ("keep_regex", |call, args| {
-        let wanted = matching(call, "keep_regex", args)?;
-        keep(call, Kind::Cookie, &wanted)
-    }),
-    ("write", write),
-    ("setcookie_add", setcookie_add),
-    ("setcookie_get", |call, args| get(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)), &args[1])),
-    ("setcookie_get_regex", |call, args| {
-        let wanted = matching(call, "setcookie_get_regex", args)?;
-        get(call, Kind::SetCookie, &wanted, &args[1])
-    }),
-    ("setcookie_delete", |call, args| delete(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)))),
-    ("setcookie_delete_regex", |call, args| {
-        let wanted = matching(call, "setcookie_delete_regex", args)?;
-        delete(call, Kind::SetCookie, &wanted)
-    }),
-    ("setcookie_keep", |call, args| keep(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)))),
-    ("setcookie_keep_regex", |call, args| {
-        let wanted = matching(call, "setcookie_keep_regex", args)?;
-        keep(call, Kind::SetCookie, &wanted)
-    }),
-    ("setcookie_write", setcookie_write),
+/// Each function for either kind of cookies, by its two names.
+macro_rules! of_both {
+    ($(($name:literal, $set:literal, $act:ident),)*) => {
+        &[$(
+            ($name, |call, args| $act(call, Kind::Cookie, $name, args)),
+            ($set, |call, args| $act(call, Kind::SetCookie, $set, args)),
+        )*]
+    };
+}
+
+const FUNCTIONS: &[(&str, Function)] = of_both![
+    ("add", "setcookie_add", add),
+    ("get", "setcookie_get", get),
+    ("get_regex", "setcookie_get_regex", get_regex),
+    ("delete", "setcookie_delete", delete),
+    ("delete_regex", "setcookie_delete_regex", delete_regex),
+    ("keep", "setcookie_keep", keep),
+    ("keep_regex", "setcookie_keep_regex", keep_regex),
+    ("write", "setcookie_write", write),
 ];
 
 /// Which cookies.
@@ -191,7 +172,20 @@ fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure>
     Ok(list)
 }
 
-fn get(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) -> CallResult {
+fn named<'a>(args: &'a [Value]) -> Wanted<'a> {
+    Wanted::Name(Args(args).bytes_of(0))
+}
+
+fn get(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    find(call, kind, &named(args), &args[1])
+}
+
+fn get_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
+    let wanted = matching(call, who, args)?;
+    find(call, kind, &wanted, &args[1])
+}
+
+fn find(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) -> CallResult {
     let list = list(call, kind)?;
     for cookie in list.cookies.iter().filter(|cookie| list.is_left(cookie)) {
         if wanted.is(cookie)? {
@@ -201,9 +195,14 @@ fn get(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) ->
     give(default.clone())
 }
 
-fn add(call: &mut Call<'_>, kind: Kind, name: &[u8], value: &[u8], text: Vec<u8>) -> CallResult {
+fn add(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    let (name, value) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
     if name.is_empty() {
         return fail("cookieplus: a cookie has a name");
+    }
+    let mut text = [name, b"=", value].concat();
+    if kind == Kind::SetCookie {
+        attributes(call, args, &mut text)?;
     }
     let list = list(call, kind)?;
     list.cookies.retain(|cookie| cookie.name != name);
@@ -212,10 +211,9 @@ fn add(call: &mut Call<'_>, kind: Kind, name: &[u8], value: &[u8], text: Vec<u8>
     give(Value::Void)
 }
 
-fn setcookie_add(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+/// What setcookie_add was given beside name and value.
+fn attributes(call: &mut Call<'_>, args: &[Value], text: &mut Vec<u8>) -> Result<(), Failure> {
     let given = Args(args);
-    let (name, value) = (given.bytes_of(0), given.bytes_of(1));
-    let mut text = [name, b"=", value].concat();
     if given.given(2) {
         let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + given.real(2)))?;
         text.extend_from_slice(b"; Expires=");
@@ -228,10 +226,19 @@ fn setcookie_add(call: &mut Call<'_>, args: &[Value]) -> CallResult {
             text.extend_from_slice(value.as_bytes());
         }
     }
-    add(call, Kind::SetCookie, name, value, text)
+    Ok(())
 }
 
-fn delete(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
+fn delete(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    drop_each(call, kind, &named(args))
+}
+
+fn delete_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
+    let wanted = matching(call, who, args)?;
+    drop_each(call, kind, &wanted)
+}
+
+fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
     let list = list(call, kind)?;
     let mut left = Vec::with_capacity(list.cookies.len());
     let before = list.cookies.len();
@@ -245,7 +252,16 @@ fn delete(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
     give(Value::Void)
 }
 
-fn keep(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
+fn keep(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    keep_each(call, kind, &named(args))
+}
+
+fn keep_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
+    let wanted = matching(call, who, args)?;
+    keep_each(call, kind, &wanted)
+}
+
+fn keep_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
     let list = list(call, kind)?;
     (list.keeps, list.is_changed) = (true, true);
     for cookie in &mut list.cookies {
@@ -254,16 +270,19 @@ fn keep(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
     give(Value::Void)
 }
 
-fn taken(call: &mut Call<'_>, kind: Kind) -> Result<List, Failure> {
-    Ok(std::mem::take(list(call, kind)?))
+fn write(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+    let id = kind.head(call)?;
+    let list = std::mem::take(list(call, kind)?);
+    if list.is_changed {
+        match kind {
+            Kind::Cookie => write_line(call, id, &list)?,
+            Kind::SetCookie => write_fields(call, id, &list)?,
+        }
+    }
+    give(Value::Void)
 }
 
-fn write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
-    let id = Kind::Cookie.head(call)?;
-    let list = taken(call, Kind::Cookie)?;
-    if !list.is_changed {
-        return give(Value::Void);
-    }
+fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
     let left = list.cookies.iter().filter(|cookie| list.is_left(cookie)).map(|cookie| &cookie.text[..]);
     let line = left.collect::<Vec<_>>().join(&b"; "[..]);
     if line.is_empty() {
@@ -271,16 +290,11 @@ fn write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
     } else if list.source.as_ref().is_none_or(|source| source.len() != 1 || source[0] != line) {
         set_field(call.ctx, id, b"Cookie", &line)?;
     }
-    give(Value::Void)
+    Ok(())
 }
 
 /// Fields that are left stay as they are.
-fn setcookie_write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
-    let id = Kind::SetCookie.head(call)?;
-    let list = taken(call, Kind::SetCookie)?;
-    if !list.is_changed {
-        return give(Value::Void);
-    }
+fn write_fields(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
     let mut left: Vec<&[u8]> = list
         .cookies
         .iter()
@@ -301,7 +315,7 @@ fn setcookie_write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
     for cookie in list.cookies.iter().filter(|cookie| cookie.is_new) {
         append_field(call.ctx, id, b"Set-Cookie", &cookie.text)?;
     }
-    give(Value::Void)
+    Ok(())
 }
 
 #[cfg(test)]

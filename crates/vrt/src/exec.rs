@@ -380,12 +380,15 @@ impl Machine {
 pub(crate) fn plain_action(action: Return) -> Result<Action, Failure> {
     Ok(match action {
         Return::Abandon => Action::Abandon,
+        Return::Beresp => Action::Beresp,
         Return::Deliver => Action::Deliver,
         Return::Error => Action::Error { status: 503, reason: None },
         Return::Fail => return Err(Failure::new("Failed from VCL")),
         Return::Fetch => Action::Fetch,
         Return::Hash => Action::Hash,
         Return::Lookup => Action::Lookup,
+        Return::Merge => Action::Merge,
+        Return::ObjStale => Action::ObjStale,
         Return::Ok => Action::Ok,
         Return::Pass => Action::Pass,
         Return::Pipe => Action::Pipe,

@@ -20,6 +20,8 @@ use crate::value::{Text, Value};
 #[allow(missing_docs)]
 pub enum Action {
     Abandon,
+    /// `vcl_backend_refresh`: the head of the 304.
+    Beresp,
     Deliver,
     /// Backend side: make a synthetic object. 503 and no reason when VCL gave none.
     Error {
@@ -30,6 +32,10 @@ pub enum Action {
     Fetch,
     Hash,
     Lookup,
+    /// `vcl_backend_refresh`: the old head, updated.
+    Merge,
+    /// `vcl_backend_refresh`: the old head.
+    ObjStale,
     Ok,
     Pass,
     /// Backend side, `return (pass(DURATION))`: hit-for-pass for that long, in seconds. Plain `return (pass)` of
@@ -53,12 +59,15 @@ impl Action {
     pub fn kind(&self) -> Return {
         match self {
             Action::Abandon => Return::Abandon,
+            Action::Beresp => Return::Beresp,
             Action::Deliver => Return::Deliver,
             Action::Error { .. } => Return::Error,
             Action::Fail => Return::Fail,
             Action::Fetch => Return::Fetch,
             Action::Hash => Return::Hash,
             Action::Lookup => Return::Lookup,
+            Action::Merge => Return::Merge,
+            Action::ObjStale => Return::ObjStale,
             Action::Ok => Return::Ok,
             Action::Pass | Action::PassFor(_) => Return::Pass,
             Action::Pipe => Return::Pipe,

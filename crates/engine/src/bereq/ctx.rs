@@ -31,7 +31,8 @@ impl Ctx for Bereq {
         match id {
             HeadId::Bereq => Some(&self.head),
             HeadId::Beresp => Some(&self.beresp),
-            HeadId::Req | HeadId::ReqTop | HeadId::Obj | HeadId::Resp => None,
+            HeadId::Obj => self.stale_head.as_deref(),
+            HeadId::Req | HeadId::ReqTop | HeadId::Resp => None,
         }
     }
 
@@ -97,7 +98,13 @@ impl Ctx for Bereq {
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
             Var::BerespWas304 => Value::Bool(self.was_304),
-            other => vars::of_session(&self.sess, self.client_identity.as_ref(), other).unwrap_or(Value::Absent),
+            Var::ObjStaleIsValid => Value::Bool(self.stale.as_ref().is_some_and(|stale| !stale.is_dying())),
+            other => self
+                .stale
+                .as_ref()
+                .and_then(|stale| vars::of_object(&self.engine, stale, self.log.last(), other))
+                .or_else(|| vars::of_session(&self.sess, self.client_identity.as_ref(), other))
+                .unwrap_or(Value::Absent),
         }
     }
 
@@ -137,8 +144,9 @@ impl Ctx for Bereq {
                     self.log.put(Tag::VclError, b"Ignoring attempt to reset beresp.uncacheable");
                 } else if vars::boolean(&value)? {
                     self.uncacheable = true;
-                    self.set_life(&Value::Duration(0.0), |_, _| ())?;
                 }
+                // The lives are logged whatever was set, as varnishd does.
+                self.set_life(&Value::Duration(0.0), |_, _| ())?;
             }
             other => return Err(vars::misplaced(other)),
         }
@@ -182,6 +190,12 @@ impl Ctx for Bereq {
     fn rfc_ttl(&mut self) -> Result<(), Failure> {
         self.take_lives();
         Ok(())
+    }
+
+    fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
+        let BereqBody::Kept(pieces) = &self.body else { return false };
+        pieces.iter().for_each(|buf| piece(buf));
+        true
     }
 
     fn brought(&mut self) -> Option<&mut filters::Brought> {
@@ -246,7 +260,7 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        Ok(self.engine.purge_tags(keys, soft))
+        Ok(self.engine.purge_tags(self.busy.as_ref(), keys, soft))
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {

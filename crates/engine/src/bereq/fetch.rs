@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{Backend, Conn, ConnectOpts};
-use cache::{Flags, Times};
+use backend::{Backend, Conn, ConnectOpts, Outgoing, OutgoingBody};
+use cache::{Flags, ObjRef, Times};
 use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
@@ -114,7 +114,11 @@ impl Bereq {
         if let Err(step) = self.judge() {
             return step;
         }
-        self.after_response().await
+        let verdict = if self.stale_head.is_some() { self.ask_refresh().await } else { Ok(()) };
+        match verdict {
+            Ok(()) => self.after_response().await,
+            Err(step) => step,
+        }
     }
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
@@ -124,6 +128,7 @@ impl Bereq {
             let host = backend.hosthdr().as_bytes();
             self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::HOST, &[host]));
         }
+        self.amend(&backend)?;
         self.backend = Some(backend.clone());
         let mut fresh = false;
         loop {
@@ -158,6 +163,28 @@ impl Bereq {
             self.engine.main.backend_retry.inc();
             fresh = true;
         }
+    }
+
+    /// The fields that the backend wants in each request, as VCL left that.
+    fn amend(&mut self, backend: &Backend) -> Result<(), ()> {
+        let Some(amend) = backend.amend() else { return Ok(()) };
+        let body = match &self.body {
+            BereqBody::None => OutgoingBody::None,
+            BereqBody::Kept(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
+            BereqBody::Lent(_) | BereqBody::Gone => OutgoingBody::Streams,
+        };
+        let fields = amend.0.fields(&Outgoing {
+            method: self.head.method(),
+            url: self.head.url(),
+            fields: self.head.iter().map(|field| (field.name(), field.value())).collect(),
+            body,
+            now: self.engine.clock.real(),
+        });
+        let fields = fields.map_err(|why| self.fetch_error(&why))?;
+        for (name, value) in fields {
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, &name, value.as_bytes()));
+        }
+        Ok(())
     }
 
     /// A connection that isn't at hand.
@@ -233,7 +260,9 @@ impl Bereq {
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
     fn not_modified(&mut self) -> Result<(), Step> {
-        let stale = self.stale.as_ref().filter(|stale| stale.flags().has(Flags::IMSCAND)).cloned();
+        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.uncacheable;
+        // Where VCL decides, it also decides about answers that nobody asked for.
+        let stale = self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().has(Flags::IMSCAND)).cloned();
         let Some(stale) = stale else {
             if self.uncacheable {
                 return Ok(());
@@ -242,18 +271,80 @@ impl Bereq {
             self.end_link(Some(why::RX_BAD));
             return Err(Step::Error);
         };
+        let mut old = Head::with_limits(self.beresp.limits());
+        if old.load_from(stale.head()).is_err() {
+            return Err(Step::Error);
+        }
+        self.was_304 = true;
+        if asks_vcl {
+            self.stale_head = Some(Box::new(old));
+        } else {
+            self.take_merged(&stale, &old);
+        }
+        Ok(())
+    }
+
+    fn take_merged(&mut self, stale: &ObjRef, old: &Head) {
         if stale.flags().has(Flags::CHGCE) {
             self.count_lost(|this| message::encoding::weaken_etag(&mut this.beresp));
         }
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
-        let mut old = Head::with_limits(self.beresp.limits());
-        if old.load_from(stale.head()).is_err() {
-            return Err(Step::Error);
+        self.count_lost(|this| this.merge(old));
+    }
+
+    /// vcl_backend_refresh says which head the object has from now on. `Err` is the step to go to instead.
+    async fn ask_refresh(&mut self) -> Result<(), Step> {
+        let action = self.vcl(Method::BackendRefresh).await;
+        let old = self.stale_head.take().expect("the stale head was at hand for VCL");
+        let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
+        match action {
+            Action::Merge => self.take_merged(&stale, &old),
+            Action::ObjStale => self.beresp.copy_from(&old),
+            Action::Beresp => self.count_lost(|this| this.take_own_head(&old)),
+            other => return Err(self.given_up(other, "given up in vcl_backend_refresh")),
         }
-        self.count_lost(|this| this.merge(&old));
-        self.was_304 = true;
         Ok(())
+    }
+
+    /// The head of the 304 for the object: what tells of the body is the old one's, and so are the validators.
+    fn take_own_head(&mut self, old: &Head) -> Result<(), message::Lost> {
+        self.beresp.set_status(200)?;
+        self.beresp.set_reason(b"OK")?;
+        BERESP.log_status(&self.beresp, &mut self.log);
+        for name in [names::CONTENT_LENGTH, names::CONTENT_ENCODING] {
+            BERESP.unset(&mut self.beresp, &mut self.log, name);
+        }
+        for name in [names::CONTENT_LENGTH, names::CONTENT_ENCODING, names::LAST_MODIFIED, names::ETAG] {
+            let Some(value) = old.get(name) else { continue };
+            BERESP.unset(&mut self.beresp, &mut self.log, name);
+            BERESP.append(&mut self.beresp, &mut self.log, name, &[value])?;
+        }
+        Ok(())
+    }
+
+    /// VCL wants no object of this answer: the step to go to.
+    fn given_up(&mut self, action: Action, otherwise: &'static str) -> Step {
+        match action {
+            Action::Error { .. } => {
+                self.end_link(Some(why::RESP_CLOSE));
+                self.error_is_wanted = true;
+                Step::Error
+            }
+            Action::Retry => {
+                let has_body = self.has_body();
+                self.end_link(has_body.then_some(why::RESP_CLOSE));
+                if self.may_retry() {
+                    return Step::Retry;
+                }
+                self.log.put(Tag::VclError, b"Too many retries, delivering 503");
+                Step::Error
+            }
+            _ => {
+                self.end_link(Some(why::RESP_CLOSE));
+                Step::Fail(otherwise)
+            }
+        }
     }
 
     /// The start line of a stored head, and those of its fields that the answer doesn't have.
@@ -293,24 +384,7 @@ impl Bereq {
             Action::Deliver => {}
             Action::Pass => self.pass_from_now_on(),
             Action::PassFor(_) => self.pass_from_now_on(),
-            Action::Error { .. } => {
-                self.end_link(Some(why::RESP_CLOSE));
-                self.error_is_wanted = true;
-                return Step::Error;
-            }
-            Action::Retry => {
-                let has_body = self.has_body();
-                self.end_link(has_body.then_some(why::RESP_CLOSE));
-                if self.may_retry() {
-                    return Step::Retry;
-                }
-                self.log.put(Tag::VclError, b"Too many retries, delivering 503");
-                return Step::Error;
-            }
-            _ => {
-                self.end_link(Some(why::RESP_CLOSE));
-                return Step::Fail("given up in vcl_backend_response");
-            }
+            other => return self.given_up(other, "given up in vcl_backend_response"),
         }
         if self.keeps_head && !self.uncacheable && self.keep_stale_head().is_err() {
             return Step::Error;

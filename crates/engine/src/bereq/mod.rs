@@ -137,6 +137,8 @@ pub struct Bereq {
     pub(crate) do_gunzip: bool,
     pub(crate) do_stream: bool,
     pub(crate) was_304: bool,
+    /// The head of `stale` while vcl_backend_refresh runs.
+    pub(crate) stale_head: Option<Box<Head>>,
     /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
     pub(crate) keeps_head: bool,
     /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.

@@ -107,6 +107,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         do_gunzip: false,
         do_stream: true,
         was_304: false,
+        stale_head: None,
         keeps_head: false,
         storage: None,
         filters: None,

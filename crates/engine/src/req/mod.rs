@@ -420,12 +420,15 @@ impl Req {
             Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.error = (*status, reason.clone()),
             Action::Abandon
+            | Action::Beresp
             | Action::Deliver
             | Action::Error { .. }
             | Action::Fail
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
+            | Action::Merge
+            | Action::ObjStale
             | Action::Ok
             | Action::Pass
             | Action::PassFor(_)
@@ -445,11 +448,14 @@ impl Req {
             Action::Pass => Step::Pass,
             Action::Fail => Step::VclFail,
             Action::Abandon
+            | Action::Beresp
             | Action::Deliver
             | Action::Error { .. }
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
+            | Action::Merge
+            | Action::ObjStale
             | Action::Ok
             | Action::PassFor(_)
             | Action::Pipe

@@ -60,11 +60,14 @@ impl Why {
             Action::Restart
             | Action::Pipe
             | Action::Abandon
+            | Action::Beresp
             | Action::Deliver
             | Action::Error { .. }
             | Action::Fetch
             | Action::Hash
             | Action::Lookup
+            | Action::Merge
+            | Action::ObjStale
             | Action::Ok
             | Action::PassFor(_)
             | Action::Retry

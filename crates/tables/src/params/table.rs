@@ -324,6 +324,8 @@ params! {
         "How long a client connection may be silent between requests.";
     timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
         "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
+    uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
+        "How long the built-in VCL remembers that an answer is uncacheable; of release 8 and later.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
         "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
     vary_notice: Count = "10" ["variants" min "1"] {}

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a stranger is told to do about typical mistakes.
 
-use super::try_compile;
+use tables::vclvars::Method;
+
+use super::{Few, try_compile};
+use crate::program::Program;
+use crate::{Options, compile};
 
 /// The last line for a whole program.
 #[track_caller]
@@ -37,6 +41,7 @@ fn marks_that_are_missing_or_wrong() {
     recv("set req.url == \"/\";", "`set` has one =; == compares.");
     recv("if (req.url and req.method) { }", "\"and\" is written &&.");
     recv("if (req.url | req.method) { }", "\"or\" is written ||.");
+    recv("if (req.url not ~ \"x\") { }", "\"not\" is written !, and \"doesn't match\" !~.");
     recv("if (req.url ~! \"x\") { }", "\"doesn't match\" is written !~.");
     recv("set req.http.a = \"a\" req.url;", "Texts are joined by +.");
     recv("return pass;", "What is returned stands in brackets: return (pass);");
@@ -230,8 +235,45 @@ fn what_later_releases_have() {
     let later = |instead: &str| format!("That is of later releases and isn't built into Lacquer. Instead: {instead}.");
     recv("set req.trace = true;", &later("`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"));
     recv("set req.filters = \"x\";", &later("bodies of requests go on as they come"));
-    recv("set req.http.x = obj_stale.ttl;", &later("beresp.was_304 in vcl_backend_response"));
-    recv("set req.http.x = param.uncacheable_ttl;", &later("a duration, such as 120s"));
+    recv("set req.http.x = param.transit_buffer;", &later("beresp.transit_buffer in vcl_backend_response"));
+}
+
+#[test]
+fn refreshes_are_of_those_that_speak_of_them() {
+    recv("set req.http.x = obj_stale.ttl;", "It can be read in vcl_backend_refresh.");
+    bad("sub vcl_recv { set beresp.ttl = 1s; }", "It can be set in vcl_backend_response, vcl_backend_error.");
+    bad(
+        "sub vcl_recv { set beresp.ttl = 1s; } sub vcl_refresh_valid { }",
+        "It can be set in vcl_backend_response, vcl_backend_error, vcl_backend_refresh.",
+    );
+    let plain = compiled("vcl 4.1; backend b none;");
+    assert_eq!(plain.sub_of(Method::BackendRefresh), None);
+    for sub in tables::vclvars::REFRESH_SUBS {
+        let program =
+            compiled(&format!("vcl 4.1; backend b none; sub {sub} {{ set beresp.http.Status = obj_stale.status; }}"));
+        assert!(program.sub_of(Method::BackendRefresh).is_some(), "{sub}");
+    }
+}
+
+fn compiled(text: &str) -> Program {
+    try_compile(text).expect("it compiles").program
+}
+
+#[test]
+fn patterns() {
+    let check = |text: &str| {
+        let options = Options { check_regex: Some(|_| Err("it is wrong".to_owned())), ..Options::default() };
+        let text = format!("vcl 4.1; backend b none; sub vcl_recv {{ if (req.url ~ \"{text}\") {{ }} }}");
+        compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).expect_err("the pattern is wrong").text
+    };
+    assert!(check("*.jpg").contains("Hint: A pattern isn't a wildcard: any characters are .*"));
+    assert!(check("(a").contains("Hint: Characters that mean themselves are escaped"));
+}
+
+#[test]
+fn names_that_are_taken() {
+    let again = "There is a backend of that name already: give one of them another, and set req.backend_hint to it where it is for.";
+    whole("vcl 4.1; backend default none; backend default none;", again);
 }
 
 #[test]
@@ -240,6 +282,9 @@ fn what_strangers_write() {
     recv("return (synth(301, \"https://\" req.http.host));", join);
     recv("if (req.url ~ \"a\" req.method) { }", join);
     recv("set req.http.a = \"a\" . req.url;", "Texts are joined by +.");
+    let order = "Texts have no order: std.integer(TEXT, 0) makes a number of one.";
+    recv("if (req.http.Content-Length > 1000) { }", order);
+    recv("if (req.http.Content-Length == 1000) { }", "A text stands in quotes: \"1000\"");
     recv(
         "var x = 1;",
         "Variables of one's own are those of the module var: `import var;`, var.set(\"x\", \"1\"), var.get(\"x\").",

@@ -80,6 +80,8 @@ fn tokens() {
     recv(":aaaa", "Illegal BLOB character");
     whole("vcl 4.1; :aaaa", "Missing colon at end of BLOB");
     recv(":aa?:", "Illegal BLOB character:");
+    whole("vcl 4.1; backend b none; table t { \"a\": \"b\", }", "are of Fastly's VCL");
+    recv("} else: {", "Outside of texts a ':' begins and ends a BLOB");
     recv(":AB==:", "Illegal BLOB character:");
     recv(":a:", "BLOB must have n*4 base64 characters");
     recv(":aaaa==a:", "Wrong padding ('=') in BLOB");
