@@ -442,6 +442,7 @@ def wide(report, lacquer, folder):
     editor.tell("textDocument/didClose", {"textDocument": {"uri": uri(second)}})
     report.check("and taken back", editor.diagnostics(part) == [])
     first.write_text(whole)
+    os.mkfifo(folder / "a.vcl")
     found = editor.open(part, part.read_text())
     report.check("a file on disk that includes it is found", len(found) == 1 and "nope" in found[0]["message"], found)
     report.check("and read for it", editor.change(part, "sub shared { unset req.http.z; }\n") == [])
