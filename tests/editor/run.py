@@ -442,6 +442,7 @@ def wide(report, lacquer, folder):
     editor.tell("textDocument/didClose", {"textDocument": {"uri": uri(second)}})
     report.check("and taken back", editor.diagnostics(part) == [])
     first.write_text(whole)
+    os.mkfifo(folder / "a.vcl")
     found = editor.open(part, part.read_text())
     report.check("a file on disk that includes it is found", len(found) == 1 and "nope" in found[0]["message"], found)
     report.check("and read for it", editor.change(part, "sub shared { unset req.http.z; }\n") == [])
@@ -554,12 +555,41 @@ def layout(report, lacquer, folder):
                  and file.read_text() == 'sub a { set req.url = "x;\n}', why)
 
 
+def programs(report, lacquer, folder):
+    """`check`, `explain` and `migrate` where their output goes and their input comes from."""
+    good = b"vcl 4.1;\nbackend b none;\n"
+    old = 'backend b { .host = "192.0.2.1"; }\nsub vcl_fetch {\n    set beresp.http.x = "\u00e9";\n}\n'.encode("latin-1")
+
+    def run(*args, stdin=good, stdout=subprocess.PIPE):
+        done = subprocess.run([lacquer, "vcl", *args], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=LIMIT)
+        return done.returncode, done.stdout or b"", done.stderr
+
+    report.check("check reads stdin", run("check", "-") == (0, b"-: good\n", b""))
+    report.check("explain too", b"sub vcl_recv" in run("explain", "--builtin", "-")[1])
+    status, text, why = run("explain", "--sub", "nope", "-")
+    report.check("a subroutine that isn't there", (status, text) == (2, b"") and b"vcl_recv" in why, why)
+    status, text, _ = run("migrate", "-", stdin=old)
+    report.check("migrate keeps all bytes", status == 0 and b'"\xe9"' in text, text)
+    with open("/dev/full", "wb") as full:
+        for args in (["check", "-"], ["explain", "-"], ["migrate", "-"], ["fmt", "-"], ["help"]):
+            status, _, why = run(*args, stdin=old if args[0] == "migrate" else good, stdout=full)
+            report.check(f"{args[0]} says that it can't write", status in (1, 2) and b"No space left" in why and b"panicked" not in why, why)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        status, _, why = run("check", "-", stdout=closed)
+    report.check("nobody reading is no failure", (status, why) == (0, b""), why)
+    status, text, _ = run("check", "--format", "json", "-", stdin=good + b"sub vcl_recv { if (req.urll) { } }\n")
+    error = json.loads(text)["errors"][0]
+    report.check("a hint in JSON", (status, error["hint"], error["line"]) == (2, "Is req.url meant?", 3), error)
+
+
 def main():
     lacquer = str(pathlib.Path(options(__doc__).varnishd).resolve())
     report = Report("editor")
     checks = Checks(report)
     protocol(checks, lacquer)
-    for part in (wide, old):
+    for part in (wide, old, programs):
         with tempfile.TemporaryDirectory() as folder:
             part(checks, lacquer, pathlib.Path(folder))
     with tempfile.TemporaryDirectory() as folder:

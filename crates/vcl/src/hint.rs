@@ -74,7 +74,7 @@ const OTHER_FIELDS: [(&str, &str); 4] =
 const TO_TLS: &str = "Lacquer speaks no TLS to backends: leave it out, and let .host and .port be those of a TLS client beside it (stunnel, haproxy).";
 
 /// Words that declare something outside of subroutines.
-const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "import", "vcl", "director"];
+pub(crate) const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "import", "vcl", "director"];
 
 /// Names further from what was written than this are no guess.
 const FAR: usize = 3;
@@ -547,7 +547,7 @@ impl Vcc<'_> {
 }
 
 /// The name most like `word`, when there is one that is.
-fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let most = FAR.min(word.len() / 4 + 1);
     let near = names.filter(|name| name.len().abs_diff(word.len()) <= most && *name != word);
     let mut ranked: Vec<(usize, &str)> =

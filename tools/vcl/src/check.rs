@@ -6,7 +6,7 @@ use vcl::Sources;
 
 use crate::args::Args;
 use crate::messages::{self, Message};
-use crate::{Format, compile};
+use crate::{Format, compile, out};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     let mut status = 0;
@@ -15,19 +15,16 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
         if result.is_err() {
             status = 2;
         }
-        match args.format {
-            Format::Json => println!("{}", as_json(file, &result)),
-            Format::Text => {
-                let (word, text) = match &result {
-                    Ok(good) => ("good", good.warnings.as_str()),
-                    Err(text) => ("refused", text.as_str()),
-                };
-                println!("{file}: {word}");
-                print!("{text}");
-                if !text.is_empty() && !text.ends_with('\n') {
-                    println!();
-                }
-            }
+        let mut shown = match (args.format, &result) {
+            (Format::Json, _) => as_json(file, &result),
+            (Format::Text, Ok(good)) => format!("{file}: good\n{}", good.warnings),
+            (Format::Text, Err(text)) => format!("{file}: refused\n{text}"),
+        };
+        if !shown.ends_with('\n') {
+            shown.push('\n');
+        }
+        if out(shown.as_bytes(), 0) != 0 {
+            return 1;
         }
     }
     status

@@ -3,21 +3,29 @@
 
 use std::fmt::Write;
 
+use base::say;
 use vcl::program::{Place, Program};
-use vcl::{Sources, listing};
+use vcl::{Compiled, Sources, listing};
 
 use crate::args::Args;
-use crate::compile;
+use crate::{compile, out};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     match compile(&args.files[0], args, sources) {
+        Ok(Compiled { program, .. })
+            if args.sub.as_ref().is_some_and(|name| program.subs.iter().all(|s| s.name != *name)) =>
+        {
+            let names: Vec<&str> = program.subs.iter().map(|sub| sub.name.as_str()).collect();
+            let name = args.sub.as_deref().unwrap_or_default();
+            say::err(format_args!("no subroutine {name}; there are {}\n", names.join(", ")));
+            2
+        }
         Ok(compiled) => {
-            eprint!("{}", compiled.warnings);
-            print!("{}", text(&compiled.program, args.sub.as_deref(), args.builtin));
-            0
+            say::err(&compiled.warnings);
+            out(text(&compiled.program, args.sub.as_deref(), args.builtin).as_bytes(), 0)
         }
         Err(why) => {
-            eprint!("{why}");
+            say::err(format_args!("{}\n", why.trim_end()));
             2
         }
     }

@@ -11,6 +11,9 @@ mod lsp;
 mod messages;
 mod migrate;
 
+use std::io::{self, Read, Write};
+
+use base::say;
 use vcl::{Options, Sources};
 
 use args::{Args, Command, Format};
@@ -19,11 +22,13 @@ use args::{Args, Command, Format};
 pub const USAGE: &str = "\
 Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
        lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
-       lacquer vcl fmt [options] FILE...      lays files out in one way, in place; - is from stdin to stdout
+       lacquer vcl fmt [options] FILE...      lays files out in one way, in place
        lacquer vcl profile [options] [VCL]    what each line of a running VCL costs (profile --help)
        lacquer vcl lsp [options]              serves an editor on stdin and stdout (Language Server Protocol)
        lacquer vcl migrate [options] FILE     prints a file of VCL 2.0, 2.1 or 3.0 as VCL 4.1 (its includes in their places)
                                               on stdout, and what was changed and why on stderr
+
+A FILE called - is standard input; fmt then writes to standard output.
 
   -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
   --syntax 4.0|4.1 for files of VCL 4 that don't begin with `vcl 4.x;` (default 4.1)
@@ -31,7 +36,7 @@ Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
                    for files without `vcl 4.x;` (default: told by their words)
   --label NAME     a label that `return (vcl(NAME))` may name; may be given several times
   --store NAME     a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times
-  --format json    check: one JSON object per file and line: file, ok, errors, warnings
+  --format json    check: one JSON object per file and line: file, ok, errors, warnings (message, hint, source, line, column, text)
                    migrate: one object: file, ok, dialect, vcl, notes (source, line, old, new, why, warning) or errors
   --check          fmt: change nothing; name the files that would be changed
   --diff           fmt: change nothing; show what would be changed, as diff -u does
@@ -40,7 +45,7 @@ Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
   --sub NAME       explain: only this subroutine
   --builtin        explain: the built-in VCL's subroutines too
 
-check, fmt and migrate end with 0 when all files are good, 2 when one isn't, 1 when they can't be used so.
+They end with 0 when all files are good, 2 when one isn't, 1 when they can't be used so.
 ";
 
 /// Runs `args`, the words after `lacquer vcl`; `sources` makes what files are read through, from a vcl_path. Gives the
@@ -49,21 +54,30 @@ pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 
     let args = match args::parse(args) {
         Ok(args) => args,
         Err(why) => {
-            eprint!("lacquer vcl: {why}\n{USAGE}");
+            say::err(format_args!("lacquer vcl: {why}\n{USAGE}"));
             return 1;
         }
     };
     let sources = sources(&args.path());
     match &args.command {
-        Command::Help => {
-            print!("{USAGE}");
-            0
-        }
+        Command::Help => out(USAGE.as_bytes(), 0),
         Command::Check => check::run(&args, &*sources),
         Command::Explain => explain::run(&args, &*sources),
         Command::Fmt => fmt::run(&args),
         Command::Lsp => lsp::run(&args, &*sources),
         Command::Migrate => migrate::run(&args, &*sources),
+    }
+}
+
+/// Writes to stdout; gives `status`, or 1 where that fails. A reader that has seen enough is no failure.
+pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            say::err(format_args!("lacquer vcl: stdout: {why}\n"));
+            1
+        }
+        _ => status,
     }
 }
 
@@ -75,6 +89,11 @@ fn compile(file: &str, args: &Args, sources: &dyn Sources) -> Result<vcl::Compil
 
 /// A file's name in messages, and its text.
 fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> {
+    if file == "-" {
+        let mut text = Vec::new();
+        io::stdin().lock().read_to_end(&mut text).map_err(|e| format!("stdin: {e}\n"))?;
+        return Ok(("<stdin>".to_owned(), text));
+    }
     // A name given on the command line is a path like any other program's; the vcl_path is tried after that.
     let here = if file.starts_with('/') {
         file.to_owned()

@@ -2,11 +2,12 @@
 //! `lacquer vcl migrate`: an old file as VCL 4.1 on stdout, and a note for each change on stderr; with `--format json`
 //! both in one object.
 
+use base::say;
 use serde_json::json;
 use vcl::{Migrated, Note, Sources};
 
 use crate::args::{Args, Format};
-use crate::{options, read};
+use crate::{options, out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     let file = &args.files[0];
@@ -14,21 +15,20 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
         vcl::migrate(&name, &text, sources, &options(args)).map_err(|diagnostics| diagnostics.text)
     });
     match (result, args.format) {
-        (Ok(migrated), Format::Json) => println!("{}", as_json(file, &migrated)),
+        (Ok(migrated), Format::Json) => out(format!("{}\n", as_json(file, &migrated)).as_bytes(), 0),
         (Err(why), Format::Json) => {
-            println!("{}", json!({ "file": file, "ok": false, "errors": crate::check::objects(&why, true, false) }));
-            return 2;
+            let refused = json!({ "file": file, "ok": false, "errors": crate::check::objects(&why, true, false) });
+            out(format!("{refused}\n").as_bytes(), 2)
         }
         (Ok(migrated), Format::Text) => {
-            print!("{}", String::from_utf8_lossy(&migrated.text));
-            eprint!("{}", as_text(file, &migrated));
+            say::err(as_text(file, &migrated));
+            out(&migrated.text, 0)
         }
         (Err(why), Format::Text) => {
-            eprint!("{why}{}", if why.ends_with('\n') { "" } else { "\n" });
-            return 2;
+            say::err(format_args!("{}\n", why.trim_end()));
+            2
         }
     }
-    0
 }
 
 fn as_text(file: &str, migrated: &Migrated) -> String {

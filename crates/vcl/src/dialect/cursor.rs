@@ -152,7 +152,8 @@ impl Walker<'_> {
             return Ok(());
         }
         let found = if self.tok() == Tok::End { "end of input".to_owned() } else { format!("'{}'", self.word()) };
-        self.fail(&format!("Expected {} got {found}\nat\n", tok.expected()))
+        let fail = Fail::at(&format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
+        Err(fail.hinted(self.hint_expected(tok)))
     }
 
     /// Writes the current token, which must be this.

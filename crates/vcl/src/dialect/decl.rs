@@ -31,10 +31,13 @@ impl Walker<'_> {
                 None => self.inline_c(),
             },
             (Tok::Id, "vcl") => self.fail("A file that says its version is no old one.\n"),
-            _ => self.fail(&format!(
-                "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",
-                self.word()
-            )),
+            _ => {
+                let text = format!(
+                    "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",
+                    self.word()
+                );
+                Err(Fail::at(&text, self.place(self.at)).hinted(self.hint_outside()))
+            }
         }
     }
 

@@ -99,6 +99,13 @@ impl Walker<'_> {
         loop {
             match self.tok() {
                 Tok::C(b'+' | b'-') => self.keep(),
+                // The statement before it has no end: these are no values.
+                Tok::Id if super::hint::BEGINS.contains(&self.word()) && !self.dotted_at(self.at) => {
+                    return self.expect(Tok::C(b';'));
+                }
+                Tok::Id if matches!(self.word(), "and" | "or") && !self.dotted_at(self.at) => {
+                    return self.expect(Tok::C(b')'));
+                }
                 Tok::Str | Tok::Id => {
                     let at = self.at;
                     self.insert(" +");
@@ -148,6 +155,10 @@ impl Walker<'_> {
                 self.fail(&format!("Unknown token '{found}' when looking for a value:\n"))
             }
         }
+    }
+
+    fn dotted_at(&self, at: usize) -> bool {
+        self.tok_at(self.after(at)) == Tok::C(b'.')
     }
 
     fn called_or_dotted(&self) -> bool {
@@ -291,7 +302,8 @@ impl Walker<'_> {
                     format!("{name} is a word of VCL 4, and this file is read as VCL {}.\n", self.dialect.name());
                 return self.fail_range(&text, first, last);
             }
-            return self.fail_range(&format!("Unknown variable '{name}'\n"), first, last);
+            let unknown = self.fail_range(&format!("Unknown variable '{name}'\n"), first, last);
+            return unknown.map_err(|fail: super::Fail| fail.hinted(self.hint_variable(name)));
         };
         // What 2.x puts into the object that is being fetched can be called by either name.
         self.check_place(var, first, last, write)?;

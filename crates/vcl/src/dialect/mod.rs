@@ -14,6 +14,7 @@ mod detect;
 mod dns;
 mod expr;
 mod flat;
+mod hint;
 mod languages;
 mod late;
 mod leave;

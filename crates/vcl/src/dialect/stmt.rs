@@ -24,7 +24,7 @@ impl Walker<'_> {
                     return Ok(kept);
                 }
                 Tok::End => {
-                    return Err(Fail::plain("End of input while in compound statement\n".to_owned()));
+                    return Err(self.ended("End of input while in compound statement\n"));
                 }
                 Tok::InlineC if self.empty_c() => {}
                 Tok::InlineC => match self.accept_language_c() {
@@ -44,7 +44,7 @@ impl Walker<'_> {
                     }
                     kept = kept.max(one);
                 }
-                _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
+                _ => return Err(self.no_action()),
             }
         }
     }
@@ -143,7 +143,7 @@ impl Walker<'_> {
                 Ok(Kept::Yes)
             }
             _ if BARE.contains(&word.as_str()) && next == Tok::C(b';') => self.bare(&word),
-            _ => self.fail("Expected an action, 'if', '{' or '}'\n"),
+            _ => Err(self.no_action()),
         }
     }
 
@@ -276,7 +276,8 @@ impl Walker<'_> {
             return Err(Fail(vec![
                 ("Expected ')' got '{'\nat\n".to_owned(), Some(self.place(self.at))),
                 ("This bracket isn't closed before the block begins:\n".to_owned(), Some(self.place(open))),
-            ]));
+            ])
+            .hinted(self.hint_bracket()));
         }
         if self.is_c(b')') && self.tok_at(self.after(self.at)) != Tok::C(b'{') {
             let next = self.after(self.at);

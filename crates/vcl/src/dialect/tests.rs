@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::*;
 
+mod hints;
 mod late;
 mod tables;
 mod words;

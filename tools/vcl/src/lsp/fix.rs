@@ -63,6 +63,11 @@ fn one(line: &str, text: &[u8], at: &Range<usize>, here: &str) -> Option<Fix> {
     if line.starts_with("The '(' of line") {
         return insert(")");
     }
+    if let Some(number) = middle(line, "A ';' is missing at the end of line ", ".") {
+        let end = text.split_inclusive(|c| *c == b'\n').take(number.parse().ok()?).map(<[u8]>::len).sum();
+        let token = outline().before(end)?;
+        return fix("Insert ;".to_owned(), token.end..token.end, ";");
+    }
     if line.starts_with("A ';' is missing") {
         return insert(";");
     }

@@ -202,7 +202,8 @@ impl<'a> Texts<'a> {
             let mut names: Vec<_> =
                 std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
             names.sort();
-            for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "vcl")) {
+            // A pipe of that name would be waited for.
+            for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "vcl") && name.is_file()) {
                 looked_at += 1;
                 let Some(name) = name.to_str().filter(|name| *name != path) else { continue };
                 if looked_at > MAX_LOOKED_AT {
