@@ -192,6 +192,12 @@ impl Ctx for Bereq {
         Ok(())
     }
 
+    fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
+        let BereqBody::Kept(pieces) = &self.body else { return false };
+        pieces.iter().for_each(|buf| piece(buf));
+        true
+    }
+
     fn brought(&mut self) -> Option<&mut filters::Brought> {
         Some(&mut self.brought)
     }
