@@ -27,8 +27,10 @@ use crate::{
 pub struct Backend {
     me: Weak<Backend>,
     base: DirectorBase,
-    spec: BackendSpec,
-    hosthdr: String,
+    spec: Arc<BackendSpec>,
+    /// Who answers in the place of a server.
+    service: Option<ServiceRef>,
+    hosthdr: Arc<str>,
     env: Env,
     pool: Arc<Pool>,
     slots: Option<Arc<Semaphore>>,
@@ -102,13 +104,14 @@ impl Backend {
             base: DirectorBase::new(vcl, &spec.name, env.clock.real()),
             probe: spec.probe.as_ref().map(|probe| Probe::new(probe, &hosthdr)),
             counters,
-            hosthdr,
+            hosthdr: hosthdr.into(),
             pool,
             prober,
             slots,
             waiting: AtomicU32::new(0),
             env,
-            spec,
+            service: spec.service.clone(),
+            spec: Arc::new(spec),
         })
     }
 
@@ -144,7 +147,7 @@ impl Backend {
         self.me.clone()
     }
 
-    /// This backend with another service behind it, for one transaction: its name, health and counters are shared.
+    /// This backend with another service behind it, for one transaction. All but its own health is shared, and nothing copied.
     pub fn serving(&self, service: ServiceRef) -> Arc<Backend> {
         self.env.services.main().n_backend.inc();
         Arc::new_cyclic(|me| Self {
@@ -158,7 +161,8 @@ impl Backend {
             slots: self.slots.clone(),
             waiting: AtomicU32::new(0),
             env: self.env.clone(),
-            spec: BackendSpec { service: Some(service), probe: None, ..self.spec.clone() },
+            service: Some(service),
+            spec: self.spec.clone(),
         })
     }
 
@@ -299,7 +303,7 @@ impl Backend {
 
     /// A new connection; `limit` is for each address.
     pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, OpenError> {
-        if let Some(service) = &self.spec.service {
+        if let Some(service) = &self.service {
             let pair = Stream::pair();
             let (ours, theirs) = pair.map_err(|error| OpenError::Errno(error.raw_os_error().unwrap_or(ETIMEDOUT)))?;
             service.0.accept(theirs);

@@ -86,7 +86,7 @@ pub enum Event {
 /// The part common to all directors.
 #[derive(Debug)]
 pub struct DirectorBase {
-    cli_name: String,
+    cli_name: Arc<str>,
     vcl_len: usize,
     admin: AtomicU8,
     changed: AtomicU64,
@@ -96,7 +96,7 @@ impl DirectorBase {
     /// `vcl` is the name VCL was loaded under; `now` starts the last change.
     pub fn new(vcl: &str, name: &str, now: Real) -> Self {
         Self {
-            cli_name: format!("{vcl}.{name}"),
+            cli_name: format!("{vcl}.{name}").into(),
             vcl_len: vcl.len(),
             admin: AtomicU8::new(AdminHealth::Auto as u8),
             changed: AtomicU64::new(now.0.to_bits()),

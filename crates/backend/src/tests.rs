@@ -679,6 +679,8 @@ fn a_service_answers_in_the_place_of_a_server() {
         let backend = bed.backend(BackendSpec::service("echo", ServiceRef(Arc::new(Echo))));
         let other = backend.serving(ServiceRef(Arc::new(Echo)));
         assert_eq!((other.name(), other.base().cli_name()), ("echo", "vcl1.echo"));
+        assert!(std::ptr::eq(backend.spec(), other.spec()), "made for one transaction, it copies nothing");
+        assert!(std::ptr::eq(backend.hosthdr(), other.hosthdr()) && std::ptr::eq(backend.name(), other.name()));
         for backend in [&backend, &other] {
             let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
             assert!(!conn.is_reused());

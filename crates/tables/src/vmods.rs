@@ -282,6 +282,8 @@ pub const MODULES: &[Module] = &[
 /// Functions and methods of modules here that aren't built.
 const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
+    digest::LEFT_OUT,
+    dynamic::LEFT_OUT,
     file::LEFT_OUT,
     headerplus::LEFT_OUT,
     json::LEFT_OUT,

@@ -156,7 +156,12 @@ struct Network {
 impl Database {
     fn read(bytes: &[u8]) -> Result<Database, String> {
         let json: serde_json::Value = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
-        let serde_json::Value::Object(sets) = json else { return Err("not a JSON object".to_owned()) };
+        let sets = match json {
+            serde_json::Value::Object(sets) => sets,
+            // What some writers make of no sets at all.
+            serde_json::Value::Array(none) if none.is_empty() => serde_json::Map::new(),
+            _ => return Err("not a JSON object".to_owned()),
+        };
         let (mut networks, mut texts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for (text, members) in sets {
             let serde_json::Value::Array(members) = members else { return Err(format!("\"{text}\" has no list")) };
@@ -206,12 +211,17 @@ impl Database {
 
 /// `ADDRESS/BITS`, among the IPv6 networks.
 fn network(text: &str) -> Option<(u128, u32)> {
-    let (addr, bits) = text.split_once('/')?;
-    let bits: u32 = if bits.bytes().all(|b| b.is_ascii_digit()) { bits.parse().ok()? } else { return None };
+    let (addr, bits) = match text.split_once('/') {
+        Some((addr, bits)) if bits.bytes().all(|b| b.is_ascii_digit()) => (addr, Some(bits.parse::<u32>().ok()?)),
+        Some(_) => return None,
+        // One address.
+        None => (text, None),
+    };
     if let Ok(addr) = addr.parse::<Ipv4Addr>() {
+        let bits = bits.unwrap_or(32);
         return (bits <= 32).then(|| (addr.to_bits().into(), 96 + bits));
     }
-    let addr: Ipv6Addr = addr.parse().ok()?;
+    let (addr, bits): (Ipv6Addr, u32) = (addr.parse().ok()?, bits.unwrap_or(128));
     (bits <= 128).then(|| (addr.to_bits(), bits))
 }
 
@@ -223,6 +233,7 @@ mod tests {
         "localnets": ["127.0.0.0/8", "::1/128"],
         "Foo": ["192.0.2.0/24", "10.0.0.0/8", "2001:db8:1234::/48"],
         "Bar": ["192.0.2.128/25", "172.16.0.1/12", "2001:db8:4231::/48"],
+        "one": ["1.1.1.1", "2001:db8::1"],
         "none": []
     }"#;
 
@@ -238,6 +249,10 @@ mod tests {
             ("172.32.0.1", None),
             ("2001:db8:1234::abcd", Some("Foo")),
             ("2001:db8:4230::abcd", None),
+            ("1.1.1.1", Some("one")),
+            ("1.1.1.2", None),
+            ("2001:db8::1", Some("one")),
+            ("2001:db8::2", None),
             // 192.0.2.1 in its other forms.
             ("::192.0.2.1", Some("Foo")),
             ("::ffff:192.0.2.1", Some("Foo")),
@@ -256,10 +271,11 @@ mod tests {
     fn files_that_are_wrong() {
         for (json, why) in [
             ("{", "EOF while parsing"),
-            ("[]", "not a JSON object"),
+            ("[1]", "not a JSON object"),
             (r#"{"a": 1}"#, "\"a\" has no list"),
             (r#"{"a": [1]}"#, "\"a\": 1 is no network"),
-            (r#"{"a": ["1.2.3.4"]}"#, "is no network"),
+            (r#"{"a": ["1.2.3.4/"]}"#, "is no network"),
+            (r#"{"a": ["1.2.3"]}"#, "is no network"),
             (r#"{"a": ["1.2.3.4/33"]}"#, "is no network"),
             (r#"{"a": ["::/129"]}"#, "is no network"),
             (r#"{"a": ["::/x"]}"#, "is no network"),
@@ -271,6 +287,8 @@ mod tests {
             assert!(error.contains(why), "{json}: {error}");
         }
         assert!(Database::read(br#"{"a": ["2000::/3", "::/0"]}"#).is_ok());
+        let nothing = Database::read(b"[]").expect("it is right");
+        assert!(nothing.find("1.2.3.4".parse().expect("an address")).is_none());
     }
 
     proptest::proptest! {

@@ -99,9 +99,10 @@ pub fn convert(name: &str, spec: &Spec, value: Value) -> (Value, Option<&'static
         ("thread_pool_add_delay", Value::Seconds(t)) if t >= Duration::from_secs(1) => {
             (Value::Seconds(t), Some("It takes seconds; releases before 4 took milliseconds. It has no effect here."))
         }
-        ("lru_interval", Value::Seconds(t)) if t >= Duration::from_secs(600) => {
-            (Value::Seconds(t), Some("It has no effect here; in Varnish, objects would then be evicted in almost any order."))
-        }
+        ("lru_interval", Value::Seconds(t)) if t >= Duration::from_secs(600) => (
+            Value::Seconds(t),
+            Some("It has no effect here; in Varnish, objects would then be evicted in almost any order."),
+        ),
         (_, value) if name != spec.name && name != "deprecated_dummy" => {
             (value, Some("The name belongs to another release."))
         }

@@ -2,7 +2,7 @@
 //! vmod_digest(3) of libvmod-digest. Haval, snefru and tiger aren't built: nobody signs with them.
 
 use super::Type::*;
-use super::{Arg, Func, Module};
+use super::{Arg, Func, LeftOut, Module};
 
 const S: &[Arg] = &[Arg::pos(String)];
 const KEYED: &[Arg] = &[Arg::pos(String), Arg::pos(String)];
@@ -70,3 +70,21 @@ pub(super) const MODULE: Module = Module {
         hash("hash_whirlpool"),
     ],
 };
+
+const fn left_out(name: &'static str) -> LeftOut {
+    LeftOut(name, "digest.hash_sha256, or another hash that is in use")
+}
+
+/// Hashes that nobody signs with.
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    left_out("digest.hash_haval128"),
+    left_out("digest.hash_haval160"),
+    left_out("digest.hash_haval192"),
+    left_out("digest.hash_haval224"),
+    left_out("digest.hash_haval256"),
+    left_out("digest.hash_snefru128"),
+    left_out("digest.hash_snefru256"),
+    left_out("digest.hash_tiger"),
+    left_out("digest.hash_tiger128"),
+    left_out("digest.hash_tiger160"),
+];

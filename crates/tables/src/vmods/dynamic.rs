@@ -3,7 +3,7 @@
 
 use super::Default as D;
 use super::Type::*;
-use super::{Arg, Func, Module, Object};
+use super::{Arg, Func, LeftOut, Module, Object};
 
 const fn seconds(name: &'static str, default: f64) -> Arg {
     Arg::new(Duration, name).or(D::Real(default))
@@ -47,3 +47,9 @@ pub(super) const MODULE: Module = Module {
         ],
     }],
 };
+
+/// What asks DNS servers itself.
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut("dynamic.resolver", "a director without one: the system's resolver is asked"),
+    LeftOut("dynamic.director.service", "director.backend with host and port: SRV records aren't looked up"),
+];
