@@ -445,6 +445,11 @@ def wide(report, lacquer, folder):
     found = editor.open(part, part.read_text())
     report.check("a file on disk that includes it is found", len(found) == 1 and "nope" in found[0]["message"], found)
     report.check("and read for it", editor.change(part, "sub shared { unset req.http.z; }\n") == [])
+    names = "vcl 4.1;\nbackend b none;\nsub vcl_recv { return (vcl(shop)); }\nsub vcl_backend_response { set beresp.storage = storage.disk; }\n"
+    report.check("a server's labels and stores", editor.open(folder / "names.vcl", names) == [], editor.diagnostics(folder / "names.vcl"))
+    strict = Editor(lacquer, "--label", "other", "--store", "ssd")
+    strict.start()
+    report.check("unless they are named", len(strict.open(folder / "names.vcl", names)) == 2 and strict.end() == 0)
     alone = folder / "alone.vcl"
     text = "sub a {\n    call elsewhere;\n    set req.http.a = other.thing();\n    set req.url == req.http.x;\n}\n"
     found = editor.open(alone, text)

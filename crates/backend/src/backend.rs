@@ -19,8 +19,8 @@ use crate::pool::{Ends as PoolEnds, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::{
-    AdminHealth, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, ResolveCtx,
-    ServiceRef, Summary,
+    AdminHealth, AmendRef, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params,
+    ResolveCtx, ServiceRef, Summary,
 };
 
 /// One server, as a VCL or a vmod declared it. Made by [`crate::Backends::create`].
@@ -115,6 +115,11 @@ impl Backend {
     /// What VCL said.
     pub fn spec(&self) -> &BackendSpec {
         &self.spec
+    }
+
+    /// What it wants in each request.
+    pub fn amend(&self) -> Option<&AmendRef> {
+        self.spec.amend.as_ref()
     }
 
     /// The Host that a bereq without one gets: just the value.

@@ -4,6 +4,7 @@
 //! A fetch asks a [`Director`] for a [`Backend`] and the backend for a [`Conn`]; everything here is shared by all
 //! threads of the worker. Knows nothing of VCL source, transactions or the cache.
 
+mod amend;
 mod backend;
 mod conn;
 mod director;
@@ -19,6 +20,7 @@ mod registry;
 mod service;
 mod spec;
 
+pub use amend::{Amend, AmendRef, Outgoing, OutgoingBody};
 pub use backend::{Backend, ConnectOpts, Timeouts};
 pub use conn::Conn;
 pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::{Endpoint, ServiceRef};
+use crate::{AmendRef, Endpoint, ServiceRef};
 
 /// One `backend name { ... }`, or a backend that a vmod made.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,8 @@ pub struct BackendSpec {
     pub probe: Option<ProbeSpec>,
     /// Answers in this process, in the place of the endpoint.
     pub service: Option<ServiceRef>,
+    /// What it wants in each request.
+    pub amend: Option<AmendRef>,
 }
 
 impl BackendSpec {
@@ -60,6 +62,7 @@ impl BackendSpec {
             found: Vec::new(),
             probe: None,
             service: None,
+            amend: None,
         }
     }
 }

@@ -66,6 +66,11 @@ impl Busy {
         Arc::ptr_eq(&self.oc, oc)
     }
 
+    /// What names the objcore as long as this lives.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.oc) as usize
+    }
+
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
         let nukes_left = cache.shared().quick.nuke_limit();
         let shared = cache.shared();

@@ -325,7 +325,7 @@ impl Shared {
     /// An invalidation of this number hit the object: it goes at once, or, while requests wait that may be older, soon.
     /// Answers whether it was the first.
     pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
-        let dead = {
+        let (dead, first) = {
             let mut shard = self.shard(&oc.digest).lock();
             if oc.state() != State::Stored {
                 return false;
@@ -335,10 +335,11 @@ impl Shared {
                 self.arm(&mut shard, oc, when);
                 return oc.overtake(seq);
             }
-            self.unlink(&mut shard, oc, Cause::Banned)
+            let first = !oc.is_overtaken();
+            (self.unlink(&mut shard, oc, Cause::Banned), first)
         };
         drop(dead);
-        true
+        first
     }
 
     /// When an objcore that was overtaken during its fetch goes.

@@ -298,7 +298,8 @@ impl Cache {
             let extra = options.tells.then(|| oc.with_front(|front| front.extra().to_vec()));
             extra.flatten().unwrap_or_default()
         };
-        let ttl_left = |oc: &Objcore| oc.times().fresh_until(options.max_ttl).since(ask.now);
+        // The object's own: `req.ttl` decides what is fresh, and isn't told here.
+        let ttl_left = |oc: &Objcore| oc.times().fresh_until(None).since(ask.now);
         if let Some(oc) = scan.hit {
             if oc.flags().has(Flags::HIT_FOR_MISS) && !oc.flags().has(Flags::HIT_FOR_PASS) {
                 let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));

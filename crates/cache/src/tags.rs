@@ -18,6 +18,7 @@ use tables::counters::Xkey;
 
 use crate::attrs::Times;
 use crate::ban::Bans;
+use crate::busy::Busy;
 use crate::cache::{Cache, Shared};
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
@@ -76,6 +77,9 @@ struct Entry {
     key: Arc<[u8]>,
     /// When, if it was a soft one.
     soft: Option<Mono>,
+    /// The objcore that the purging transaction itself fetches, by its address: while that is in use no other fetch that began
+    /// before this entry has it.
+    own: Option<usize>,
 }
 
 /// What came over the keys of an object while it was fetched.
@@ -133,7 +137,8 @@ impl Tags {
             return Overtaken::default();
         }
         let mut inner = self.inner.lock();
-        let found = began.map_or_else(Overtaken::default, |began| inner.overtaken(keys, began));
+        let own = Arc::as_ptr(oc) as usize;
+        let found = began.map_or_else(Overtaken::default, |began| inner.overtaken(keys, began, own));
         if !keys.is_empty() {
             inner.insert(oc, keys);
             self.count(&inner);
@@ -178,12 +183,12 @@ impl Tags {
     }
 
     /// Puts a purge into the journal: its number.
-    fn enter(&self, bans: &Bans, key: &[u8], soft: Option<Mono>) -> u64 {
+    fn enter(&self, bans: &Bans, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> u64 {
         let mut inner = self.inner.lock();
         let seq = bans.next_seq();
         inner.trim();
         if !inner.running.is_empty() {
-            inner.journal.push_back(Entry { seq, key: key.into(), soft });
+            inner.journal.push_back(Entry { seq, key: key.into(), soft, own });
         }
         if inner.journal.len() > JOURNAL {
             inner.lost = inner.journal.pop_front().map_or(0, |entry| entry.seq);
@@ -220,13 +225,14 @@ impl Inner {
         }
     }
 
-    fn overtaken(&self, keys: &[Box<[u8]>], began: u64) -> Overtaken {
+    fn overtaken(&self, keys: &[Box<[u8]>], began: u64, own: usize) -> Overtaken {
         let mut found = Overtaken::default();
         if began < self.lost {
             found.hard = Some(self.lost);
         }
         let from = self.journal.partition_point(|entry| entry.seq <= began);
-        for entry in self.journal.range(from..).filter(|entry| keys.iter().any(|key| **key == *entry.key)) {
+        let counts = |entry: &&Entry| entry.own != Some(own) && keys.iter().any(|key| **key == *entry.key);
+        for entry in self.journal.range(from..).filter(counts) {
             match entry.soft {
                 Some(at) => found.soft = Some((entry.seq, at)),
                 None => found.hard = found.hard.or(Some(entry.seq)),
@@ -293,12 +299,19 @@ pub struct TagPurge {
     keys: VecDeque<Box<[u8]>>,
     is_soft: bool,
     now: Mono,
+    own: Option<usize>,
     /// The key that is being worked on, the purge's number, and the place it has come to.
     at: Option<(Box<[u8]>, u64, usize)>,
     count: usize,
 }
 
 impl TagPurge {
+    /// The same by a transaction that fetches: what that brings is newer than the purge, and stays.
+    #[must_use]
+    pub fn by(self, own: Option<&Busy>) -> TagPurge {
+        TagPurge { own: own.map(Busy::address), ..self }
+    }
+
     /// Purges some more; how many objects it reached in all, once it is done.
     pub fn step(&mut self) -> Option<usize> {
         let shared = self.cache.shared().clone();
@@ -306,7 +319,7 @@ impl TagPurge {
             Some(at) => at,
             None => {
                 let Some(key) = self.keys.pop_front() else { return Some(self.count) };
-                let seq = shared.tags.enter(&shared.bans, &key, self.is_soft.then_some(self.now));
+                let seq = shared.tags.enter(&shared.bans, &key, self.is_soft.then_some(self.now), self.own);
                 (key, seq, usize::MAX)
             }
         };
@@ -338,7 +351,15 @@ impl Cache {
     /// A purge of all objects with any of these keys, to be carried out by [`TagPurge::step`]; a soft one takes their ttl
     /// only, and counts those that had some left.
     pub fn purge_tags<'k>(&self, keys: impl Iterator<Item = &'k [u8]>, now: Mono, is_soft: bool) -> TagPurge {
-        TagPurge { cache: self.clone(), keys: keys.map(Box::from).collect(), is_soft, now, at: None, count: 0 }
+        TagPurge {
+            cache: self.clone(),
+            keys: keys.map(Box::from).collect(),
+            is_soft,
+            now,
+            own: None,
+            at: None,
+            count: 0,
+        }
     }
 }
 

@@ -98,9 +98,10 @@ impl Engine {
         self.cache.ban_text(spec).map_err(|error| error.to_string())
     }
 
-    /// Purges what bears one of these keys. The work is done in steps that let other tasks of the thread run.
-    pub fn purge_tags(&self, keys: &[&[u8]], soft: bool) -> vrt::ctx::Wait<i64> {
-        let mut purge = self.cache.purge_tags(keys.iter().copied(), self.clock.mono(), soft);
+    /// Purges what bears one of these keys, but for what the purging transaction itself fetches. The work is done in steps that let
+    /// other tasks of the thread run.
+    pub fn purge_tags(&self, own: Option<&cache::Busy>, keys: &[&[u8]], soft: bool) -> vrt::ctx::Wait<i64> {
+        let mut purge = self.cache.purge_tags(keys.iter().copied(), self.clock.mono(), soft).by(own);
         Box::pin(async move {
             loop {
                 match purge.step() {

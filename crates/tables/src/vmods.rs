@@ -26,6 +26,7 @@ mod goto;
 mod header;
 mod headerplus;
 mod http;
+mod json;
 mod jwt;
 mod kvstore;
 mod math;
@@ -36,8 +37,10 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod redis;
 mod reqwest;
 mod rers;
+mod s3;
 mod saintmode;
 mod selector;
 mod statsd;
@@ -242,6 +245,7 @@ pub const MODULES: &[Module] = &[
     header::MODULE,
     headerplus::MODULE,
     http::MODULE,
+    json::MODULE,
     jwt::MODULE,
     kvstore::MODULE,
     math::MODULE,
@@ -251,8 +255,10 @@ pub const MODULES: &[Module] = &[
     querysort::MODULE,
     querystring::MODULE,
     re2::MODULE,
+    redis::MODULE,
     reqwest::MODULE,
     rers::MODULE,
+    s3::MODULE,
     saintmode::MODULE,
     selector::MODULE,
     statsd::MODULE,
@@ -279,8 +285,11 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     edgestash::LEFT_OUT,
     file::LEFT_OUT,
     headerplus::LEFT_OUT,
+    json::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
+    redis::LEFT_OUT,
+    s3::LEFT_OUT,
     std::LEFT_OUT,
     selector::LEFT_OUT,
     utils::LEFT_OUT,

@@ -4,7 +4,7 @@
 
 use crate::Diagnostics;
 use crate::diag;
-use crate::token::{LexError, Source, Tok, Token, lex};
+use crate::token::{LexError, PAIRS, Source, Tok, Token, lex};
 
 /// How to lay out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,7 +299,7 @@ impl<'a> Printer<'a> {
         let Some(last) = &self.last else { return false };
         let adjacent = last.end == token.start;
         let in_acl = self.acl || self.blocks.last() == Some(&Block::Acl);
-        if self.out.ends_with(b"*/") && !adjacent {
+        if !adjacent && (self.out.ends_with(b"*/") || self.glues(last, token)) {
             return true;
         }
         match (last.tok, token.tok) {
@@ -311,6 +311,14 @@ impl<'a> Printer<'a> {
             _ if self.unary => false,
             _ => true,
         }
+    }
+
+    /// Whether two tokens without a space between them would be read as others.
+    fn glues(&self, last: &Token, token: &Token) -> bool {
+        let (before, after) = (word(self.text, last), word(self.text, token));
+        let pair = [before.last().copied().unwrap_or(0), after.first().copied().unwrap_or(0)];
+        let is_pair = PAIRS.iter().any(|(known, _)| **known == pair) || matches!(&pair, b"//" | b"/*");
+        matches!((last.tok, token.tok), (Tok::Id, Tok::Dec) | (Tok::Int, Tok::C(b'.'))) || is_pair
     }
 
     /// Whether `token`, which was just printed, has its operand only behind it.

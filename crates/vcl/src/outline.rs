@@ -125,15 +125,16 @@ impl Outline {
     pub fn of(text: &[u8]) -> Outline {
         let (tokens, unread) = patient_tokens(text);
         let mut outline = Outline { tokens, unread, ..Outline::default() };
+        let ends = outline.ends(text);
         let mut at = 0;
         while at < outline.tokens.len() {
-            at = outline.declaration(text, at);
+            at = outline.declaration(text, at, &ends);
         }
         outline
     }
 
     /// Reads what begins at token `at`, and gives where to go on.
-    fn declaration(&mut self, text: &[u8], at: usize) -> usize {
+    fn declaration(&mut self, text: &[u8], at: usize, ends: &[usize]) -> usize {
         let word = |n: usize| self.tokens.get(n).map_or(&b""[..], |t| bytes(text, t));
         let kind = match word(at) {
             b"acl" => Kind::Acl,
@@ -172,40 +173,49 @@ impl Outline {
                 }
             }
             Kind::Object => {
-                let parts = self.tokens[at + 2..].iter().map(|t| bytes(text, t)).skip_while(|w| *w == b"=");
+                let parts =
+                    self.tokens[at + 2..].iter().take(MAX_PARTS).map(|t| bytes(text, t)).skip_while(|w| *w == b"=");
                 of = lossy(&parts.take_while(|w| !matches!(*w, b"(" | b";")).collect::<Vec<_>>().concat());
             }
             _ => {}
         }
-        let end = self.end_of(text, at, kind);
+        let end = ends[at + 1].max(at + 1);
         let whole = self.tokens[at].start as usize..self.tokens[end].end as usize;
         self.declarations.push(Declaration { kind, name: lossy(bytes(text, &shown)), of, at: range(&shown), whole });
         // Objects are declared inside subroutines.
         if kind == Kind::Sub { at + 2 } else { end + 1 }
     }
 
-    /// The last token of the declaration that begins at `at`.
-    fn end_of(&self, text: &[u8], at: usize, kind: Kind) -> usize {
-        let mut depth = 0usize;
-        for (n, token) in self.tokens.iter().enumerate().skip(at + 1) {
+    /// For each token, where a declaration ends that begins before it and has no mark yet: at the first `;`, or the end of the
+    /// first block. A subroutine whose end is missing ends before the next declaration.
+    fn ends(&self, text: &[u8]) -> Vec<usize> {
+        let last = self.tokens.len().saturating_sub(1);
+        let (mut open, mut closes) = (Vec::new(), vec![last; self.tokens.len()]);
+        for (n, token) in self.tokens.iter().enumerate() {
             match token.tok {
-                Tok::C(b'{') => depth += 1,
-                Tok::C(b'}') if depth <= 1 => return if depth == 1 { n } else { n - 1 },
-                Tok::C(b'}') => depth -= 1,
-                Tok::C(b';') if depth == 0 => return n,
-                // A subroutine whose end is missing ends before the next declaration.
-                Tok::Id
-                    if depth > 0
-                        && kind != Kind::Object
-                        && starts_line(text, token)
-                        && is_declaration(bytes(text, token)) =>
-                {
-                    return n - 1;
+                Tok::C(b'{') => open.push(n),
+                Tok::C(b'}') => {
+                    if let Some(at) = open.pop() {
+                        closes[at] = n;
+                    }
+                }
+                Tok::Id if starts_line(text, token) && is_declaration(bytes(text, token)) => {
+                    open.drain(..).for_each(|at| closes[at] = n - 1);
                 }
                 _ => {}
             }
         }
-        self.tokens.len() - 1
+        let (mut ends, mut end) = (vec![last; self.tokens.len() + 1], last);
+        for (n, token) in self.tokens.iter().enumerate().rev() {
+            end = match token.tok {
+                Tok::C(b'{') => closes[n],
+                Tok::C(b';') => n,
+                Tok::C(b'}') => n.saturating_sub(1),
+                _ => end,
+            };
+            ends[n] = end;
+        }
+        ends
     }
 
     /// What stands at byte `at` of the same text.
@@ -428,6 +438,8 @@ fn starts_line(text: &[u8], token: &Token) -> bool {
     token.start == 0 || text[token.start as usize - 1] == b'\n'
 }
 
+/// Most words of an object's type.
+const MAX_PARTS: usize = 8;
 /// Lines that can't be read before the rest of a text is given up: each means reading all behind it anew.
 const MAX_UNREAD: usize = 1000;
 

@@ -185,11 +185,14 @@ fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
 impl Group {
     /// Its name now; none while it has no host. Settings that were changed since make another.
     pub(crate) fn domain(&self, call: &mut Call<'_>) -> Option<Arc<Domain>> {
-        let settings = self.settings.lock().clone();
-        let mut resolver = self.resolver.lock();
-        if let Some(resolver) = resolver.as_ref().filter(|resolver| resolver.settings == settings) {
-            return Some(resolver.domain.clone());
-        }
+        let settings = {
+            let settings = self.settings.lock();
+            if let Some(domain) = self.made_by(&settings) {
+                return Some(domain);
+            }
+            settings.clone()
+        };
+        // Made while nobody waits for a lock. Of two who do that at once the first wins.
         let host = settings.host.clone()?;
         let port = settings.port.clone().or_else(|| settings.host_port.clone()).unwrap_or_else(|| "80".to_owned());
         let template = settings.template.clone().unwrap_or_else(|| BackendSpec::new(&self.name, Endpoint::default()));
@@ -208,10 +211,22 @@ impl Group {
         };
         let dynamic = Arc::new(Dynamic::new(call, &self.name, plan));
         let domain = dynamic.domain(call, host, port)?;
-        let old = resolver.replace(Resolver { settings, _dynamic: dynamic, domain: domain.clone() });
-        drop(resolver);
+        let new = Resolver { settings, _dynamic: dynamic, domain: domain.clone() };
+        let old = {
+            let mut resolver = self.resolver.lock();
+            match &*resolver {
+                Some(first) if first.settings == new.settings => return Some(first.domain.clone()),
+                _ => resolver.replace(new),
+            }
+        };
         drop(old);
         Some(domain)
+    }
+
+    /// Its name, if it was made by these settings.
+    fn made_by(&self, settings: &Settings) -> Option<Arc<Domain>> {
+        let resolver = self.resolver.lock();
+        resolver.as_ref().filter(|resolver| resolver.settings == *settings).map(|resolver| resolver.domain.clone())
     }
 
     /// Its name as it was last made.

@@ -220,14 +220,21 @@ pub(crate) fn place(url: &str) -> Result<Place<'_>, &'static str> {
     let (authority, path) = rest.split_at(end);
     let path = path.split('#').next().unwrap_or_default();
     let (host, port) = match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map(|(host, rest)| (host, rest.strip_prefix(':'))).ok_or("no host")?,
+        Some(rest) => match rest.split_once(']').ok_or("no host")? {
+            (host, "") => (host, None),
+            (host, rest) => (host, Some(rest.strip_prefix(':').ok_or("no host")?)),
+        },
         None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
     };
-    if host.is_empty() || host.contains('@') {
+    if host.is_empty() || authority.contains('@') {
         return Err("no host");
     }
+    let port = port.filter(|port| !port.is_empty()).unwrap_or("80");
+    if !port.bytes().all(|b| b.is_ascii_digit()) || port.parse::<u16>().is_err() {
+        return Err("no port");
+    }
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok(Place { host, port: port.unwrap_or("80"), authority, path })
+    Ok(Place { host, port, authority, path })
 }
 
 /// The URL of a reference (RFC 3986 5.2) in an answer to `base`.
@@ -386,6 +393,9 @@ mod tests {
         assert_eq!(show("https://h/"), "https isn't built into Lacquer");
         assert_eq!(["/a", "ftp://h"].map(show), ["a URL begins with http://"; 2]);
         assert_eq!(["http://", "http:///a", "http://u@h/", "http://[::1"].map(show), ["no host"; 4]);
+        assert_eq!(["http://[::1]x/", "http://h:80@o/"].map(show), ["no host"; 2]);
+        assert_eq!(["http://h:x/", "http://h:65536/", "http://h:+80/", "http://[::1]:x"].map(show), ["no port"; 4]);
+        assert_eq!(show("http://h:/a"), "h 80 h: /a");
         assert_eq!(show("http://h/a b"), "a URL has no blanks");
     }
 
@@ -424,6 +434,26 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// What a URL was made of is found in it again.
+        #[test]
+        fn parts_of_a_url(
+            scheme in "[hH]ttp|HTTP",
+            host in "[a-z0-9.-]{1,20}|\\[[0-9a-f:]{2,20}\\]",
+            port in proptest::option::of(proptest::prelude::any::<u16>()),
+            path in "(/[a-z0-9:@%\\[\\]]{0,8}){0,4}",
+            query in "(\\?[a-z=&/?:@\\[]{0,12})?",
+            fragment in "(#[a-z/?#]{0,8})?",
+        ) {
+            let authority = format!("{host}{}", port.map_or_else(String::new, |port| format!(":{port}")));
+            let url = format!("{scheme}://{authority}{path}{query}{fragment}");
+            let Ok(place) = place(&url) else { panic!("{url} was refused") };
+            proptest::prop_assert_eq!(place.host, host.trim_matches(['[', ']']));
+            proptest::prop_assert_eq!(place.port, port.map_or_else(|| "80".to_owned(), |port| port.to_string()));
+            proptest::prop_assert_eq!(place.authority, &authority);
+            let slash = if path.is_empty() { "/" } else { "" };
+            proptest::prop_assert_eq!(place.path, format!("{slash}{path}{query}"));
+        }
+
         #[test]
         fn any_reference_and_any_url(reference in "[a:/.?#h]{0,12}|\\PC*", url in "(http://)?[a:/.@?#\\[\\]]{0,12}|\\PC*") {
             let joined = join("http://h/a/b?c", &reference);

@@ -4,6 +4,7 @@
 //! whose addresses are older than `ttl`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -93,7 +94,16 @@ pub(crate) struct Plan {
 type Backends = HashMap<(SocketAddr, Option<String>), Weak<dyn Director>>;
 
 /// By host and port.
-type Domains = HashMap<(String, String), Arc<Domain>>;
+type ByName = HashMap<(String, String), Arc<Domain>>;
+
+#[derive(Default)]
+struct Domains {
+    used: ByName,
+    /// Those that nobody asks for any more: what backends they share with others stays until the next look.
+    unused: ByName,
+    /// When somebody looks again.
+    sweep: Option<Mono>,
+}
 
 /// A name and its backends.
 pub(crate) struct Domain {
@@ -139,7 +149,12 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     };
     let port = String::from_utf8_lossy(args.bytes_of(0)).into_owned();
     if port.is_empty() {
-        return refused("port must not be empty");
+        return refused("port may not be empty");
+    }
+    for (at, name) in [(5, "ttl"), (9, "domain_usage_timeout"), (10, "first_lookup_timeout")] {
+        if args.real(at) == 0.0 {
+            return refused(&format!("{name} may not be 0s"));
+        }
     }
     let spec = BackendSpec {
         hosthdr: args.text(1).map(|host| host.lossy().into_owned()),
@@ -243,21 +258,26 @@ impl Dynamic {
 
     /// The name's director, made when there is none. Names that nobody used for long go.
     pub(crate) fn domain(self: &Arc<Self>, call: &mut Call<'_>, host: String, port: String) -> Option<Arc<Domain>> {
-        let (now, mut gone) = (self.clock.mono(), Vec::new());
+        let now = self.clock.mono();
+        let key = (host.clone(), port.clone());
         let mut domains = self.domains.lock();
-        if let Some(domain) = domains.get(&(host.clone(), port.clone())) {
-            domain.times.lock().used = now;
-            return Some(domain.clone());
-        }
-        domains.retain(|_, domain| {
-            let keeps = now.since(domain.times.lock().used) < self.unused_for;
-            if !keeps {
-                gone.push(domain.clone());
-            }
-            keeps
+        let known = domains.used.get(&key).cloned().or_else(|| {
+            let back = domains.unused.remove(&key)?;
+            domains.used.insert(key.clone(), back.clone());
+            Some(back)
         });
-        if domains.len() >= MOST {
-            return None;
+        if let Some(known) = &known {
+            known.times.lock().used = now;
+        }
+        let swept = domains.sweep(now, self.unused_for);
+        let full = domains.used.len() >= MOST;
+        drop(domains);
+        if let Some((timed_out, gone)) = swept {
+            self.tell(call, &timed_out, "timeout");
+            self.tell(call, &gone, "deleted");
+        }
+        if known.is_some() || full {
+            return known;
         }
         let name = format!("{}({host}:{port})", self.name);
         let domain = Arc::new_cyclic(|me| Domain {
@@ -271,12 +291,21 @@ impl Dynamic {
             turn: AtomicUsize::new(0),
             times: Mutex::new(Times { used: now, due: None, is_looking: false }),
         });
-        domains.insert((host, port), domain.clone());
-        drop(domains);
-        drop(gone);
+        match self.domains.lock().used.entry(key) {
+            // Another was first.
+            Entry::Occupied(first) => return Some(first.get().clone()),
+            Entry::Vacant(place) => drop(place.insert(domain.clone())),
+        }
         let known: Arc<dyn Director> = domain.clone();
         call.vcl.add_director(&known);
         Some(domain)
+    }
+
+    fn tell(&self, call: &mut Call<'_>, domains: &ByName, what: &str) {
+        for (host, port) in domains.keys() {
+            let (module, vcl, name) = (self.module, &call.vcl.name, &self.name);
+            call.ctx.log().putf(Tag::VclLog, format_args!("vmod-{module}: {vcl} {name} {host}:{port} {what}"));
+        }
     }
 
     fn log(&self, tag: Tag, domain: &Domain, what: std::fmt::Arguments<'_>) {
@@ -289,16 +318,17 @@ impl Dynamic {
     }
 
     /// The backend of an address, shared with the other names that have it if that is wanted.
-    fn backend(&self, addr: SocketAddr, host: &str) -> Option<Arc<dyn Director>> {
+    fn backend(&self, addr: SocketAddr, host: &str, port: &str) -> Option<Arc<dyn Director>> {
         let owner = (!self.shares_hosts).then(|| host.to_owned());
         let mut backends = self.backends.lock();
         if let Some(known) = backends.get(&(addr, owner.clone())).and_then(Weak::upgrade) {
             return Some(known);
         }
         backends.retain(|_, backend| backend.strong_count() > 0);
+        let (name, ip) = (&self.name, addr.ip());
         let name = match &owner {
-            Some(host) => format!("{}({host}.{addr})", self.name),
-            None => format!("{}({addr})", self.name),
+            Some(host) => format!("{name}.{host}({ip}:{port})"),
+            None => format!("{name}({ip}:{port})"),
         };
         let hosthdr = self.spec.hosthdr.clone().or_else(|| owner.clone());
         let endpoint = Endpoint { preamble: self.spec.endpoint.preamble.clone(), ..Endpoint::addr(addr) };
@@ -306,6 +336,19 @@ impl Dynamic {
         let backend = self.vcl.upgrade()?.make_backend(spec)?;
         backends.insert((addr, owner), Arc::downgrade(&backend));
         Some(backend)
+    }
+}
+
+impl Domains {
+    /// From time to time: which names time out now, and which go for good.
+    fn sweep(&mut self, now: Mono, unused_for: f64) -> Option<(ByName, ByName)> {
+        if unused_for <= 0.0 || self.sweep.is_some_and(|at| now.since(at) < 0.0) {
+            return None;
+        }
+        self.sweep = Some(now.plus(unused_for / 2.0));
+        let gone = std::mem::take(&mut self.unused);
+        self.unused = self.used.extract_if(|_, domain| now.since(domain.times.lock().used) > unused_for).collect();
+        Some((self.unused.clone(), gone))
     }
 }
 
@@ -371,7 +414,7 @@ impl Domain {
                 owner.log(Tag::Error, self, format_args!("whitelist mismatch {addr}"));
                 continue;
             }
-            let Some(backend) = owner.backend(addr, &self.host) else { continue };
+            let Some(backend) = owner.backend(addr, &self.host, &self.port) else { continue };
             if !backends.iter().any(|other| Arc::ptr_eq(other, &backend)) {
                 owner.log(Tag::Debug, self, format_args!("address {addr}"));
                 backends.push(backend);
@@ -405,12 +448,14 @@ impl Director for Domain {
 
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
         self.refresh();
-        let healthy: Vec<Arc<dyn Director>> = {
+        let of: Vec<Arc<dyn Director>> = {
             let backends = self.backends.read();
-            backends.iter().filter(|backend| backend.healthy_for(ctx).ok).cloned().collect()
+            let healthy: Vec<_> = backends.iter().filter(|backend| backend.healthy_for(ctx).ok).cloned().collect();
+            // One that is sick says so itself.
+            if healthy.is_empty() { backends.clone() } else { healthy }
         };
-        let at = self.turn.fetch_add(1, Relaxed).checked_rem(healthy.len())?;
-        healthy[at].resolve(ctx)
+        let at = self.turn.fetch_add(1, Relaxed).checked_rem(of.len())?;
+        of[at].resolve(ctx)
     }
 
     fn own_health(&self, now: Real) -> Option<Health> {

@@ -5,7 +5,6 @@
 //! partials (a fetch of a template with some fails), packing what was filled in.
 
 mod expr;
-mod json;
 mod render;
 mod template;
 #[cfg(test)]
@@ -15,10 +14,10 @@ use filters::{Filter, FilterError, Note, SLICE, State, Step};
 use vrt::vmod::{Call, CallResult, Vmod};
 use vrt::{Failure, Method, Value};
 
-use self::json::Values;
 use self::render::Render;
 use self::template::{Delimiters, Fault, Op, parse};
 use crate::args::{Args, fail, give};
+use crate::values::Values;
 
 /// Bytes of a template, and of a response that is looked at as JSON.
 const MOST: usize = 1024 * 1024;

@@ -29,6 +29,7 @@ mod hashing;
 mod header;
 mod headerplus;
 mod http;
+mod json;
 mod jwt;
 mod kvstore;
 mod local;
@@ -40,8 +41,10 @@ mod purge;
 mod querysort;
 mod querystring;
 mod re2;
+mod redis;
 mod reqwest;
 mod rers;
+mod s3;
 mod saintmode;
 mod selector;
 mod standard;
@@ -54,6 +57,7 @@ mod unix;
 mod urlplus;
 mod utils;
 mod uuid;
+mod values;
 mod var;
 mod vsthrottle;
 mod vtc;
@@ -88,6 +92,7 @@ pub static ALL: &[&Vmod] = &[
     &header::VMOD,
     &headerplus::VMOD,
     &http::VMOD,
+    &json::VMOD,
     &jwt::VMOD,
     &kvstore::VMOD,
     &math::VMOD,
@@ -97,8 +102,10 @@ pub static ALL: &[&Vmod] = &[
     &querysort::VMOD,
     &querystring::VMOD,
     &re2::VMOD,
+    &redis::VMOD,
     &reqwest::VMOD,
     &rers::VMOD,
+    &s3::VMOD,
     &saintmode::VMOD,
     &selector::VMOD,
     &statsd::VMOD,

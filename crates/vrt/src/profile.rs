@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use vcl::program::{Op, Program};
+use tables::vmods::{self, Effect};
+use vcl::program::{Callee, Op, Program};
 
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
 const SHARDS: usize = 16;
@@ -57,6 +58,8 @@ pub struct Line {
     pub held: Option<u64>,
     /// What all its runs took, in nanoseconds, without the time that modules wait.
     pub nanos: u64,
+    /// Whether it calls a module's function that may do more than tell something.
+    pub acts: bool,
 }
 
 impl Profile {
@@ -86,8 +89,11 @@ impl Profile {
                 nanos: sum.nanos + counts.nanos.load(Relaxed),
             })
         };
+        // What ends a subroutine by itself has the place of whatever stands last, run or not.
+        let ends = program.subs.iter().skip(1).map(|sub| sub.entry as usize).chain([program.code.len()]);
+        let ends: Vec<usize> = ends.filter_map(|end| end.checked_sub(1)).collect();
         let mut by_line: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
-        for pc in 0..program.code.len() {
+        for pc in (0..program.code.len()).filter(|pc| !ends.contains(pc)) {
             if let Some(place) = program.op_places.get(pc).and_then(|place| program.places.get(*place as usize)) {
                 by_line.entry((place.source, place.line)).or_default().push(pc);
             }
@@ -98,8 +104,11 @@ impl Profile {
             runs: ops.iter().map(|pc| sum(*pc).runs).max().unwrap_or(0),
             held: held(program, &ops, sum),
             nanos: ops.iter().map(|pc| sum(*pc).nanos).sum(),
+            acts: ops.iter().any(|pc| acts(program, program.code[*pc])),
         };
-        by_line.into_iter().map(one).collect()
+        // A mark alone is a brace's, not a line that does something.
+        let is_mark = |pc: &usize| matches!(program.code[*pc], Op::Step { .. });
+        by_line.into_iter().filter(|(_, ops)| !ops.iter().all(is_mark)).map(one).collect()
     }
 
     /// What looks on while a subroutine of a program with so many ops runs, if this run is to be looked at.
@@ -141,11 +150,25 @@ fn thread_number() -> u64 {
     HOME.with(|home| *home)
 }
 
+/// Whether an op calls what may do more than tell something.
+fn acts(program: &Program, op: Op) -> bool {
+    let Op::Call { site } = op else { return matches!(op, Op::New { .. }) };
+    let Some(call) = program.calls.get(site as usize) else { return true };
+    let Callee::Function(name) = &call.callee else { return true };
+    let module = program.imports.get(call.import as usize).and_then(|import| vmods::find(&import.module));
+    let function = module.and_then(|module| module.function(name));
+    function.is_none_or(|function| function.effect != Effect::Pure)
+}
+
 /// How often the condition that begins on a line held: the ways from its tests into the block behind it, whose first op is
-/// the next [`Op::Step`].
+/// the next [`Op::Step`]. None when the line has several conditions: one number would speak of the last alone.
 fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<u64> {
     let jumps = |pc: &usize| matches!(program.code[*pc], Op::JumpIf { .. } | Op::JumpUnless { .. });
     let last = *ops.iter().rfind(|pc| jumps(pc))?;
+    let first = *ops.iter().find(|pc| jumps(pc))?;
+    if ops.iter().any(|pc| first < *pc && *pc < last && matches!(program.code[*pc], Op::Step { .. })) {
+        return None;
+    }
     let block = (last + 1..program.code.len()).find(|pc| matches!(program.code[*pc], Op::Step { .. }))?;
     let went_on = |pc: usize| sum(pc).runs - sum(pc).jumps.min(sum(pc).runs);
     let mut ways = Vec::new();

@@ -16,7 +16,7 @@ use vrt::LoadedVcl;
 use crate::backends::LoadEnv;
 use crate::birth::Worker;
 use crate::conf;
-use crate::profile::{self, Source};
+use crate::profile::{self, Profiled, Source};
 
 /// How long VCL may take over a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
             None => Reply::new(Status::Param, "that is no number of seconds"),
         },
         "debug.vmod" => Reply::ok(vmods_in_use(worker)),
-        "vcl.profile" => vcl_profile(worker, &arg(0), request.arg(1)),
+        "vcl.profile" => vcl_profile(worker, request),
         "vcl.show" => vcl_show(worker, request),
         "explain" => explain(worker, request),
         other => match request.command(true) {
@@ -250,21 +250,25 @@ fn vcl_show(worker: &Worker, request: &Request) -> Reply {
     Reply::ok(out)
 }
 
-fn vcl_profile(worker: &Worker, what: &str, name: Option<&str>) -> Reply {
+fn vcl_profile(worker: &Worker, request: &Request) -> Reply {
+    let (what, name) = (request.arg(0).unwrap_or_default(), request.arg(1));
     let name = name.map_or_else(|| worker.vcls.active(), str::to_owned);
     let Some(vcl) = worker.vcls.find(&name) else {
         return Reply::new(Status::Param, format!("No VCL named '{name}'\n"));
     };
     match what {
-        "on" | "off" => {
-            vcl.profile.switch(what == "on");
-            Reply::ok("")
-        }
-        "show" => {
-            let sources = vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text });
-            Reply::ok(profile::report(&vcl.name, &sources.collect::<Vec<_>>(), &vcl.profile.lines(&vcl.program)))
-        }
-        other => Reply::new(Status::Param, format!("on, off or show, not {other:?}\n")),
+        "on" | "off" => vcl.profile.switch(what == "on"),
+        "show" => {}
+        other => return Reply::new(Status::Param, format!("on, off or show, not {other:?}\n")),
+    }
+    let sources: Vec<_> =
+        vcl.program.sources.iter().map(|source| Source { name: &source.name, text: &source.text }).collect();
+    let lines = vcl.profile.lines(&vcl.program);
+    let profiled = Profiled { vcl: &vcl.name, on: vcl.profile.is_on(), sources: &sources, lines: &lines };
+    match what {
+        _ if request.wants_json() => with_json(worker, request, &format!(",\n{}", profile::report_json(&profiled))),
+        "show" => Reply::ok(profile::report(&profiled)),
+        _ => Reply::ok(format!("VCL {}: counting is {what}\n", vcl.name)),
     }
 }
 

@@ -23,6 +23,7 @@ condition holds, what it takes. Then says which order would be faster. Ends afte
  -T <host:port>   Where its manager listens
  -S <file>        The secret file
  -t <seconds>     How long to count (default: 10)
+ -j               As JSON: for each line source, line, runs, held, nanoseconds, text; and the advice
  -h               This text
 
 Examples:
@@ -32,7 +33,9 @@ Examples:
 
 /// Runs it: the exit status. 1: the server refused; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
-    let words = match Words::read(args, &["-t"]) {
+    let json = args.iter().any(|word| word == "-j");
+    let args: Vec<String> = args.iter().filter(|word| *word != "-j").cloned().collect();
+    let words = match Words::read(&args, &["-t"]) {
         Ok(Some(words)) => words,
         Ok(None) => {
             say::out(format_args!("{USAGE}"));
@@ -48,7 +51,7 @@ pub fn main(args: &[String]) -> i32 {
         _ => return refuse("-t wants seconds, at most a day"),
     };
     let Some(mut connection) = words.config().connect() else { return 2 };
-    match count(&mut connection, words.rest.first().map(String::as_str), seconds) {
+    match count(&mut connection, words.rest.first().map(String::as_str), seconds, json) {
         Ok(table) => {
             say::out(format_args!("{}\n", table.trim_end()));
             0
@@ -66,13 +69,17 @@ fn refuse(why: &str) -> i32 {
 }
 
 /// Counts for that long, or until a signal; switches off in any case.
-fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration) -> Result<String, String> {
+fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration, json: bool) -> Result<String, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|e| e.to_string())?;
-    ask(connection, "on", vcl)?;
-    say::err(format_args!("counting for {} s; Ctrl-C ends it early\n", time.as_secs_f64()));
+    let on = ask(connection, "on", vcl)?.text().into_owned();
+    // Another VCL may be in use by the time it ends.
+    let named = on.strip_prefix("VCL ").and_then(|rest| rest.rsplit_once(": ")).map(|(name, _)| name.to_owned());
+    let vcl = named.as_deref().or(vcl);
+    say::err(format_args!("counting {} for {} s; Ctrl-C ends it early\n", vcl.unwrap_or_default(), time.as_secs_f64()));
     let _ = sys::fd::wait(signals.as_fd(), Want::Read, Some(time));
     let _ = signals.take();
-    let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, "show", vcl));
+    let show = if json { "-j show" } else { "show" };
+    let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, show, vcl));
     shown.map(|reply| reply.text().into_owned())
 }
 

@@ -93,6 +93,26 @@ fn a_purge_that_overtakes_a_fetch_counts() {
 }
 
 #[test]
+fn a_purge_by_who_fetches_spares_what_that_brings() {
+    let t = Tagged::new();
+    for soft in [false, true] {
+        let (own, other) = (t.busy("/own"), t.busy("/other"));
+        let mut purge = t.kit.cache.purge_tags([&b"x"[..], b"k"].into_iter(), t.kit.now(), soft).by(Some(&own));
+        while purge.step().is_none() {}
+        t.fill(own, "/own", "k", 50.0);
+        t.fill(other, "/other", "k", 50.0);
+        let overtaken = if soft { "grace+fetch" } else { "miss" };
+        assert_eq!(["/own", "/other"].map(|url| t.kit.verdict(url)), ["hit", overtaken]);
+        // Another's purge counts.
+        assert_eq!(t.purge("k", false), 1 + usize::from(soft), "what was overtaken is gone already");
+        let own = t.busy("/own");
+        assert_eq!(t.purge("k", false), 0);
+        t.fill(own, "/own", "k", 50.0);
+        assert_eq!(t.kit.verdict("/own"), "miss");
+    }
+}
+
+#[test]
 fn more_purges_than_the_journal_holds_overtake_every_older_fetch() {
     let t = Tagged::new();
     let old = t.busy("/old");

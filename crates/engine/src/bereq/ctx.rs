@@ -192,6 +192,12 @@ impl Ctx for Bereq {
         Ok(())
     }
 
+    fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
+        let BereqBody::Kept(pieces) = &self.body else { return false };
+        pieces.iter().for_each(|buf| piece(buf));
+        true
+    }
+
     fn brought(&mut self) -> Option<&mut filters::Brought> {
         Some(&mut self.brought)
     }
@@ -254,7 +260,7 @@ impl Ctx for Bereq {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        Ok(self.engine.purge_tags(keys, soft))
+        Ok(self.engine.purge_tags(self.busy.as_ref(), keys, soft))
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {

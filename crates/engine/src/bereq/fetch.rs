@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{Backend, Conn, ConnectOpts};
+use backend::{Backend, Conn, ConnectOpts, Outgoing, OutgoingBody};
 use cache::{Flags, ObjRef, Times};
 use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
@@ -128,6 +128,7 @@ impl Bereq {
             let host = backend.hosthdr().as_bytes();
             self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::HOST, &[host]));
         }
+        self.amend(&backend)?;
         self.backend = Some(backend.clone());
         let mut fresh = false;
         loop {
@@ -162,6 +163,28 @@ impl Bereq {
             self.engine.main.backend_retry.inc();
             fresh = true;
         }
+    }
+
+    /// The fields that the backend wants in each request, as VCL left that.
+    fn amend(&mut self, backend: &Backend) -> Result<(), ()> {
+        let Some(amend) = backend.amend() else { return Ok(()) };
+        let body = match &self.body {
+            BereqBody::None => OutgoingBody::None,
+            BereqBody::Kept(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
+            BereqBody::Lent(_) | BereqBody::Gone => OutgoingBody::Streams,
+        };
+        let fields = amend.0.fields(&Outgoing {
+            method: self.head.method(),
+            url: self.head.url(),
+            fields: self.head.iter().map(|field| (field.name(), field.value())).collect(),
+            body,
+            now: self.engine.clock.real(),
+        });
+        let fields = fields.map_err(|why| self.fetch_error(&why))?;
+        for (name, value) in fields {
+            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, &name, value.as_bytes()));
+        }
+        Ok(())
     }
 
     /// A connection that isn't at hand.

@@ -233,7 +233,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        Ok(self.req.engine().purge_tags(keys, soft))
+        Ok(self.req.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
     }
 
     fn brought(&mut self) -> Option<&mut filters::Brought> {

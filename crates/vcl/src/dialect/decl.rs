@@ -179,8 +179,8 @@ impl Walker<'_> {
         self.drop_until(self.at);
         let new = format!("new {now} = directors.{class}();");
         let why = match kind.as_str() {
-            "hash" => "a director is an object; this one chooses by URL and host when it is set",
-            "client" => "a director is an object; this one chooses by client.identity when it is set",
+            "hash" => "a director is an object; this one chooses by the hash when the origin is asked",
+            "client" => "a director is an object; this one chooses by client.identity when the origin is asked",
             _ => "a director is an object",
         };
         self.note(first, kind_at, &new, why);

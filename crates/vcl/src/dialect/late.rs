@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends that are chosen when the origin is asked, as all were before 4.0: those of dns directors, by the Host of `bereq`, and
-//! those that saint mode leaves out for single objects. vmod saintmode does that with objects that stand before backends; a pass
-//! has plain backends, as it had. The field of the request that names its backend or director says who chooses.
+//! Backends that are chosen when the origin is asked, as all were before 4.0: by directors that go by a key (client, hash, dns), and
+//! what saint mode leaves out for single objects. vmod saintmode does that with objects that stand before backends; a pass has
+//! plain backends, as it had. The field of the request that names its backend or director says who chooses.
 
 use std::collections::BTreeSet;
 
@@ -66,13 +66,17 @@ impl Walker<'_> {
 
     /// Finds whether anything is chosen late.
     pub fn find_late(&mut self) {
-        self.policy.late = self.policy.saint || self.directors.values().any(|kind| kind == "dns");
+        self.policy.late = self.policy.saint || self.directors.keys().any(|name| self.has_key(name));
     }
 
     /// Whether what is chosen late is told by a mark: there is a choice, or somebody asks what was chosen.
     pub fn marks_late(&self) -> bool {
-        let asks = || (0..self.items.len()).any(|at| self.compared_backend(at).is_some());
-        self.policy.late && (self.policy.chooses || (self.policy.saint && asks()))
+        self.policy.late && (self.policy.chooses || (self.policy.saint && self.asks_backend()))
+    }
+
+    /// Whether anything is compared with a request's backend.
+    fn asks_backend(&self) -> bool {
+        (0..self.items.len()).any(|at| self.compared_backend(at).is_some())
     }
 
     fn saint_of(&self, name: &str) -> String {
@@ -130,10 +134,15 @@ impl Walker<'_> {
         self.directors.get(name).is_some_and(|kind| kind == "dns")
     }
 
-    /// `set bereq.backend = ...;` for a choice.
-    fn chosen(&mut self, name: &str) -> String {
+    /// Whether a director goes by something of the request.
+    fn has_key(&self, name: &str) -> bool {
+        self.directors.get(name).is_some_and(|kind| matches!(kind.as_str(), "client" | "hash" | "dns"))
+    }
+
+    /// `set bereq.backend = ...;` for a choice, of saint mode's objects or of its own.
+    fn chosen(&mut self, name: &str, saint: bool) -> String {
         let plain = self.backend_now(name);
-        if self.is_dns(name) {
+        if !saint {
             return format!("set bereq.backend = {plain};");
         }
         let object = self.saint_of(&self.names.now(Of::Backend, name));
@@ -142,16 +151,16 @@ impl Walker<'_> {
     }
 
     /// Choices as `if`s, four spaces more for each level.
-    fn choose(&mut self, names: &[String], indent: &str) -> String {
+    fn choose(&mut self, names: &[String], saint: bool, indent: &str) -> String {
         if !self.policy.asks_director {
-            return names.iter().map(|name| format!("{indent}{}\n", self.chosen(name))).collect();
+            return names.iter().map(|name| format!("{indent}{}\n", self.chosen(name, saint))).collect();
         }
         let mut out = indent.to_owned();
         for (n, name) in names.iter().enumerate() {
             let or = if n > 0 { " else " } else { "" };
             out.push_str(&format!(
                 "{or}if (bereq.http.{BACKEND} == \"{name}\") {{\n{indent}    {}\n{indent}}}",
-                self.chosen(name)
+                self.chosen(name, saint)
             ));
         }
         out + "\n"
@@ -163,15 +172,20 @@ impl Walker<'_> {
             return String::new();
         }
         self.ctx = Ctx::Fetch;
-        let (dns, others): (Vec<String>, Vec<String>) = self.choices().into_iter().partition(|name| self.is_dns(name));
+        let all: Vec<String> = self.choices().into_iter().collect();
+        let keyed: Vec<String> = all.iter().filter(|name| self.has_key(name)).cloned().collect();
+        let saints: Vec<String> = all.into_iter().filter(|name| self.policy.saint && !self.is_dns(name)).collect();
         let mut lines = String::new();
-        if !dns.is_empty() {
-            lines.push_str("    # A dns director asks for the Host that the origin is sent.\n");
-            lines.push_str(&self.choose(&dns, "    "));
+        if !keyed.is_empty() {
+            lines.push_str("    # A director that goes by a key has it now.\n");
+            lines.push_str(&self.choose(&keyed, false, "    "));
         }
-        if self.policy.saint && !others.is_empty() {
-            let choose = self.choose(&others, "        ");
+        if !saints.is_empty() {
+            let choose = self.choose(&saints, true, "        ");
             lines.push_str(&format!("    if (!bereq.uncacheable) {{\n{choose}    }}\n"));
+        }
+        if self.policy.asks_director && !lines.is_empty() && !self.asks_backend() {
+            lines.push_str(&format!("    unset bereq.http.{BACKEND};\n"));
         }
         match lines.as_str() {
             "" => String::new(),

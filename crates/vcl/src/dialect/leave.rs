@@ -96,8 +96,8 @@ impl Walker<'_> {
             (Ctx::Fetch, "pass" | "hit_for_pass") => {
                 let two = self.dialect != Dialect::V30;
                 let new = match two {
-                    true => "if (beresp.ttl < 120s) { set beresp.ttl = 120s; } return (pass(beresp.ttl));",
-                    false => "return (pass(beresp.ttl));",
+                    true => "if (beresp.ttl < 120s) { set beresp.ttl = 120s; } return (pass(beresp.ttl + beresp.age));",
+                    false => "return (pass(beresp.ttl + beresp.age));",
                 };
                 (new, "hit-for-pass is pass with a time now")
             }

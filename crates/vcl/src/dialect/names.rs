@@ -27,10 +27,11 @@ impl Of {
     }
 }
 
-const TAKEN: [&str; 31] = [
+const TAKEN: [&str; 32] = [
     "deliver_as_before",
     "fetch_as_before",
     super::policy::DELIVER_ERRORS,
+    "blob",
     "std",
     "directors",
     "dynamic",

@@ -42,6 +42,8 @@ pub(crate) struct Policy {
     pub purge: bool,
     /// It sets beresp.saintmode.
     pub saint: bool,
+    /// It needs the hash as text.
+    pub blob: bool,
     /// Backends are chosen when the origin is asked.
     pub late: bool,
     /// Failed fetches go to vcl_synth, the old vcl_error.
@@ -100,6 +102,7 @@ impl Policy {
             std: false,
             purge: false,
             saint: false,
+            blob: false,
             late: false,
             failed: false,
             restart_in_fetch: false,
@@ -484,11 +487,10 @@ impl Policy {
             );
             sub(&mut out, "vcl_hash", &text.lines().map(str::to_owned).collect::<Vec<_>>());
         }
-        let hit_for_pass =
-            "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl));";
+        let hit_for_pass = "if (beresp.ttl < 120s) {\n        set beresp.ttl = 120s;\n    }\n    return (pass(beresp.ttl + beresp.age));";
         let fetch = match self.dialect {
             Dialect::V30 => "if (beresp.ttl <= 0s || beresp.http.Set-Cookie || beresp.http.Vary == \"*\") {\n    \
-                             return (pass(120s));\n}\n"
+                             return (pass(120s + beresp.age));\n}\n"
                 .to_owned(),
             Dialect::V21 if self.cacheable => format!(
                 "if (!bereq.http.{CACHEABLE}) {{\n    set beresp.uncacheable = true;\n    return (deliver);\n}}\n\
@@ -544,11 +546,11 @@ if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.
     set beresp.ttl = -1s;
 } else if (beresp.ttl <= 0s && (beresp.status == 302 || beresp.status == 307) &&
     std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
-    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+    beresp.http.Cache-Control !~ \"(?i)(s-maxage|max-age)=\") {
     # default_ttl, as without an Expires that can be read.
     set beresp.ttl = 120s;
 } else if (beresp.http.Age && std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
-    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\" &&
+    beresp.http.Cache-Control !~ \"(?i)(s-maxage|max-age)=\" &&
     (beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || beresp.status == 302 ||
     beresp.status == 307 || beresp.status == 404 || beresp.status == 410)) {
     # default_ttl began with the fetch, whatever the Age.
@@ -560,18 +562,18 @@ const V2X_TTL: &str = "\
 if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.status != 203 && beresp.status != 204 &&
     beresp.status != 300 && beresp.status != 301 && beresp.status != 304 && beresp.status != 404 && beresp.status != 410 &&
     beresp.status != 414) {
-    if (beresp.http.Cache-Control ~ \"s-maxage=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s) -
+    if (beresp.http.Cache-Control ~ \"(?i)s-maxage=[0-9]\") {
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"(?i)^.*s-maxage=([0-9]+).*$\", \"\\1s\"), 0s) -
             std.duration(beresp.http.Age + \"s\", 0s);
-    } else if (beresp.http.Cache-Control ~ \"max-age=[0-9]\") {
-        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s) -
+    } else if (beresp.http.Cache-Control ~ \"(?i)max-age=[0-9]\") {
+        set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, \"(?i)^.*max-age=([0-9]+).*$\", \"\\1s\"), 0s) -
             std.duration(beresp.http.Age + \"s\", 0s);
     } else if (std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0)) {
         # default_ttl, as without an Expires that can be read.
         set beresp.ttl = 120s;
     }
 } else if (beresp.http.Age && std.time(beresp.http.Expires, std.time(integer=0)) <= std.time(integer=0) &&
-    beresp.http.Cache-Control !~ \"(s-maxage|max-age)\") {
+    beresp.http.Cache-Control !~ \"(?i)(s-maxage|max-age)=\") {
     # default_ttl began with the fetch, whatever the Age.
     set beresp.ttl = beresp.ttl + std.duration(beresp.http.Age + \"s\", 0s);
 }";

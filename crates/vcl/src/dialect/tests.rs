@@ -143,12 +143,17 @@ fn names_of_the_fetch() {
     );
     becomes("2.0", "vcl_fetch", "set obj.prefetch = -30s;", "sub vcl_backend_response { }");
     becomes("2.1", "vcl_fetch", "esi;", "sub vcl_backend_response { set beresp.do_esi = true; }");
-    becomes("3.0", "vcl_fetch", "return (hit_for_pass);", "sub vcl_backend_response { return (pass(beresp.ttl)); }");
+    becomes(
+        "3.0",
+        "vcl_fetch",
+        "return (hit_for_pass);",
+        "sub vcl_backend_response { return (pass(beresp.ttl + beresp.age)); }",
+    );
     becomes(
         "2.1",
         "vcl_fetch",
         "return (pass);",
-        "sub vcl_backend_response { if (beresp.ttl < 120s) { set beresp.ttl = 120s; } return (pass(beresp.ttl)); }",
+        "sub vcl_backend_response { if (beresp.ttl < 120s) { set beresp.ttl = 120s; } return (pass(beresp.ttl + beresp.age)); }",
     );
     becomes("3.0", "vcl_fetch", "error 503 \"x\";", "sub vcl_backend_response { return (error(503, \"x\")); }");
 }

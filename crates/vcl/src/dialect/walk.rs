@@ -117,6 +117,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
     parts.push(std::mem::take(&mut w.out));
     let first_sub = first_sub.unwrap_or(parts.len());
     let default_backend = w.default_backend();
+    let late = w.late();
     let mut out = Out::default();
     out.own(&w.head());
     for (n, part) in parts.iter().enumerate() {
@@ -136,7 +137,6 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
     if !out.text.ends_with(b"\n") {
         out.own("\n");
     }
-    let late = w.late();
     out.own(&w.policy.after(&late));
     w.deliver_errors(&mut out);
     let (text, map) = out.finish();
@@ -271,7 +271,11 @@ impl Walker<'_> {
                     None => format!("{now}.backend({host})"),
                 }
             }
-            Some("hash") => format!("{now}.backend({req}.url + {req}.http.host)"),
+            Some("hash") if self.ctx.backend() => {
+                self.policy.blob = true;
+                format!("{now}.backend(blob.encode(HEX, blob=bereq.hash))")
+            }
+            Some("hash") => format!("{now}.backend(req.url + req.http.host)"),
             Some("client") => format!("{now}.backend(client.identity)"),
             Some(_) => format!("{now}.backend()"),
             None => now,
@@ -302,6 +306,7 @@ impl Walker<'_> {
         let mut head = "vcl 4.1;\n".to_owned();
         for (used, name) in [
             (self.calls_languages, "accept_language"),
+            (self.policy.blob, "blob"),
             (self.directors.values().any(|kind| kind != "dns"), "directors"),
             (self.directors.values().any(|kind| kind == "dns"), "dynamic"),
             (self.policy.purge, "purge"),

@@ -72,7 +72,144 @@ fn half_a_text_is_read_as_far_as_it_goes() {
     assert!(outline.declarations[1].whole.end < outline.declarations[2].whole.start);
 }
 
+#[test]
+fn names_are_found_with_what_they_are_for() {
+    let text = "backend b { .host = \"a.b\"; }\nsub f { x.y(b, name = b); set req.http.a-b = q . r; } # no";
+    let names: Vec<_> = Outline::of(text.as_bytes()).names(text.as_bytes());
+    let shown: Vec<_> = names.iter().map(|n| (&text[n.at.clone()], &text[n.first.clone()], n.inner)).collect();
+    let plain = |name| (name, name, false);
+    let expected = [
+        plain("backend"),
+        plain("b"),
+        ("host", "host", true),
+        plain("sub"),
+        plain("f"),
+        ("x.y", "x", false),
+        plain("b"),
+        ("name", "name", true),
+        plain("b"),
+        plain("set"),
+        ("req.http.a-b", "req", false),
+        plain("q"),
+        ("r", "r", true),
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_call_knows_which_argument_is_being_written() {
+    let call = |text: &str| {
+        let at = text.find('|').unwrap();
+        let text = text.replace('|', "");
+        Outline::of(text.as_bytes()).call(text.as_bytes(), at).map(|c| (c.name, c.arg, c.named))
+    };
+    let of = |name: &str, arg, named: Option<&str>| Some((name.to_owned(), arg, named.map(str::to_owned)));
+    assert_eq!(call("sub a { std.log(|"), of("std.log", 0, None));
+    assert_eq!(call("sub a { a.b(c(1, 2), |)"), of("a.b", 1, None));
+    assert_eq!(call("sub a { a.b(1, x = |2)"), of("a.b", 1, Some("x")));
+    assert_eq!(call("sub a { a.b(); |"), None);
+    assert_eq!(call("sub a { if ((|"), None);
+}
+
+#[test]
+fn what_is_wrong_can_be_taken_out() {
+    let without = |text: &str| {
+        let at = text.find('|').unwrap();
+        let mut text = text.replace('|', "");
+        let (range, with) = Outline::of(text.as_bytes()).without(text.as_bytes(), at)?;
+        text.replace_range(range, with);
+        Some(text)
+    };
+    let is = |text: &str, left: Option<&str>| assert_eq!(without(text).as_deref(), left, "{text}");
+    is("sub a { set b = |c; call d; }", Some("sub a {  call d; }"));
+    is("sub a { if (x == |y) { call d; } }", Some("sub a { if (true) { call d; } }"));
+    is("sub a { if (x == (y |{ call d; } }", Some("sub a { if (true){ call d; } }"));
+    is("sub a { if (|x) { } }", None);
+    is("sub a { new x = |y; }", None);
+    is("backend b { .host = |c; }", None);
+    is("acl a { |x; }", None);
+    is("sub a { } set |x;", None);
+}
+
+#[test]
+fn comments_and_what_cannot_be_read_are_known() {
+    let at = |text: &str| spot(text).0;
+    assert!(at("sub a { /* x | */ }").in_comment && at("# x|").in_comment && at("a; // b|\n").in_comment);
+    assert!(!at("sub a { /* x */| }").in_comment && !at("# x\n|").in_comment && !at("|# x\n").in_comment);
+    assert!(at("sub a { set b = \"x|\n}").in_string && !at("sub a { set |b = \"x\n}").in_string);
+    assert_eq!(at("backend b { .probe = { .u|").block, Some(Kind::Probe));
+    assert_eq!(at("backend b { .probe = { } .u|").block, Some(Kind::Backend));
+}
+
+#[test]
+fn long_texts_that_never_end_are_read_once() {
+    for piece in ["sub a {", "sub a ", "new a = b ", "backend b { .c = {", "\"\n", "{\"\n", "/*\n", "a.b("] {
+        let text = piece.repeat(40_000);
+        let outline = Outline::of(text.as_bytes());
+        outline.spot(text.as_bytes(), text.len());
+        outline.names(text.as_bytes());
+        outline.call(text.as_bytes(), text.len());
+        outline.blocks();
+    }
+}
+
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "sub a {",
+        "if (b) {",
+        "}",
+        "{",
+        "(",
+        ")",
+        ";",
+        ",",
+        ".",
+        "=",
+        "set ",
+        "new x = ",
+        "req.http.y",
+        "acl a {",
+        "\"s\"",
+        "\"",
+        "{\"",
+        "/* c */",
+        "/*",
+        "# d\n",
+        "\n",
+        "\r\n",
+        " ",
+        "std.log(",
+        "\u{e4}",
+        "\u{1f600}",
+        "vcl 4.1;",
+        "include \"i\";",
+    ])
+}
+
 proptest! {
+    #[test]
+    fn pieces_in_any_order_are_survived(pieces in prop::collection::vec(piece(), 0..40), at in 0usize..300) {
+        let text = pieces.concat();
+        let (text, at) = (text.as_bytes(), at.min(text.len()));
+        let outline = Outline::of(text);
+        let spot = outline.spot(text, at);
+        prop_assert!(spot.name.start <= spot.name.end && spot.name.end <= text.len());
+        for name in outline.names(text) {
+            prop_assert!(name.at.start == name.first.start && name.first.end <= name.at.end && name.at.end <= text.len());
+        }
+        for block in outline.blocks() {
+            prop_assert_eq!((text[block.start], text[block.end - 1]), (b'{', b'}'));
+        }
+        if let Some((range, with)) = outline.without(text, at) {
+            prop_assert!(range.end <= text.len() && with.len() <= range.len());
+        }
+        outline.call(text, at);
+        prop_assert!(outline.before(at).is_none_or(|token| token.end <= at));
+        for d in &outline.declarations {
+            prop_assert!(d.whole.contains(&d.at.start) && d.at.end <= d.whole.end && d.whole.end <= text.len(), "{:?}", d);
+        }
+    }
+
     #[test]
     fn any_text_and_place_are_survived(text in "[a-z.;{}()\"/*#\n =]{0,120}", at in 0usize..130) {
         let outline = Outline::of(text.as_bytes());

@@ -2,8 +2,8 @@
 //! A template with JSON: what goes out, piece by piece. What is done in one piece, and for a page, is bounded.
 
 use super::expr::{Expr, Op as Between, Own};
-use super::json::{Id, Node, Values};
 use super::template::Op;
+use crate::values::{Id, Node, Values};
 
 /// Steps of one piece.
 const STEPS: u32 = 1000;

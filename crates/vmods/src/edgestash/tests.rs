@@ -8,7 +8,9 @@ use crate::gathered::tests::run;
 
 fn filled(template: &[u8], json: &[&str], cut: usize, room: usize) -> Result<String, FilterError> {
     let mut page = Page::default();
-    json.iter().for_each(|json| page.values.add(json.as_bytes()));
+    for json in json {
+        page.values.add(json.as_bytes());
+    }
     run(&mut page, template, cut, room).map(|made| String::from_utf8_lossy(&made).into_owned())
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! udo, activedns and cookieplus as VCL calls them.
 
+use std::sync::Arc;
+
 use vrt::Method;
 
 use super::world::World;
-
-fn out(world: &World) -> String {
-    String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned()
-}
 
 #[test]
 fn groups_are_backends_of_who_subscribes() {
@@ -24,12 +22,61 @@ fn groups_are_backends_of_who_subscribes() {
              (d.backend() == d.backend()) + d.self_identify(\"other\") + d.self_identify(d.get_identifier()) + d.self_is_next(); }",
     );
     world.run(Method::Recv);
-    assert_eq!(out(&world), "d truefalsetruefalsetruefalse");
+    assert_eq!(world.field("out"), "d truefalsetruefalsetruefalse");
     let names: Vec<String> = world.vcl.directors().iter().map(|director| director.name().to_owned()).collect();
-    for name in ["d", "nobody", "g(127.0.0.1:82)", "g(127.0.0.1.127.0.0.1:82)", "six(127.0.0.1:80)"] {
+    for name in ["d", "nobody", "g(127.0.0.1:82)", "g.127.0.0.1(127.0.0.1:82)", "six(127.0.0.1:80)"] {
         assert!(names.contains(&name.into()), "{name} in {names:?}");
     }
     assert_eq!(names.len(), 5, "{names:?}");
+}
+
+#[test]
+fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
+    let mut world = World::with(
+        "import dynamic; backend none none; acl v4 { \"127.0.0.0\"/8; } \
+         sub vcl_init { new d = dynamic.director(port = \"81\", whitelist = v4, domain_usage_timeout = 10s); }",
+        "set req.http.out = d.backend(req.http.host);",
+    );
+    let mut ask = |host: &str, after: u64| {
+        world.ctx.clock_mut().advance(std::time::Duration::from_secs(after));
+        world.ctx.req.set("host", host).expect("room");
+        assert_eq!(world.recv("out"), format!("d({host}:81)"));
+        let known = world.vcl.directors();
+        let mut names: Vec<_> = known.iter().map(|director| director.name().to_owned()).collect();
+        names.retain(|name| name != "d");
+        names.sort();
+        let shared = known.iter().find(|director| director.name() == "d(127.0.0.1:81)" && director.kind() != "dynamic");
+        (names, shared.map(|backend| Arc::as_ptr(backend).cast::<()>() as usize))
+    };
+    let (names, first) = ask("localhost", 0);
+    assert_eq!(names, ["d(127.0.0.1:81)", "d(localhost:81)"]);
+    assert!(first.is_some());
+    // Unused for too long: it is kept once more, for what it shares with whoever comes now.
+    assert_eq!(ask("127.0.0.1", 11).0, ["d(127.0.0.1:81)", "d(127.0.0.1:81)", "d(localhost:81)"]);
+    assert_eq!(ask("127.0.0.1", 6), (vec!["d(127.0.0.1:81)".to_owned(); 2], first));
+    // Asked for again meanwhile: it stays.
+    ask("localhost", 1);
+    ask("127.0.0.1", 11);
+    let (names, same) = ask("localhost", 1);
+    assert_eq!((names.len(), same), (3, first));
+    assert_eq!((ask("localhost", 6).0.len(), ask("localhost", 3).0.len()), (3, 3));
+    let log = world.log_texts();
+    let told: Vec<_> = log.iter().filter_map(|line| line.strip_prefix("VCL_Log vmod-dynamic: test d ")).collect();
+    assert_eq!(told, ["localhost:81 timeout", "localhost:81 deleted", "localhost:81 timeout"]);
+}
+
+#[test]
+fn what_dynamic_refuses() {
+    for (args, why) in [
+        ("port = \"\"", "port may not be empty"),
+        ("ttl = 0s", "ttl may not be 0s"),
+        ("domain_usage_timeout = 0s", "domain_usage_timeout may not be 0s"),
+        ("first_lookup_timeout = 0s", "first_lookup_timeout may not be 0s"),
+    ] {
+        let vcl =
+            format!("vcl 4.1; import dynamic; backend none none; sub vcl_init {{ new d = dynamic.director({args}); }}");
+        assert!(World::try_new(&vcl).err().is_some_and(|error| error.contains(why)), "{args}");
+    }
 }
 
 #[test]
@@ -38,24 +85,17 @@ fn what_udo_refuses_outside_of_vcl_init() {
         ("d.add_backend(b)", "udo: d.add_backend(): only in vcl_init"),
         ("d.subscribe(\"x\")", "udo: d.subscribe(): only in vcl_init"),
     ] {
-        let mut world = World::new(&format!(
-            "vcl 4.1; import udo; backend b {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ new d = udo.director(); }} \
-             sub vcl_recv {{ {call}; }}"
-        ));
-        assert_eq!(world.run(Method::Recv), format!("Failed({why})"));
+        let udo = "import udo; backend b { .host = \"127.0.0.1\"; } sub vcl_init { new d = udo.director(); }";
+        assert_eq!(World::with(udo, &format!("{call};")).recv("out"), format!("Failed({why})"));
     }
 }
 
 /// The Cookie field of a request after some statements.
 #[track_caller]
 fn cookies(field: &str, statements: &str, wanted: &str) {
-    let mut world = World::new(&format!(
-        "vcl 4.1; import cookieplus; backend b none; sub vcl_recv {{ {statements} cookieplus.write(); return (hash); }}"
-    ));
+    let mut world = World::with("import cookieplus; backend b none;", &format!("{statements} cookieplus.write();"));
     world.ctx.req.append("Cookie", field).expect("room");
-    let action = world.run(Method::Recv);
-    let left = String::from_utf8_lossy(world.ctx.req.get("cookie").unwrap_or(b"<unset>")).into_owned();
-    assert_eq!(if action == "Hash" { left } else { action }, wanted, "{field}: {statements}");
+    assert_eq!(world.recv("cookie"), wanted, "{field}: {statements}");
 }
 
 #[test]
@@ -88,5 +128,5 @@ fn set_cookies_only_where_there_is_a_response() {
     let lines: Vec<_> =
         world.ctx.resp.iter().map(|field| String::from_utf8_lossy(field.value()).into_owned()).collect();
     assert_eq!(lines, ["b=2; HttpOnly", "c=3; Expires=Sun, 09 Sep 2001 01:46:39 GMT; Max-Age=-1"]);
-    assert_eq!(out(&world), "-2");
+    assert_eq!(world.field("out"), "-2");
 }

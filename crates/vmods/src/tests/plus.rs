@@ -5,11 +5,11 @@ use vrt::Method;
 
 use super::world::World;
 
-const IMPORTS: &str = "vcl 4.1; import kvstore; import urlplus; import headerplus; import str; import querysort; backend b none; \
+const IMPORTS: &str = "import kvstore; import urlplus; import headerplus; import str; import querysort; backend b none; \
                        sub vcl_init { new kv = kvstore.init(); new own = kvstore.init(scope=REQUEST); own.set(\"a\", \"first\"); }";
 
 fn world(body: &str) -> World {
-    World::new(&format!("{IMPORTS} sub vcl_recv {{ {body} return (hash); }}"))
+    World::with(IMPORTS, body)
 }
 
 /// What `expr` is after some statements; the transaction's URL is `url`.
@@ -17,9 +17,7 @@ fn world(body: &str) -> World {
 fn check(url: &str, before: &str, expr: &str, wanted: &str) {
     let mut world = world(&format!("{before} set req.http.out = {expr};"));
     world.ctx.req.set_url(url).expect("room");
-    let action = world.run(Method::Recv);
-    let out = String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or(b"<unset>")).into_owned();
-    assert_eq!(if action == "Hash" { out } else { action }, wanted, "{url}: {before} {expr}");
+    assert_eq!(world.recv("out"), wanted, "{url}: {before} {expr}");
 }
 
 /// The URL after some statements and write().
@@ -212,9 +210,12 @@ fn headerplus_errors() {
         "1",
         "Failed(Bad header name \"a b\")",
     );
-    let why = World::try_new(&format!("{IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}")).err().expect("refused");
+    let why = World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}"))
+        .err()
+        .expect("refused");
     assert!(why.contains("Hint: That isn't built into Lacquer. Instead: headerplus.write."), "{why}");
-    let why = World::try_new(&format!("{IMPORTS} sub vcl_recv {{ kv.init_conf(\"x\"); }}")).err().expect("refused");
+    let why =
+        World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ kv.init_conf(\"x\"); }}")).err().expect("refused");
     assert!(why.contains("Hint: That isn't built into Lacquer. Instead: init_file"), "{why}");
 }
 
@@ -240,7 +241,7 @@ fn kvstore_keys_and_lives() {
     let mut turn = |seconds: u64| {
         world.ctx.clock_mut().advance(std::time::Duration::from_secs(seconds));
         world.run(Method::Recv);
-        String::from_utf8_lossy(world.ctx.req.get("out").unwrap_or_default()).into_owned()
+        world.field("out")
     };
     assert_eq!([turn(0), turn(9), turn(11)], ["none0", "10", "none1"]);
 }
@@ -305,7 +306,7 @@ mod any {
         #[test]
         fn urls_and_fields(url in "/[ -~]{0,40}", value in "[ -~]{0,40}", name in "[!-~]{1,8}", n in -4i64..5) {
             let mut world = World::new(&format!(
-                "{IMPORTS} sub vcl_recv {{ urlplus.write(query_keep_equal_sign=true); set req.http.one = req.url; \
+                "vcl 4.1; {IMPORTS} sub vcl_recv {{ urlplus.write(query_keep_equal_sign=true); set req.http.one = req.url; \
                  urlplus.reset(); urlplus.write(query_keep_equal_sign=true); set req.http.two = req.url; \
                  set req.http.part = urlplus.url_get({n}, 2) + urlplus.get_dirname() + urlplus.get_extension(); \
                  urlplus.url_delete_range({n}); urlplus.url_add(\"x\", position={n}); \

@@ -39,6 +39,7 @@ pub(crate) struct TestCtx {
 
 struct TestEnv {
     ring: Arc<LogRing>,
+    clock: Clock,
     backends: Arc<backend::Backends>,
 }
 
@@ -56,7 +57,7 @@ impl Env for TestEnv {
     }
 
     fn clock(&self) -> Clock {
-        Clock::manual()
+        self.clock.clone()
     }
 
     fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
@@ -116,7 +117,8 @@ impl World {
         let ring = Arc::new(LogRing::create(&set, &params, CounterSet::<Main>::private()).expect("a ring"));
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
-        let env = TestEnv { ring: ring.clone(), backends };
+        let clock = Clock::manual();
+        let env = TestEnv { ring: ring.clone(), clock: clock.clone(), backends };
         let vcl = vrt::load("test", program, &env).map_err(|e| e.0)?;
         let mut ctx = TestCtx {
             req: Head::new(),
@@ -127,7 +129,7 @@ impl World {
             purged: Vec::new(),
             log: TxnLog::new(ring.clone(), Vxid(1001), Marker::Client),
             ring,
-            clock: Clock::manual(),
+            clock,
             task: Privates::default(),
             hint: Value::Backend(None),
         };
@@ -135,6 +137,22 @@ impl World {
         ctx.bereq.copy_from(&ctx.req);
         ctx.resp.start_response(b"HTTP/1.1", 200).expect("room");
         Ok(World { vcl, ctx, dir })
+    }
+
+    /// A VCL with these declarations and this body of vcl_recv.
+    pub(crate) fn with(declarations: &str, body: &str) -> World {
+        World::new(&format!("vcl 4.1; {declarations} sub vcl_recv {{ {body} return (hash); }}"))
+    }
+
+    /// A field of the request, as text.
+    pub(crate) fn field(&self, name: &str) -> String {
+        String::from_utf8_lossy(self.ctx.req.get(name).unwrap_or(b"<unset>")).into_owned()
+    }
+
+    /// What vcl_recv leaves in that field of the request; what it ended with, if that isn't `return (hash)`.
+    pub(crate) fn recv(&mut self, name: &str) -> String {
+        let action = self.run(Method::Recv);
+        if action == "Hash" { self.field(name) } else { action }
     }
 
     /// Runs a subroutine to its end, waiting where it waits.

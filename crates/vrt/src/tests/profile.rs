@@ -72,3 +72,38 @@ fn off_nothing_is_counted_and_on_again_begins_anew() {
     world.vcl.profile.switch(true);
     assert_eq!(runs(&world), Some(0));
 }
+
+/// Line: how often it ran, how often its condition held, whether it acts; after one run of each of `urls`.
+fn lines(vcl: &str, urls: &[&str]) -> Vec<(u32, u64, Option<u64>, bool)> {
+    let mut world = World::new(&format!("vcl 4.1; import vtc; backend b none;\n{vcl}"));
+    world.vcl.profile.switch(true);
+    for url in urls {
+        world.ctx.req.set_url(url).unwrap();
+        world.run(Method::Recv);
+    }
+    let all = world.vcl.profile.lines(&world.vcl.program);
+    all.iter().filter(|l| l.source == 0).map(|l| (l.line, l.runs, l.held, l.acts)).collect()
+}
+
+#[test]
+fn the_end_of_a_subroutine_is_no_run_of_its_last_line() {
+    let vcl = "sub vcl_recv { call f; return (hash); }\nsub f {\nif (req.url ~ \"a\") {\nset req.http.a = \"1\";\n} else {\nset req.http.b = \"1\";\n}\n}";
+    assert_eq!(
+        lines(vcl, &["/a", "/a"]),
+        [(2, 2, None, false), (4, 2, Some(2), false), (5, 2, None, false), (7, 0, None, false)]
+    );
+}
+
+#[test]
+fn several_conditions_of_a_line_have_no_one_number() {
+    let one = "if (req.url ~ \"a\") { unset req.http.a; }";
+    assert_eq!(lines(&format!("sub vcl_recv {{\n{one}\n}}"), &["/a", "/b"]), [(3, 2, Some(1), false)]);
+    let two = format!("{one} elsif (req.url ~ \"b\") {{ unset req.http.b; }}");
+    assert_eq!(lines(&format!("sub vcl_recv {{\n{two}\n}}"), &["/a", "/b"]), [(3, 2, None, false)]);
+}
+
+#[test]
+fn what_may_act_is_known() {
+    let vcl = "sub vcl_recv {\nif (req.url == \"/a\") {\n}\nif (req.url == \"/b\") { vtc.sleep(1s); }\nif (vtc.typesize(\"i\") == 4) {\n}\n}";
+    assert_eq!(lines(vcl, &["/a"]), [(3, 1, Some(1), false), (5, 1, Some(0), true), (6, 1, Some(0), false)]);
+}

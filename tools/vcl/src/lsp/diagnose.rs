@@ -11,6 +11,7 @@ use vcl::{Options, Sources};
 
 use super::Server;
 use super::fix::{self, Fix};
+use super::know::Part;
 use super::text::{self, Lines};
 use super::texts::Overlay;
 use crate::messages::{self, Message, Place};
@@ -39,12 +40,13 @@ pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
     let Ok((_, main)) = overlay.read(root) else { return ByFile::new() };
     let fragment = !texts.is_whole(root) && !root.contains('"');
     let dialect = texts.dialect(root);
+    let (labels, stores) = assumed(server, root);
     let options = Options {
         syntax: server.args.syntax,
         dialect: if Outline::of(&main).versioned { None } else { dialect },
         check_regex: Some(vrt::check_regex),
-        labels: server.args.labels.clone(),
-        stores: server.args.stores.clone(),
+        labels,
+        stores,
         err_unref: false,
         ..Options::default()
     };
@@ -83,6 +85,27 @@ pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
         overlay.instead.insert(path, text);
     }
     out
+}
+
+/// Labels and stores: those of the command line, and where it names none all that the texts name. They are a server's.
+fn assumed(server: &Server<'_>, root: &str) -> (Vec<String>, Vec<String>) {
+    let (mut labels, mut stores) = (server.args.labels.clone(), server.args.stores.clone());
+    // One store is always there.
+    let (no_labels, no_stores) = (labels.is_empty(), stores.len() == 1);
+    for Part { text, outline, .. } in server.texts.parts(root) {
+        let names = outline.names(&text);
+        let words: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(&text[name.at.clone()])).collect();
+        for (n, word) in words.iter().enumerate() {
+            if let Some((_, rest)) = word.split_once('.').filter(|(first, _)| no_stores && *first == "storage") {
+                stores.push(rest.split('.').next().unwrap_or_default().to_owned());
+            }
+            let returned = n > 0 && words[n - 1] == "return" && word == "vcl";
+            if let Some(label) = words.get(n + 1).filter(|_| no_labels && returned) {
+                labels.push(label.clone().into_owned());
+            }
+        }
+    }
+    (labels, stores)
 }
 
 /// What a fragment needs may stand in the file that includes it.

@@ -29,15 +29,29 @@ fn one(line: &str, text: &[u8], at: &Range<usize>, here: &str) -> Option<Fix> {
     let before = || outline().before(at.start);
     let insert =
         |new: &str| before().and_then(|token| fix(format!("Insert {}", new.trim()), token.end..token.end, new));
-    let quoted = |new: &str| fix("Put it in quotes".to_owned(), at.clone(), new);
+    let is_all = text.get(at.end).is_none_or(|c| !matches!(c, b'.' | b'-' | b'_') && !c.is_ascii_alphanumeric());
+    let quoted = |new: &str| if is_all { fix("Put it in quotes".to_owned(), at.clone(), new) } else { None };
+    // The compiler may mark a part of a dotted name.
+    let rename = |new: &str| {
+        let names = outline().names(text);
+        let whole = names.iter().find(|name| name.at.start <= at.start && at.end <= name.at.end);
+        let at = whole.filter(|_| new.contains('.')).map_or(at, |name| &name.at);
+        fix(format!("Replace by {new}"), at.clone(), new)
+    };
     if let Some(new) = middle(line, "Is ", " meant?") {
-        let same_dot = new.starts_with('.') && !here.starts_with('.');
-        let new = if same_dot { &new[1..] } else { new };
-        return if is_name(here) && is_name(new) { replace(new) } else { None };
+        let new = new.trim_matches('\'');
+        let new = if here.starts_with('.') { new } else { new.strip_prefix('.').unwrap_or(new) };
+        return if is_name(here) && is_name(new) { rename(new) } else { None };
     }
     if let Some(new) = middle(line, "Since 4.0 that is said by ", ".") {
         let statement = new.starts_with("return (") && !new.contains('"') && text.get(at.end) == Some(&b';');
-        return if is_name(here) && (is_name(new) || statement) { replace(new) } else { None };
+        return if statement && is_name(here) {
+            replace(new)
+        } else if is_name(here) && is_name(new) {
+            rename(new)
+        } else {
+            None
+        };
     }
     if let Some(new) = middle(line, "It is called ", " since 4.0.") {
         return if is_name(here) && is_name(new) { replace(new) } else { None };
@@ -134,4 +148,122 @@ fn is_name(text: &str) -> bool {
 
 fn is_number(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(|c| c.is_ascii_digit() || c == b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use vcl::Options;
+
+    use super::*;
+    use crate::lsp::text::of_column;
+    use crate::messages;
+
+    struct Nothing;
+
+    impl vcl::Sources for Nothing {
+        fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+            Err(format!("Cannot read file '{path}'"))
+        }
+        fn glob(&self, _: &str) -> Result<Vec<String>, String> {
+            Ok(Vec::new())
+        }
+        fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
+            Err("no resolver".to_owned())
+        }
+        fn is_socket(&self, _: &str) -> Result<bool, String> {
+            Ok(false)
+        }
+    }
+
+    /// The text with the first message's mend made.
+    fn mended(text: &str) -> Option<String> {
+        let said = match vcl::compile("f", text.as_bytes(), &Nothing, &Options::default()) {
+            Ok(good) => messages::parse(&good.warnings, false),
+            Err(why) => messages::parse(&why.text, true),
+        };
+        let message = said.into_iter().next().expect("something is wrong");
+        let place = message.place.clone().expect("it has a place");
+        let from = of_column(text.as_bytes(), place.line, place.column);
+        let to = of_column(text.as_bytes(), place.line, place.column + place.width);
+        let Fix { mut edits, .. } = of(&message, text.as_bytes(), &(from..to))?;
+        edits.sort_by_key(|(at, _)| std::cmp::Reverse(at.start));
+        let mut text = text.to_owned();
+        edits.into_iter().for_each(|(at, new)| text.replace_range(at, &new));
+        Some(text)
+    }
+
+    #[track_caller]
+    fn bad(wrong: &str, right: &str) {
+        let whole = |text: &str| format!("vcl 4.1;\nbackend b none;\n{text}\n");
+        assert_eq!(mended(&whole(wrong)).as_deref(), Some(&*whole(right)), "{wrong}");
+    }
+
+    #[track_caller]
+    fn recv(wrong: &str, right: &str) {
+        let whole = |text: &str| format!("sub vcl_recv {{\n{text}\n}}");
+        bad(&whole(wrong), &whole(right));
+    }
+
+    #[test]
+    fn marks() {
+        recv("set req.url == \"/\";", "set req.url = \"/\";");
+        recv("if (req.url = \"/\") { }", "if (req.url == \"/\") { }");
+        recv("if (req.url and req.method) { }", "if (req.url && req.method) { }");
+        recv("if (req.url | req.method) { }", "if (req.url || req.method) { }");
+        recv("set req.url = \"a\" req.url;", "set req.url = \"a\" + req.url;");
+        recv("set req.url = \"a\");", "set req.url = \"a\";");
+        recv("set req.url = \"a\"\nset req.url = \"b\";", "set req.url = \"a\";\nset req.url = \"b\";");
+        recv("if (req.url == \"a\" { }", "if (req.url == \"a\") { }");
+        recv("set req.url = regsub(req.url, \"a\", \"b\";", "set req.url = regsub(req.url, \"a\", \"b\");");
+        recv("return pass;", "return (pass);");
+        recv("unset \"req.http.a\";", "unset req.http.a;");
+        recv("set\u{a0}req.url = \"\";", "set req.url = \"\";");
+        recv("set req.url = \u{201e}a\u{201c};", "set req.url = \"a\";");
+        bad("sub f { };", "sub f { }");
+        bad("backend c { host = \"192.0.2.1\"; }", "backend c { .host = \"192.0.2.1\"; }");
+        bad("backend c { .host = \"192.0.2.1\"; .port = 80; }", "backend c { .host = \"192.0.2.1\"; .port = \"80\"; }");
+        let response = |ttl: &str| format!("sub vcl_backend_response {{ set beresp.ttl = {ttl}; }}");
+        bad(&response("120"), &response("120s"));
+    }
+
+    #[test]
+    fn names() {
+        recv("if (req.request == \"GET\") { }", "if (req.method == \"GET\") { }");
+        recv("remove req.http.a;", "unset req.http.a;");
+        recv("set req.htp.X = \"1\";", "set req.http.X = \"1\";");
+        recv("return (lookup);", "return (hash);");
+        recv("return (psas);", "return (pass);");
+        bad("sub vcl_deliver { deliver; }", "sub vcl_deliver { return (deliver); }");
+        bad("probe p { .uri = \"/\"; }", "probe p { .url = \"/\"; }");
+        bad("bakend c { }", "backend c { }");
+        bad("sub vcl_fetch { }", "sub vcl_backend_response { }");
+        let log = "sub vcl_recv { std.log(\"a\"); }";
+        let text = |import: &str| format!("vcl 4.1;\n{import}backend b none; {log}\n");
+        assert_eq!(mended(&text("")).as_deref(), Some(&*text("import std;\n")));
+        let cookie = |import: &str| {
+            format!("vcl 4.1;\nimport std;\n{import}backend b none; sub vcl_recv {{ cookie.parse(\"\"); }}\n")
+        };
+        assert_eq!(mended(&cookie("")).as_deref(), Some(&*cookie("import cookie;\n")));
+    }
+
+    #[test]
+    fn warnings() {
+        recv("if (req.url == \"^/x\") { }", "if (req.url ~ \"^/x\") { }");
+        recv("if (req.url != \"^/x\") { }", "if (req.url !~ \"^/x\") { }");
+        let pipe = |head: &str| format!("sub vcl_pipe {{ set {head}.http.Connection = \"close\"; }}");
+        bad(&pipe("req"), &pipe("bereq"));
+    }
+
+    #[test]
+    fn what_has_no_one_mend() {
+        for text in [
+            "acl a { 127.0.0.1; }",
+            "sub vcl_recv { error 404; }",
+            "sub vcl_recv { return (pass) }",
+            "sub f { call g; }",
+        ] {
+            let text = format!("vcl 4.1;\nbackend b none;\n{text}\n");
+            assert!(mended(&text).is_none_or(|new| new.contains("(pass);")), "{text} {:?}", mended(&text));
+        }
+    }
 }

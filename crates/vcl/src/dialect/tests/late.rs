@@ -48,7 +48,7 @@ fn one_backend_needs_no_mark() {
 
 #[test]
 fn directors_that_take_a_key_get_it_of_the_fetch() {
-    for (kind, call) in [("hash", "bereq.url + bereq.http.host"), ("client", "client.identity")] {
+    for (kind, call) in [("hash", "blob.encode(HEX, blob=bereq.hash)"), ("client", "client.identity")] {
         let vcl = format!(
             "{BACKEND}director d {kind} {{ {{ .backend = default; .weight = 1; }} }}\nsub vcl_recv {{ set req.backend = d; }}\n\
              sub vcl_fetch {{ set beresp.saintmode = 1m; }}\n"

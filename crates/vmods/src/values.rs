@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! JSON as templates look at it: values by number, so that a place in it is a number, too.
+//! JSON as templates and VCL look at it: values by number, so that a place in it is a number, too.
 
 use serde_json::Value as Json;
 
 /// A value.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Null,
     Bool(bool),
     Number(f64, String),
@@ -15,22 +15,24 @@ pub(super) enum Node {
 }
 
 /// Where a value is.
-pub(super) type Id = u32;
+pub(crate) type Id = u32;
 
 /// All values of some documents.
 #[derive(Default, Debug)]
-pub(super) struct Values {
+pub(crate) struct Values {
     nodes: Vec<Node>,
     /// The documents, in the order in which they are searched.
-    pub(super) roots: Vec<Id>,
+    pub(crate) roots: Vec<Id>,
 }
 
 impl Values {
-    /// Another document; what is no JSON is `null`.
-    pub(super) fn add(&mut self, text: &[u8]) {
-        let json = serde_json::from_slice(text).unwrap_or(Json::Null);
-        let id = self.put(json);
+    /// Another document; what is no JSON is `null`, and false is said.
+    pub(crate) fn add(&mut self, text: &[u8]) -> bool {
+        let json = serde_json::from_slice(text);
+        let is_json = json.is_ok();
+        let id = self.put(json.unwrap_or(Json::Null));
         self.roots.push(id);
+        is_json
     }
 
     /// Nested calls: the parser takes 128 levels.
@@ -47,11 +49,11 @@ impl Values {
         (self.nodes.len() - 1) as Id
     }
 
-    pub(super) fn get(&self, id: Id) -> &Node {
+    pub(crate) fn get(&self, id: Id) -> &Node {
         &self.nodes[id as usize]
     }
 
-    pub(super) fn type_of(&self, id: Id) -> &'static str {
+    pub(crate) fn type_of(&self, id: Id) -> &'static str {
         match self.get(id) {
             Node::Null => "null",
             Node::Bool(true) => "true",
@@ -63,7 +65,7 @@ impl Values {
         }
     }
 
-    pub(super) fn is_falsy(&self, id: Id) -> bool {
+    pub(crate) fn is_falsy(&self, id: Id) -> bool {
         match self.get(id) {
             Node::Null | Node::Bool(false) => true,
             Node::Array(all) => all.is_empty(),
@@ -71,7 +73,7 @@ impl Values {
         }
     }
 
-    pub(super) fn size(&self, id: Id) -> usize {
+    pub(crate) fn size(&self, id: Id) -> usize {
         match self.get(id) {
             Node::Array(all) => all.len(),
             Node::Object(all) => all.len(),
@@ -85,7 +87,7 @@ impl Values {
     }
 
     /// What a path (`a.b[2].c`, `[0]`) leads to from here; else the member whose whole name that is.
-    pub(super) fn find(&self, from: Id, path: &str) -> Option<Id> {
+    pub(crate) fn find(&self, from: Id, path: &str) -> Option<Id> {
         self.walk(from, path).or_else(|| self.member(from, path))
     }
 
@@ -109,7 +111,7 @@ impl Values {
     }
 
     /// As a text; `raw`: what has escapes in JSON keeps them.
-    pub(super) fn text(&self, id: Id, raw: bool) -> String {
+    pub(crate) fn text(&self, id: Id, raw: bool) -> String {
         match self.get(id) {
             Node::Null => String::new(),
             Node::Text(text) if raw => {

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The Redis serialization protocol, versions 2 and 3: commands written, replies read as their bytes come. What a reply may hold is
+//! bounded.
+
+/// Bytes of a reply.
+pub(super) const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// Values of a reply.
+const MOST_VALUES: usize = 100_000;
+/// Arrays within arrays.
+const DEEPEST: usize = 16;
+/// Bytes of a line.
+const LINE: usize = 64 * 1024;
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Reply {
+    Nil,
+    Error(Vec<u8>),
+    Status(Vec<u8>),
+    Integer(i64),
+    Boolean(bool),
+    Double(f64, Vec<u8>),
+    Text(Vec<u8>),
+    /// An array, a set, or keys and values in turn.
+    Array(Vec<Reply>),
+}
+
+/// A command with its arguments.
+pub(super) fn command(args: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// Reads one reply.
+#[derive(Default)]
+pub(super) struct Reader {
+    open: Vec<Open>,
+    bytes: usize,
+    values: usize,
+}
+
+/// An array that isn't whole.
+struct Open {
+    left: usize,
+    values: Vec<Reply>,
+    /// Nobody wants it: attributes, and what a server says unasked.
+    is_aside: bool,
+}
+
+enum Token {
+    Value(Reply),
+    Array { len: usize, is_aside: bool },
+}
+
+impl Reader {
+    /// Takes what is whole off the front of `input`; the reply once it is.
+    ///
+    /// # Errors
+    /// It is no reply, or too large a one.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> Result<Option<Reply>, &'static str> {
+        let mut at = 0;
+        let done = self.take(input, &mut at);
+        input.drain(..at);
+        done
+    }
+
+    fn take(&mut self, input: &[u8], at: &mut usize) -> Result<Option<Reply>, &'static str> {
+        loop {
+            let Some((token, used)) = token(&input[*at..])? else { return Ok(None) };
+            *at += used;
+            self.bytes += used;
+            self.values += 1;
+            if self.bytes > MOST_BYTES || self.values > MOST_VALUES {
+                return Err("the reply is longer than 8 MB or has more than 100,000 values");
+            }
+            let mut value = match token {
+                Token::Value(value) => value,
+                Token::Array { len: 0, is_aside: true } => continue,
+                Token::Array { len: 0, is_aside: false } => Reply::Array(Vec::new()),
+                Token::Array { len, is_aside } => {
+                    if self.open.len() == DEEPEST {
+                        return Err("the reply has more than 16 arrays within each other");
+                    }
+                    self.open.push(Open { left: len, values: Vec::new(), is_aside });
+                    continue;
+                }
+            };
+            loop {
+                let Some(top) = self.open.last_mut() else { return Ok(Some(value)) };
+                top.values.push(value);
+                top.left -= 1;
+                if top.left > 0 {
+                    break;
+                }
+                let whole = self.open.pop().expect("looked at above");
+                if whole.is_aside {
+                    break;
+                }
+                value = Reply::Array(whole.values);
+            }
+        }
+    }
+}
+
+const BAD: &str = "the server doesn't speak RESP";
+
+/// The first thing in `input` and its length; `None`: it isn't whole.
+fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
+    let Some(end) = memchr::memchr(b'\n', &input[..input.len().min(LINE)]) else {
+        return if input.len() < LINE { Ok(None) } else { Err("the server sends too long a line") };
+    };
+    let line = input[..end].strip_suffix(b"\r").ok_or(BAD)?;
+    let (kind, line) = line.split_first().ok_or(BAD)?;
+    let used = end + 1;
+    let value = |value| Ok(Some((Token::Value(value), used)));
+    let number = || std::str::from_utf8(line).ok().and_then(|text| text.parse::<i64>().ok()).ok_or(BAD);
+    match kind {
+        b'+' => value(Reply::Status(line.to_vec())),
+        b'-' => value(Reply::Error(line.to_vec())),
+        b':' => value(Reply::Integer(number()?)),
+        // A number that may be too long for one is a text, as it is for RESP2.
+        b'(' => value(Reply::Text(line.to_vec())),
+        b'_' => value(Reply::Nil),
+        b'#' => match line {
+            b"t" => value(Reply::Boolean(true)),
+            b"f" => value(Reply::Boolean(false)),
+            _ => Err(BAD),
+        },
+        b',' => {
+            let number = std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(BAD)?;
+            value(Reply::Double(number, line.to_vec()))
+        }
+        b'$' | b'!' | b'=' => {
+            let len = number()?;
+            if len == -1 && *kind == b'$' {
+                return value(Reply::Nil);
+            }
+            let len = usize::try_from(len).map_err(|_| BAD)?;
+            if len > MOST_BYTES {
+                return Err("the reply is longer than 8 MB or has more than 100,000 values");
+            }
+            let Some(rest) = input.get(used..used + len + 2) else { return Ok(None) };
+            let text = rest.strip_suffix(b"\r\n").ok_or(BAD)?.to_vec();
+            let reply = match kind {
+                b'!' => Reply::Error(text),
+                b'=' => Reply::Text(text.get(4..).ok_or(BAD)?.to_vec()),
+                _ => Reply::Text(text),
+            };
+            Ok(Some((Token::Value(reply), used + len + 2)))
+        }
+        b'*' | b'~' | b'%' | b'|' | b'>' => {
+            let len = number()?;
+            if len == -1 && *kind == b'*' {
+                return value(Reply::Nil);
+            }
+            let len = usize::try_from(len).ok().filter(|len| *len <= MOST_VALUES).ok_or(BAD)?;
+            let is_pairs = matches!(kind, b'%' | b'|');
+            let token =
+                Token::Array { len: if is_pairs { len * 2 } else { len }, is_aside: matches!(kind, b'|' | b'>') };
+            Ok(Some((token, used)))
+        }
+        _ => Err(BAD),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The replies in these bytes, which come `cut` at a time.
+    fn replies(bytes: &[u8], cut: usize) -> (Vec<Reply>, Result<(), &'static str>) {
+        let (mut all, mut input, mut reader) = (Vec::new(), Vec::new(), Reader::default());
+        for piece in bytes.chunks(cut) {
+            input.extend_from_slice(piece);
+            loop {
+                match reader.read(&mut input) {
+                    Ok(Some(reply)) => all.push(reply),
+                    Ok(None) => break,
+                    Err(why) => return (all, Err(why)),
+                }
+                reader = Reader::default();
+            }
+        }
+        (all, Ok(()))
+    }
+
+    #[track_caller]
+    fn check(bytes: &str, wanted: Reply) {
+        for cut in [1, 3, 1000] {
+            assert_eq!(replies(bytes.as_bytes(), cut), (vec![wanted.clone()], Ok(())), "{bytes:?} by {cut}");
+        }
+    }
+
+    fn text(text: &str) -> Reply {
+        Reply::Text(text.into())
+    }
+
+    #[test]
+    fn what_redis_says() {
+        check("+OK\r\n", Reply::Status("OK".into()));
+        check("-ERR no\r\n", Reply::Error("ERR no".into()));
+        check("!5\r\nERR\r\n\r\n", Reply::Error("ERR\r\n".into()));
+        check(":-7\r\n", Reply::Integer(-7));
+        check("$5\r\na\r\nbc\r\n", text("a\r\nbc"));
+        check("$0\r\n\r\n", text(""));
+        check("=7\r\ntxt:abc\r\n", text("abc"));
+        check("(12345678901234567890\r\n", text("12345678901234567890"));
+        for nil in ["$-1\r\n", "*-1\r\n", "_\r\n"] {
+            check(nil, Reply::Nil);
+        }
+        check("#t\r\n", Reply::Boolean(true));
+        check(",1.50\r\n", Reply::Double(1.5, "1.50".into()));
+        check("*0\r\n", Reply::Array(Vec::new()));
+        check("*2\r\n*1\r\n:1\r\n$1\r\na\r\n", Reply::Array(vec![Reply::Array(vec![Reply::Integer(1)]), text("a")]));
+        check("%1\r\n+k\r\n:1\r\n", Reply::Array(vec![Reply::Status("k".into()), Reply::Integer(1)]));
+        check("|1\r\n+a\r\n*1\r\n:1\r\n>1\r\n+x\r\n|0\r\n:5\r\n", Reply::Integer(5));
+    }
+
+    #[test]
+    fn what_no_server_says() {
+        let many = format!("*2\r\n{}", "*1\r\n".repeat(17));
+        let long = "a".repeat(LINE + 1);
+        for bytes in [
+            "x\r\n",
+            "\r\n",
+            "+a\n",
+            ":x\r\n",
+            "$-2\r\n",
+            "$99999999999\r\n",
+            "*-2\r\n",
+            "*99999999\r\n",
+            "#x\r\n",
+            "$1\r\nabc",
+            "=2\r\nab\r\n",
+            &many,
+            &long,
+        ] {
+            assert!(replies(bytes.as_bytes(), 7).1.is_err(), "{bytes:?}");
+        }
+        let texts = format!("*10\r\n{}", format!("$1000000\r\n{}\r\n", "a".repeat(1_000_000)).repeat(9));
+        assert!(replies(texts.as_bytes(), 100_000).1.is_err());
+    }
+
+    fn any_reply() -> impl Strategy<Value = Reply> {
+        let leaf = prop_oneof![
+            Just(Reply::Nil),
+            any::<i64>().prop_map(Reply::Integer),
+            any::<bool>().prop_map(Reply::Boolean),
+            "[ -~]{0,9}".prop_map(|text| Reply::Status(text.into())),
+            "[ -~]{0,9}".prop_map(|text| Reply::Error(text.into())),
+            any::<Vec<u8>>().prop_map(Reply::Text),
+        ];
+        leaf.prop_recursive(4, 30, 5, |inner| proptest::collection::vec(inner, 0..5).prop_map(Reply::Array))
+    }
+
+    fn write(reply: &Reply, out: &mut Vec<u8>) {
+        let line = |kind: char, text: &[u8]| [kind.to_string().as_bytes(), text, b"\r\n"].concat();
+        match reply {
+            Reply::Nil => out.extend_from_slice(b"_\r\n"),
+            Reply::Integer(number) => out.extend(line(':', number.to_string().as_bytes())),
+            Reply::Boolean(value) => out.extend(line('#', if *value { b"t" } else { b"f" })),
+            Reply::Status(text) => out.extend(line('+', text)),
+            Reply::Error(text) => out.extend(line('-', text)),
+            Reply::Double(_, text) => out.extend(line(',', text)),
+            Reply::Text(text) => {
+                out.extend(line('$', text.len().to_string().as_bytes()));
+                out.extend_from_slice(text);
+                out.extend_from_slice(b"\r\n");
+            }
+            Reply::Array(all) => {
+                out.extend(line('*', all.len().to_string().as_bytes()));
+                all.iter().for_each(|reply| write(reply, out));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(all in proptest::collection::vec(any_reply(), 1..4), cut in 1usize..40) {
+            let mut bytes = Vec::new();
+            all.iter().for_each(|reply| write(reply, &mut bytes));
+            prop_assert_eq!(replies(&bytes, cut), (all, Ok(())));
+        }
+
+        /// A command reads as an array of texts.
+        #[test]
+        fn commands(args in proptest::collection::vec(any::<Vec<u8>>(), 1..5)) {
+            let wanted = Reply::Array(args.iter().cloned().map(Reply::Text).collect());
+            prop_assert_eq!(replies(&command(&args), 5), (vec![wanted], Ok(())));
+        }
+
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b'1'), Just(b'*'), Just(b'$')], 0..60), cut in 1usize..10) {
+            prop_assert_eq!(replies(&bytes, cut), replies(&bytes, 1));
+        }
+    }
+}
