@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_cookieplus: the cookies of a task, worked on until write() makes the changes. What is kept holds as in urlplus.
 
+use std::collections::HashSet;
+
 use vrt::fields::{append_field, remove_line, set_field, unset_field};
 use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, Function, Vmod};
@@ -12,97 +14,35 @@ use crate::pattern;
 /// vmod_cookieplus
 pub(crate) static VMOD: Vmod = Vmod { name: "cookieplus", classes: &[], functions: FUNCTIONS };
 
-const FUNCTIONS: &[(&str, Function)] = &[
-    ("add", |call, args| {
-        let (name, value) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
-        let how = Added { keep: Args(args).bool(2), replaces: Args(args).bool(3) };
-        add(call, Kind::Cookie, name, value, [name, b"=", value].concat(), how)
-    }),
-    ("get", |call, args| {
-        let wanted = Wanted::Name(Args(args).bytes_of(0));
-        if Args(args).word(2) == "LAST" {
-            return get_last(call, &wanted, &args[1]);
-        }
-        get(call, Kind::Cookie, &wanted, &args[1])
-    }),
-    ("get_regex", |call, args| {
-        let wanted = matching(call, "get_regex", args)?;
-        get(call, Kind::Cookie, &wanted, &args[1])
-    }),
-    ("delete", |call, args| delete(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)), Args(args).bool(1))),
-    ("delete_regex", |call, args| {
-        let wanted = matching(call, "delete_regex", args)?;
-        delete(call, Kind::Cookie, &wanted, Args(args).bool(1))
-    }),
-    ("remove_duplicate", |call, args| {
-        let name = Args(args).bytes_of(0);
-        one_of_each(call, Args(args).word(1), &|cookie| cookie.name == name)
-    }),
-    ("remove_all_duplicates", |call, args| one_of_each(call, Args(args).word(0), &|_| true)),
-    ("remove_deleted", |call, args| {
-        let name = Args(args).bytes_of(0);
-        call.ctx.task().get::<State>().deleted.retain(|deleted| deleted != name);
-        give(Value::Void)
-    }),
-    ("remove_deleted_regex", |call, args| {
-        let regex = pattern::compile(call, "cookieplus.remove_deleted_regex()", Args(args).bytes_of(0))?;
-        let deleted = &mut call.ctx.task().get::<State>().deleted;
-        let mut left = Vec::with_capacity(deleted.len());
-        for name in std::mem::take(deleted) {
-            if !regex.is_match(&name).map_err(gave_up)? {
-                left.push(name);
-            }
-        }
-        *deleted = left;
-        give(Value::Void)
-    }),
-    ("count", |call, _| count(call, Kind::Cookie)),
-    ("as_string", |call, _| {
-        let list = list(call, Kind::Cookie)?;
-        give(Value::String(Some(Text::copy(&list.line()))))
-    }),
-    ("parse", |call, args| {
-        let list = list(call, Kind::Cookie)?;
-        let source = list.source.take();
-        *list = List { source, is_changed: true, ..List::read(Kind::Cookie, vec![Args(args).bytes_of(0).to_vec()]) };
-        give(Value::Void)
-    }),
-    ("reset", |call, _| {
-        let state = call.ctx.task().get::<State>();
-        (state.cookies, state.deleted) = (List::default(), Vec::new());
-        give(Value::Void)
-    }),
-    ("keep", |call, args| keep(call, Kind::Cookie, &Wanted::Name(Args(args).bytes_of(0)))),
-    ("keep_regex", |call, args| {
-        let wanted = matching(call, "keep_regex", args)?;
-        keep(call, Kind::Cookie, &wanted)
-    }),
-    ("write", write),
-    ("setcookie_add", setcookie_add),
-    ("setcookie_get", |call, args| get(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)), &args[1])),
-    ("setcookie_get_regex", |call, args| {
-        let wanted = matching(call, "setcookie_get_regex", args)?;
-        get(call, Kind::SetCookie, &wanted, &args[1])
-    }),
+/// Each function for either kind of cookies, by its two names, and those for one kind.
+macro_rules! of_both {
+    ($(($name:literal, $set:literal, $act:ident),)* ; $(($one:literal, $does:ident),)*) => {
+        &[$(
+            ($name, |call, args| $act(call, Kind::Cookie, $name, args)),
+            ($set, |call, args| $act(call, Kind::SetCookie, $set, args)),
+        )* $(($one, $does),)*]
+    };
+}
+
+const FUNCTIONS: &[(&str, Function)] = of_both![
+    ("add", "setcookie_add", add),
+    ("get", "setcookie_get", get),
+    ("get_regex", "setcookie_get_regex", get_regex),
+    ("delete", "setcookie_delete", delete),
+    ("delete_regex", "setcookie_delete_regex", delete_regex),
+    ("keep", "setcookie_keep", keep),
+    ("keep_regex", "setcookie_keep_regex", keep_regex),
+    ("write", "setcookie_write", write),
+    ("count", "setcookie_count", count),
+    ("reset", "setcookie_reset", reset),
+    ;
+    ("remove_duplicate", remove_duplicate),
+    ("remove_all_duplicates", remove_all_duplicates),
+    ("remove_deleted", remove_deleted),
+    ("remove_deleted_regex", remove_deleted_regex),
+    ("as_string", as_string),
+    ("parse", parse),
     ("setcookie_add_deleted", setcookie_add_deleted),
-    ("setcookie_count", |call, _| count(call, Kind::SetCookie)),
-    ("setcookie_reset", |call, _| {
-        call.ctx.task().get::<State>().set = List::default();
-        give(Value::Void)
-    }),
-    ("setcookie_delete", |call, args| {
-        delete(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)), Args(args).bool(1))
-    }),
-    ("setcookie_delete_regex", |call, args| {
-        let wanted = matching(call, "setcookie_delete_regex", args)?;
-        delete(call, Kind::SetCookie, &wanted, Args(args).bool(1))
-    }),
-    ("setcookie_keep", |call, args| keep(call, Kind::SetCookie, &Wanted::Name(Args(args).bytes_of(0)))),
-    ("setcookie_keep_regex", |call, args| {
-        let wanted = matching(call, "setcookie_keep_regex", args)?;
-        keep(call, Kind::SetCookie, &wanted)
-    }),
-    ("setcookie_write", setcookie_write),
 ];
 
 /// Which cookies.
@@ -143,12 +83,6 @@ struct State {
     set: List,
     /// Names of cookies that the request had and write() left out, once each.
     deleted: Vec<Vec<u8>>,
-}
-
-/// How a cookie is added.
-struct Added {
-    keep: bool,
-    replaces: bool,
 }
 
 #[derive(Default, Debug)]
@@ -229,13 +163,33 @@ impl List {
         cookie.is_kept || !self.keeps
     }
 
-    fn left(&self) -> impl Iterator<Item = &Cookie> {
+    fn left(&self) -> impl DoubleEndedIterator<Item = &Cookie> {
         self.cookies.iter().filter(|cookie| self.is_left(cookie))
     }
 
     /// The Cookie field of what is left.
     fn line(&self) -> Vec<u8> {
         self.left().map(|cookie| &cookie.text[..]).collect::<Vec<_>>().join(&b"; "[..])
+    }
+
+    fn add(&mut self, cookie: Cookie, replaces: bool) {
+        self.cookies.retain(|old| !replaces || old.name != cookie.name);
+        self.cookies.push(cookie);
+        self.is_changed = true;
+    }
+
+    /// Of those wanted with one name the first or last is left.
+    fn leave_one(&mut self, which: &str, wanted: impl Fn(&Cookie) -> bool) {
+        let (before, is_last) = (self.cookies.len(), which == "LAST");
+        if is_last {
+            self.cookies.reverse();
+        }
+        let mut seen = HashSet::new();
+        self.cookies.retain(|cookie| !wanted(cookie) || seen.insert(cookie.name.clone()));
+        if is_last {
+            self.cookies.reverse();
+        }
+        self.is_changed |= self.cookies.len() != before;
     }
 }
 
@@ -260,7 +214,25 @@ fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure>
     Ok(list)
 }
 
-fn get(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) -> CallResult {
+fn named<'a>(args: &'a [Value]) -> Wanted<'a> {
+    Wanted::Name(Args(args).bytes_of(0))
+}
+
+fn get(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    if kind == Kind::Cookie && Args(args).word(2) == "LAST" {
+        let name = Args(args).bytes_of(0);
+        let last = list(call, kind)?.left().rev().find(|cookie| cookie.name == name);
+        return give(last.map_or_else(|| args[1].clone(), |cookie| Value::String(Some(Text::copy(&cookie.value)))));
+    }
+    find(call, kind, &named(args), &args[1])
+}
+
+fn get_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
+    let wanted = matching(call, who, args)?;
+    find(call, kind, &wanted, &args[1])
+}
+
+fn find(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) -> CallResult {
     let list = list(call, kind)?;
     for cookie in list.cookies.iter().filter(|cookie| list.is_left(cookie)) {
         if wanted.is(cookie)? {
@@ -270,45 +242,86 @@ fn get(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) ->
     give(default.clone())
 }
 
-fn get_last(call: &mut Call<'_>, wanted: &Wanted<'_>, default: &Value) -> CallResult {
-    let list = list(call, Kind::Cookie)?;
-    for cookie in list.cookies.iter().rev().filter(|cookie| list.is_left(cookie)) {
-        if wanted.is(cookie)? {
-            return give(Value::String(Some(Text::copy(&cookie.value))));
-        }
-    }
-    give(default.clone())
-}
-
-fn count(call: &mut Call<'_>, kind: Kind) -> CallResult {
-    let list = list(call, kind)?;
-    give(Value::Int(list.left().count() as i64))
-}
-
-/// Of those wanted with one name the first or last is left.
-fn one_of_each(call: &mut Call<'_>, which: &str, wanted: &dyn Fn(&Cookie) -> bool) -> CallResult {
-    let list = list(call, Kind::Cookie)?;
-    let before = list.cookies.len();
-    if which == "LAST" {
-        list.cookies.reverse();
-    }
-    let mut seen = std::collections::HashSet::new();
-    list.cookies.retain(|cookie| !wanted(cookie) || seen.insert(cookie.name.clone()));
-    if which == "LAST" {
-        list.cookies.reverse();
-    }
-    list.is_changed |= list.cookies.len() != before;
-    give(Value::Void)
-}
-
-fn add(call: &mut Call<'_>, kind: Kind, name: &[u8], value: &[u8], text: Vec<u8>, how: Added) -> CallResult {
+fn add(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    let (name, value) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
     if name.is_empty() {
         return fail("cookieplus: a cookie has a name");
     }
-    let list = list(call, kind)?;
-    list.cookies.retain(|cookie| !how.replaces || cookie.name != name);
-    list.cookies.push(Cookie { name: name.to_vec(), value: value.to_vec(), text, is_kept: how.keep, is_new: true });
-    list.is_changed = true;
+    let mut text = [name, b"=", value].concat();
+    if kind == Kind::SetCookie {
+        attributes(call, args, &mut text)?;
+    }
+    let keep = if kind == Kind::Cookie { 2 } else { 8 };
+    let (is_kept, replaces) = (Args(args).bool(keep), Args(args).bool(keep + 1));
+    let cookie = Cookie { name: name.to_vec(), value: value.to_vec(), text, is_kept, is_new: true };
+    list(call, kind)?.add(cookie, replaces);
+    give(Value::Void)
+}
+
+/// What ends at a client the cookies that write() took from its request; where they hold isn't known here.
+fn setcookie_add_deleted(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let is_kept = Args(args).bool(0);
+    for name in call.ctx.task().get::<State>().deleted.clone() {
+        let text = [&name[..], b"=; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0"].concat();
+        let cookie = Cookie { name, value: Vec::new(), text, is_kept, is_new: true };
+        list(call, Kind::SetCookie)?.add(cookie, true);
+    }
+    give(Value::Void)
+}
+
+fn remove_duplicate(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let name = Args(args).bytes_of(0);
+    list(call, Kind::Cookie)?.leave_one(Args(args).word(1), |cookie| cookie.name == name);
+    give(Value::Void)
+}
+
+fn remove_all_duplicates(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    list(call, Kind::Cookie)?.leave_one(Args(args).word(0), |_| true);
+    give(Value::Void)
+}
+
+fn remove_deleted(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let name = Args(args).bytes_of(0);
+    call.ctx.task().get::<State>().deleted.retain(|deleted| deleted != name);
+    give(Value::Void)
+}
+
+fn remove_deleted_regex(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let regex = pattern::compile(call, "cookieplus.remove_deleted_regex()", Args(args).bytes_of(0))?;
+    let deleted = &mut call.ctx.task().get::<State>().deleted;
+    let mut left = Vec::with_capacity(deleted.len());
+    for name in std::mem::take(deleted) {
+        if !regex.is_match(&name).map_err(gave_up)? {
+            left.push(name);
+        }
+    }
+    *deleted = left;
+    give(Value::Void)
+}
+
+fn count(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+    let count = list(call, kind)?.left().count();
+    give(Value::Int(count as i64))
+}
+
+fn as_string(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+    let line = list(call, Kind::Cookie)?.line();
+    give(Value::String(Some(Text::copy(&line))))
+}
+
+fn parse(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let list = list(call, Kind::Cookie)?;
+    let source = list.source.take();
+    *list = List { source, is_changed: true, ..List::read(Kind::Cookie, vec![Args(args).bytes_of(0).to_vec()]) };
+    give(Value::Void)
+}
+
+fn reset(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+    let state = call.ctx.task().get::<State>();
+    match kind {
+        Kind::Cookie => (state.cookies, state.deleted) = (List::default(), Vec::new()),
+        Kind::SetCookie => state.set = List::default(),
+    }
     give(Value::Void)
 }
 
@@ -337,20 +350,19 @@ fn setcookie_add(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         text.extend_from_slice(b"; ");
         text.extend_from_slice(extra.as_bytes());
     }
-    add(call, Kind::SetCookie, name, value, text, Added { keep: given.bool(8), replaces: given.bool(9) })
+    Ok(())
 }
 
-/// What ends at a client the cookies that write() took from its request; where they hold isn't known here.
-fn setcookie_add_deleted(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let keep = Args(args).bool(0);
-    for name in call.ctx.task().get::<State>().deleted.clone() {
-        let text = [&name[..], b"=; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0"].concat();
-        add(call, Kind::SetCookie, &name, b"", text, Added { keep, replaces: true })?;
-    }
-    give(Value::Void)
+fn delete(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    drop_each(call, kind, &named(args), Args(args).bool(1))
 }
 
-fn delete(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: bool) -> CallResult {
+fn delete_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
+    let wanted = matching(call, who, args)?;
+    drop_each(call, kind, &wanted, Args(args).bool(1))
+}
+
+fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: bool) -> CallResult {
     let list = list(call, kind)?;
     let mut left = Vec::with_capacity(list.cookies.len());
     let before = list.cookies.len();
@@ -377,12 +389,7 @@ fn taken(call: &mut Call<'_>, kind: Kind) -> Result<List, Failure> {
     Ok(std::mem::take(list(call, kind)?))
 }
 
-fn write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
-    let id = Kind::Cookie.head(call)?;
-    let list = taken(call, Kind::Cookie)?;
-    if !list.is_changed {
-        return give(Value::Void);
-    }
+fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
     let line = list.line();
     let came = List::read(Kind::Cookie, list.source.clone().unwrap_or_default());
     let deleted = &mut call.ctx.task().get::<State>().deleted;
