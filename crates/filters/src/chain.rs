@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Filters one behind the other, with a small buffer between two.
 
-use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step};
+use crate::{Asked, Filter, FilterError, GzipBits, Note, SLICE, State, Step};
 
 /// A chain of filters; the first one gets the input.
 #[derive(Default)]
@@ -145,6 +145,17 @@ impl Chain {
     /// Positions in the stored body, if it is gzip.
     pub fn gzip_bits(&self) -> Option<GzipBits> {
         self.links.last().and_then(|link| link.filter.gzip_bits())
+    }
+
+    /// The next filter that asks for something, and what.
+    pub fn take_asked(&mut self) -> Option<(usize, Vec<Asked>)> {
+        let mut all = self.links.iter_mut().enumerate();
+        all.find_map(|(i, link)| Some((i, link.filter.take_asked())).filter(|(_, asked)| !asked.is_empty()))
+    }
+
+    /// What that filter asked for.
+    pub fn answer(&mut self, filter: usize, answers: Vec<Option<Vec<u8>>>) {
+        self.links[filter].filter.answer(answers);
     }
 
     /// Whether a filter leaves something with the stored object.

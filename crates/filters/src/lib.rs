@@ -38,5 +38,5 @@ pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
 pub use range::{Multipart, Part, Range};
 pub use scan::Scan;
-pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step};
+pub use step::{Asked, Edit, Filter, GzipBits, Note, SLICE, State, Step};
 pub use test_gunzip::TestGunzip;

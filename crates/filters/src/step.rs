@@ -67,6 +67,16 @@ pub trait Filter: Any {
         None
     }
 
+    /// What it wants to have before a body comes, at delivery.
+    fn take_asked(&mut self) -> Vec<Asked> {
+        Vec::new()
+    }
+
+    /// What it asked for, in that order; `None`: it can't be had.
+    fn answer(&mut self, answers: Vec<Option<Vec<u8>>>) {
+        let _ = answers;
+    }
+
     /// Whether it leaves something with the stored object, known at the body's end: the object doesn't stream then.
     fn leaves(&self) -> bool {
         false
@@ -76,6 +86,17 @@ pub trait Filter: Any {
     fn take_left(&mut self) -> Option<Vec<u8>> {
         None
     }
+}
+
+/// A response that a filter wants to have: as a fragment's, made by VCL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Its URL.
+    pub url: Vec<u8>,
+    /// Its Host, if it is another than the page's.
+    pub host: Option<Vec<u8>>,
+    /// Bytes that it may have.
+    pub most: usize,
 }
 
 /// Something for the transaction's log, in order.

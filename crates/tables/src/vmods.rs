@@ -284,7 +284,6 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
     digest::LEFT_OUT,
     dynamic::LEFT_OUT,
-    edgestash::LEFT_OUT,
     file::LEFT_OUT,
     headerplus::LEFT_OUT,
     json::LEFT_OUT,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_edgestash of Varnish Enterprise: Mustache templates that are filled in from JSON when they are delivered. A template has
 //! 1 MB at most, what is none is delivered as it is, as documented; so is a template that nobody executes. JSON that is none
-//! counts as `null`. `"` becomes `&quot;` in `{{x}}`, as in Mustache; `{{& x}}` writes JSON's escapes anew. Not built: JSON by URL,
-//! partials (a fetch of a template with some fails), packing what was filled in.
+//! counts as `null`, and so does a URL whose response isn't a 200 with 1 MB at most; URLs are asked for one after the other. `"` becomes `&quot;` in `{{x}}`, as in Mustache; `{{& x}}` writes JSON's escapes anew. Not built: partials (a fetch of a template with some fails), packing what was filled in.
 
 mod expr;
 mod render;
@@ -10,7 +9,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use filters::{Filter, FilterError, Note, SLICE, State, Step};
+use filters::{Asked, Filter, FilterError, Note, SLICE, State, Step};
 use vrt::vmod::{Call, CallResult, Vmod};
 use vrt::{Failure, Method, Value};
 
@@ -24,6 +23,7 @@ const MOST: usize = 1024 * 1024;
 /// Documents for one template, and their bytes.
 const MOST_JSON: usize = 64;
 const MOST_JSON_BYTES: usize = 4 * 1024 * 1024;
+const TOO_MUCH: &str = "edgestash: a page has no more than 64 documents and 4 MB of JSON";
 /// The filters' name.
 const NAME: &str = "edgestash";
 /// What a fetch leaves with an object: the start and the end of its tags, or that it is JSON.
@@ -60,11 +60,40 @@ pub(crate) static VMOD: Vmod = Vmod {
             let text = Args(args).bytes_of(0);
             let page = page(call, "add_json")?;
             if page.values.roots.len() == MOST_JSON || page.json_bytes + text.len() > MOST_JSON_BYTES {
-                return fail("edgestash.add_json(): a page has no more than 64 documents and 4 MB of JSON");
+                return fail(TOO_MUCH);
             }
             page.json_bytes += text.len();
             page.values.add(text);
             give(Value::Void)
+        }),
+        ("add_json_url", |call, args| {
+            let host = Args(args).bytes_of(1).to_vec();
+            if Args(args).bool(2) {
+                return fail("edgestash.add_json_url(): xbody isn't built into Lacquer");
+            }
+            ask(call, "add_json_url", Args(args).bytes_of(0).to_vec(), host)
+        }),
+        ("add_json_url_csv", |call, args| {
+            let args = Args(args);
+            let (prefix, delimiter, host) = (args.bytes_of(1), args.bytes_of(2), args.bytes_of(3));
+            if args.bool(4) {
+                return fail("edgestash.add_json_url_csv(): xbody isn't built into Lacquer");
+            }
+            if delimiter.is_empty() {
+                return fail("edgestash.add_json_url_csv(): there is no delimiter");
+            }
+            let mut rest = args.bytes_of(0);
+            loop {
+                let end = memchr::memmem::find(rest, delimiter);
+                let url = rest[..end.unwrap_or(rest.len())].trim_ascii();
+                if !url.is_empty() {
+                    ask(call, "add_json_url_csv", [prefix, url].concat(), host.to_vec())?;
+                }
+                match end {
+                    Some(end) => rest = &rest[end + delimiter.len()..],
+                    None => return give(Value::Void),
+                }
+            }
         }),
         ("execute", |call, args| {
             if Args(args).given(0) && Args(args).bool(0) {
@@ -137,6 +166,21 @@ fn page<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Page, Failure> 
         Some(brought) => Ok(brought.named(Page::default)),
         None => fail("edgestash: there is no response here"),
     }
+}
+
+/// A document that is still to be had.
+fn ask(call: &mut Call<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResult {
+    if !url.starts_with(b"/") || url.iter().chain(&host).any(|byte| *byte <= b' ' || *byte == 0x7f) {
+        return fail(format!("edgestash.{who}(): \"{}\" is no URL without a host", url.escape_ascii()));
+    }
+    let page = page(call, who)?;
+    if page.values.roots.len() == MOST_JSON {
+        return fail(TOO_MUCH);
+    }
+    page.values.add(b"null");
+    let host = Some(host).filter(|host| !host.is_empty());
+    page.asked.push((page.values.roots.len() - 1, Asked { url, host, most: MOST }));
+    give(Value::Void)
 }
 
 /// The filter of the fetch: the body goes through as it is, and is looked at.
@@ -222,6 +266,10 @@ struct Page {
     delimiters: Delimiters,
     values: Values,
     json_bytes: usize,
+    /// Documents that are asked for, and which they are.
+    asked: Vec<(usize, Asked)>,
+    /// Which of them are to come.
+    waiting: Vec<usize>,
     text: Vec<u8>,
     render: Option<Render>,
     /// What is made and didn't find room, from `at` on.
@@ -232,6 +280,22 @@ struct Page {
 impl Filter for Page {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn take_asked(&mut self) -> Vec<Asked> {
+        let (which, asked): (Vec<_>, _) = self.asked.drain(..).unzip();
+        self.waiting.extend(which);
+        asked
+    }
+
+    fn answer(&mut self, answers: Vec<Option<Vec<u8>>>) {
+        for (root, answer) in self.waiting.drain(..).zip(answers) {
+            let Some(json) = answer else { continue };
+            self.json_bytes += json.len();
+            if self.json_bytes <= MOST_JSON_BYTES {
+                self.values.replace(root, &json);
+            }
+        }
     }
 
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {

@@ -35,6 +35,12 @@ impl Values {
         is_json
     }
 
+    /// Another in the place of a document.
+    pub(crate) fn replace(&mut self, root: usize, text: &[u8]) {
+        let id = self.put(serde_json::from_slice(text).unwrap_or(Json::Null));
+        self.roots[root] = id;
+    }
+
     /// Nested calls: the parser takes 128 levels.
     fn put(&mut self, json: Json) -> Id {
         let node = match json {

@@ -179,10 +179,13 @@ fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Left>, Failure> {
     }
 }
 
-/// Names and values of an object in JSON.
+/// Names and values of an object in JSON; of no text there are none.
 fn parse(json: &[u8]) -> Result<Pairs, &'static str> {
     if json.len() > MOST_CAPTURED {
         return Err("more than 64 KB");
+    }
+    if json.is_empty() {
+        return Ok(Vec::new());
     }
     let Ok(Json::Object(all)) = serde_json::from_slice(json) else { return Err("that is no object in JSON") };
     let value = |value: Json| match value {
@@ -423,6 +426,7 @@ mod tests {
         assert_eq!(run(&mut filter, b"x", 1, 1), Ok(b"x".to_vec()));
         let left = Left::read(&filter.take_left().expect("set"));
         assert_eq!(left.json(), r#"{"a": "b\n", "n": "1"}"#);
+        assert_eq!(parse(b""), Ok(Vec::new()));
         assert!(parse(b"[]").is_err() && parse(b"{").is_err() && parse(&[b' '; 70_000]).is_err());
     }
 

@@ -87,7 +87,7 @@ impl Req {
     }
 
     /// The client's request, for its fragments.
-    fn make_top(&mut self) -> Rc<Top> {
+    pub(super) fn make_top(&mut self) -> Rc<Top> {
         let mut head = Head::with_limits(self.head.limits());
         head.copy_from(&self.head);
         let places = match self.params.esi_parallel {
@@ -189,11 +189,11 @@ impl Req {
     }
 
     /// Whether fragments may be nested one level deeper.
-    fn may_include(&self) -> bool {
+    pub(super) fn may_include(&self) -> bool {
         self.esi_level < self.params.max_esi_depth.min(DEPTH_MAX)
     }
 
-    fn refuse_depth(&mut self) {
+    pub(super) fn refuse_depth(&mut self) {
         let limit = self.params.max_esi_depth.min(DEPTH_MAX);
         self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
     }

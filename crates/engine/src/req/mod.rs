@@ -8,6 +8,7 @@
 //! ```
 
 mod ahead;
+mod asked;
 mod body;
 mod body_only;
 mod ctx;

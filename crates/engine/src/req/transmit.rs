@@ -102,6 +102,10 @@ impl Req {
             sent = match self.joint(plan.do_esi, transport).await {
                 Some(joint) => {
                     down.joint = joint;
+                    if !down.chain.is_empty() {
+                        // Boxed: few ask for anything.
+                        Box::pin(self.answer_filters(&mut down.chain, transport)).await;
+                    }
                     self.send_body(made, plan.window, plan.do_esi, &mut down, transport).await
                 }
                 None => Err(Cut::Fetch),

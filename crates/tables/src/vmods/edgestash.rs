@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! vmod_edgestash of Varnish Enterprise. Not built: JSON by URL, partials, quoted delimiters, packing.
+//! vmod_edgestash of Varnish Enterprise. Not built: partials, xbody's captures by URL, quoted delimiters, packing.
 
 use super::Default as D;
 use super::Type::*;
-use super::{Arg, Func, LeftOut, Module};
+use super::{Arg, Func, Module};
 use crate::vclvars::{Method, Methods};
 
 const RESPONSE: Methods = Method::BackendResponse.set();
 const DELIVER: Methods = Method::Deliver.set();
 const QUOTE: Arg = Arg::new(String, "quote_char").or(D::Str(""));
+
+const HOST: Arg = Arg::new(String, "json_host").or(D::Str(""));
+const XBODY: Arg = Arg::new(Bool, "xbody").or(D::Bool(false));
 
 /// vmod_edgestash
 pub(super) const MODULE: Module = Module {
@@ -33,6 +36,26 @@ pub(super) const MODULE: Module = Module {
         .only(DELIVER),
         Func::new(
             Void,
+            "add_json_url",
+            &[Arg::new(String, "json_url"), HOST, XBODY],
+            "JSON that a URL has, asked for as a fragment is when the template is delivered; of 1 MB at most. xbody fails",
+        )
+        .only(DELIVER),
+        Func::new(
+            Void,
+            "add_json_url_csv",
+            &[
+                Arg::new(String, "json_urls"),
+                Arg::new(String, "prefix").or(D::Str("")),
+                Arg::new(String, "delimiter").or(D::Str(",")),
+                HOST,
+                XBODY,
+            ],
+            "The same for each URL of a list, prefix and all",
+        )
+        .only(DELIVER),
+        Func::new(
+            Void,
             "execute",
             &[Arg::new(Bool, "do_gzip").opt()],
             "Delivers the template filled in, unpacked; nothing when it is none",
@@ -52,9 +75,3 @@ pub(super) const MODULE: Module = Module {
         Func::new(String, "version", &[], "The version of Edgestash that this is like"),
     ],
 };
-
-const BY_URL: &str = "edgestash.add_json, with JSON that VCL has, as of kvstore or http";
-
-/// What isn't built.
-pub(super) const LEFT_OUT: &[LeftOut] =
-    &[LeftOut("edgestash.add_json_url", BY_URL), LeftOut("edgestash.add_json_url_csv", BY_URL)];

@@ -88,6 +88,14 @@ impl Walker<'_> {
     }
 
     fn backend_decl(&mut self) -> R {
+        let (first, name) = (self.at, self.after(self.at));
+        if self.dns_members.contains(self.text_at(name)) {
+            let why = "its address is in the list of a dns director, which has no probe, and nothing else names it";
+            self.note(first, name, "", why);
+            self.comments_of(first);
+            self.drop_until(self.block_end(self.after(name)));
+            return Ok(());
+        }
         let now = self.named(Of::Backend)?;
         self.saint_backend(&now);
         self.fields()

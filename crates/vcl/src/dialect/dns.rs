@@ -2,6 +2,8 @@
 //! dns directors: the backend is the address that the request's host name (and a suffix) has, if the director lists it. vmod
 //! dynamic does that: its list is an acl here.
 
+use std::collections::BTreeSet;
+
 use super::R;
 use super::names::Of;
 use super::out::Out;
@@ -29,6 +31,17 @@ struct Dns {
     args: Vec<(&'static str, String)>,
     /// Entries of the acl.
     list: Vec<String>,
+    /// What its members say of these fields, all alike.
+    members: Option<Vec<Option<String>>>,
+}
+
+impl Dns {
+    fn set(&mut self, arg: &'static str, text: String) {
+        match self.args.iter_mut().find(|(known, _)| *known == arg) {
+            Some((_, known)) => *known = text,
+            None => self.args.push((arg, text)),
+        }
+    }
 }
 
 impl Walker<'_> {
@@ -48,13 +61,11 @@ impl Walker<'_> {
         self.out.own(&gap);
         let kind_end = self.items[open.saturating_sub(1).max(first)].end;
         self.drop_until(open);
-        let mut dns = Dns { args: vec![("port", PORT.to_owned()), ("ttl", TTL.to_owned())], list: Vec::new() };
+        let mut dns = Dns { args: vec![("port", PORT.to_owned()), ("ttl", TTL.to_owned())], ..Dns::default() };
         while !self.is_c(b'}') {
             if self.is_c(b'{') {
-                return self.fail(
-                    "A dns director's members are addresses of one port now: name them in its .list, as\n\
-                     .list = { .port = \"80\"; \"192.0.2.0\"/24; }\n",
-                );
+                self.dns_member(&mut dns)?;
+                continue;
             }
             self.dns_field(&mut dns)?;
         }
@@ -79,6 +90,87 @@ impl Walker<'_> {
     fn needs_backend(&self, first: usize) -> bool {
         let mut backends = self.names.declared.iter().filter(|((of, _), _)| *of == Of::Backend);
         backends.all(|((_, name), at)| self.directors.get(name).is_some_and(|kind| kind == "dns") && *at >= first)
+    }
+
+    /// `{ .backend = NAME; }` or `{ .backend = { ... } }`: an address of the list.
+    fn dns_member(&mut self, dns: &mut Dns) -> R {
+        let open = self.at;
+        let end = self.block_end(open);
+        let point = self.after(open);
+        let field = self.after(point);
+        let value = self.after(self.after(field));
+        if self.tok_at(point) != Tok::C(b'.') || self.text_at(field) != "backend" {
+            return self.fail_range("Expected .backend of a dns director's member\n", open, field);
+        }
+        let declared = self.names.declared.get(&(Of::Backend, self.text_at(value).to_owned())).copied();
+        let body = match (self.tok_at(value), declared) {
+            (Tok::C(b'{'), _) => value,
+            (Tok::Id, Some(at)) if self.tok_at(self.after(at)) == Tok::C(b'{') => self.after(at),
+            _ => return self.fail_range("Reference to an unknown backend\n", value, value),
+        };
+        let Some(host) = self.backend_field(body, "host") else {
+            return self.fail_range("A member of a dns director has no .host\n", open, end);
+        };
+        let mine: Vec<Option<String>> = FIELDS.iter().map(|(field, _)| self.backend_field(body, field)).collect();
+        if dns.members.as_ref().is_some_and(|others| *others != mine) {
+            let why =
+                "A dns director's members are addresses of one port now, with the same timeouts: this one differs.\n";
+            return self.fail_range(why, open, end);
+        }
+        for ((_, arg), text) in FIELDS.iter().zip(&mine) {
+            if let Some(text) = text {
+                dns.set(arg, text.clone());
+            }
+        }
+        dns.members = Some(mine);
+        dns.list.push(host);
+        self.drop_until(end);
+        Ok(())
+    }
+
+    /// What the backend whose `{` is at `open` says of a field.
+    fn backend_field(&self, open: usize, name: &str) -> Option<String> {
+        let end = self.block_end(open);
+        let mut at = self.after(open);
+        while at < end {
+            let field = self.after(at);
+            let value = self.after(self.after(field));
+            if self.tok_at(at) == Tok::C(b'{') {
+                at = self.block_end(at);
+            } else if self.tok_at(at) == Tok::C(b'.') && self.text_at(field) == name {
+                let words = (value..end).take_while(|at| self.tok_at(*at) != Tok::C(b';'));
+                return Some(words.map(|at| self.text_at(at)).collect());
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// Finds the backends that nobody names but dns directors: their addresses are all that is left of them.
+    pub fn find_dns_members(&mut self) {
+        let declared = |w: &Self, dns: bool| -> Vec<(String, usize)> {
+            let backends = w.names.declared.iter().filter(|((of, _), _)| *of == Of::Backend);
+            let is_dns = |name: &str| w.directors.get(name).is_some_and(|kind| kind == "dns");
+            backends.filter(|((_, name), _)| is_dns(name) == dns).map(|((_, name), at)| (name.clone(), *at)).collect()
+        };
+        let open = |w: &Self, at: usize| (at..w.items.len()).find(|at| w.tok_at(*at) == Tok::C(b'{')).unwrap_or(at);
+        let blocks: Vec<(usize, usize)> =
+            declared(self, true).iter().map(|(_, at)| (open(self, *at), self.block_end(open(self, *at)))).collect();
+        let inside = |at: usize| blocks.iter().any(|(from, to)| (*from..*to).contains(&at));
+        let (mut members, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for at in 0..self.items.len().saturating_sub(1) {
+            let next = self.after(at);
+            if self.tok_at(next) == Tok::Id && self.tok_at(at) != Tok::C(b'.') && self.text_at(at) != "backend" {
+                let all = if inside(next) { &mut members } else { &mut others };
+                all.insert(self.text_at(next).to_owned());
+            }
+        }
+        let first = self.names.declared.iter().filter(|((of, _), _)| *of == Of::Backend).min_by_key(|(_, at)| **at);
+        let first = first.map(|((_, name), _)| name.clone());
+        let plain = declared(self, false).into_iter().map(|(name, _)| name);
+        let left =
+            plain.filter(|name| members.contains(name) && !others.contains(name) && !self.directors.contains_key(name));
+        self.dns_members = left.filter(|name| name != "default" && Some(name) != first.as_ref()).collect();
     }
 
     /// `.ttl = 60s;` `.suffix = "..";` `.list = { ... }`
@@ -155,10 +247,7 @@ impl Walker<'_> {
             return self.fail_range("Unknown field of a dns director's list\n", first, name);
         };
         let text = self.field_value(value)?;
-        match dns.args.iter_mut().find(|(known, _)| known == arg) {
-            Some((_, known)) => *known = text,
-            None => dns.args.push((arg, text)),
-        }
+        dns.set(arg, text);
         Ok(())
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Walker<'a> {
     pub policy: Policy,
     /// Directors: their kind.
     pub directors: BTreeMap<String, String>,
+    /// Backends that only dns directors name.
+    pub dns_members: BTreeSet<String>,
     /// Backends and directors, for saint mode.
     pub saints: Vec<Saint>,
     pub variants: Variants,
@@ -69,6 +71,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         names,
         policy,
         directors: BTreeMap::new(),
+        dns_members: BTreeSet::new(),
         saints: Vec::new(),
         variants: Variants::new(),
         carried: BTreeSet::new(),
@@ -84,6 +87,7 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
         depth: 0,
     };
     w.find_directors();
+    w.find_dns_members();
     w.find_late();
     w.policy.asks_director = w.asks_director() || w.marks_late();
     w.find_hit_fields();

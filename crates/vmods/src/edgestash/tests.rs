@@ -144,6 +144,28 @@ fn looked_at_on_the_way_in() {
 }
 
 #[test]
+fn documents_that_are_asked_for() {
+    let mut page = Page::default();
+    for url in ["/1", "/2", "/3"] {
+        page.values.add(b"null");
+        page.asked.push((page.values.roots.len() - 1, Asked { url: url.into(), host: None, most: MOST }));
+    }
+    page.values.add(b"{\"a\": 4, \"b\": 4}");
+    let asked = page.take_asked();
+    assert_eq!(asked.iter().map(|asked| &asked.url[..]).collect::<Vec<_>>(), [b"/1", b"/2", b"/3"]);
+    assert!(page.take_asked().is_empty());
+    page.answer(vec![None, Some(b"{".to_vec()), Some(b"{\"a\": 3}".to_vec())]);
+    assert_eq!(run(&mut page, b"{{a}}{{b}}", 3, 3), Ok(b"34".to_vec()));
+    // All of it is bounded.
+    let long = [b"\"", &vec![b'x'; MOST_JSON_BYTES][..], b"\""].concat();
+    let mut page = Page::default();
+    page.values.add(b"null");
+    page.waiting = vec![0];
+    page.answer(vec![Some(long)]);
+    assert_eq!(run(&mut page, b"{{.}}", 3, 3), Ok(Vec::new()));
+}
+
+#[test]
 fn too_many_steps_are_an_error() {
     let json = format!("{{\"a\": [{}1]}}", "1,".repeat(99));
     let template = format!("{}{}", "{{#a}}".repeat(5), "{{/a}}".repeat(5));

@@ -92,3 +92,29 @@ fn names_of_saint_mode_that_are_taken() {
     );
     compiles(&vcl, Some(Dialect::V30));
 }
+
+#[test]
+fn members_of_a_dns_director_are_its_list() {
+    let member = |port: &str| format!("{{ .backend = {{ .host = \"127.0.0.2\"; .port = \"{port}\"; }} }}");
+    let program = |port: &str, more: &str| {
+        format!(
+            "{BACKEND}# Kept.\nbackend b {{ .host = \"127.0.0.1\"; .port = \"81\"; .probe = {{ .url = \"/\"; }} }}\n\
+             director d dns {{ {{ .backend = b; }} {} .suffix = \".x\"; }}\nsub vcl_recv {{ set req.backend = d; {more} }}\n",
+            member(port)
+        )
+    };
+    let text = String::from_utf8(made(&program("81", ""), Some(Dialect::V30)).unwrap().text).unwrap();
+    assert!(text.contains("{ \"127.0.0.1\"; \"127.0.0.2\"; }") && text.contains("port = \"81\""), "{text}");
+    assert!(text.contains("# Kept.") && !text.contains("backend b "), "{text}");
+    compiles(&program("81", ""), Some(Dialect::V30));
+    // It is somebody's backend, too.
+    compiles(&program("81", "if (req.url == \"/b\") { set req.backend = b; }"), Some(Dialect::V21));
+    let why = made(&program("82", ""), Some(Dialect::V30)).map(|m| m.text).expect_err("refused");
+    assert!(why.contains("this one differs"), "{why}");
+    for wrong in
+        ["{ .host = \"127.0.0.1\"; }", "{ .backend = nobody; }", "{ .backend = { .port = \"81\"; } }", "{ .backend"]
+    {
+        let vcl = format!("{BACKEND}director d dns {{ {wrong} }}\nsub vcl_recv {{ set req.backend = d; }}\n");
+        assert!(made(&vcl, Some(Dialect::V30)).is_err(), "{wrong}");
+    }
+}

@@ -123,7 +123,7 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
     assert!(text.contains("dynamic.director(port = \"80\", ttl = 60s, whitelist = d_list)"), "{text}");
     compiles(vcl, None);
     for (list, why) in [
-        ("{ .backend = b; }", "name them in its .list"),
+        ("{ .backend = nobody; }", "Reference to an unknown backend"),
         (".list = { \"192.0.2\"/24; }", "Expected an IPv4 address"),
         (".list = { .probe = \"x\"; \"192.0.2.1\"; }", "Unknown field of a dns director's list"),
         (".weight = 1;", "Unknown field of a dns director"),

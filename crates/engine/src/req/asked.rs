@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a filter wants to have before the body goes through it: responses to requests of their own, made as fragments are, one after the
+//! other, each kept whole up to a limit.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use filters::{Asked, Chain};
+use storage::Buf;
+use tables::tags::Tag;
+
+use super::Req;
+use super::body_only::BodyOnly;
+use super::esi::Top;
+use crate::contain::contained;
+use crate::current::StepName;
+use crate::transport::{SendError, Transport};
+
+/// A body that is kept.
+struct Kept<'a> {
+    body: Vec<u8>,
+    most: usize,
+    is_cut: bool,
+    /// Its page's client.
+    outer: &'a mut dyn Transport,
+}
+
+impl BodyOnly for Kept<'_> {
+    fn put(&mut self, piece: Buf) {
+        if self.body.len() + piece.len() > self.most {
+            self.is_cut = true;
+        }
+        if !self.is_cut {
+            self.body.extend_from_slice(&piece);
+        }
+    }
+
+    fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+
+    fn poll_room(&mut self, _: &mut Context<'_>, _: usize) -> Poll<Result<(), SendError>> {
+        Poll::Ready(if self.is_cut { Err(SendError::Closed) } else { Ok(()) })
+    }
+
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outer.poll_gone(cx)
+    }
+}
+
+impl Req {
+    /// Gives each filter what it asks for. What can't be had, isn't a 200 or is too long is `None`.
+    pub(super) async fn answer_filters(&mut self, chain: &mut Chain, transport: &mut dyn Transport) {
+        while let Some((filter, asked)) = chain.take_asked() {
+            let top = match &self.top_req {
+                Some(top) => top.clone(),
+                None => self.make_top(),
+            };
+            let mut answers = Vec::with_capacity(asked.len());
+            for one in asked {
+                let url = one.url.clone();
+                let answer = if self.may_include() {
+                    self.response_to(one, &top, transport).await
+                } else {
+                    self.refuse_depth();
+                    None
+                };
+                if answer.is_none() {
+                    self.log.putf(Tag::VclError, format_args!("{}: no whole answer of 200", url.escape_ascii()));
+                }
+                answers.push(answer);
+            }
+            if self.top_req.is_none() {
+                self.top = top.privates.take();
+            }
+            chain.answer(filter, answers);
+        }
+    }
+
+    async fn response_to(&mut self, asked: Asked, top: &Rc<Top>, outer: &mut dyn Transport) -> Option<Vec<u8>> {
+        let include = esi::Include { url: asked.url, host: asked.host, continue_on_error: true };
+        let mut child = self.child(&include, top, false);
+        let mut kept = Kept { body: Vec::new(), most: asked.most, is_cut: false, outer };
+        let panicked = {
+            // Named, for a future that contains itself has no size.
+            let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut kept));
+            contained(run.as_mut()).await.is_err()
+        };
+        if panicked {
+            child.note_panic();
+        }
+        let is_ok = child.resp.status() == 200;
+        child.finish(&kept);
+        crate::current::enter(self.vxid, const { StepName::of("filters") });
+        let is_whole = !panicked && !kept.is_cut && child.nest.take().is_some_and(|nest| nest.cut.is_none());
+        (is_whole && is_ok).then_some(kept.body)
+    }
+}
