@@ -325,10 +325,9 @@ fn reset(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
     give(Value::Void)
 }
 
-fn setcookie_add(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+/// What setcookie_add was given beside name and value.
+fn attributes(call: &mut Call<'_>, args: &[Value], text: &mut Vec<u8>) -> Result<(), Failure> {
     let given = Args(args);
-    let (name, value) = (given.bytes_of(0), given.bytes_of(1));
-    let mut text = [name, b"=", value].concat();
     if given.given(2) {
         let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + given.real(2)))?;
         text.extend_from_slice(b"; Expires=");
@@ -376,7 +375,16 @@ fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: boo
     give(Value::Void)
 }
 
-fn keep(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
+fn keep(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
+    keep_each(call, kind, &named(args))
+}
+
+fn keep_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
+    let wanted = matching(call, who, args)?;
+    keep_each(call, kind, &wanted)
+}
+
+fn keep_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
     let list = list(call, kind)?;
     (list.keeps, list.is_changed) = (true, true);
     for cookie in &mut list.cookies {
@@ -385,8 +393,16 @@ fn keep(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
     give(Value::Void)
 }
 
-fn taken(call: &mut Call<'_>, kind: Kind) -> Result<List, Failure> {
-    Ok(std::mem::take(list(call, kind)?))
+fn write(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+    let id = kind.head(call)?;
+    let list = std::mem::take(list(call, kind)?);
+    if list.is_changed {
+        match kind {
+            Kind::Cookie => write_line(call, id, &list)?,
+            Kind::SetCookie => write_fields(call, id, &list)?,
+        }
+    }
+    give(Value::Void)
 }
 
 fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
@@ -403,16 +419,11 @@ fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failur
     } else if list.source.as_ref().is_none_or(|source| source.len() != 1 || source[0] != line) {
         set_field(call.ctx, id, b"Cookie", &line)?;
     }
-    give(Value::Void)
+    Ok(())
 }
 
 /// Fields that are left stay as they are.
-fn setcookie_write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
-    let id = Kind::SetCookie.head(call)?;
-    let list = taken(call, Kind::SetCookie)?;
-    if !list.is_changed {
-        return give(Value::Void);
-    }
+fn write_fields(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {
     let mut left: Vec<&[u8]> = list
         .cookies
         .iter()
@@ -433,7 +444,7 @@ fn setcookie_write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
     for cookie in list.cookies.iter().filter(|cookie| cookie.is_new) {
         append_field(call.ctx, id, b"Set-Cookie", &cookie.text)?;
     }
-    give(Value::Void)
+    Ok(())
 }
 
 #[cfg(test)]
