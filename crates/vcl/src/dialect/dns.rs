@@ -184,7 +184,10 @@ impl Walker<'_> {
         match (self.text_at(name), self.tok_at(value)) {
             ("suffix", Tok::Str) => self.field_value(value).map(drop),
             ("ttl", _) => {
-                dns.args[1].1 = self.field_value(value)?;
+                let ttl = self.field_value(value)?;
+                // An answer for no time at all: vmod dynamic has none.
+                let is_zero = ttl.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0.0);
+                dns.args[1].1 = if is_zero { "1ms".to_owned() } else { ttl };
                 Ok(())
             }
             ("list", Tok::C(b'{')) => {

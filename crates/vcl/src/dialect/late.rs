@@ -90,7 +90,7 @@ impl Walker<'_> {
 
     /// What makes the objects of saint mode, to go before the user's subroutines: their vcl_init may return.
     pub fn saint_init(&self) -> String {
-        if !self.policy.saint {
+        if !self.policy.saint || self.saints.is_empty() {
             return String::new();
         }
         let mut out =
@@ -174,7 +174,9 @@ impl Walker<'_> {
         self.ctx = Ctx::Fetch;
         let all: Vec<String> = self.choices().into_iter().collect();
         let keyed: Vec<String> = all.iter().filter(|name| self.has_key(name)).cloned().collect();
-        let saints: Vec<String> = all.into_iter().filter(|name| self.policy.saint && !self.is_dns(name)).collect();
+        // Without any backend that is what is wrong, and nothing else.
+        let any = self.policy.saint && !self.saints.is_empty();
+        let saints: Vec<String> = all.into_iter().filter(|name| any && !self.is_dns(name)).collect();
         let mut lines = String::new();
         if !keyed.is_empty() {
             lines.push_str("    # A director that goes by a key has it now.\n");

@@ -47,6 +47,13 @@ fn one_backend_needs_no_mark() {
 }
 
 #[test]
+fn without_a_backend_that_is_what_is_wrong() {
+    let made = made("sub vcl_fetch { set beresp.saintmode = 1m; }\n", Some(Dialect::V30)).unwrap();
+    let text = String::from_utf8(made.text).unwrap();
+    assert!(text.contains("saintmode.blacklist(1m)") && !text.contains("_saint"), "{text}");
+}
+
+#[test]
 fn directors_that_take_a_key_get_it_of_the_fetch() {
     for (kind, call) in [("hash", "blob.encode(HEX, blob=bereq.hash)"), ("client", "client.identity")] {
         let vcl = format!(

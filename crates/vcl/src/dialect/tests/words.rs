@@ -117,6 +117,13 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
     assert!(text.contains("import dynamic;") && !text.contains("import directors;"), "{text}");
     compiles(vcl, None);
     // The first director is where requests go that nobody sends elsewhere.
+    for (ttl, now) in [("0s", "1ms"), ("0.0 m", "1ms"), ("10s", "10s")] {
+        let vcl = format!(
+            "director d dns {{ .list = {{ \"192.0.2.1\"; }} .ttl = {ttl}; }}\nsub vcl_fetch {{ return (hit_for_pass); }}\n"
+        );
+        let text = String::from_utf8(made(&vcl, Some(Dialect::V30)).unwrap().text).unwrap();
+        assert!(text.contains(&format!("ttl = {now},")), "{text}");
+    }
     let vcl = "director d dns { .list = { \"192.0.2.1\"; } }\nsub vcl_fetch { return (hit_for_pass); }\n";
     let text = String::from_utf8(made(vcl, None).unwrap().text).unwrap();
     assert!(text.contains("    set req.backend_hint = d.backend(regsub(req.http.host, \":.*$\", \"\"));"), "{text}");
