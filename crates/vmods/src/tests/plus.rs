@@ -137,7 +137,11 @@ fn headerplus_fields() {
     plus("headerplus.delete_regex(\"^(?i)x-\");", &[cc, s]);
     plus("headerplus.delete(\"X-a\"); headerplus.add(\"New\", \"n\");", &["X-B: 3", cc, s, "New: n"]);
     plus("headerplus.set(\"x-A\", \"9\"); headerplus.set(\"N\", \"n\");", &["X-A: 9", "X-B: 3", cc, s, "N: n"]);
-    plus("headerplus.keep(\"host\"); headerplus.keep_regex(\"B$\"); headerplus.add(\"n\", \"1\");", &["X-B: 3"]);
+    plus(
+        "headerplus.keep(\"host\"); headerplus.keep_regex(\"B$\"); headerplus.add(\"n\", \"1\", keep=false);",
+        &["X-B: 3"],
+    );
+    plus("headerplus.keep(\"x-b\"); headerplus.set(\"n\", \"1\"); headerplus.delete(\"n\");", &["X-B: 3", "n: 1"]);
     plus("headerplus.keep(\"X-A\"); headerplus.delete(\"X-A\"); headerplus.keep(\"host\");", &["X-A: 1", "x-a: 2"]);
     plus("headerplus.keep(\"X-A\"); headerplus.keep(\"host\"); headerplus.delete(\"X-A\", delete_keep=true);", &[]);
     plus("headerplus.rename(\"X-B\", \"Y\"); headerplus.collapse(\"X-A\");", &["Y: 3", cc, s, "X-A: 1, 2"]);
@@ -179,14 +183,73 @@ fn headerplus_attributes() {
         "headerplus.attr_get(\"C\", \"a\") + headerplus.attr_get(\"c\", \"b\") + headerplus.attr_get(\"c\", \"q\")",
         "1x, y",
     );
-    get("headerplus.attr_get(\"c\", \"z\", \"none\")", "none");
+    get("headerplus.attr_get(\"c\", \"z\", def=\"none\")", "none");
     get("headerplus.attr_exists(\"c\", \"b\") + \" \" + headerplus.attr_exists(\"c\", \"y\")", "true false");
     get(
-        "headerplus.get(\"C\") + headerplus.get(\"d\", \"none\") + headerplus.get_regex(\"^.$\")",
+        "headerplus.get(\"C\") + headerplus.get(\"d\", def=\"none\") + headerplus.get_regex(\"^.$\")",
         "a=1, b, q=\"x, y\"nonea=1, b, q=\"x, y\"",
     );
-    get("headerplus.as_list(BOTH, \";\", \"=\", UPPER) + headerplus.count()", "C=a=1, b, q=\"x, y\"1");
+    get("headerplus.as_list(BOTH, \";\", \"=\", name_case=UPPER) + headerplus.count()", "C=a=1, b, q=\"x, y\"1");
     get("headerplus.as_list(NAME, \";\") + headerplus.as_list(VALUE, \"\")", "ca=1, b, q=\"x, y\"");
+    get(
+        "\"\" + headerplus.attr_count(\"c\") + headerplus.attr_count(\"c\", \" \") + headerplus.attr_count(\"z\")",
+        "330",
+    );
+    get(
+        "headerplus.attr_get(\"c\", \"b, q\", \"|\", \"?\", \"no\") + headerplus.attr_get(\"c\", \"a\", \"|\")",
+        "no1, b, q=\"x, y\"",
+    );
+    plus("headerplus.attr_set(\"CC\", \"n\", \"1\", how=ALL);", &["CC: max-age=3, public, n=1", "CC: s=\"x, y\", n=1"]);
+    plus("headerplus.attr_set(\"CC\", \"s\", \"1\", how=UPDATE);", &[cc, "CC: s=1"]);
+    plus("headerplus.attr_set(\"CC\", \"n\", \"1\", how=UPDATE);", &["CC: max-age=3, public, n=1", s]);
+    plus("headerplus.attr_set(\"CC\", \"n\", \"1\", \"; \", \":\");", &["CC: max-age=3, public; n:1", s]);
+    let twice = "headerplus.attr_set(\"CC\", \"n\", \"1\", how=ALL);";
+    plus(&format!("{twice} headerplus.attr_delete(\"CC\", \"n\");"), &[cc, "CC: s=\"x, y\", n=1"]);
+    plus(&format!("{twice} headerplus.attr_delete(\"CC\", \"n\", all=true);"), &[cc, s]);
+}
+
+#[test]
+fn headerplus_names_and_values() {
+    let cc = "CC: max-age=3, public";
+    let s = "CC: s=\"x, y\"";
+    let (a1, a2, b) = ("X-A: 1", "x-a: 2", "X-B: 3");
+    let plus = |text: &str, wanted: &[&str]| head(&format!("headerplus.init(req); {text} headerplus.write();"), wanted);
+    plus("headerplus.append(\"x-A\", \"9\");", &["X-A: 1, 9", a2, b, cc, s]);
+    plus("headerplus.append(\"x-A\", \"9\", delim=\";\", all=true);", &["X-A: 1;9", "x-a: 2;9", b, cc, s]);
+    plus("headerplus.append(\"n\", \"9\");", &[a1, a2, b, cc, s, "n: 9"]);
+    plus("headerplus.keep(\"cc\"); headerplus.append(\"n\", \"9\", keep=false);", &[cc, s]);
+    plus("headerplus.prefix(\"-a|B$\", \"Y-\");", &["Y-X-A: 1", "Y-x-a: 2", "Y-X-B: 3", cc, s]);
+    plus("headerplus.suffix(\"^X-B\", \"-C\", remove=false);", &[a1, a2, b, cc, s, "X-B-C: 3"]);
+    plus("headerplus.rename(\"X-B\", \"Y\", remove=false);", &[a1, a2, b, cc, s, "Y: 3"]);
+    plus("headerplus.regsub_name(\"^x-(.)\", \"\\1\");", &["A: 1", "a: 2", "B: 3", cc, s]);
+    plus("headerplus.regsub_name(\"c\", \"D\", all=true);", &[a1, a2, b, "DD: max-age=3, public", "DD: s=\"x, y\""]);
+    plus("headerplus.regsub_name(\"^x-b$\", \"N\", remove=false);", &[a1, a2, b, cc, s, "N: 3"]);
+    plus(
+        "headerplus.regsub_value(\"^c\", \"[a-z]\", \"<\\0>\");",
+        &[a1, a2, b, "CC: <m>ax-age=3, public", "CC: <s>=\"x, y\""],
+    );
+    plus(
+        "headerplus.regsub_value(\"^c\", \"[xX]\", \"z\", true);",
+        &[a1, a2, b, "CC: maz-age=3, public", "CC: s=\"z, y\""],
+    );
+    plus("headerplus.collapse(\"X-A\", \"all\", delim=\"|\");", &[b, cc, s, "all: 1|2"]);
+    let get = |expr: &str, wanted: &str| {
+        check("/", "set req.http.b = \"2\"; set req.http.A = \"1\"; headerplus.init(req);", expr, wanted);
+    };
+    get("headerplus.get(\"a\", \"2\", \"no\") + headerplus.get(\"B\", value_re=\"2\")", "no2");
+    get("headerplus.get_regex(\".\", \"1\") + headerplus.get_regex(\".\", \"x\", \"no\")", "1no");
+    get(
+        "headerplus.get_name_regex(\"^[AB]\") + headerplus.get_name_regex(value_re=\"1\") + headerplus.get_name_regex(\"q\")",
+        "bA",
+    );
+    get(
+        "\"\" + headerplus.count() + headerplus.count(\"a\") + headerplus.count(\"c\") + headerplus.count_regex(\"^[aB]$\")",
+        "2102",
+    );
+    get(
+        "headerplus.as_list() + headerplus.as_list(NAME, \"\", sort=false) + headerplus.as_list(NAME, \",\", name_case=LOWER)",
+        "A: 1, b: 2bAa,b",
+    );
 }
 
 #[test]
@@ -209,6 +272,12 @@ fn headerplus_errors() {
         "headerplus.init(req); headerplus.add(\"a b\", \"c\"); headerplus.write();",
         "1",
         "Failed(Bad header name \"a b\")",
+    );
+    check(
+        "/",
+        "headerplus.init(req);",
+        "headerplus.attr_get(\"a\", \"b\", \"\")",
+        "Failed(headerplus.attr_get(): a delimiter must not be empty)",
     );
     let why = World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}"))
         .err()
