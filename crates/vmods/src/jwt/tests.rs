@@ -126,7 +126,100 @@ const ES384: &str = "eyJhbGciOiJFUzM4NCIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJtZSIsImV4cC
 /// What `valid` is at `now` seconds.
 fn valid(token: &str, alg: &str, key: &[u8], now: f64) -> bool {
     let token = Token::parse(token.as_bytes()).expect("a token");
-    token.is_valid(algorithm(alg.as_bytes(), "verify").expect("known"), key, now)
+    token.is_valid(algorithm(alg.as_bytes(), "verify").expect("known"), &Keys::Text(Text::copy(key)), &at(now))
+}
+
+fn at(now: f64) -> Check {
+    Check { kid: "none", exp: true, nbf: true, now }
+}
+
+/// The keys above as JSON; the RSA key's number is what its PKCS #1 has between the heads and the exponent.
+fn jwk(of: &str, more: &str) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(Code::of(URL_CODE).encode(bytes, false)).expect("text");
+    match of {
+        "oct" => format!("{{\"kty\":\"oct\",\"k\":\"{}\"{more}}}", text(b"secret")),
+        "RSA" => {
+            let der = pem::rsa_public_key(RSA_PUBLIC.as_bytes()).expect("a key");
+            let n = text(&der[9..der.len() - 5]);
+            format!("{{\"kty\":\"RSA\",\"n\":\"{n}\",\"e\":\"AQAB\"{more}}}")
+        }
+        curve => {
+            let key = if curve == "P-256" { EC_PUBLIC } else { EC_384_PUBLIC };
+            let point = pem::ec_public_key(key.as_bytes()).expect("a key");
+            let (x, y) = point[1..].split_at((point.len() - 1) / 2);
+            format!("{{\"kty\":\"EC\",\"crv\":\"{curve}\",\"x\":\"{}\",\"y\":\"{}\"{more}}}", text(x), text(y))
+        }
+    }
+}
+
+fn valid_by_jwk(token: &str, alg: &str, keys: &str, kid: &'static str) -> bool {
+    let token = Token::parse(token.as_bytes()).expect("a token");
+    let keys = Keys::Jwk(jwk::keys(keys.as_bytes()));
+    token.is_valid(algorithm(alg.as_bytes(), "verify").expect("known"), &keys, &Check { kid, ..at(1e9) })
+}
+
+#[test]
+fn keys_in_json() {
+    let of = [
+        ("oct", HS256, "HS256"),
+        ("RSA", RS256, "RS256"),
+        ("RSA", PS384, "PS384"),
+        ("P-256", ES256, "ES256"),
+        ("P-384", ES384, "ES384"),
+    ];
+    let all = ["oct", "RSA", "P-256", "P-384"].map(|kind| jwk(kind, "")).join(",");
+    for (kind, token, alg) in of {
+        let one = jwk(kind, "");
+        assert!(valid_by_jwk(token, alg, &one, "none"), "{alg}");
+        assert!(valid_by_jwk(token, alg, &format!("{{\"keys\":[{all}]}}"), "optional"), "{alg}");
+        assert!(valid_by_jwk(token, alg, &jwk(kind, &format!(",\"alg\":\"{alg}\"")), "none"), "{alg}");
+        assert!(!valid_by_jwk(token, alg, &one, "required"), "{alg}: it has no kid");
+        let (head, tail) = token.rsplit_once('.').expect("a token");
+        let other = if tail.starts_with('A') { "B" } else { "A" };
+        assert!(!valid_by_jwk(&format!("{head}.{other}{}", &tail[1..]), alg, &one, "none"), "{alg}: another signature");
+        for (wrong, ..) in of.iter().filter(|wrong| wrong.0 != kind) {
+            assert!(!valid_by_jwk(token, alg, &jwk(wrong, ""), "none"), "{alg} by {wrong}");
+        }
+    }
+    assert!(!valid_by_jwk(HS256, "HS256", &jwk("oct", ",\"alg\":\"HS384\""), "none"));
+    assert!(!valid_by_jwk(RS256, "RS256", &jwk("RSA", ",\"alg\":\"RS512\""), "none"));
+    for (text, count) in [
+        (format!("[{all}]"), 4),
+        ("{\"alg\":\"HS256\",\"k\":\"YQ==\"}".to_owned(), 1),
+        (jwk("oct", ",\"alg\":\"RS256\""), 0),
+        (jwk("P-256", ",\"alg\":\"ES384\""), 0),
+        (jwk("oct", ",\"alg\":\"none\""), 0),
+        (jwk("P-256", "").replace("P-256", "P-521"), 0),
+        (jwk("P-256", "").replace("P-256", "P-384"), 0),
+        ("{\"kty\":\"oct\",\"k\":\"\"}".to_owned(), 0),
+        ("{\"kty\":\"oct\",\"k\":\"!\"}".to_owned(), 0),
+        ("{\"kty\":\"RSA\",\"n\":\"AQAB\"}".to_owned(), 0),
+        ("{\"keys\":1}".to_owned(), 0),
+        ("{\"k\":\"YQ\"}".to_owned(), 0),
+        ("[1,null]".to_owned(), 0),
+        ("x".to_owned(), 0),
+    ] {
+        assert_eq!(jwk::keys(text.as_bytes()).len(), count, "{text}");
+    }
+}
+
+#[test]
+fn keys_by_kid() {
+    let keys = |first: &str, second: &str| format!("[{},{}]", jwk("oct", first), jwk("RSA", second));
+    let with = |header: &str| signed_as("HS256", header, b"secret", "{}");
+    let (named, plain) = (with("{\"alg\":\"HS256\",\"kid\":\"a\"}"), with("{\"alg\":\"HS256\"}"));
+    let (a, b) = (",\"kid\":\"a\"", ",\"kid\":\"b\"");
+    for (token, first, second, wanted) in [
+        (&named, a, b, [true, true, true]),
+        (&named, b, a, [true, false, false]),
+        (&named, ",\"kid\":\"A\"", a, [true, false, false]),
+        (&named, "", a, [true, true, false]),
+        (&plain, a, b, [true, true, false]),
+        (&plain, "", "", [true, true, false]),
+    ] {
+        let found = ["none", "optional", "required"].map(|kid| valid_by_jwk(token, "HS256", &keys(first, second), kid));
+        assert_eq!(found, wanted, "{token} {first} {second}");
+    }
 }
 
 fn signed(alg: &str, key: &str, claims: &str) -> String {
@@ -241,7 +334,7 @@ fn keys_are_read_without_panic() {
 #[track_caller]
 fn vcl(body: &str, wanted: &str) {
     let mut world = World::new(&format!(
-        "vcl 4.1; import jwt; backend b none; sub vcl_init {{ new r = jwt.reader(); new q = jwt.reader(); new w = jwt.writer(); }} \
+        "vcl 4.1; import jwt; import blob; backend b none; sub vcl_init {{ new r = jwt.reader(); new q = jwt.reader(); new w = jwt.writer(); }} \
          sub vcl_recv {{ {body} return (hash); }}"
     ));
     let action = world.run(Method::Recv);
@@ -280,7 +373,96 @@ fn readers_and_writers_in_vcl() {
     vcl("w.from_string(\"x\"); set req.http.out = w.error();", "true");
 }
 
+#[test]
+fn claims_in_vcl() {
+    let claims = "{\"sub\":\"me\",\"iss\":7,\"exp\":2000000000.5,\"iat\":\"x\",\"n\":2.5,\"m\":-3,\"b\":true,\"o\":{\"a\":[1]},\"z\":null}";
+    let token = signed_as("HS256", "{\"alg\":\"HS256\",\"kid\":\"k\",\"b64\":true}", b"secret", claims);
+    let get = |expr: &str, wanted: &str| {
+        vcl(
+            &format!("if (!r.from_string(\"{token}\")) {{ return (pass); }} set req.http.out = \"\" + {expr};"),
+            wanted,
+        );
+    };
+    get(
+        "r.get_alg() + r.get_kid() + r.get_typ() + r.get_b64() + r.is_jwt() + q.is_jwt() + q.get_b64()",
+        "HS256ktruetruefalsefalse",
+    );
+    get("r.get_sub() + r.get_iss() + r.get_iss(\"i\") + r.get_jti(\"j\") + q.get_sub(default=\"s\")", "meijs");
+    get("r.has_exp() + r.has_nbf() + r.has_iat() + q.has_exp()", "truefalsefalsefalse");
+    get("(r.get_exp() - now)", "1000000000.500");
+    for (who, what) in [("r", "nbf"), ("r", "iat"), ("q", "exp")] {
+        get(&format!("{who}.get_{what}()"), &format!("Failed(jwt: get_{what}(): there is none; has_{what}() says so)"));
+    }
+    get(
+        "r.get_claim_string(\"sub\") + r.get_claim_string(\"n\", \"no\") + q.get_claim_string(\"sub\", \"no\")",
+        "menono",
+    );
+    get("r.get_claim_bool(\"b\") + r.get_claim_bool(\"n\", true) + r.get_claim_bool(\"sub\")", "truetruefalse");
+    get(
+        "r.get_claim_number(\"n\") + \" \" + r.get_claim_number(\"sub\", 1.5) + \" \" + r.get_claim_number(\"q\")",
+        "2.500 1.500 0.000",
+    );
+    get(
+        "r.get_claim_integer(\"n\") + \" \" + r.get_claim_integer(\"m\") + \" \" + r.get_claim_integer(\"b\", 9)",
+        "3 -3 9",
+    );
+    get(
+        "r.get_claim(\"o\") + r.get_claim(\"sub\") + r.get_claim(\"n\") + r.get_claim(\"z\") + r.get_claim(\"q\", \"no\")",
+        "{\"a\":[1]}me2.5nullno",
+    );
+    get("r.get_header_encoded() + \".\" + r.get_payload_encoded() + \".\" + r.get_signature()", &token);
+    get(
+        "r.set_key(\"c2VjcmV0\", base64url) + r.verify(\"HS256\") + r.set_key(\"!\", base64url) + r.verify(\"HS256\")",
+        "truetruefalsefalse",
+    );
+    let keys = |text: &str| text.replace('"', "%22");
+    let jwk = format!("blob.transcode(URL, IDENTITY, encoded=\"{}\")", keys(&jwk("oct", ",\"kid\":\"k\"")));
+    get(
+        &format!("r.set_jwk({jwk}) + r.verify(\"HS256\", check_kid=required) + r.set_jwk(\"x\") + r.verify(\"HS256\")"),
+        "1true0false",
+    );
+    let late = signed("HS256", "secret", "{\"exp\":1,\"nbf\":2000000000}");
+    vcl(
+        &format!(
+            "r.parse(\"{late}\"); r.set_key(\"secret\"); set req.http.out = r.verify(\"HS256\", check_exp=false) + \
+             r.verify(\"HS256\", none, true, false) + r.verify(\"HS256\", none, false, false);"
+        ),
+        "falsefalsetrue",
+    );
+}
+
+#[test]
+fn writers_of_more() {
+    let check = "r.parse(w.to_string(\"c2VjcmV0\", base64url)); r.set_key(\"secret\"); set req.http.out = r.verify(\"HS256\") + r.get_header() + r.get_payload();";
+    vcl(
+        &format!(
+            "w.set_kid(\"k\"); w.set_typ(\"at+jwt\"); w.set_sub(\"s\"); w.set_iss(\"i\"); w.delete_sub(); w.set_duration(60s); {check}"
+        ),
+        "true{\"alg\":\"HS256\",\"kid\":\"k\",\"typ\":\"at+jwt\"}{\"exp\":1000000060,\"iss\":\"i\"}",
+    );
+    vcl(
+        &format!(
+            "w.parse(\"{HS256}\"); w.delete_exp(); w.delete_iss(); w.delete_jti(); w.delete_nbf(); w.delete_iat(); {check}"
+        ),
+        "true{\"alg\":\"HS256\",\"typ\":\"JWT\"}{\"sub\":\"me\"}",
+    );
+    vcl(
+        &format!("w.parse(\"x\"); w.set_sub(\"s\"); w.reset(); if (!w.error()) {{ w.set_payload(\"{{}}\"); }} {check}"),
+        "true{\"alg\":\"HS256\",\"typ\":\"JWT\"}{}",
+    );
+    vcl("w.set_payload(\"[]\"); set req.http.out = w.error();", "true");
+}
+
 proptest! {
+    #[test]
+    fn any_text_for_keys(text in "(\\[|\\{|\\}|\\]|\"(keys|kty|k|n|e|x|y|crv|oct|RSA|EC|P-256|YQ)\"|:|,){0,20}", bytes: Vec<u8>) {
+        for key in jwk::keys(text.as_bytes()).iter().chain(&jwk::keys(&bytes)) {
+            for algorithm in &ALGORITHMS {
+                prop_assert!(!key.verify(algorithm, &bytes, &bytes));
+            }
+        }
+    }
+
     /// What is no token is refused, what is one is taken apart at its points, and nothing random is signed.
     #[test]
     fn any_text_for_a_token(text in "(Bearer )?(eyJhbGciOiJIUzI1NiJ9|e30|[A-Za-z0-9_=+/-]{0,9}|[{}\":,]{0,5})(\\.(e30|eyJleHAiOjF9|[A-Za-z0-9_-]{0,9})){0,4}", key: Vec<u8>) {
@@ -288,7 +470,7 @@ proptest! {
             prop_assert_eq!(token.text.iter().filter(|byte| **byte == b'.').count(), 2);
             prop_assert_eq!(token.text[token.signed], b'.');
             for algorithm in &ALGORITHMS {
-                prop_assert!(!token.is_valid(algorithm, &key, 0.0));
+                prop_assert!(!token.is_valid(algorithm, &Keys::Text(Text::copy(&key)), &at(0.0)));
             }
         }
     }
