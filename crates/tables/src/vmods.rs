@@ -282,6 +282,7 @@ pub const MODULES: &[Module] = &[
 /// Functions and methods of modules here that aren't built.
 const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
+    cookieplus::LEFT_OUT,
     digest::LEFT_OUT,
     dynamic::LEFT_OUT,
     file::LEFT_OUT,
@@ -293,6 +294,8 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     s3::LEFT_OUT,
     std::LEFT_OUT,
     selector::LEFT_OUT,
+    udo::LEFT_OUT,
+    urlplus::LEFT_OUT,
     utils::LEFT_OUT,
     xbody::LEFT_OUT,
     ykey::LEFT_OUT,

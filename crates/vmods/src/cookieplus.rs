@@ -42,6 +42,7 @@ const FUNCTIONS: &[(&str, Function)] = of_both![
     ("remove_deleted_regex", remove_deleted_regex),
     ("as_string", as_string),
     ("parse", parse),
+    ("regsub", regsub),
     ("setcookie_add_deleted", setcookie_add_deleted),
 ];
 
@@ -90,6 +91,8 @@ struct List {
     /// The values of the fields as they were read.
     source: Option<Vec<Vec<u8>>>,
     cookies: Vec<Cookie>,
+    /// Names that cookies had before: those aren't deleted.
+    renamed: Vec<Vec<u8>>,
     /// Only kept ones are written.
     keeps: bool,
     is_changed: bool,
@@ -156,7 +159,7 @@ impl List {
                 })
                 .collect(),
         };
-        List { source: Some(source), cookies, keeps: false, is_changed: false }
+        List { source: Some(source), cookies, renamed: Vec::new(), keeps: false, is_changed: false }
     }
 
     fn is_left(&self, cookie: &Cookie) -> bool {
@@ -316,6 +319,32 @@ fn parse(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     give(Value::Void)
 }
 
+/// Changes the names or values of the cookies whose names match.
+fn regsub(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+    let (is_name, with, all) = (Args(args).word(1) == "NAME", Args(args).bytes_of(3), Args(args).bool(4));
+    let wanted = matching(call, "regsub", args)?;
+    let regex = pattern::compile(call, "cookieplus.regsub()", Args(args).bytes_of(2))?;
+    let list = list(call, Kind::Cookie)?;
+    for cookie in &mut list.cookies {
+        let mut to = Vec::new();
+        let from = if is_name { &cookie.name } else { &cookie.value };
+        if !wanted.is(cookie)? || !regex.sub(from, with, all, &mut to).map_err(gave_up)? {
+            continue;
+        }
+        if is_name && to.is_empty() {
+            return fail("cookieplus: a cookie has a name");
+        }
+        if is_name {
+            list.renamed.push(std::mem::replace(&mut cookie.name, to));
+        } else {
+            cookie.value = to;
+        }
+        cookie.text = [&cookie.name[..], b"=", &cookie.value].concat();
+        list.is_changed = true;
+    }
+    give(Value::Void)
+}
+
 fn reset(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
     let state = call.ctx.task().get::<State>();
     match kind {
@@ -410,7 +439,7 @@ fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failur
     let came = List::read(Kind::Cookie, list.source.clone().unwrap_or_default());
     let deleted = &mut call.ctx.task().get::<State>().deleted;
     for cookie in came.cookies.into_iter().filter(|came| !list.left().any(|left| left.name == came.name)) {
-        if !cookie.name.is_empty() && !deleted.contains(&cookie.name) {
+        if !cookie.name.is_empty() && !list.renamed.contains(&cookie.name) && !deleted.contains(&cookie.name) {
             deleted.push(cookie.name);
         }
     }

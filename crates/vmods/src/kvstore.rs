@@ -36,6 +36,15 @@ pub(crate) static VMOD: Vmod = Vmod {
             }),
             ("delete", delete),
             ("counter", counter),
+            ("limit", |call, object, args| {
+                let (most, add) = (Args(args).int(1), Args(args).int(2));
+                let (is_within, _) = count(call, &this(object), Args(args).bytes_of(0), add, None, Some(most))?;
+                give(Value::Bool(is_within))
+            }),
+            ("contains", |call, object, args| {
+                give(Value::Bool(this(object).entry(call, Args(args).bytes_of(0)).is_some()))
+            }),
+            ("size", |call, object, _| give(Value::Int(this(object).size(call) as i64))),
             ("compact", |call, object, _| {
                 let now = call.ctx.clock().mono();
                 give(Value::Int(this(object).table.read().compact(now) as i64))
@@ -106,15 +115,31 @@ fn delete(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
 }
 
 fn counter(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (store, key, add) = (this(object), Args(args).bytes_of(0), Args(args).int(1));
     let life = until(call, Args(args).real(2));
-    let next = |old: Option<&[u8]>| number(old.unwrap_or_default()).saturating_add(add);
+    let (_, sum) = count(call, &this(object), Args(args).bytes_of(0), Args(args).int(1), life, None)?;
+    give(Value::Int(sum))
+}
+
+/// Adds to a key's number unless that would make it more than `most`; whether it did, and the number then.
+fn count(
+    call: &mut Call<'_>,
+    store: &Store,
+    key: &[u8],
+    add: i64,
+    life: Option<Mono>,
+    most: Option<i64>,
+) -> Result<(bool, i64), Failure> {
+    let next = |old: Option<&[u8]>| {
+        let old = number(old.unwrap_or_default());
+        let sum = old.saturating_add(add);
+        if most.is_none_or(|most| sum <= most) { (true, sum) } else { (false, old) }
+    };
     if store.is_own(call) {
         let old = store.entry(call, key);
-        let sum = next(old.as_ref().map(|entry| entry.value.as_bytes()));
+        let (did, sum) = next(old.as_ref().map(|entry| entry.value.as_bytes()));
         let until = life.or(old.and_then(|entry| entry.until));
         store.put(call, key, Entry { value: sum.to_string().into(), until })?;
-        return give(Value::Int(sum));
+        return Ok((did, sum));
     }
     // Under one lock from the old number to the new: others count, too.
     let now = call.ctx.clock().mono();
@@ -122,10 +147,10 @@ fn counter(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
     let mut part = table.part(key).write();
     store.make_room(&mut part, key, now)?;
     let old = part.get(key).filter(|entry| entry.lives(now));
-    let sum = next(old.map(|entry| entry.value.as_bytes()));
+    let (did, sum) = next(old.map(|entry| entry.value.as_bytes()));
     let until = life.or(old.and_then(|entry| entry.until));
     part.insert(Text::copy(key), Entry { value: sum.to_string().into(), until });
-    give(Value::Int(sum))
+    Ok((did, sum))
 }
 
 /// The number at a text's begin; 0 when there is none.
@@ -271,6 +296,24 @@ impl Store {
             part.remove(key);
         }
         None
+    }
+
+    /// Keys, those whose life is over too.
+    fn size(&self, call: &mut Call<'_>) -> usize {
+        let table = self.table.read().clone();
+        let mut size: usize = table.parts.iter().map(|part| part.read().len()).sum();
+        if self.is_own(call)
+            && let Some(layer) = call.ctx.task().find::<Layer>(std::ptr::from_ref(self) as usize)
+        {
+            for (key, own) in &layer.0 {
+                match (table.part(key).read().contains_key(key), own) {
+                    (true, None) => size -= 1,
+                    (false, Some(_)) => size += 1,
+                    _ => {}
+                }
+            }
+        }
+        size
     }
 
     fn get(&self, call: &mut Call<'_>, key: &[u8]) -> Option<Text> {

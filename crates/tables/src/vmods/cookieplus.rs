@@ -3,7 +3,7 @@
 
 use super::Default as D;
 use super::Type::*;
-use super::{Arg, Func, Methods, Module};
+use super::{Arg, Func, LeftOut, Methods, Module};
 use crate::vclvars::Method;
 
 const NAME: Arg = Arg::new(String, "name");
@@ -91,6 +91,18 @@ pub(super) const MODULE: Module = Module {
             &[Arg::new(String, "cookies")],
             "Works on these cookies from now on, in place of the field's",
         ),
+        Func::new(
+            Void,
+            "regsub",
+            &[
+                NAME,
+                Arg::of("where", &["NAME", "VALUE"]),
+                Arg::new(String, "pattern"),
+                Arg::new(String, "replace"),
+                Arg::new(Bool, "repeat").or(D::Bool(false)),
+            ],
+            "Replaces what matches pattern in the names or values of the cookies whose names match name, once or always",
+        ),
         Func::new(Void, "reset", &[], "Forgets all that was done and not written"),
         Func::new(Void, "write", &[], "Makes what is left the Cookie field; there is none when nothing is left"),
         set(Func::new(
@@ -148,3 +160,10 @@ pub(super) const MODULE: Module = Module {
         set(Func::new(Void, "setcookie_write", &[], "Makes what is left the Set-Cookie fields")),
     ],
 };
+
+/// What isn't built.
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut("cookieplus.as_json", "cookieplus.as_string"),
+    LeftOut("cookieplus.setcookie_parse", "cookieplus.setcookie_add, for each cookie"),
+    LeftOut("cookieplus.setcookie_regsub", "cookieplus.setcookie_get, regsub and cookieplus.setcookie_add"),
+];

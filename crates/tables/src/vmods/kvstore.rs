@@ -36,6 +36,14 @@ pub(super) const MODULE: Module = Module {
                 &[KEY, Arg::new(Int, "increment").or(D::Int(1)), TTL],
                 "Adds to the number that a key has, 0 when it has none, and says what it is then. A life that is given begins anew",
             ),
+            Func::new(
+                Bool,
+                "limit",
+                &[KEY, Arg::new(Int, "max"), Arg::new(Int, "count").or(D::Int(1))],
+                "Adds to the number that a key has, 0 when it has none, unless it would be more than max then: whether it did",
+            ),
+            Func::new(Bool, "contains", &[KEY], "Whether there is such a key"),
+            Func::new(Int, "size", &[], "How many keys there are, with those whose life is over and that nobody asked for since"),
             Func::new(Int, "compact", &[], "Drops the keys whose life is over; says how many they were"),
             Func::new(
                 Int,
@@ -50,5 +58,12 @@ pub(super) const MODULE: Module = Module {
 };
 
 /// What isn't built.
-pub(super) const LEFT_OUT: &[LeftOut] =
-    &[LeftOut("kvstore.init.init_conf", "init_file, with one separator for all lines")];
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut("kvstore.init.gauge", "set, or statsd.gauge for a figure to watch"),
+    LeftOut("kvstore.init.get_any", "get, for each key"),
+    LeftOut("kvstore.init.get_backend", "get, and a backend by `if`"),
+    LeftOut("kvstore.init.init_conf", "init_file, with one separator for all lines"),
+    LeftOut("kvstore.init.lock", "counter or limit, which nothing comes between"),
+    LeftOut("kvstore.init.set_backend", "set, with the backend's name"),
+    LeftOut("kvstore.init.unlock", "counter or limit, which nothing comes between"),
+];

@@ -3,7 +3,7 @@
 
 use super::Default as D;
 use super::Type::*;
-use super::{Arg, Func, Methods, Module, Object};
+use super::{Arg, Func, LeftOut, Methods, Module, Object};
 use crate::vclvars::Method;
 
 const TYPES: &[&str] = &["hash", "fallback", "random"];
@@ -75,3 +75,14 @@ pub(super) const MODULE: Module = Module {
         ],
     }],
 };
+
+/// What isn't built.
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut("udo.director.avoid_backend", "a retry, which gets another backend"),
+    LeftOut("udo.director.dump", "backend.list of varnishadm"),
+    LeftOut("udo.director.exhaust_backend", "a retry, which gets another backend"),
+    LeftOut("udo.director.is_identified", "what self_identify said"),
+    LeftOut("udo.director.reset", "another director with the same backends"),
+    LeftOut("udo.director.set_identity", "self_identify"),
+    LeftOut("udo.director.set_subtype", "set_type, and a director in a director"),
+];

@@ -3,7 +3,7 @@
 
 use super::Default as D;
 use super::Type::*;
-use super::{Arg, Func, Module};
+use super::{Arg, Func, LeftOut, Module};
 
 const NAME: Arg = Arg::new(String, "name");
 const REGEX: Arg = Arg::new(String, "regex");
@@ -95,3 +95,6 @@ pub(super) const MODULE: Module = Module {
         Func::new(Void, "toupper", PART, "Makes letters capital"),
     ],
 };
+
+/// What isn't built.
+pub(super) const LEFT_OUT: &[LeftOut] = &[LeftOut("urlplus.query_set", "urlplus.query_delete, then urlplus.query_add")];

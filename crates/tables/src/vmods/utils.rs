@@ -6,6 +6,8 @@ use super::Type::*;
 use super::{Arg, Func, LeftOut, Module};
 use crate::vclvars::{Method, Methods};
 
+const TWO: &[Arg] = &[Arg::new(Int, "a"), Arg::new(Int, "b")];
+
 /// vmod_utils
 pub(super) const MODULE: Module = Module {
     name: "utils",
@@ -18,6 +20,16 @@ pub(super) const MODULE: Module = Module {
             "time_format",
             &[Arg::new(String, "format"), Arg::new(Bool, "local_time").or(D::Bool(false)), Arg::new(Time, "time").opt()],
             "The time, now unless it is given, in UTC or the local zone, written by a strftime(3) format; unset on an error",
+        ),
+        Func::new(Int, "mod", TWO, "What a division leaves, with the sign of a; VCL fails when b is 0"),
+        Func::new(Int, "bitwise_and", TWO, "The bits that both have").pure(),
+        Func::new(Int, "bitwise_or", TWO, "The bits that one has").pure(),
+        Func::new(Int, "bitwise_xor", TWO, "The bits that only one has").pure(),
+        Func::new(
+            Int,
+            "hex2integer",
+            &[Arg::new(String, "hex"), Arg::new(Int, "fallback")],
+            "A hexadecimal number that begins with 0x; the fallback if it isn't one",
         ),
         Func::new(
             Void,
@@ -41,5 +53,17 @@ pub(super) const MODULE: Module = Module {
 /// What isn't built.
 pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut("utils.backend_ttfb", "beresp.time - bereq.time"),
+    LeftOut("utils.apply_cache_headers", "std.rfc_ttl, and beresp.ttl, beresp.grace and beresp.keep"),
+    LeftOut("utils.backend_ip", "beresp.backend.ip"),
+    LeftOut("utils.base64_encode", "blob.transcode, for texts"),
+    LeftOut("utils.bytes2string", "std.real, divided by the unit"),
+    LeftOut("utils.dyn_probe", "`probe`"),
+    LeftOut("utils.estimated_content_length", "beresp.http.Content-Length"),
+    LeftOut("utils.fast_random", "std.random"),
+    LeftOut("utils.fast_random_int", "std.integer(real=std.random(0, N))"),
+    LeftOut("utils.force_fresh", "req.hash_always_miss"),
+    LeftOut("utils.http_range_support", "the parameter http_range_support"),
+    LeftOut("utils.set_pipe_timeout", "the parameter pipe_timeout"),
+    LeftOut("utils.vcl_name", "a text: one VCL has one name"),
     LeftOut("utils.hash_ignore_vary", "in vcl_recv the same value for each field that Vary names"),
 ];

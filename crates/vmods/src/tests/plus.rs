@@ -316,6 +316,23 @@ fn kvstore_keys_and_lives() {
 }
 
 #[test]
+fn kvstore_limits_and_size() {
+    check(
+        "/",
+        "",
+        "\"\" + kv.limit(\"n\", 2) + kv.limit(\"n\", 2) + kv.limit(\"n\", 2) + kv.get(\"n\") + kv.limit(\"n\", 9, 7) + kv.get(\"n\") + kv.limit(\"n\", 9, count=1)",
+        "truetruefalse2true9false",
+    );
+    check("/", "kv.set(\"a\", \"\");", "\"\" + kv.contains(\"a\") + kv.contains(\"b\") + kv.size()", "truefalse1");
+    check(
+        "/",
+        "own.set(\"a\", \"x\"); own.set(\"b\", \"x\"); set req.http.two = own.size(); own.delete(\"a\"); own.delete(\"c\");",
+        "req.http.two + own.size() + own.contains(\"a\") + own.contains(\"b\") + own.limit(\"z\", 0) + own.limit(\"z\", 1)",
+        "21falsetruefalsetrue",
+    );
+}
+
+#[test]
 fn kvstore_of_a_request() {
     let mut world = world(
         "set req.http.out = own.get(\"a\", \"none\") + own.get(\"n\", \"none\"); own.set(\"a\", \"mine\"); own.counter(\"n\"); \
