@@ -36,6 +36,7 @@ mod proxy;
 mod purge;
 mod querysort;
 mod querystring;
+mod re;
 mod re2;
 mod redis;
 mod reqwest;
@@ -254,6 +255,7 @@ pub const MODULES: &[Module] = &[
     purge::MODULE,
     querysort::MODULE,
     querystring::MODULE,
+    re::MODULE,
     re2::MODULE,
     redis::MODULE,
     reqwest::MODULE,
@@ -290,6 +292,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     json::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
+    re::LEFT_OUT,
     redis::LEFT_OUT,
     s3::LEFT_OUT,
     std::LEFT_OUT,

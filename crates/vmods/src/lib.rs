@@ -40,6 +40,7 @@ mod proxy;
 mod purge;
 mod querysort;
 mod querystring;
+mod re;
 mod re2;
 mod redis;
 mod reqwest;
@@ -101,6 +102,7 @@ pub static ALL: &[&Vmod] = &[
     &purge::VMOD,
     &querysort::VMOD,
     &querystring::VMOD,
+    &re::VMOD,
     &re2::VMOD,
     &redis::VMOD,
     &reqwest::VMOD,
