@@ -60,5 +60,8 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut("file.init.append", "std.log and varnishlog: files aren't written"),
     LeftOut("file.init.exec", "a program beside the server, as a backend: programs aren't run"),
     LeftOut("file.init.exec_get_errorcode", "a program beside the server, as a backend: programs aren't run"),
+    LeftOut("file.init.delete", "a program beside the server: files aren't changed"),
+    LeftOut("file.init.write_blob", "kvstore, for texts in memory: files aren't written"),
+    LeftOut("file.init.write_req_body", "a backend that takes it: files aren't written"),
     LeftOut("file.init.write", "kvstore, for texts in memory: files aren't written"),
 ];

@@ -54,6 +54,8 @@ pub(super) const MODULE: Module = Module {
 
 /// What isn't built.
 pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut("ykey.add_hashed_keys", "ykey.add_key, with the texts"),
+    LeftOut("ykey.purge", "ykey.purge_keys"),
     LeftOut("ykey.add_blob", "ykey.add_key, with blob.encode"),
     LeftOut("ykey.get_hashed_keys", "the texts that were added"),
     LeftOut("ykey.purge_blob", "ykey.purge_key, with blob.encode"),
