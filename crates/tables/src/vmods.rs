@@ -13,6 +13,7 @@ mod blob;
 mod bodyaccess;
 mod cookie;
 mod cookieplus;
+mod crypto;
 mod debug;
 mod digest;
 mod directors;
@@ -232,6 +233,7 @@ pub const MODULES: &[Module] = &[
     bodyaccess::MODULE,
     cookie::MODULE,
     cookieplus::MODULE,
+    crypto::MODULE,
     debug::MODULE,
     digest::MODULE,
     directors::MODULE,
@@ -282,6 +284,7 @@ pub const MODULES: &[Module] = &[
 /// Functions and methods of modules here that aren't built.
 const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
+    crypto::LEFT_OUT,
     digest::LEFT_OUT,
     dynamic::LEFT_OUT,
     file::LEFT_OUT,

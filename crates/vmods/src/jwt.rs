@@ -14,7 +14,7 @@ use vrt::{Failure, Text, Value};
 use crate::args::{Args, fail, give};
 use crate::blob::codec::Code;
 
-mod pem;
+pub(crate) mod pem;
 
 /// Bytes of a token.
 const MOST: usize = 65_536;
