@@ -37,6 +37,7 @@ mod proxy;
 mod purge;
 mod querysort;
 mod querystring;
+mod re;
 mod re2;
 mod redis;
 mod reqwest;
@@ -256,6 +257,7 @@ pub const MODULES: &[Module] = &[
     purge::MODULE,
     querysort::MODULE,
     querystring::MODULE,
+    re::MODULE,
     re2::MODULE,
     redis::MODULE,
     reqwest::MODULE,
@@ -292,6 +294,7 @@ const LEFT_OUT: &[&[LeftOut]] = &[
     json::LEFT_OUT,
     jwt::LEFT_OUT,
     kvstore::LEFT_OUT,
+    re::LEFT_OUT,
     redis::LEFT_OUT,
     s3::LEFT_OUT,
     std::LEFT_OUT,

@@ -41,6 +41,7 @@ mod proxy;
 mod purge;
 mod querysort;
 mod querystring;
+mod re;
 mod re2;
 mod redis;
 mod reqwest;
@@ -103,6 +104,7 @@ pub static ALL: &[&Vmod] = &[
     &purge::VMOD,
     &querysort::VMOD,
     &querystring::VMOD,
+    &re::VMOD,
     &re2::VMOD,
     &redis::VMOD,
     &reqwest::VMOD,

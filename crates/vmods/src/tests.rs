@@ -368,6 +368,31 @@ fn uuids() {
     }
 }
 
+#[test]
+fn re_keeps_the_groups_of_each_object() {
+    let init = "new a = re.regex(\"(b)(a)?(r)\"); new ten = re.regex(\"(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)(.)\");";
+    let after = |body: &str, expr: &str| {
+        let imports = format!("{IMPORTS} import re; sub vcl_init {{ {init} }}");
+        World::with(&imports, &format!("{body} set req.http.out = {expr};")).recv("out")
+    };
+    assert_eq!(after("", "a.backref(0, \"none\") + a.backref(1)"), "none**BACKREF METHOD FAILED**");
+    let yes = "if (!a.match(\"foobr\")) { return (fail); } ";
+    assert_eq!(after(yes, "a.backref(0) + \".\" + a.backref(1) + \".\" + a.backref(3)"), "br.b.r");
+    // A group that took no part, numbers that none has, an object that never matched.
+    let none = "a.backref(2, \"-\") + a.backref(9, \"-\") + a.backref(11, \"-\") + a.backref(-1, \"-\") + ten.backref(0, \"-\")";
+    assert_eq!(after(yes, none), "-----");
+    assert_eq!(after(&format!("{yes} if (a.match(\"no\")) {{ return (fail); }}"), "a.backref(0, \"gone\")"), "gone");
+    let ten = "if (ten.match(\"abcdefghijk\")) { set req.http.x = 1; } ";
+    assert_eq!(after(ten, "ten.backref(10, \"-\") + ten.backref(11, \"-\")"), "j-");
+    let made = "if (a.match_dyn(\"(x+)\" + \"y\", \"axxy\")) { set req.http.x = 1; } ";
+    assert_eq!(after(made, "a.backref(1)"), "xx");
+    let wrong = "if (a.match_dyn(\"(\", \"axxy\")) { return (fail); } ";
+    assert_eq!(after(wrong, "a.backref(0, \"bad\")"), "bad");
+    // The functions of the releases for 3.0, and a subject that isn't there.
+    let call = "if (re.match(req.http.nope, \"^(.?)$\") && re.match(\"k=v\", \"(k)=(.)\")) { set req.http.x = 1; } ";
+    assert_eq!(after(call, "re.backref(2, \"-\") + a.backref(0, \"-\")"), "v-");
+}
+
 /// Given by libvmod-re2 2.0.0.
 #[test]
 fn patterns_and_sets() {

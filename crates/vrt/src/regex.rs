@@ -219,7 +219,7 @@ impl Regex {
         sub::sub(self, subject, with, all, out)
     }
 
-    /// Calls `found` with the groups of each match, the whole first, as `regsuball` finds them, until it says false.
+    /// Calls `found` with the groups of each match (0, the whole, to 10 at least), as `regsuball` finds them, until it says false.
     ///
     /// # Errors
     /// The step limit.

@@ -50,7 +50,6 @@ pub const MISSING: &[Missing] = &[
         "`backend` and udo's add_backend, or activedns for names",
     ),
     known("parsereq", "fields of posted forms", "bodyaccess.rematch_req_body"),
-    known("re", "captures of a match", "re2.regex, or regsub"),
     known("rewrite", "rules in a file (Varnish Enterprise)", "regsub, or re2.set"),
     known("rtstatus", "a page of counters", "varnishstat -j"),
     known("shield", "closes connections", "`return (synth(403))` with Connection: close"),

@@ -65,7 +65,8 @@ impl Linear {
     /// Fills `groups`; false when there is no match.
     pub(super) fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> bool {
         let input = Input::new(subject).span(from..subject.len());
-        let mut slots: [Option<NonMaxUsize>; 20] = [None; 20];
+        // Groups 0 to 10: regsub has \0 to \9, vmod re asks for the tenth.
+        let mut slots: [Option<NonMaxUsize>; 22] = [None; 22];
         let wanted = slots.len().min(self.regex.group_info().slot_len());
         let found = self.with_cache(|cache| self.regex.search_slots_with(cache, &input, &mut slots[..wanted]));
         groups.clear();
