@@ -13,6 +13,7 @@ mod blob;
 mod bodyaccess;
 mod cookie;
 mod cookieplus;
+mod crypto;
 mod debug;
 mod digest;
 mod directors;
@@ -233,6 +234,7 @@ pub const MODULES: &[Module] = &[
     bodyaccess::MODULE,
     cookie::MODULE,
     cookieplus::MODULE,
+    crypto::MODULE,
     debug::MODULE,
     digest::MODULE,
     directors::MODULE,
@@ -285,6 +287,7 @@ pub const MODULES: &[Module] = &[
 const LEFT_OUT: &[&[LeftOut]] = &[
     activedns::LEFT_OUT,
     cookieplus::LEFT_OUT,
+    crypto::LEFT_OUT,
     digest::LEFT_OUT,
     dynamic::LEFT_OUT,
     file::LEFT_OUT,

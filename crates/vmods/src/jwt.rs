@@ -15,7 +15,7 @@ use crate::args::{Args, fail, give};
 use crate::blob::codec::Code;
 
 mod jwk;
-mod pem;
+pub(crate) mod pem;
 
 /// Bytes of a token.
 const MOST: usize = 65_536;

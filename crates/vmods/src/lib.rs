@@ -13,6 +13,7 @@ mod bodyaccess;
 mod client;
 mod cookie;
 mod cookieplus;
+mod crypto;
 mod debug;
 mod digest;
 mod directors;
@@ -80,6 +81,7 @@ pub static ALL: &[&Vmod] = &[
     &bodyaccess::VMOD,
     &cookie::VMOD,
     &cookieplus::VMOD,
+    &crypto::VMOD,
     &debug::VMOD,
     &digest::VMOD,
     &directors::VMOD,

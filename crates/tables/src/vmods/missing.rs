@@ -32,7 +32,6 @@ pub const MISSING: &[Missing] = &[
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("brotli", "brotli coding (Varnish Enterprise)", "gzip, by beresp.do_gzip"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),
-    known("crypto", "ciphers, keys and hashes", "digest for hashes and HMAC, blob for encodings"),
     known("curl", "requests out of VCL", "http"),
     known("dclass", "device classes by OpenDDR", "regular expressions on req.http.User-Agent"),
     known("dns", "looks up names", "std.ip"),

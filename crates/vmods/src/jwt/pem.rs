@@ -60,12 +60,24 @@ fn subject_key(der: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// As ring wants it: PKCS #1.
-pub(super) fn rsa_public_key(text: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn rsa_public_key(text: &[u8]) -> Option<Vec<u8>> {
     match decode(text)? {
         (Label::Public, der) => subject_key(&der),
         (Label::RsaPublic, der) => Some(der),
         (Label::Private | Label::RsaPrivate, _) => None,
     }
+}
+
+/// The length of the modulus of a PKCS #1 public key, which must be two positive numbers and no more.
+pub(crate) fn rsa_bits(der: &[u8]) -> Option<usize> {
+    let (numbers, b"") = element(0x30, der)? else { return None };
+    let (modulus, rest) = element(0x02, numbers)?;
+    let (exponent, b"") = element(0x02, rest)? else { return None };
+    let is_positive =
+        |number: &[u8]| number.first().is_some_and(|first| *first < 0x80) && number.iter().any(|b| *b > 0);
+    let start = modulus.iter().position(|byte| *byte > 0)?;
+    let bits = 8 * (modulus.len() - start) - modulus[start].leading_zeros() as usize;
+    (is_positive(modulus) && is_positive(exponent)).then_some(bits)
 }
 
 /// As ring wants it: the point.
@@ -96,7 +108,7 @@ mod tests {
         #[test]
         fn any_text_and_any_bytes(text in "(-----BEGIN |-----END |(RSA )?(PUBLIC|PRIVATE) KEY|-----|[A-Za-z0-9+/=]{1,9}|\\PC|\n){0,20}", der: Vec<u8>, tag: u8) {
             let _ = (is_pem(text.as_bytes()), rsa_public_key(text.as_bytes()), ec_public_key(text.as_bytes()));
-            let _ = subject_key(&der);
+            let _ = (subject_key(&der), rsa_bits(&der));
             if let Some((content, rest)) = element(tag, &der) {
                 prop_assert!(content.len() + rest.len() < der.len() && der.ends_with(rest));
             }
@@ -106,6 +118,17 @@ mod tests {
         fn elements_are_read_as_written(tag: u8, content in proptest::collection::vec(any::<u8>(), 0..70_000), rest: Vec<u8>) {
             let der = [&written(tag, &content)[..], &rest].concat();
             prop_assert_eq!(element(tag, &der), Some((&content[..], &rest[..])));
+        }
+
+        #[test]
+        fn the_length_of_a_modulus(first in 1u8.., rest: Vec<u8>, after in 1u8..) {
+            let number = |bytes: &[u8]| written(2, &[&[0], bytes].concat());
+            let modulus = number(&[&[first], &rest[..]].concat());
+            let key = written(0x30, &[&modulus[..], &number(&[3])].concat());
+            prop_assert_eq!(rsa_bits(&key), Some(8 * rest.len() + first.ilog2() as usize + 1));
+            prop_assert_eq!(rsa_bits(&[&key[..], &[after]].concat()), None);
+            prop_assert_eq!(rsa_bits(&written(0x30, &modulus)), None);
+            prop_assert_eq!(rsa_bits(&written(0x30, &[&modulus[..], &number(&[0])].concat())), None);
         }
 
         #[test]
