@@ -30,7 +30,7 @@ mod vcc;
 
 pub use dialect::{Migrated, Note, migrate, told_dialect};
 pub use program::Program;
-pub use source::{Answer, MAIN, Recorder, SourceBundle, Sources};
+pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources};
 pub use tables::dialects::Dialect;
 
 /// Says what is wrong with a pattern; of one that compiles, what in it can never match.

@@ -36,6 +36,28 @@ pub trait Sources {
     fn is_socket(&self, path: &str) -> Result<bool, String>;
 }
 
+/// A text that stands alone: no file can be included, no host name is known, and every path is taken for a socket.
+#[derive(Clone, Copy, Debug)]
+pub struct NoSources;
+
+impl Sources for NoSources {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        Err(format!("Cannot read file '{path}'"))
+    }
+
+    fn glob(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn resolve(&self, _: &str) -> Result<Vec<IpAddr>, String> {
+        Err("no resolver".to_owned())
+    }
+
+    fn is_socket(&self, _: &str) -> Result<bool, String> {
+        Ok(true)
+    }
+}
+
 /// One recorded answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {

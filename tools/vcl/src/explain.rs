@@ -75,28 +75,11 @@ fn source_line(program: &Program, place: Option<(u32, u32)>) -> String {
 mod tests {
     use super::*;
 
-    struct Nothing;
-
-    impl Sources for Nothing {
-        fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-            Err(format!("Cannot read file '{path}'"))
-        }
-        fn glob(&self, _: &str) -> Result<Vec<String>, String> {
-            Ok(Vec::new())
-        }
-        fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
-            Err("no resolver".to_owned())
-        }
-        fn is_socket(&self, _: &str) -> Result<bool, String> {
-            Ok(false)
-        }
-    }
-
     #[test]
     fn ops_stand_below_their_lines() {
         let vcl =
             b"vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (req.url ~ \"^/a\") {\n    return (pass);\n  }\n}\n";
-        let program = vcl::compile("x.vcl", vcl, &Nothing, &vcl::Options::default()).unwrap().program;
+        let program = vcl::compile("x.vcl", vcl, &vcl::NoSources, &vcl::Options::default()).unwrap().program;
         let shown = text(&program, Some("vcl_recv"), false);
         assert!(shown.starts_with("\nsub vcl_recv:\n"), "{shown}");
         assert!(shown.contains("  x.vcl:4: if (req.url ~ \"^/a\") {\n"), "{shown}");

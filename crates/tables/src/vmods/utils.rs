@@ -65,5 +65,5 @@ pub(super) const LEFT_OUT: &[LeftOut] = &[
     LeftOut("utils.http_range_support", "the parameter http_range_support"),
     LeftOut("utils.set_pipe_timeout", "the parameter pipe_timeout"),
     LeftOut("utils.vcl_name", "a text: one VCL has one name"),
-    LeftOut("utils.hash_ignore_vary", "in vcl_recv the same value for each field that Vary names"),
+    LeftOut("utils.hash_ignore_vary", "`set req.hash_ignore_vary = true;`"),
 ];

@@ -66,26 +66,6 @@ impl Env for TestEnv {
     }
 }
 
-struct NoSources;
-
-impl vcl::Sources for NoSources {
-    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-        Err(format!("Cannot read file '{path}'"))
-    }
-
-    fn glob(&self, _: &str) -> Result<Vec<String>, String> {
-        Ok(Vec::new())
-    }
-
-    fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
-        Ok(vec![std::net::Ipv4Addr::LOCALHOST.into()])
-    }
-
-    fn is_socket(&self, _: &str) -> Result<bool, String> {
-        Ok(true)
-    }
-}
-
 fn scratch_dir() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +87,7 @@ impl World {
 
     pub(crate) fn try_new(text: &str) -> Result<World, String> {
         let options = vcl::Options { err_unref: false, ..vcl::Options::default() };
-        let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &NoSources, &options);
+        let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();
         let set = SegmentSet::create(&dir, Home::Worker, 1, None).expect("a segment set");

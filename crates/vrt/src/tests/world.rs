@@ -91,26 +91,6 @@ impl Env for TestEnv {
     }
 }
 
-struct NoSources;
-
-impl vcl::Sources for NoSources {
-    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-        Err(format!("Cannot read file '{path}'"))
-    }
-
-    fn glob(&self, _: &str) -> Result<Vec<String>, String> {
-        Ok(Vec::new())
-    }
-
-    fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
-        Err("no resolver".to_owned())
-    }
-
-    fn is_socket(&self, _: &str) -> Result<bool, String> {
-        Ok(true)
-    }
-}
-
 fn scratch_dir() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +114,7 @@ impl World {
         let compiled = vcl::compile(
             "<vcl.inline>",
             text.as_bytes(),
-            &NoSources,
+            &vcl::NoSources,
             &vcl::Options { err_unref: false, optimise, ..vcl::Options::default() },
         );
         let program = compiled.map_err(|d| d.text)?.program;

@@ -163,26 +163,9 @@ mod tests {
     use crate::lsp::text::of_column;
     use crate::messages;
 
-    struct Nothing;
-
-    impl vcl::Sources for Nothing {
-        fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
-            Err(format!("Cannot read file '{path}'"))
-        }
-        fn glob(&self, _: &str) -> Result<Vec<String>, String> {
-            Ok(Vec::new())
-        }
-        fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
-            Err("no resolver".to_owned())
-        }
-        fn is_socket(&self, _: &str) -> Result<bool, String> {
-            Ok(false)
-        }
-    }
-
     /// The text with the first message's mend made.
     fn mended(text: &str) -> Option<String> {
-        let said = match vcl::compile("f", text.as_bytes(), &Nothing, &Options::default()) {
+        let said = match vcl::compile("f", text.as_bytes(), &vcl::NoSources, &Options::default()) {
             Ok(good) => messages::parse(&good.warnings, false),
             Err(why) => messages::parse(&why.text, true),
         };
