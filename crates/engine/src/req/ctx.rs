@@ -294,6 +294,10 @@ impl ReqCtx<'_> {
         if let Some(value) = of_session {
             return value;
         }
+        // For whom the object was fetched it has no hits, though others may have hit it by now.
+        if var == Var::ObjHits && !req.is_hit && self.method != Method::Hit && req.obj.is_some() {
+            return Value::Int(0);
+        }
         let now = req.now_of(self.method);
         let of_object = req.obj.as_ref().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
         match (of_object, &self.bereq) {
