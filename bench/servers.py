@@ -78,7 +78,7 @@ class Server:
         """options: the text of a VCL, the size of the store, further arguments; only Varnish and ours have them."""
         self.vcl, self.store, self.more = (options.get(k, d) for k, d in (("vcl", None), ("store", "2g"), ("more", ())))
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"lacquer-bench-{self.name}.", dir="/dev/shm"))
-        os.chmod(self.dir, 0o755)
+        os.chmod(self.dir, 0o755)  # the jail's user reads the VCL there, and other servers' workers enter
         self.port, self.origin, self.ours = free_port(), origin_port, ours
         self.start()
 

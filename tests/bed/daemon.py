@@ -30,7 +30,7 @@ def limited(descriptors):
 
 
 def workdir():
-    """A temporary directory that a jailed worker may enter."""
+    """A temporary directory that the jail's user may enter: it reads the VCL files there."""
     d = tempfile.mkdtemp(prefix="lacquer-test.")
     os.chmod(d, 0o755)
     return pathlib.Path(d)

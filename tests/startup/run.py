@@ -19,6 +19,7 @@ from bed.daemon import cli_of, die_with_parent, tree, workdir
 from bed.http import Client, get
 from bed.origin import Origin, simple
 from bed.report import Report, options, until
+from places import all_places
 
 LIMIT = 60
 GENUINE = "--genuine" in sys.argv
@@ -312,6 +313,8 @@ def main():
         if not o.only:
             second_instance(report, bed)
             one_address(report, bed)
+            if not o.genuine:
+                all_places(report, o.varnishd)
             for line, status, text in WRONG:
                 wrong(report, bed, line, status, text)
     finally:

@@ -67,7 +67,7 @@ pub struct WorkerStart {
     pub listeners: Vec<Listener>,
     /// Stores, in the order of `-s`; Transient is among them.
     pub stores: Vec<Store>,
-    /// Workdir (`-n`), absolute.
+    /// Workdir (`-n`), absolute, for messages: it is the current directory, and its path may lead through closed ones.
     pub workdir: PathBuf,
     /// Identity (`-i`).
     pub identity: String,

@@ -11,6 +11,7 @@ use sys::user::{self, Account};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
+use crate::report;
 
 /// The kinds of child that get credentials of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +48,17 @@ impl Jail {
     /// The effective user changes at once.
     pub fn enter(arg: Option<&str>) -> Result<Jail, Fatal> {
         let jail = match arg {
-            None if user::is_root() && user::user(MANAGER_USER).is_some() => Jail::unix(&[])?,
+            None if user::is_root() && user::user(MANAGER_USER).is_some() => Jail::default_of_root()?,
             None => Jail::None,
             Some("") => return argument("-j argument is empty"),
             Some(arg) => {
                 let words = named::words(arg);
                 match words[0].as_str() {
                     "unix" if !user::is_root() => return argument("Unix Jail: Must be root."),
+                    "unix" if !user::lacks_to_change_users().is_empty() => {
+                        let lacks = user::lacks_to_change_users().join(", ");
+                        return argument(format!("Unix Jail: root lacks {lacks}; allow that, or use -j none."));
+                    }
                     "unix" => Jail::unix(&words[1..])?,
                     "none" if words.len() > 1 => return argument("-jnone takes no arguments."),
                     "none" => Jail::None,
@@ -65,6 +70,17 @@ impl Jail {
             unix.lower();
         }
         Ok(jail)
+    }
+
+    /// A root that can't change users, as in a container that drops its capabilities, goes on as it is.
+    fn default_of_root() -> Result<Jail, Fatal> {
+        let lacks = user::lacks_to_change_users();
+        if lacks.is_empty() {
+            return Jail::unix(&[]);
+        }
+        let lacks = lacks.join(", ");
+        report::stderr(&format!("Warning: no jail: root lacks {lacks}. All processes run as root."));
+        Ok(Jail::None)
     }
 
     fn unix(words: &[String]) -> Result<Jail, Fatal> {

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use shm::vsc::{CounterSet, Stats};
 use shm::vsm::{self, Home, Owner, Segment, SegmentSet};
@@ -21,7 +21,6 @@ const PANIC_BYTES: usize = 64 << 10;
 /// The set, as long as the manager lives.
 #[derive(Debug)]
 pub struct Memory {
-    workdir: PathBuf,
     set: SegmentSet,
     /// Kept so that they stay published.
     arguments: Vec<Segment>,
@@ -44,14 +43,15 @@ fn owner(ids: Option<(u32, u32)>) -> Option<Owner> {
 
 impl Memory {
     /// Makes the set with the identity and the MGT counters.
-    pub fn create(workdir: &Path, jail: &Jail, identity: &str) -> io::Result<Memory> {
+    pub fn create(jail: &Jail, identity: &str) -> io::Result<Memory> {
+        let workdir = Path::new(workdir::HERE);
         let set = jail.privileged(|| {
             let _ = vsm::remove(workdir, Home::Worker);
             SegmentSet::create(workdir, Home::Manager, std::process::id(), owner(jail.manager_ids()))
         })?;
         let identity = set.put("Arg", "-i", &with_nul(identity))?;
         let counters = Stats::new(&set).add::<Mgt>("MGT")?;
-        Ok(Memory { workdir: workdir.into(), set, arguments: vec![identity], counters, child: None })
+        Ok(Memory { set, arguments: vec![identity], counters, child: None })
     }
 
     /// Publishes an argument: `-T` (a line for each address) or `-S` (the secret's path).
@@ -63,8 +63,8 @@ impl Memory {
     /// Makes the worker's directory anew, and the Params and Panic segments; gives the Panic segment's file.
     pub fn child_new(&mut self, jail: &Jail) -> io::Result<OwnedFd> {
         jail.privileged(|| {
-            vsm::remove(&self.workdir, Home::Worker)?;
-            workdir::make_worker_dir(&self.workdir.join(Home::Worker.dir_name()), jail)
+            vsm::remove(Path::new(workdir::HERE), Home::Worker)?;
+            workdir::make_worker_dir(&Path::new(workdir::HERE).join(Home::Worker.dir_name()), jail)
         })?;
         let mut params = self.set.prepare("Params", "", PARAMS_BYTES)?;
         params.publish()?;
@@ -83,7 +83,7 @@ impl Memory {
     /// The worker is gone: so are its segments, and its directory, unless tests want to look at it.
     pub fn child_gone(&mut self, jail: &Jail, keep: bool) {
         if !keep {
-            let _ = jail.privileged(|| vsm::remove(&self.workdir, Home::Worker));
+            let _ = jail.privileged(|| vsm::remove(Path::new(workdir::HERE), Home::Worker));
         }
         self.child = None;
     }
@@ -93,8 +93,8 @@ impl Memory {
         self.set.close();
         if !keep {
             jail.privileged(|| {
-                let _ = vsm::remove(&self.workdir, Home::Manager);
-                let _ = vsm::remove(&self.workdir, Home::Worker);
+                let _ = vsm::remove(Path::new(workdir::HERE), Home::Manager);
+                let _ = vsm::remove(Path::new(workdir::HERE), Home::Worker);
             });
         }
     }

@@ -235,7 +235,7 @@ fn open(manager: &mut Manager, options: &Options, todo: &mut Todo) -> Result<Sig
     }
     check_hash_and_waiter(manager, options)?;
     let jail = manager.jail.clone();
-    let mut memory = Memory::create(&manager.workdir, &jail, &manager.identity)
+    let mut memory = Memory::create(&jail, &manager.identity)
         .or_else(|e| argument(format!("Cannot create shared memory in {}: {e}", manager.workdir.display())))?;
     open_cli(manager, options, &mut memory)?;
     let written = jail.privileged(|| manager.pid_files.iter_mut().try_for_each(PidFile::write));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! -n: the working directory, which is also the current directory of manager and worker.
+//!
+//! Both reach all in it from there ([`HERE`]), never by its path: the directories above may be closed to the users that
+//! they run as, or be closed or renamed while they run.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -13,6 +16,9 @@ use crate::jail::Jail;
 
 /// Where instances live that are named, not placed.
 pub const STATE_DIR: &str = "/var/lib/varnish";
+
+/// The working directory, to whoever is in it.
+pub const HERE: &str = ".";
 
 /// The generated secret's file, within the directory.
 pub const SECRET: &str = "_.secret";
@@ -46,7 +52,7 @@ pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
             argument(format!("Cannot create working directory '{}': {}", path.display(), errno_text(&e)))
         })?;
         if let Some((_, gid)) = jail.manager_ids() {
-            let _ = user::chown(path, None, Some(gid));
+            let _ = user::chown(path, None, Some(gid)).and_then(|()| let_group_enter(path));
         }
         std::env::set_current_dir(path).or_else(|e| {
             argument(format!("Cannot change to working directory '{}': {}", path.display(), errno_text(&e)))
@@ -65,6 +71,17 @@ pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
     })
 }
 
+/// A directory that was there, or was made under a narrow umask, may be closed to the users of the jail.
+fn let_group_enter(path: &Path) -> io::Result<()> {
+    const GROUP: u32 = 0o050;
+    let mut permissions = fs::metadata(path)?.permissions();
+    if permissions.mode() & GROUP == GROUP {
+        return Ok(());
+    }
+    permissions.set_mode(permissions.mode() | GROUP);
+    fs::set_permissions(path, permissions)
+}
+
 fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -76,6 +93,8 @@ fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
 pub fn make_subdir(path: &Path, jail: &Jail) -> io::Result<()> {
     jail.privileged(|| {
         make_dir(path, 0o755)?;
+        // Whatever the umask: the worker is another user.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
         match jail.manager_ids() {
             Some((uid, gid)) => user::chown(path, Some(uid), Some(gid)),
             None => Ok(()),
@@ -99,6 +118,7 @@ pub fn make_worker_dir(path: &Path, jail: &Jail) -> io::Result<()> {
 /// Writes a file that our group may read.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(0o640))?;
     file.write_all(bytes)
 }
 

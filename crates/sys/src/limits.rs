@@ -16,6 +16,12 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(hard)
 }
 
+/// Sets both limits, or what is in force when that is less: only root may go beyond a hard limit.
+pub(crate) fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
+    let (_, most) = getrlimit(resource)?;
+    Ok(setrlimit(resource, soft.min(most), hard.min(most))?)
+}
+
 /// Allows core files as far as the hard limit does (true), or none.
 pub fn set_core_files(allowed: bool) -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;

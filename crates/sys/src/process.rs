@@ -7,8 +7,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 
@@ -16,10 +18,22 @@ use nix::unistd::{ForkResult, Pid, fork};
 #[derive(Debug)]
 pub struct Executable(OwnedFd);
 
+/// Anybody may execute it.
+const FOR_EVERYBODY: u32 = 0o001;
+
 impl Executable {
-    /// Opens the executable that this process runs.
+    /// Opens the executable that this process runs. One that its owner alone may execute is copied to memory: a child with
+    /// another user could not start it.
     pub fn open_self() -> io::Result<Executable> {
-        Ok(Executable(File::open("/proc/self/exe")?.into()))
+        let mut file = File::open("/proc/self/exe")?;
+        if file.metadata()?.permissions().mode() & FOR_EVERYBODY != 0 {
+            return Ok(Executable(file.into()));
+        }
+        let mut copy = File::from(memfd_create(c"lacquer", MFdFlags::MFD_CLOEXEC)?);
+        io::copy(&mut file, &mut copy)?;
+        // A file that is open for writing can't be executed.
+        let read_only = File::open(format!("/proc/self/fd/{}", copy.as_raw_fd()))?;
+        Ok(Executable(read_only.into()))
     }
 }
 
@@ -111,13 +125,13 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Limits CPU time; the child gets SIGXCPU, a second later SIGKILL.
+    /// Limits CPU time, unless less is allowed already; the child gets SIGXCPU, a second later SIGKILL.
     pub fn cpu_seconds(mut self, seconds: u64) -> Self {
         self.cpu_seconds = Some(seconds);
         self
     }
 
-    /// Limits the address space.
+    /// Limits the address space, unless less is allowed already.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = Some(bytes);
         self
@@ -196,15 +210,15 @@ impl<'a> Spawn<'a> {
         if let Some(mask) = self.umask {
             nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask));
         }
-        use nix::sys::resource::{Resource, setrlimit};
+        use nix::sys::resource::Resource;
         if let Some(seconds) = self.cpu_seconds {
-            setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
+            crate::limits::lower(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
         }
         if let Some(bytes) = self.memory_bytes {
-            setrlimit(Resource::RLIMIT_AS, bytes, bytes)?;
+            crate::limits::lower(Resource::RLIMIT_AS, bytes, bytes)?;
         }
         if self.no_core {
-            setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+            crate::limits::lower(Resource::RLIMIT_CORE, 0, 0)?;
         }
         Ok(())
     }

@@ -43,6 +43,19 @@ pub fn is_root() -> bool {
     nix::unistd::getuid().is_root()
 }
 
+/// What root needs to be able to do before it can give processes users of their own, and end them.
+const TO_CHANGE_USERS: [(u32, &str); 5] =
+    [(0, "CAP_CHOWN"), (1, "CAP_DAC_OVERRIDE"), (5, "CAP_KILL"), (6, "CAP_SETGID"), (7, "CAP_SETUID")];
+
+/// Which of the capabilities this process lacks that are needed to change users; none as a rule for root, outside of containers.
+pub fn lacks_to_change_users() -> Vec<&'static str> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    // Without /proc nothing is known: the attempt will show it.
+    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(u64::MAX);
+    TO_CHANGE_USERS.iter().filter(|(bit, _)| effective & (1 << bit) == 0).map(|(_, name)| *name).collect()
+}
+
 /// Supplementary groups of this process.
 pub fn own_groups() -> io::Result<Vec<u32>> {
     Ok(nix::unistd::getgroups()?.into_iter().map(Gid::as_raw).collect())

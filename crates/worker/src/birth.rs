@@ -2,6 +2,7 @@
 //! How a worker comes to be: the hand-over from the manager, shared memory, stores, cache, engine.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 
@@ -81,7 +82,8 @@ impl Worker {
     pub fn new(start: WorkerStart) -> Result<Arc<Worker>, String> {
         crate::panic::install(start.panic_fd, &start);
         let clock = Clock::system();
-        let set = SegmentSet::adopt(&start.workdir, Home::Worker, std::process::id())
+        // We were born in the workdir, and may not be able to reach it by its path.
+        let set = SegmentSet::adopt(Path::new("."), Home::Worker, std::process::id())
             .map_err(|error| format!("shared memory in {}: {error}", start.workdir.display()))?;
         let stats = Stats::new(&set);
         let text = |error: std::io::Error| format!("counters: {error}");

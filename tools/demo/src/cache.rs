@@ -205,7 +205,7 @@ struct Directory(PathBuf);
 impl Directory {
     fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("lacquer-demo.{}", std::process::id()));
-        // A jailed worker's user must be able to enter; that the name is new is what create says.
+        // The jail's user reads the VCL there; that the name is new is what create says.
         fs::DirBuilder::new().mode(0o755).create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Directory(path))
     }
