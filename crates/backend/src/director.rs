@@ -4,11 +4,12 @@
 //! A [`Backend`] is itself a director that chooses itself; vmods implement [`Director`] for theirs. The part common
 //! to all (name, the administrator's verdict) is a [`DirectorBase`] that each embeds.
 
+use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use base::{Real, Vxid};
+use base::Real;
 
 use crate::{AdminHealth, Backend};
 
@@ -21,8 +22,11 @@ const MAX_CALLS: u32 = 10_000;
 pub trait ResolveCtx {
     /// Wall-clock time of the transaction.
     fn now(&self) -> Real;
-    /// Id of the transaction.
-    fn vxid(&self) -> Vxid;
+    /// What a module keeps with the task whose VCL runs (in `vcl_pipe` the client's request), by its type and a key.
+    fn task_value(&self, id: TypeId, key: usize) -> Option<&dyn Any> {
+        let _ = (id, key);
+        None
+    }
     /// Whether this is a fetch (bereq is there) and not a client's request.
     fn is_bereq(&self) -> bool;
     /// URL of bereq, on the client side of req.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A transaction as a director sees it while it chooses.
 
+use std::any::{Any, TypeId};
 use std::cell::{OnceCell, RefCell};
 
 use backend::ResolveCtx;
@@ -12,6 +13,7 @@ use tables::tags::Tag;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::vars;
+use vrt::Privates;
 use vrt::value::Text;
 
 /// What a director may look at.
@@ -20,6 +22,10 @@ pub struct Choice<'a> {
     pub sess: &'a Sess,
     /// bereq, on the client side req.
     pub head: &'a Head,
+    /// Its URL; in `vcl_pipe` req's.
+    pub url: &'a [u8],
+    /// What modules keep with the task.
+    pub task: &'a Privates,
     /// The hash.
     pub digest: &'a [u8; 32],
     /// `client.identity`, as VCL set it.
@@ -43,8 +49,8 @@ impl ResolveCtx for Choice<'_> {
         self.engine().clock.real()
     }
 
-    fn vxid(&self) -> Vxid {
-        self.log.borrow().vxid()
+    fn task_value(&self, id: TypeId, key: usize) -> Option<&dyn Any> {
+        self.task.peek(id, key)
     }
 
     fn is_bereq(&self) -> bool {
@@ -52,7 +58,7 @@ impl ResolveCtx for Choice<'_> {
     }
 
     fn url(&self) -> &[u8] {
-        self.head.url()
+        self.url
     }
 
     fn header(&self, name: &str) -> Option<&[u8]> {

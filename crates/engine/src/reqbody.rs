@@ -5,6 +5,7 @@
 //! ```text
 //! None
 //! Unread --lend--> Lent --end--> Spent        (a second reader gets nothing: retry and restart know)
+//!    |\--discard-------------------/
 //!    \--cache--> Caching --end--> Cached      (read as often as wanted)
 //! any --broken or cut--> Failed
 //! ```
@@ -110,6 +111,25 @@ impl ReqBody {
     /// Whether all of it is kept.
     pub fn is_cached(&self) -> bool {
         self.state() == State::Cached
+    }
+
+    /// Whether nobody has asked for it yet.
+    pub fn is_unread(&self) -> bool {
+        self.state() == State::Unread
+    }
+
+    /// It was read and thrown away: nobody else can have it.
+    pub fn discarded(&self) {
+        let Some(inner) = &self.0 else { return };
+        let mut inner = inner.borrow_mut();
+        if inner.state == State::Unread {
+            inner.state = State::Spent;
+        }
+    }
+
+    /// Whether a fetch reads it now.
+    pub fn is_lent(&self) -> bool {
+        self.state() == State::Lent
     }
 
     /// Whether it was lent once and is gone.

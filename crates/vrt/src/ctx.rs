@@ -285,6 +285,11 @@ impl Privates {
         self.0[at].2.downcast_mut().expect("found by its type")
     }
 
+    /// The value of the type `id` for `key`, when there is one.
+    pub fn peek(&self, id: TypeId, key: usize) -> Option<&dyn Any> {
+        self.0.iter().find(|(t, k, _)| (*t, *k) == (id, key)).map(|(_, _, value)| &**value)
+    }
+
     /// The value of that type for `key`, when there is one.
     pub fn find<T: 'static>(&mut self, key: usize) -> Option<&mut T> {
         let id = TypeId::of::<T>();

@@ -324,6 +324,8 @@ impl Bereq {
         Choice {
             sess: &self.sess,
             head: &self.head,
+            url: self.head.url(),
+            task: &self.task,
             digest: &self.digest.0,
             identity: self.client_identity.as_ref(),
             identity_text: OnceCell::new(),

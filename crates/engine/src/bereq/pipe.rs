@@ -154,6 +154,8 @@ impl PipeBereq {
         let backend = director.resolve(&Choice {
             sess: &req.sess,
             head: &self.head,
+            url: req.head.url(),
+            task: &req.task,
             digest: &req.digest.0,
             identity: req.client_identity.as_ref(),
             identity_text: OnceCell::new(),

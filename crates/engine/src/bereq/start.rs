@@ -128,9 +128,6 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
 
 /// What the fetch gets of the request's body.
 fn lend(req: &mut Req, mode: Mode) -> BereqBody {
-    if mode == Mode::Background {
-        return BereqBody::None;
-    }
     if !req.body.is_available() {
         let method = req.head.method();
         // An error page may be asked for without it; a POST without its body is another request.

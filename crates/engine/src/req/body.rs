@@ -6,6 +6,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
+use cache::ObjRef;
+use tables::tags::Tag;
+
 use super::Req;
 use crate::transport::Transport;
 
@@ -66,6 +69,23 @@ impl Req {
         }
     }
 
+    /// Lets a fetch that this request doesn't wait for have its body: until the body ends, or the fetch has an answer and
+    /// reads no further.
+    pub(super) async fn send_body_to(&mut self, fresh: &ObjRef, transport: &mut dyn Transport) {
+        let body = self.body.clone();
+        if !body.is_lent() {
+            return;
+        }
+        self.log.put(Tag::Storage, b"malloc Transient");
+        let mut answered = pin!(fresh.headers());
+        let sent = poll_fn(|cx| match body.is_lent() {
+            true => answered.as_mut().poll(cx).map(drop),
+            false => Poll::Ready(()),
+        });
+        self.drive(transport, sent).await;
+        self.mark("ReqBody");
+    }
+
     /// Reads what is left of the body and throws it away, so that the connection can go on; gives up on a body that is
     /// broken or too long.
     pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
@@ -79,6 +99,10 @@ impl Req {
             // The client was never told to send it, and may do so or not: what comes next can't be told apart.
             self.close.get_or_insert(tables::close::SessClose::RespClose);
             return;
+        }
+        let is_unread = self.body.is_unread();
+        if is_unread {
+            self.log.put(Tag::Storage, b"malloc Transient");
         }
         let mut seen = 0;
         while transport.body_state() == BodyState::Unread {
@@ -95,6 +119,10 @@ impl Req {
                     break;
                 }
             }
+        }
+        if is_unread {
+            self.body.discarded();
+            self.mark("ReqBody");
         }
     }
 }

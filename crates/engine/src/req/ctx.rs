@@ -280,6 +280,8 @@ impl ReqCtx<'_> {
         Choice {
             sess: &req.sess,
             head: &req.head,
+            url: req.head.url(),
+            task: &req.task,
             digest: &req.digest.0,
             identity: req.client_identity.as_ref(),
             identity_text: OnceCell::new(),

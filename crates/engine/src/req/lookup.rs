@@ -200,7 +200,8 @@ impl Req {
                 if let Some(busy) = busy.filter(|_| self.may_refresh()) {
                     main.s_fetch.inc();
                     main.s_bgfetch.inc();
-                    bereq::start(self, busy, Some(obj.clone()), Mode::Background);
+                    let fresh = bereq::start(self, busy, Some(obj.clone()), Mode::Background);
+                    self.send_body_to(&fresh, transport).await;
                     self.mark("Fetch");
                 }
                 main.cache_hit.tally();

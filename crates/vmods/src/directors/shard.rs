@@ -16,7 +16,7 @@ use base::Real;
 use parking_lot::RwLock;
 use vrt::Failure;
 
-use self::param::{By, Healthy, Layer, Param, Tasks};
+use self::param::{By, Healthy, Layer, Param, TaskValues, own};
 use self::ring::{Dice, Ring, Wish};
 use super::hash32;
 use super::members::word;
@@ -35,12 +35,10 @@ pub(super) struct Shard {
     ring: RwLock<Ring>,
     /// What `.associate()` has set.
     associated: RwLock<Option<Arc<Param>>>,
-    /// What `.backend(resolve=LAZY, ...)` has set for single tasks.
-    tasks: Tasks<Lazy>,
 }
 
-/// Arguments of a call that wait for the choice.
-#[derive(Clone)]
+/// Arguments of a call that wait for the choice: a task keeps them.
+#[derive(Clone, Default)]
 struct Lazy {
     layer: Layer,
     param: Option<Arc<Param>>,
@@ -65,13 +63,13 @@ impl KeySource<'_> {
 
 impl Shard {
     fn new(base: DirectorBase) -> Shard {
-        Shard { base, ring: RwLock::default(), associated: RwLock::default(), tasks: Tasks::default() }
+        Shard { base, ring: RwLock::default(), associated: RwLock::default() }
     }
 
     /// What holds for a task below the arguments of a call.
-    fn layer(&self, task: u64) -> Layer {
+    fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let associated = || self.associated.read().as_ref().map_or(Layer::default(), |param| param.layer(task));
-        match self.tasks.get(task) {
+        match own(task, self) {
             Some(Lazy { layer, param: Some(param) }) => layer.over(*param.vcl.lock()),
             Some(Lazy { layer, param: None }) => layer.over(associated()),
             None => associated(),
@@ -141,7 +139,7 @@ impl Director for Shard {
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
         let source = KeySource { digest: ctx.is_bereq().then(|| *ctx.digest()), url: ctx.url() };
         let mut lot = Lot { ctx, name: self.name() };
-        self.pick(wish(self.layer(ctx.vxid().0), &source), &mut lot)?.resolve(ctx)
+        self.pick(wish(self.layer(ctx), &source), &mut lot)?.resolve(ctx)
     }
 
     fn own_health(&self, now: Real) -> Option<Health> {

@@ -161,7 +161,6 @@ impl Director for Simple {
 pub(super) mod tests {
     use super::*;
     use backend::AdminHealth;
-    use base::Vxid;
 
     pub(crate) const NOW: Real = Real(1e9);
 
@@ -192,15 +191,11 @@ pub(super) mod tests {
         pub(crate) dice: f64,
         pub(crate) digest: [u8; 32],
         pub(crate) bereq: bool,
-        pub(crate) id: u64,
     }
 
     impl ResolveCtx for Fake {
         fn now(&self) -> Real {
             NOW
-        }
-        fn vxid(&self) -> Vxid {
-            Vxid(self.id)
         }
         fn is_bereq(&self) -> bool {
             self.bereq

@@ -11,7 +11,7 @@ use vrt::vmod::{Call, CallResult, Class, Object};
 use vrt::{Blob, Ctx, Failure, HeadId, Method, Value, Var};
 
 use super::super::{base, hash32};
-use super::param::{Forget, Layer, Param};
+use super::param::{Layer, Param, own_mut};
 use super::ring::{Dice, Member, Task};
 use super::{KeySource, Lazy, Shard, failed, wish};
 use crate::args::{Args, give};
@@ -59,19 +59,23 @@ pub(in super::super) const PARAM_CLASS: Class = Class {
             set_param(call, object, "shard_param.set()", |call, name| read(call, args, name, "shard_param.set()"))
         }),
         ("get_by", |call, object, _| {
-            let layer = param(object).layer(task(call));
+            let layer = param(object).layer(call.ctx.task());
             give(Value::text(layer.by.map_or("HASH", |by| by.word())))
         }),
         ("get_key", |call, object, _| {
-            let layer = param(object).layer(task(call));
+            let layer = param(object).layer(call.ctx.task());
             let key = with_source(call, |source| wish(layer, source).key);
             give(Value::Int(key.into()))
         }),
-        ("get_alt", |call, object, _| give(Value::Int(param(object).layer(task(call)).alt.unwrap_or(0)))),
-        ("get_warmup", |call, object, _| give(Value::Real(param(object).layer(task(call)).warmup.unwrap_or(-1.0)))),
-        ("get_rampup", |call, object, _| give(Value::Bool(param(object).layer(task(call)).rampup.unwrap_or(true)))),
+        ("get_alt", |call, object, _| give(Value::Int(param(object).layer(call.ctx.task()).alt.unwrap_or(0)))),
+        ("get_warmup", |call, object, _| {
+            give(Value::Real(param(object).layer(call.ctx.task()).warmup.unwrap_or(-1.0)))
+        }),
+        ("get_rampup", |call, object, _| {
+            give(Value::Bool(param(object).layer(call.ctx.task()).rampup.unwrap_or(true)))
+        }),
         ("get_healthy", |call, object, _| {
-            give(Value::text(param(object).layer(task(call)).healthy.map_or("CHOSEN", |healthy| healthy.word())))
+            give(Value::text(param(object).layer(call.ctx.task()).healthy.map_or("CHOSEN", |healthy| healthy.word())))
         }),
         ("use", |_, object, _| give(Value::Blob(Some(Blob::of(param(object)))))),
     ],
@@ -88,10 +92,6 @@ fn param(object: &Object) -> Arc<Param> {
 /// The object behind `shard_param.use()`.
 fn used(blob: &Blob) -> Option<Arc<Param>> {
     blob.own()?.clone().downcast().ok()
-}
-
-fn task(call: &mut Call<'_>) -> u64 {
-    call.ctx.log().vxid().0
 }
 
 fn log(ctx: &mut dyn Ctx, tag: Tag, name: &str, text: &str) {
@@ -227,12 +227,13 @@ fn read(call: &mut Call<'_>, args: &[Value], name: &str, func: &str) -> Result<L
 
 /// What keys are made of in this call's transaction.
 fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -> T {
-    let backend_side = has_bereq(call.method) && call.method != Method::Pipe;
-    let digest = match backend_side.then(|| call.ctx.get(Var::BereqHash)) {
+    let has_bereq = has_bereq(call.method);
+    let digest = match has_bereq.then(|| call.ctx.get(Var::BereqHash)) {
         Some(Value::Blob(Some(blob))) => blob.as_bytes().try_into().ok(),
         _ => None,
     };
-    let head = if backend_side { HeadId::Bereq } else { HeadId::Req };
+    // vcl_pipe has both heads: it is the request's then.
+    let head = if has_bereq && call.method != Method::Pipe { HeadId::Bereq } else { HeadId::Req };
     let url = call.ctx.head(head).map_or(&b""[..], |head| head.url());
     then(&KeySource { digest, url })
 }
@@ -283,23 +284,16 @@ fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
         found => found.flatten(),
     };
     let layer = read(call, args, name, "shard.backend()")?;
-    let task = task(call);
     if lazy {
-        let forget = shard.tasks.set(task, Lazy { layer, param });
-        remember(call, Arc::as_ptr(&shard) as usize, forget);
+        let own: &mut Lazy = own_mut(call.ctx.task(), &*shard);
+        // Parameters named once stay until others are named.
+        *own = Lazy { layer, param: param.or(own.param.take()) };
         return give(Value::Backend(Some(shard.clone())));
     }
-    let below = param.map_or_else(|| shard.layer(task), |param| *param.vcl.lock());
+    let below = param.map_or_else(|| shard.layer(call.ctx.task()), |param| *param.vcl.lock());
     let wish = with_source(call, |source| wish(layer.over(below), source));
     let found = shard.pick(wish, &mut Now { ctx: call.ctx, name });
     give(Value::Backend(found))
-}
-
-/// Keeps a value's end with the task's end.
-fn remember<T: 'static>(call: &mut Call<'_>, key: usize, forget: Option<Forget<T>>) {
-    if let Some(forget) = forget {
-        call.ctx.task().keyed(key, || forget);
-    }
 }
 
 fn set_param(
@@ -319,7 +313,6 @@ fn set_param(
         return failed(&param.name, &text);
     }
     let layer = make(call, &param.name)?;
-    let forget = param.tasks.set(task(call), layer);
-    remember(call, Arc::as_ptr(&param) as usize, forget);
+    *own_mut(call.ctx.task(), &*param) = layer;
     give(Value::Void)
 }

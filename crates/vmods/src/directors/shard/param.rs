@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Parameters of a choice, in layers: what a call says, what this task has set, what the VCL has set, defaults.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::any::{Any, TypeId};
 
+use backend::ResolveCtx;
 use parking_lot::Mutex;
-use vrt::{Blob, Failure};
+use vrt::{Blob, Failure, Privates};
 
 use super::failed;
 use crate::args::Args;
@@ -138,57 +138,50 @@ pub(super) struct Param {
     pub(super) name: String,
     /// For all of the VCL.
     pub(super) vcl: Mutex<Layer>,
-    /// For single tasks, by vxid.
-    pub(super) tasks: Tasks<Layer>,
 }
 
 impl Param {
     pub(super) fn new(name: &str) -> Param {
-        Param { name: name.to_owned(), vcl: Mutex::default(), tasks: Tasks::default() }
+        Param { name: name.to_owned(), vcl: Mutex::default() }
     }
 
     /// What it means to this task.
-    pub(super) fn layer(&self, task: u64) -> Layer {
+    pub(super) fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let vcl = *self.vcl.lock();
-        self.tasks.get(task).map_or(vcl, |own| own.over(vcl))
+        own(task, self).map_or(vcl, |own: Layer| own.over(vcl))
     }
 }
 
-/// Values that tasks have set for themselves; each goes when its [`Forget`] is dropped with the task.
-#[derive(Debug)]
-pub(super) struct Tasks<T>(Arc<Mutex<HashMap<u64, T>>>);
+/// What a task keeps for a director or its parameters: in VCL and when the director is asked later on.
+pub(super) trait TaskValues {
+    fn value(&self, id: TypeId, key: usize) -> Option<&dyn Any>;
+}
 
-impl<T> Default for Tasks<T> {
-    fn default() -> Self {
-        Tasks(Arc::default())
+impl TaskValues for Privates {
+    fn value(&self, id: TypeId, key: usize) -> Option<&dyn Any> {
+        self.peek(id, key)
     }
 }
 
-impl<T: Clone> Tasks<T> {
-    pub(super) fn get(&self, task: u64) -> Option<T> {
-        self.0.lock().get(&task).cloned()
-    }
-
-    /// Sets the task's value. The first time the answer is what must be kept as long as the task lives.
-    #[must_use]
-    pub(super) fn set(&self, task: u64, value: T) -> Option<Forget<T>> {
-        let first = self.0.lock().insert(task, value).is_none();
-        first.then(|| Forget { from: Arc::downgrade(&self.0), task })
+impl TaskValues for dyn ResolveCtx + '_ {
+    fn value(&self, id: TypeId, key: usize) -> Option<&dyn Any> {
+        self.task_value(id, key)
     }
 }
 
-/// Removes a task's value when dropped.
-pub(super) struct Forget<T> {
-    from: Weak<Mutex<HashMap<u64, T>>>,
-    task: u64,
+/// The value of that type that the task keeps for `object`.
+pub(super) fn own<V: Clone + 'static, O>(task: &(impl TaskValues + ?Sized), object: &O) -> Option<V> {
+    task.value(TypeId::of::<V>(), key(object))?.downcast_ref().cloned()
 }
 
-impl<T> Drop for Forget<T> {
-    fn drop(&mut self) {
-        if let Some(tasks) = self.from.upgrade() {
-            tasks.lock().remove(&self.task);
-        }
-    }
+/// The task's own value for `object`, to be set.
+pub(super) fn own_mut<'a, V: Default + 'static, O>(task: &'a mut Privates, object: &O) -> &'a mut V {
+    task.keyed(key(object), V::default)
+}
+
+/// An object outlives the tasks that use it, and stays where it is.
+fn key<O>(object: &O) -> usize {
+    std::ptr::from_ref(object) as usize
 }
 
 #[cfg(test)]
@@ -220,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tasks_values_go_with_it() {
-        let param = Param::new("p");
+    fn a_tasks_values_are_its_own() {
+        let (param, other) = (Param::new("p"), Param::new("p"));
         param.vcl.lock().alt = Some(1);
-        let forget = param.tasks.set(7, Layer { by: Some(By::Url), ..Layer::default() });
-        assert_eq!(param.layer(7), Layer { by: Some(By::Url), alt: Some(1), ..Layer::default() });
-        assert_eq!(param.layer(8).by, None);
-        drop(forget);
-        assert_eq!(param.layer(7).by, None);
+        let mut task = Privates::default();
+        *own_mut(&mut task, &param) = Layer { by: Some(By::Url), ..Layer::default() };
+        assert_eq!(param.layer(&task), Layer { by: Some(By::Url), alt: Some(1), ..Layer::default() });
+        assert_eq!(other.layer(&task), Layer::default());
+        assert_eq!(param.layer(&Privates::default()).by, None);
     }
 }

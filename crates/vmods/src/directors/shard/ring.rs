@@ -99,19 +99,18 @@ impl Ring {
         if last_clear.is_some() {
             self.members.clear();
         }
+        let mut places = Places(self.members.drain(..).map(Some).collect());
         for task in &tasks[last_clear.map_or(0, |at| at + 1)..] {
             match task {
                 Task::Clear => {}
-                Task::Add(member, weight) => match self.members.iter().find(|other| other.is_like(member)) {
-                    Some(other) => notices.push(exists(other)),
-                    None => {
-                        let replicas = (replicas as f64 * weight).clamp(0.0, u32::MAX.into()) as u32;
-                        self.members.push(Member { replicas, ..member.clone() });
-                    }
-                },
-                Task::Remove(backend, ident) => self.members.retain(|member| !is_meant(member, backend, ident)),
+                Task::Add(member, weight) => {
+                    let replicas = (replicas as f64 * weight).clamp(0.0, u32::MAX.into()) as u32;
+                    notices.extend(places.add(Member { replicas, ..member.clone() }).err());
+                }
+                Task::Remove(backend, ident) => places.remove(|member| is_meant(member, backend, ident)),
             }
         }
+        self.members = places.closed();
         self.build();
         (notices, !self.members.is_empty())
     }
@@ -206,6 +205,42 @@ impl Ring {
         } else {
             alt
         }
+    }
+}
+
+/// The members while they change: who comes takes the place of one who went, so that the list keeps its order.
+struct Places(Vec<Option<Member>>);
+
+impl Places {
+    /// Adds it, unless there is one like it: the notice.
+    fn add(&mut self, member: Member) -> Result<(), String> {
+        if let Some(other) = self.0.iter().flatten().find(|other| other.is_like(&member)) {
+            return Err(exists(other));
+        }
+        match self.0.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(member),
+            None => self.0.push(Some(member)),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, is_meant: impl Fn(&Member) -> bool) {
+        self.0.iter_mut().filter(|place| place.as_ref().is_some_and(&is_meant)).for_each(|place| *place = None);
+    }
+
+    /// Without the places that are left empty: the last members move there.
+    fn closed(mut self) -> Vec<Member> {
+        while let Some(last) = self.0.pop() {
+            match (last, self.0.iter_mut().find(|place| place.is_none())) {
+                (None, _) => {}
+                (Some(last), Some(place)) => *place = Some(last),
+                (Some(last), None) => {
+                    self.0.push(Some(last));
+                    break;
+                }
+            }
+        }
+        self.0.into_iter().flatten().collect()
     }
 }
 

@@ -2,9 +2,11 @@
 //! Points and choices.
 
 use super::super::simple::tests::{Fake, NOW, stub};
+use super::param::own_mut;
 use super::ring::{Member, Task};
 use super::*;
 use backend::AdminHealth;
+use vrt::Privates;
 
 struct Bed {
     shard: Shard,
@@ -124,18 +126,37 @@ fn members_come_and_go() {
     assert_eq!(bed.pick(key(7)), "vmod_directors: shard vd: no backends");
 }
 
+/// As varnishd 7.1.1 lists them in `backend.list -p`.
+#[test]
+fn who_comes_takes_the_place_of_one_who_went() {
+    let members: Vec<_> = ["1", "2", "3", "4", "5", "6", "7", "4a", "5a"].iter().map(|name| stub(name)).collect();
+    let add = |at: usize| task(&members[at], None, 1.0);
+    let remove = |at: usize| Task::Remove(Some(members[at].clone()), None);
+    let order = |changes: &[Task]| {
+        let mut ring = Ring::default();
+        let _ = ring.reconfigure(&(0..7).map(add).collect::<Vec<_>>(), 1);
+        let _ = ring.reconfigure(changes, 1);
+        ring.members.iter().map(|member| member.backend.name()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(order(&[remove(3), remove(4), add(7), add(8)]), "1 2 3 4a 5a 6 7");
+    assert_eq!(order(&[remove(4), remove(3), add(7), add(8)]), "1 2 3 4a 5a 6 7");
+    assert_eq!(order(&[remove(3), remove(4), add(7)]), "1 2 3 4a 7 6");
+    assert_eq!(order(&[remove(1), remove(6)]), "1 6 3 4 5");
+    assert_eq!(order(&[remove(5), remove(6), add(7)]), "1 2 3 4 5 4a");
+}
+
 #[test]
 fn a_task_may_have_its_own_parameters() {
     let bed = bed(&["s1", "s2", "s3"], 25);
     let param = Arc::new(Param::new("p"));
     *param.vcl.lock() = Layer { by: Some(By::Url), ..Layer::default() };
     *bed.shard.associated.write() = Some(param.clone());
-    let forget = param.tasks.set(7, Layer { alt: Some(1), ..Layer::default() });
-    assert_eq!(bed.shard.layer(7), Layer { by: Some(By::Url), alt: Some(1), ..Layer::default() });
-    let lazy = bed.shard.tasks.set(7, Lazy { layer: Layer { by: Some(By::Key(9)), ..Layer::default() }, param: None });
-    assert_eq!(bed.shard.layer(7), Layer { by: Some(By::Key(9)), alt: Some(1), ..Layer::default() });
-    drop((forget, lazy));
-    assert_eq!(bed.shard.layer(7), Layer { by: Some(By::Url), ..Layer::default() });
+    let mut task = Privates::default();
+    *own_mut(&mut task, &*param) = Layer { alt: Some(1), ..Layer::default() };
+    assert_eq!(bed.shard.layer(&task), Layer { by: Some(By::Url), alt: Some(1), ..Layer::default() });
+    *own_mut(&mut task, &bed.shard) = Lazy { layer: key(9), param: None };
+    assert_eq!(bed.shard.layer(&task), Layer { by: Some(By::Key(9)), alt: Some(1), ..Layer::default() });
+    assert_eq!(bed.shard.layer(&Privates::default()), Layer { by: Some(By::Url), ..Layer::default() });
 }
 
 #[test]
