@@ -22,9 +22,10 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def limited(descriptors):
-    """As die_with_parent, with a limit on open files."""
+def limited(descriptors, core=False):
+    """As die_with_parent, with a limit on open files; without one on core files, or with none of these."""
     die_with_parent()
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2 if core else (0, 0))
     if descriptors:
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
@@ -109,10 +110,10 @@ class Varnishd:
     """A varnishd in the foreground with its own working directory, told to call our CLI socket.
 
     `args` are further arguments; unless they hold -a it listens on a free loopback port, unless they hold -f or -b the VCL
-    text `vcl` is used. `descriptors` limits how many it may have open. Use as a context manager.
+    text `vcl` is used. `descriptors` limits how many it may have open, `core` lets it leave core files. Use as a context manager.
     """
 
-    def __init__(self, program, args=(), vcl=None, backend=None, storage="malloc,100m", descriptors=None):
+    def __init__(self, program, args=(), vcl=None, backend=None, storage="malloc,100m", descriptors=None, core=False):
         self.dir = workdir()
         self.n = self.dir / "n"
         (self.dir / "secret").write_text("test\n")
@@ -133,7 +134,7 @@ class Varnishd:
             self.proc = subprocess.Popen(
                 [program, "-F", "-n", str(self.n), "-S", str(self.dir / "secret"), "-M", f"{host} {port}", *args],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                preexec_fn=lambda: limited(descriptors))
+                preexec_fn=lambda: limited(descriptors, core))
             self.reader = threading.Thread(target=self._read_output, daemon=True)
             self.reader.start()
             try:

@@ -107,6 +107,65 @@ def worker_gone(report, program):
             report.check(v.worker() != old, "there is another worker")
 
 
+# Instructions (of x86-64) that fault, and what a report says of each.
+FAULTS = {
+    signal.SIGSEGV: ("31c08b00", b"Signal 11 (SIGSEGV) at address 0x0\n"),     # reads address 0
+    signal.SIGILL: ("0f0b", b"Signal 4 (SIGILL) at address 0x"),
+    signal.SIGFPE: ("31c931d2f7f1", b"Signal 8 (SIGFPE) at address 0x"),       # divides by 0
+}
+
+
+def plant_instructions(pid, code):
+    """Has the first thread, which waits for commands, meet these instructions when it comes back from the system."""
+    pc = int(pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[-1], 16)
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(pc)
+        memory.write(bytes.fromhex(code))
+
+
+def told(report, v, number, what, wanted):
+    """A worker that died of a signal: its line, the counters, the report."""
+    name = f"died of {signal.Signals(number).name}, {what}"
+    line = f"died signal={int(number)}: Panic: Signal {int(number)} ("
+    report.check(until(LIMIT, lambda: line in "".join(v.output)), f"{name}: no line `{line}`: {v.log()[-600:]}")
+    mgt = until(5, lambda: (c := counters(v)).get("MGT.child_start") == 2 and c)
+    report.check(mgt and mgt["MGT.child_died"] == mgt["MGT.child_panic"] == 1, f"{name}: counters {mgt}")
+    status, text = v.cli.ask_raw("panic.show")
+    parts = [b"Panic at: ", wanted, b"transaction = ", b"boot (active): ", b"argv = ", b"Backtrace:", b"worker::main"]
+    missing = [part for part in parts if part not in text]
+    report.check(status == 200 and not missing, f"{name}: panic.show {status} has no {missing}: {text[:600]}")
+
+
+def signals_are_reported(report, program):
+    """Whatever signal ends the worker, panic.show says which, whence, and what was going on."""
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE):
+        with Varnishd(program, ["-b", "none"]) as v:
+            os.kill(v.worker(), number)
+            told(report, v, number, "sent", b"sent by process %d\n" % os.getpid())
+    if os.uname().machine != "x86_64" or os.geteuid() != 0:
+        return report.note("faulting instructions: left out, need root and an x86-64 processor")
+    for number, (code, wanted) in FAULTS.items():
+        with Varnishd(program, ["-b", "none", "-p", "ping_interval=0"]) as v:
+            plant_instructions(v.worker(), code)
+            v.cli.ask_raw("ban.list")
+            told(report, v, number, "a fault", wanted)
+    return None
+
+
+def leaves_core(report, program):
+    """The process dies of the very signal: where cores are allowed, the system is told to leave one."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if pattern.startswith("|") or "/" in pattern or os.geteuid() != 0:
+        return report.note("core files: left out, need root, and a pattern that names a file")
+    with Varnishd(program, ["-b", "none", "-j", "none"], core=True) as v:
+        os.kill(v.worker(), signal.SIGSEGV)
+        line = "died signal=11 (core dumped)"
+        report.check(until(LIMIT, lambda: line in "".join(v.output)), f"a core: no line `{line}`: {v.log()[-600:]}")
+        dumped = until(5, lambda: counters(v).get("MGT.child_dump"))
+        report.check(dumped == 1 and list(v.n.glob("core*")), f"a core: MGT.child_dump is {dumped}, files {list(v.n.iterdir())}")
+    return None
+
+
 def control_c(report, program):
     """^C goes to the whole group; the worker leaves it to the manager."""
     gate = Gate()
@@ -280,7 +339,7 @@ def main():
     for how in ("kill -9", "panic"):
         dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
     busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
-    for test in (no_grace, manager_gone, worker_gone, control_c, planted_panic, sleeps_when_idle):
+    for test in (no_grace, manager_gone, worker_gone, signals_are_reported, leaves_core, control_c, planted_panic, sleeps_when_idle):
         test(report, o.varnishd)
     return report.close()
 

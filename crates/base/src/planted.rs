@@ -3,7 +3,7 @@
 //! tests turn on, [`index_error`] is nothing at all.
 
 /// An index out of bounds at the turn that the environment variable `LACQUER_PLANT` names: `filter=3` is the third
-/// time that the place called `filter` is reached. Several are divided by commas.
+/// time that the place called `filter` is reached. `filter=3:stack` overflows the stack there. Several are divided by commas.
 #[inline(always)]
 pub fn index_error(place: &str) {
     #[cfg(feature = "planted-faults")]
@@ -17,36 +17,62 @@ mod active {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// Places, and in how many turns each fails: 1 is now, 0 is past.
-    static PLANTED: OnceLock<Vec<(String, AtomicUsize)>> = OnceLock::new();
+    /// Something planted.
+    #[derive(Debug)]
+    struct Plant {
+        place: String,
+        /// In how many turns it is due: 1 is now, 0 is past.
+        left: AtomicUsize,
+        overflows_stack: bool,
+    }
+
+    static PLANTED: OnceLock<Vec<Plant>> = OnceLock::new();
 
     pub fn reach(place: &str) {
         let planted = PLANTED.get_or_init(|| parse(&std::env::var("LACQUER_PLANT").unwrap_or_default()));
-        let due = planted.iter().any(|(name, left)| {
-            name == place && left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
-        });
-        if due {
-            let nothing: &[u8] = &[];
-            // Not foreseen by the compiler: it must be the run-time check that fails.
-            let _ = nothing[std::hint::black_box(place.len())];
+        let is_due = |plant: &&Plant| {
+            plant.place == place && plant.left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
+        };
+        match planted.iter().find(is_due) {
+            None => {}
+            Some(plant) if plant.overflows_stack => {
+                dig(0);
+            }
+            Some(_) => {
+                let nothing: &[u8] = &[];
+                // Not foreseen by the compiler: it must be the run-time check that fails.
+                let _ = nothing[std::hint::black_box(place.len())];
+            }
         }
     }
 
-    fn parse(text: &str) -> Vec<(String, AtomicUsize)> {
+    /// Calls itself until the stack ends.
+    #[inline(never)]
+    fn dig(depth: usize) -> usize {
+        let frame = std::hint::black_box([depth; 512]);
+        if std::hint::black_box(depth) == usize::MAX { depth } else { dig(depth + 1) + frame[depth % 512] }
+    }
+
+    fn parse(text: &str) -> Vec<Plant> {
         let one = |word: &str| {
             let (place, turn) = word.split_once('=')?;
-            Some((place.to_owned(), AtomicUsize::new(turn.parse().ok()?)))
+            let (turn, kind) = turn.split_once(':').unwrap_or((turn, ""));
+            let left = AtomicUsize::new(turn.parse().ok()?);
+            Some(Plant { place: place.to_owned(), left, overflows_stack: kind == "stack" })
         };
         text.split(',').filter_map(one).collect()
     }
 
     #[cfg(test)]
     mod tests {
+        use super::*;
+
         #[test]
         fn places_and_turns_are_read() {
-            let read = super::parse("filter=3,objhead=1,bad");
-            let read: Vec<_> = read.iter().map(|(place, left)| (place.as_str(), left.load(super::Relaxed))).collect();
-            assert_eq!(read, [("filter", 3), ("objhead", 1)]);
+            let read = parse("filter=3,objhead=1:stack,bad");
+            let read: Vec<_> =
+                read.iter().map(|plant| (&*plant.place, plant.left.load(Relaxed), plant.overflows_stack)).collect();
+            assert_eq!(read, [("filter", 3, false), ("objhead", 1, true)]);
         }
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What each thread is working on, for panic reports, the watchdog and the drain. Only its own thread writes a desk.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -40,6 +41,30 @@ thread_local! {
     static OWN: Arc<Desk> = Arc::default();
     /// Whose transaction it is: for reports of this thread alone.
     static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
+    /// The URLs of transactions begun lately.
+    static URLS: RefCell<[Url; URLS_KEPT]> = const { RefCell::new([Url::NONE; URLS_KEPT]) };
+}
+
+/// Of so many transactions of a thread the URL is known. One that waits longer than that is reported without.
+const URLS_KEPT: usize = 32;
+
+/// The beginning of a transaction's URL.
+#[derive(Clone, Copy)]
+struct Url {
+    vxid: u64,
+    len: u8,
+    bytes: [u8; Url::LONGEST],
+}
+
+impl Url {
+    const LONGEST: usize = 119;
+    const NONE: Url = Url { vxid: 0, len: 0, bytes: [0; Url::LONGEST] };
+
+    /// As far as it is text.
+    fn text(&self) -> &str {
+        let bytes = &self.bytes[..usize::from(self.len)];
+        bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid())
+    }
 }
 
 /// A transaction and its step.
@@ -98,14 +123,35 @@ pub fn enter(vxid: Vxid, step: StepName) {
     });
 }
 
-/// This thread works for that client.
-pub fn work_for(client: Address) {
+/// This thread works for that client, in a transaction about that URL.
+pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     CLIENT.set(Some(client));
+    URLS.with_borrow_mut(|urls| {
+        let slot = &mut urls[vxid.0 as usize % URLS_KEPT];
+        let len = url.len().min(Url::LONGEST);
+        (slot.vxid, slot.len) = (vxid.0, len as u8);
+        slot.bytes[..len].copy_from_slice(&url[..len]);
+    });
 }
 
-/// The client that this thread works for; `None` outside of transactions.
-pub fn client() -> Option<Address> {
-    CLIENT.try_with(Cell::get).ok().flatten()
+/// Writes a line about what this thread works on. It neither allocates nor waits: a signal handler calls it.
+pub fn write(out: &mut dyn Write) -> fmt::Result {
+    let desk = OWN.try_with(|desk| (desk.vxid.load(Relaxed), desk.step.load(Relaxed).to_le_bytes()));
+    let (vxid, step) = desk.unwrap_or_default();
+    write!(out, "transaction = {}, step = ", Vxid(vxid))?;
+    let letters = step.iter().position(|&letter| letter == 0).unwrap_or(step.len());
+    out.write_str(if letters == 0 { "-" } else { std::str::from_utf8(&step[..letters]).unwrap_or("?") })?;
+    match CLIENT.try_with(Cell::get).ok().flatten() {
+        Some(client) => write!(out, ", client = {} {}", client.ip(), client.port())?,
+        None => out.write_str(", client = -")?,
+    }
+    let url = |urls: &RefCell<[Url; URLS_KEPT]>| {
+        let urls = urls.try_borrow().ok()?;
+        let url = urls[vxid as usize % URLS_KEPT];
+        (url.vxid == vxid && vxid != 0).then_some(url)
+    };
+    let url = URLS.try_with(url).ok().flatten();
+    writeln!(out, ", url = {}", url.as_ref().map_or("-", Url::text))
 }
 
 /// What a thread worked on when it left something to wait.
@@ -185,9 +231,21 @@ mod tests {
         assert_eq!(seen(&desk), (8, "fetchbod".to_owned(), 0));
         let left = leave();
         assert_eq!(seen(&desk), (0, String::new(), 0));
-        work_for(Address::Unix);
         enter(Vxid(9), StepName::of("recv"));
+        work_for(Address::Unix, Vxid(9), b"/a?b");
+        assert_eq!(line(), "transaction = 9, step = recv, client = 0.0.0.0 0, url = /a?b\n");
+        // Another one has taken its place, and it isn't all text.
+        work_for(Address::Unix, Vxid(9 + URLS_KEPT as u64), b"/\xff");
+        assert!(line().ends_with(", url = -\n"));
+        enter(Vxid(9 + URLS_KEPT as u64), StepName::of("recv"));
+        assert!(line().ends_with(", url = /\n"));
         take_up(left);
-        assert_eq!((seen(&desk).0, client()), (8, None));
+        assert_eq!(line(), "transaction = 8, step = fetchbod, client = -, url = -\n");
+    }
+
+    fn line() -> String {
+        let mut text = String::new();
+        write(&mut text).unwrap();
+        text
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What an error of our own costs: in a filter one transaction, under an objhead's lock the worker, which leaves a report
-//! and is replaced. The faults are planted (`base::planted`) by a feature that only tests turn on.
+//! What an error of our own costs: in a filter one transaction, under an objhead's lock or by a signal the worker, which leaves a
+//! report and is replaced. The faults are planted (`base::planted`) by a feature that only tests turn on.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -160,9 +160,9 @@ fn a_fault_in_a_fetch_costs_one_request() {
     check_filter("fetch", "gzip=4");
 }
 
-#[test]
-fn a_fault_under_an_objhead_lock_restarts_the_worker_with_a_report() {
-    let mut server = Server::start("objhead", "objhead=3");
+/// The third lookup ends the worker; the next one serves, and the report has these parts.
+fn check_death(name: &str, plant: &str, parts: &[&str]) {
+    let mut server = Server::start(name, plant);
     let address = server.address();
     assert!(is_served(address, "/1") && is_served(address, "/2"));
     assert!(!is_served(address, "/3"), "the third lookup ends the worker");
@@ -172,7 +172,26 @@ fn a_fault_under_an_objhead_lock_restarts_the_worker_with_a_report() {
     }
     let (status, report) = server.ask("panic.show");
     assert_eq!(status, 200, "{report}");
-    for part in ["index out of bounds", "thread = ", "transaction = ", "step = lookup", "Backtrace:", "cache::lookup"] {
+    let common =
+        ["thread = lacquer-", "step = lookup, client = 127.0.0.1 ", "url = /3\n", "boot (active): ", "argv = "];
+    for part in common.iter().chain(parts) {
         assert!(report.contains(part), "{part:?} is in the report:\n{report}");
     }
+}
+
+#[test]
+fn a_fault_under_an_objhead_lock_restarts_the_worker_with_a_report() {
+    check_death("objhead", "objhead=3", &["index out of bounds", "Backtrace:", "cache::lookup"]);
+}
+
+#[test]
+fn an_overflown_stack_leaves_a_report_too() {
+    let parts = [
+        "Panic: Signal 11 (SIGSEGV) because the stack overflowed\n",
+        "Backtrace:",
+        "dig",
+        "lines left out",
+        "thread_start",
+    ];
+    check_death("stack", "objhead=3:stack", &parts);
 }

@@ -26,7 +26,8 @@ pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
 /// # Errors
 /// The operating system refused what a runtime needs (an epoll instance, an eventfd).
 pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    sys::fault::protect_this_thread();
+    let runtime = builder().build()?;
     let local = tokio::task::LocalSet::new();
     let output = local.block_on(&runtime, main);
     drop(local);
@@ -41,8 +42,8 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
 /// As [`run`].
 pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) -> std::io::Result<F::Output> {
     let (asleep, awake) = (progress.clone(), progress.clone());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
+    sys::fault::protect_this_thread();
+    let runtime = builder()
         .on_thread_park(move || {
             settle();
             asleep.asleep();
@@ -60,6 +61,13 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     settle();
     patience::forget_timers();
     Ok(output)
+}
+
+/// A runtime of one thread. Those of its blocking pool report faults, too.
+fn builder() -> tokio::runtime::Builder {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().on_thread_start(sys::fault::protect_this_thread);
+    builder
 }
 
 thread_local! {

@@ -305,6 +305,27 @@ impl Shared {
     pub fn read_text(&self) -> Vec<u8> {
         read_text(&self.0, 0, self.0.len())
     }
+
+    /// Writes text piece by piece from the beginning on; readers see what was written so far. Allocates nothing.
+    pub fn writer(&self) -> Writer<'_> {
+        Writer { map: &self.0, at: 0 }
+    }
+}
+
+/// Writes into a [`Shared`] segment; what doesn't fit is cut.
+#[derive(Clone, Debug)]
+pub struct Writer<'a> {
+    map: &'a Map,
+    at: usize,
+}
+
+impl std::fmt::Write for Writer<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = self.map.len() - self.at;
+        write_text(self.map, self.at, room, text.as_bytes());
+        self.at += text.len().min(room - 1);
+        Ok(())
+    }
 }
 
 fn write_text(map: &Map, offset: usize, len: usize, text: &[u8]) {

@@ -11,6 +11,7 @@ pub mod beneath;
 pub mod cpu;
 pub mod daemon;
 pub mod extent;
+pub mod fault;
 pub mod fd;
 pub mod lend;
 pub mod limits;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Signals as readable events (signalfd), ignoring them, and dying of them.
+//! Signals as readable events (signalfd), ignoring them. What a process dies of is [`crate::fault`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -54,41 +53,6 @@ fn set(number: i32, handler: SigHandler) -> io::Result<()> {
     // SAFETY: neither SIG_IGN nor SIG_DFL runs code of ours in a handler.
     unsafe { sigaction(Signal::try_from(number)?, &action) }?;
     Ok(())
-}
-
-/// Has a SIGSEGV or SIGBUS that somebody sends end the process. Rust's own handler, which tells an overflown stack from other
-/// faults, takes the first for a fault that comes again when it returns; it stays in charge of faults.
-pub fn end_when_sent(number: i32) -> io::Result<()> {
-    let action =
-        SigAction::new(SigHandler::SigAction(on_fault), SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK, SigSet::empty());
-    // SAFETY: `on_fault` calls only what a handler may call: an atomic load, sigaction(2), raise(3) and the handler that was
-    // there before.
-    let before = unsafe { sigaction(Signal::try_from(number)?, &action) }?;
-    let _ = before_of(number).set(before.handler());
-    Ok(())
-}
-
-/// The handler that [`end_when_sent`] found.
-fn before_of(number: i32) -> &'static OnceLock<SigHandler> {
-    static BEFORE: [OnceLock<SigHandler>; 2] = [OnceLock::new(), OnceLock::new()];
-    &BEFORE[usize::from(number == SIGBUS)]
-}
-
-extern "C" fn on_fault(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO a valid `info`.
-    let is_sent = unsafe { (*info).si_code } <= 0;
-    match before_of(number).get() {
-        Some(SigHandler::SigAction(before)) if !is_sent => before(number, info, context),
-        // Raised again, it waits until this handler returns, and has its default effect.
-        _ if is_sent => {
-            let _ = default(number);
-            let _ = Signal::try_from(number).and_then(nix::sys::signal::raise);
-        }
-        // A fault comes again by itself.
-        _ => {
-            let _ = default(number);
-        }
-    }
 }
 
 /// Unblocks every signal in this thread (a child that was exec'd inherits its parent's mask).

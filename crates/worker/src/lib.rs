@@ -46,9 +46,6 @@ pub fn main(args: &[String]) -> i32 {
     // A terminal's ^C reaches all processes of its group: the manager decides what it means.
     let _ = signal::ignore(signal::SIGINT);
     let _ = signal::ignore(signal::SIGHUP);
-    for number in [signal::SIGSEGV, signal::SIGBUS] {
-        let _ = signal::end_when_sent(number);
-    }
     let signals = match Signals::new(&[signal::SIGTERM]) {
         Ok(signals) => signals,
         Err(error) => {

@@ -1,24 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a panic does. In a transaction's own code it is caught by the engine and costs that transaction; while shared
-//! state was being changed, or where nobody catches it, it ends the worker, with the report left in the manager's Panic segment.
+//! What a panic or a fatal signal does. A panic in a transaction's own code is caught by the engine and costs that transaction;
+//! while shared state was being changed, or where nobody catches it, it ends the worker, with the report left in the manager's
+//! Panic segment. So does every signal that a process dies of.
 
 use std::backtrace::Backtrace;
+use std::fmt::{self, Write};
 use std::sync::{OnceLock, Weak};
 
 use cli::handoff::WorkerStart;
 use shm::vsm::Shared;
+use sys::fault::{Fault, ThreadName};
 
 use crate::vcls::Vcls;
 
+/// Return addresses that a report has in any case.
+const RETURN_ADDRESSES: usize = 64;
+/// Lines that a backtrace has of its beginning, and of its end.
+const BACKTRACE_LINES: usize = 80;
+
 static SEGMENT: OnceLock<Option<Shared>> = OnceLock::new();
+/// What doesn't change: identity, version, arguments.
 static IDENTITY: OnceLock<String> = OnceLock::new();
 static VCLS: OnceLock<Weak<Vcls>> = OnceLock::new();
 
-/// Installs the hook.
+/// Installs the hook and the handlers.
 pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
     let open = |number| Shared::from_fd(sys::fd::inherit(number).ok()?).ok();
     SEGMENT.get_or_init(|| panic_fd.and_then(open));
-    IDENTITY.get_or_init(|| format!("identity = {}, workdir = {}", start.identity, start.workdir.display()));
+    IDENTITY.get_or_init(|| {
+        let arguments: Vec<String> = std::env::args().collect();
+        format!(
+            "identity = {}, workdir = {}\nversion = {}\nargv = {}",
+            start.identity,
+            start.workdir.display(),
+            env!("CARGO_PKG_VERSION"),
+            arguments.join(" ")
+        )
+    });
     std::panic::set_hook(Box::new(|info| {
         let report = report(&info.to_string());
         eprintln!("{}", report.lines().next().unwrap_or("panic"));
@@ -29,6 +47,9 @@ pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
         }
         eprintln!("{report}");
     }));
+    if let Err(error) = sys::fault::watch(on_fault) {
+        eprintln!("no reports of faults: {error}");
+    }
 }
 
 /// Has reports name the VCLs and their files.
@@ -42,23 +63,55 @@ pub fn on_request(what: &str) -> ! {
 }
 
 fn report(what: &str) -> String {
-    let current = engine::current::get();
-    let client = engine::current::client().map_or_else(|| "-".to_owned(), |client| client.log_text());
-    let vcls = VCLS.get().and_then(Weak::upgrade).map_or_else(String::new, |vcls| vcls.files());
-    let arguments: Vec<String> = std::env::args().collect();
-    let thread = std::thread::current();
-    format!(
-        "Panic: {}\nthread = {}\ntransaction = {}, step = {}, client = {client}\nvcl = {{\n{vcls}}}\n{}\nversion = {}\n\
-         argv = {}\nBacktrace:\n{}\n",
-        what.replace('\n', ": "),
-        thread.name().unwrap_or("?"),
-        current.vxid,
-        if current.step.is_empty() { "-" } else { &current.step },
-        IDENTITY.get().map_or("", String::as_str),
-        env!("CARGO_PKG_VERSION"),
-        arguments.join(" "),
-        Backtrace::force_capture(),
-    )
+    let mut text = String::new();
+    // Writing to a String can't fail.
+    let _ = describe(&mut text, format_args!("{}", what.replace('\n', ": ")));
+    text.push_str(&backtrace());
+    text
+}
+
+/// With names, the middle of a long one left out: where a recursion began is at its end.
+fn backtrace() -> String {
+    let text = Backtrace::force_capture().to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    let left_out = lines.len().saturating_sub(2 * BACKTRACE_LINES);
+    if left_out == 0 {
+        return format!("Backtrace:\n{text}\n");
+    }
+    let (first, rest) = lines.split_at(BACKTRACE_LINES);
+    format!("Backtrace:\n{}\n  ({left_out} lines left out)\n{}\n", first.join("\n"), rest[left_out..].join("\n"))
+}
+
+/// Everything but the backtrace. It neither allocates nor waits, and what is surest to be had comes first.
+fn describe(out: &mut dyn Write, what: fmt::Arguments<'_>) -> fmt::Result {
+    write!(out, "Panic: {what}\nthread = {}\n", ThreadName::own())?;
+    engine::current::write(out)?;
+    out.write_str("vcl = {\n")?;
+    if let Some(vcls) = VCLS.get().and_then(Weak::upgrade) {
+        vcls.write_files(out)?;
+    }
+    writeln!(out, "}}\n{}", IDENTITY.get().map_or("", String::as_str))
+}
+
+/// In a signal handler: first what needs nothing, then what may fail.
+fn on_fault(fault: &Fault) {
+    let Some(Some(segment)) = SEGMENT.get() else { return };
+    let mut out = segment.writer();
+    let _ = describe(&mut out, format_args!("{fault}"));
+    let mut named = out.clone();
+    let _ = write_addresses(&mut out);
+    // From here on memory is allocated, files are read and locks taken, any of which may fault again or wait for ever: then
+    // what is written stays. The names are worth it.
+    let _ = named.write_str(&backtrace());
+    shm::vsl::flush_gathered();
+}
+
+fn write_addresses(out: &mut dyn Write) -> fmt::Result {
+    let mut addresses = [0; RETURN_ADDRESSES];
+    let count = sys::fault::return_addresses(&mut addresses);
+    out.write_str("Backtrace:\n")?;
+    let start = sys::fault::load_address();
+    addresses[..count].iter().try_for_each(|at| writeln!(out, "  {at:#x} (lacquer+{:#x})", at.wrapping_sub(start)))
 }
 
 /// Leaves the report and ends the process. What this thread has logged is written, as far as it can be.
@@ -67,5 +120,5 @@ pub fn die(report: &str) -> ! {
     if let Some(Some(segment)) = SEGMENT.get() {
         segment.write_text(report.as_bytes());
     }
-    std::process::abort()
+    sys::fault::abort_reported()
 }

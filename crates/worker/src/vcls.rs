@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The VCLs of this worker: loaded ones, labels, temperatures.
 
+use std::fmt;
 use std::sync::Arc;
 
 use engine::Labels;
@@ -111,20 +112,20 @@ impl Vcls {
         vcls.collect()
     }
 
-    /// Each VCL and the files it was made of, a line each; nothing when somebody changes the list just now.
-    pub fn files(&self) -> String {
-        let (Some(entries), active) = (self.entries.try_lock(), self.active.try_lock().and_then(|name| name.clone()))
-        else {
-            return String::new();
-        };
-        let mut text = String::new();
+    /// Writes each VCL and the files it was made of, a line each; nothing when somebody changes the list just now. It neither
+    /// allocates nor waits: a signal handler calls it.
+    pub fn write_files(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (Some(entries), Some(active)) = (self.entries.try_lock(), self.active.try_lock()) else { return Ok(()) };
         for entry in entries.iter() {
             let What::Vcl(vcl) = &entry.what else { continue };
             let mark = if active.as_ref() == Some(&entry.name) { " (active)" } else { "" };
-            let files: Vec<&str> = vcl.program.sources.iter().map(|source| source.name.as_str()).collect();
-            text.push_str(&format!("  {}{mark}: {}\n", entry.name, files.join(", ")));
+            write!(out, "  {}{mark}:", entry.name)?;
+            for (n, source) in vcl.program.sources.iter().enumerate() {
+                write!(out, "{}{}", if n > 0 { ", " } else { " " }, source.name)?;
+            }
+            out.write_char('\n')?;
         }
-        text
+        Ok(())
     }
 
     /// How many VCLs there are.

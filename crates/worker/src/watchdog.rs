@@ -30,7 +30,12 @@ pub struct Seat {
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let worker = Arc::downgrade(worker);
     let thread = std::thread::Builder::new().name("lacquer-watch".to_owned());
-    thread.spawn(move || watch(&worker)).map_err(|error| format!("the watchdog's thread: {error}"))?;
+    thread
+        .spawn(move || {
+            sys::fault::protect_this_thread();
+            watch(&worker);
+        })
+        .map_err(|error| format!("the watchdog's thread: {error}"))?;
     Ok(())
 }
 

@@ -166,7 +166,7 @@ impl Bereq {
     /// Runs the fetch to its end.
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
-        crate::current::work_for(self.sess.client.get());
+        crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
         loop {
             crate::current::enter(self.vxid, step.name());
             step = match step {

@@ -274,7 +274,7 @@ impl Req {
             Ok(()) => Step::Recv,
             Err(()) => Step::Done,
         };
-        crate::current::work_for(self.sess.client.get());
+        crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
         loop {
             crate::current::enter(self.vxid, step.name());
             step = match step {
@@ -507,6 +507,7 @@ impl Req {
         self.log.reset(next, Marker::Client);
         self.log.putf(Tag::Begin, format_args!("req {} restart", self.vxid));
         self.vxid = next;
+        crate::current::work_for(self.sess.client.get(), next, self.head.url());
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
         self.error = (0, None);
