@@ -57,6 +57,9 @@ pub fn serve(options: &Options, arguments: Vec<String>) -> Result<i32, Fatal> {
     begin(manager, options, signals, todo.cli_file, daemon)
 }
 
+/// The parameter that until 4.0 said what -a says.
+const OLD_LISTEN: &str = "listen_address";
+
 /// What the ordered arguments leave for later.
 struct Todo {
     vcls: VecDeque<(String, Vec<u8>)>,
@@ -83,6 +86,14 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
             }
             Ordered::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
             Ordered::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
+            Ordered::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
+                let has_a = options.ordered.iter().any(|item| matches!(item, Ordered::Listen(_)));
+                notes.push(old_listen_note(has_a).to_owned());
+                for spec in value.split([' ', ',']).filter(|spec| !has_a && !spec.is_empty()) {
+                    let arg = listen::parse(spec, &mut unnamed)?;
+                    listen::bind(&arg, members, &jail, &mut listeners)?;
+                }
+            }
             Ordered::Param(param) => notes.extend(apply_param(param, &mut params)?),
             Ordered::Store(spec) => stores.add(spec)?,
         }
@@ -136,11 +147,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         clock,
     };
     manager.params_changed();
-    for (name, note) in notes {
-        if manager.params_told.insert(name) {
-            say(Loud::Info, &note);
-        }
-    }
+    notes.iter().for_each(|note| manager.tell_once(note));
     Ok((manager, todo))
 }
 
@@ -173,18 +180,26 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal>
     Ok(())
 }
 
+fn old_listen_note(has_a: bool) -> &'static str {
+    if has_a {
+        "Parameter listen_address is ignored: -a says where to listen."
+    } else {
+        "Parameter listen_address is taken for -a, which takes its place."
+    }
+}
+
 fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
     jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
-/// Sets a parameter; answers its name and what is to be said of it.
-fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<(String, String)>, Fatal> {
+/// Sets a parameter; answers what is to be said of it.
+fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {
         ParamArg::Malformed(_) => argument("\t-p lacks '='"),
-        ParamArg::Set(name, value) => match params.set(name, value) {
-            Ok(applied) => Ok(applied.told(name).map(|note| (name.clone(), note))),
-            Err(e) => e.forgiven().map(|note| Some((name.clone(), note))).ok_or_else(|| plain(e.to_string())),
+        ParamArg::Set(name, value) => match params.set_at_start(name, value) {
+            Ok(applied) => Ok(applied.told(name)),
+            Err(e) => e.forgiven_at_start().map(Some).ok_or_else(|| plain(e.to_string())),
         },
         ParamArg::Protect(list) => params.protect(list).map(|()| None).map_err(|e| plain(e.to_string())),
     }
