@@ -83,6 +83,8 @@ WRONG = [
     ("-C -d -b none", 2, "Error: -d makes no sense with -C"),
     ("-C -F -b none", 2, "Error: -F makes no sense with -C"),
     ("-C -b none", 0, ""),
+    ("-C -b http://127.0.0.1:1", 0, '.host = "127.0.0.1:1";'),
+    ("-F -b https://example.com", 2, "backends are spoken to without TLS"),
     ("-C -f {bad}", 2, "Symbol not found: 'foo'"),
     ("-F", 2, "Error: Neither -b nor -f given. (use -f '' to override)"),
     ("-F extra -f {f}", 2, "Error: Too many arguments (extra...)"),
