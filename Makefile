@@ -21,7 +21,8 @@ OPTIONS ?=
 .PHONY: help run build deb test check soak bench profile clean cargo packages
 
 help:
-	@echo 'make run BACKEND=host:port   build, and cache what that server has (also: VCL=file; neither: a demo)'
+	@echo 'make run BACKEND=host:port   build, and cache what that server has (or http://host:port)'
+	@echo '         VCL=file                instead of BACKEND; with neither a demo'
 	@echo '         LISTEN=$(LISTEN) STORAGE=$(STORAGE) OPTIONS="further options of varnishd"'
 	@echo 'make build                   $(BIN)/ with lacquer, $(PROGRAMS)'
 	@echo 'make deb                     dist/lacquer_*.deb, which takes the place of the package varnish'

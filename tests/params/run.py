@@ -62,6 +62,12 @@ OLD = [
     ("thread_pool_min", "800", ("thread_pool_min", "800"), ""),
     ("critbit_cooloff", "100", ("critbit_cooloff", "100.000"), "no effect here"),
 ]
+# Names and values that only a start line may have: param.set refuses them, as Varnish does.
+AT_START = [
+    ("user", "nobody", "Parameter user is ignored: "), ("client_http11", "on", "Parameter client_http11 is ignored: "),
+    ("acceptor", "poll", "Parameter acceptor is ignored: "), ("fetch_chunksize", "128", "kilobytes given were converted"),
+    ("thread_pool_min", "2", "raised to the least"), ("listen_address", "127.0.0.1:0", "listen_address is ignored: -a says where"),
+]
 REFUSED = ["user", "group", "waiter", "esi_syntax", "memory_limit"]
 
 
@@ -144,16 +150,28 @@ def old_names(report, program):
     with Varnishd(program, backend=("127.0.0.1", 1)) as v:
         for name, value, became, said in OLD:
             reply = v.cli.ask_raw(f"param.set {name} {value}")
-            report.check(reply[0] == 200, f"param.set {name} {value}: {reply}")
+            report.check(reply[0] == 200 and said in reply[1].decode(), f"param.set {name} {value}: {said!r}: {reply}")
             shown = v.cli.ask(f"param.show {became[0]}") if became else ""
             report.check(not became or f"Value is: {became[1]}" in shown, f"param.set {name} {value}: {shown}")
         v.cli.ask("param.set critbit_cooloff 101")
         for name in REFUSED:
             reply = v.cli.ask_raw(f"param.set {name} 1g")
             report.check(reply[0] == 106 and len(reply[1]) > 30, f"param.set {name}: refused and explained: {reply}")
+        reply = v.cli.ask_raw("param.set sess_timeout 3600")
+        report.check(reply[0] == 200 and b"a descriptor that long" in reply[1], f"a long sess_timeout is told: {reply}")
     # The log is whole now.
     told = [line for line in v.output if "critbit_cooloff" in line]
     report.check(len(told) == 1, f"what has no effect is told once: {told}")
+
+
+def at_start(report, program):
+    args = [word for name, value, _ in AT_START for word in ("-p", f"{name}={value}")]
+    with Varnishd(program, args, backend=("127.0.0.1", 1)) as v:
+        for name, value, said in AT_START:
+            lines = lambda: [line for line in v.output if said in line]
+            report.check(until(LIMIT, lambda: len(lines()) == 1), f"-p {name}={value}: told once: {v.log()}")
+            reply = v.cli.ask_raw(f"param.set {name} {value}")
+            report.check(reply[0] == 106, f"param.set {name} {value}: refused: {reply}")
 
 
 def main():
@@ -166,6 +184,7 @@ def main():
         params_compared(report, rows(theirs), rows(ours))
         commands_compared(report, theirs, ours)
     old_names(report, o.varnishd)
+    at_start(report, o.varnishd)
     return report.close()
 
 

@@ -68,6 +68,8 @@ OLD_LINES = {
     "parameters of old releases": ("-f {f} -a :0 -P {d}/varnish.pid -s malloc,64m -p session_linger=120 -p sess_timeout=4 "
                                    "-p obj_workspace=8192 -p rush_exponent=5 -p shm_reclen=300 -p thread_pool_add_delay=2",
                                    [("param", "timeout_linger", "0.120"), ("param", "timeout_idle", "4.000")]),
+    "where 2.0.4 listened": ("-f {f} -p listen_address=127.0.0.1:0 -P {d}/varnish.pid -s malloc,64m -p client_http11=on -p user=nobody",
+                             [("listen", ["a0"])]),
     "old workspace name": ("-f {f} -a :0 -P {d}/varnish.pid -h classic,500009 -p sess_workspace=262144 -s malloc,64m", []),
 }
 
@@ -82,6 +84,8 @@ WRONG = [
     ("-C -d -b none", 2, "Error: -d makes no sense with -C"),
     ("-C -F -b none", 2, "Error: -F makes no sense with -C"),
     ("-C -b none", 0, ""),
+    ("-C -b http://127.0.0.1:1", 0, '.host = "127.0.0.1:1";'),
+    ("-F -b https://example.com", 2, "backends are spoken to without TLS"),
     ("-C -f {bad}", 2, "Symbol not found: 'foo'"),
     ("-F", 2, "Error: Neither -b nor -f given. (use -f '' to override)"),
     ("-F extra -f {f}", 2, "Error: Too many arguments (extra...)"),

@@ -43,6 +43,14 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (0.0..9.2e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
+/// Why `parse_bytes` reads nothing in a text, as varnishd says it.
+pub fn why_no_bytes(text: &str) -> &'static str {
+    match text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        true => "Unknown BYTES unit of measurement ([KMGTP][B])",
+        false => "Invalid number",
+    }
+}
+
 /// A decimal number with an optional sign and fraction, and nothing else (no exponent, no `inf`).
 fn plain_number(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);

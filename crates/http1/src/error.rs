@@ -132,7 +132,8 @@ impl HeadError {
             Self::NoName { at } => Some(quote("Missing header name: ", at)),
             Self::BadNameChar { byte } => Some(format!("Illegal char 0x{byte:02x} in header name").into_bytes()),
             Self::NoColon { at } => Some(quote("Header without ':' ", at)),
-            Self::TooManyFields { at } => Some(quote("Too many headers: ", at)),
+            // varnishd's text, and which parameter it is that was reached.
+            Self::TooManyFields { at } => Some([&quote("Too many headers: ", at)[..], b" (see http_max_hdr)"].concat()),
             Self::MultipleHost => Some(b"Multiple Host: headers".to_vec()),
             Self::MultipleContentLength => Some(b"Multiple Content-Length: headers".to_vec()),
             Self::BadHost => Some(b"Invalid Host: header".to_vec()),

@@ -117,7 +117,7 @@ fn the_number_of_lines_is_limited() {
     let input = b"GET / HTTP/1.1\r\nHost: h\r\na: b\r\nc: d\r\n\r\n";
     let error = parse_request(input, &Limits::default(), &mut head).unwrap_err();
     assert_eq!(error, HeadError::TooManyFields { at: 31 });
-    assert_eq!(error.bogo_header(input).as_deref(), Some(&b"Too many headers: c: d"[..]));
+    assert_eq!(error.bogo_header(input).as_deref(), Some(&b"Too many headers: c: d (see http_max_hdr)"[..]));
 }
 
 #[test]

@@ -198,9 +198,9 @@ impl Manager {
         }
     }
 
-    /// Says something about a parameter, the first time only.
-    fn tell_once(&mut self, name: &str, text: &str) {
-        if self.params_told.insert(name.to_owned()) {
+    /// Says something about a parameter, the first time only. The texts are those of tables: there are few.
+    pub(crate) fn tell_once(&mut self, text: &str) {
+        if self.params_told.insert(text.to_owned()) {
             say(Loud::Info, text);
         }
     }
@@ -214,15 +214,16 @@ impl Manager {
         let applied = match done {
             Err(e) => match e.forgiven() {
                 Some(text) => {
-                    self.tell_once(name, &text);
+                    self.tell_once(&text);
                     return Reply::ok(text);
                 }
                 None => return refused_param(&e),
             },
             Ok(applied) => applied,
         };
-        if let Some(note) = applied.told(name) {
-            self.tell_once(name, &note);
+        let told = applied.told(name).unwrap_or_default();
+        if !told.is_empty() {
+            self.tell_once(&told);
         }
         self.params_changed();
         let running = self.worker.pid().is_some();
@@ -236,7 +237,7 @@ impl Manager {
             }
         }
         if !request.wants_json() {
-            return Reply::ok(applied.reply(running));
+            return Reply::ok(format!("{told}{}", applied.reply(running)));
         }
         let show = Show { name: Some(name), ..Show::default() };
         let words = &request.words[..request.words.len() - 1];

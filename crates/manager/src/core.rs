@@ -45,7 +45,7 @@ pub struct Manager {
     pub(crate) exe: Executable,
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
-    /// Names of which something was said already.
+    /// What was said of parameters already.
     pub(crate) params_told: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,

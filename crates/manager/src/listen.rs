@@ -169,6 +169,13 @@ pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<Listene
     if arg.endpoint.starts_with('/') {
         return bind_unix(arg, jail, open);
     }
+    if arg.endpoint.starts_with('@') {
+        // As in 7.1.1; later releases have them.
+        return argument(format!(
+            "Got no socket(s) for {}\n\tThere are no abstract sockets: a Unix socket is named by an absolute path.",
+            arg.endpoint
+        ));
+    }
     let addresses = resolve(&arg.endpoint, 80)
         .map_err(|why| Fatal::Argument(format!("Got no socket(s) for {}\n\t{why}", arg.endpoint)))?;
     let before = open.len();

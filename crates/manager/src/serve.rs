@@ -57,6 +57,9 @@ pub fn serve(options: &Options, arguments: Vec<String>) -> Result<i32, Fatal> {
     begin(manager, options, signals, todo.cli_file, daemon)
 }
 
+/// The parameter that until 4.0 said what -a says.
+const OLD_LISTEN: &str = "listen_address";
+
 /// What the ordered arguments leave for later.
 struct Todo {
     vcls: VecDeque<(String, Vec<u8>)>,
@@ -83,6 +86,14 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
             }
             Ordered::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
             Ordered::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
+            Ordered::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
+                let has_a = options.ordered.iter().any(|item| matches!(item, Ordered::Listen(_)));
+                notes.push(old_listen_note(has_a).to_owned());
+                for spec in value.split([' ', ',']).filter(|spec| !has_a && !spec.is_empty()) {
+                    let arg = listen::parse(spec, &mut unnamed)?;
+                    listen::bind(&arg, members, &jail, &mut listeners)?;
+                }
+            }
             Ordered::Param(param) => notes.extend(apply_param(param, &mut params)?),
             Ordered::Store(spec) => stores.add(spec)?,
         }
@@ -136,11 +147,7 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         clock,
     };
     manager.params_changed();
-    for (name, note) in notes {
-        if manager.params_told.insert(name) {
-            say(Loud::Info, &note);
-        }
-    }
+    notes.iter().for_each(|note| manager.tell_once(note));
     Ok((manager, todo))
 }
 
@@ -163,7 +170,7 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal>
             let body = match address.as_str() {
                 none if none.eq_ignore_ascii_case("none") => "none;\n".to_string(),
                 path if path.starts_with('/') => format!("{{\n    .path = \"{path}\";\n}}\n"),
-                host => format!("{{\n    .host = \"{host}\";\n}}\n"),
+                host => format!("{{\n    .host = \"{}\";\n}}\n", backend_host(host)?),
             };
             let text = format!("vcl 4.1;\nbackend default {body}");
             todo.f_given = true;
@@ -173,18 +180,61 @@ fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal>
     Ok(())
 }
 
+/// The host of `-b`, and its port if it has one: browsers' addresses (`http://host:port/`) are taken for what they mean.
+fn backend_host(text: &str) -> Result<&str, Fatal> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Ok(text) };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    match scheme.to_ascii_lowercase().as_str() {
+        _ if host.is_empty() => argument(format!("-b {text} names no host: -b host:port")),
+        "https" => argument(format!(
+            "-b {text}: backends are spoken to without TLS\n\tLet a TLS client beside this program do it, and name that: \
+             haproxy with\n\t\tlisten tls\n\t\t\tmode tcp\n\t\t\tbind 127.0.0.1:8443\n\t\t\tserver origin {} ssl sni str({}) verify required ca-file @system-ca\n\t\
+             and -b 127.0.0.1:8443",
+            with_port(host, 443),
+            without_port(host)
+        )),
+        "http" if path.is_empty() => Ok(host),
+        "http" => argument(format!(
+            "-b {text}: a backend has no path\n\tSay -b {host}, or in VCL (-f): set bereq.url = \"/{}\" + bereq.url; in vcl_backend_fetch",
+            path.trim_end_matches('/')
+        )),
+        _ => argument(format!("-b {text}: backends speak HTTP: -b {host}")),
+    }
+}
+
+/// `host` with its port, or with the usual one.
+fn with_port(host: &str, usual: u16) -> String {
+    if without_port(host) == host { format!("{host}:{usual}") } else { host.to_owned() }
+}
+
+/// `host` without its port; an IPv6 address keeps its brackets.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|c| c.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn old_listen_note(has_a: bool) -> &'static str {
+    if has_a {
+        "Parameter listen_address is ignored: -a says where to listen."
+    } else {
+        "Parameter listen_address is taken for -a, which takes its place."
+    }
+}
+
 fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
     jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
-/// Sets a parameter; answers its name and what is to be said of it.
-fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<(String, String)>, Fatal> {
+/// Sets a parameter; answers what is to be said of it.
+fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {
         ParamArg::Malformed(_) => argument("\t-p lacks '='"),
-        ParamArg::Set(name, value) => match params.set(name, value) {
-            Ok(applied) => Ok(applied.told(name).map(|note| (name.clone(), note))),
-            Err(e) => e.forgiven().map(|note| Some((name.clone(), note))).ok_or_else(|| plain(e.to_string())),
+        ParamArg::Set(name, value) => match params.set_at_start(name, value) {
+            Ok(applied) => Ok(applied.told(name)),
+            Err(e) => e.forgiven_at_start().map(Some).ok_or_else(|| plain(e.to_string())),
         },
         ParamArg::Protect(list) => params.protect(list).map(|()| None).map_err(|e| plain(e.to_string())),
     }
@@ -380,4 +430,33 @@ fn begin(
         let _ = sys::fd::null_standard(0);
     }
     Ok(manager.run(signals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browsers_address_names_a_backend() {
+        let host = |text| backend_host(text).map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned());
+        for (text, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("http://127.0.0.1:80", "127.0.0.1:80"),
+            ("http://www.example.com/", "www.example.com"),
+            ("HTTP://[::1]:8080", "[::1]:8080"),
+        ] {
+            assert_eq!(host(text).as_deref(), Ok(expected));
+        }
+        for (text, expected) in [
+            ("http://", "Error: -b http:// names no host: -b host:port"),
+            ("http://a/app/", "Error: -b http://a/app/: a backend has no path"),
+            ("https://a", "Error: -b https://a: backends are spoken to without TLS"),
+            ("ftp://a", "Error: -b ftp://a: backends speak HTTP: -b a"),
+        ] {
+            assert_eq!(host(text), Err(expected.to_owned()));
+        }
+        let whole = backend_host("https://www.example.com").unwrap_err().to_string();
+        assert!(whole.contains("server origin www.example.com:443 ssl sni str(www.example.com)"), "{whole}");
+        assert_eq!((with_port("[::1]", 443), with_port("a:1", 443)), ("[::1]:443".to_owned(), "a:1".to_owned()));
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use base::text::parse_bytes;
+use base::text::{parse_bytes, why_no_bytes};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
@@ -121,7 +121,9 @@ fn kind_check(kind: &str) -> Result<Check, Fatal> {
         "persistent" | "deprecated_persistent" => {
             argument(format!("-s{kind} has been deprecated and isn't built into Lacquer: use malloc or file"))
         }
-        other => argument(format!("Unknown storage method \"{other}\"")),
+        other => argument(format!(
+            "Unknown storage method \"{other}\"\n\tThere are malloc, file and default: -s malloc,256m"
+        )),
     }
 }
 
@@ -154,7 +156,7 @@ fn check_file(words: &[String], kind: &str) -> Result<(Kind, Option<u64>), Fatal
     let granularity = word(2)
         .map(|text| bytes_of(text).ok_or(text))
         .transpose()
-        .or_else(|text| argument(format!("(-s{kind}) granularity \"{text}\": Invalid number")))?;
+        .or_else(|text| argument(format!("(-s{kind}) granularity \"{text}\": {}", why_no_bytes(text))))?;
     if let Some(advice) = word(3)
         && !["normal", "random", "sequential"].contains(&advice)
     {
@@ -172,7 +174,11 @@ fn bytes_of(text: &str) -> Option<u64> {
 
 fn size(text: &str, kind: &str) -> Result<u64, Fatal> {
     match bytes_of(text) {
-        None => argument(format!("(-s{kind}) size \"{text}\": Invalid number")),
+        None => {
+            let like = if kind == "file" { "-s file,/var/lib/varnish/storage.bin,10G" } else { "-s malloc,256m" };
+            let why = why_no_bytes(text);
+            argument(format!("(-s{kind}) size \"{text}\": {why}\n\tA size is a number with k, m, g or t: {like}"))
+        }
         Some(bytes) if bytes < 1 << 20 => {
             argument(format!("(-s{kind}) size \"{text}\": too small, did you forget to specify M or G?"))
         }
@@ -217,7 +223,11 @@ mod tests {
         );
         refused(&["malloc,10"], "(-smalloc) size \"10\": too small, did you forget to specify M or G?");
         refused(&["malloc,1m,2"], "(-smalloc) too many arguments");
-        refused(&["x"], "Unknown storage method \"x\"");
+        refused(
+            &["malloc,1x"],
+            "(-smalloc) size \"1x\": Unknown BYTES unit of measurement ([KMGTP][B])\n\tA size is a number with k, m, g or t: -s malloc,256m",
+        );
+        refused(&["x"], "Unknown storage method \"x\"\n\tThere are malloc, file and default: -s malloc,256m");
         refused(&["file"], "(-sfile) path is mandatory");
     }
 }

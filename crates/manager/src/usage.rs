@@ -8,7 +8,7 @@ const ROWS: &[(&str, &str)] = &[
     ("   [,user=<u>][,group=<g>]", "Owner of a Unix-domain socket (address is a path)"),
     ("   [,mode=<m>]", "Its mode, octal. proto is HTTP or PROXY"),
     ("-b none", "No backend"),
-    ("-b [addr[:port]|path]", "One backend, instead of -f"),
+    ("-b [http://]addr[:port]|path", "One backend, instead of -f; no https://"),
     ("-f vclfile", "VCL to load; repeatable, the last one is used; '' for none"),
     ("-n dir", "Working directory, or instance name"),
     ("Documentation options", ""),

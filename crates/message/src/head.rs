@@ -30,6 +30,9 @@ pub struct HeadLimits {
     pub bytes: u32,
 }
 
+/// What the start line takes of `http_max_hdr`.
+const START_LINE_SLOTS: u32 = 5;
+
 impl Default for HeadLimits {
     /// Varnish's defaults: `http_max_hdr` 64 and a 64 KB workspace.
     fn default() -> Self {
@@ -41,8 +44,13 @@ impl HeadLimits {
     /// The limits for a value of the parameter `http_max_hdr`, of which the start line takes five, and a workspace of so
     /// many bytes.
     pub const fn new(http_max_hdr: u32, bytes: u32) -> Self {
-        let fields = http_max_hdr.saturating_sub(5);
+        let fields = http_max_hdr.saturating_sub(START_LINE_SLOTS);
         HeadLimits { fields: if fields > u16::MAX as u32 { u16::MAX } else { fields as u16 }, bytes }
+    }
+
+    /// The value of `http_max_hdr` that they come from.
+    pub const fn http_max_hdr(&self) -> u32 {
+        self.fields as u32 + START_LINE_SLOTS
     }
 }
 

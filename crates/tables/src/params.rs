@@ -141,9 +141,21 @@ impl ParamError {
     /// What to say instead of an error about a name that is gone and that nobody can miss.
     pub fn forgiven(&self) -> Option<String> {
         match self {
-            Self::Gone { name, instead, is_forgiven: true } => Some(format!("Parameter {name} is ignored: {instead}")),
+            Self::Gone { is_forgiven: true, .. } => self.forgiven_at_start(),
             Self::Gone { .. }
             | Self::Unknown { .. }
+            | Self::Invalid { .. }
+            | Self::NotAvailable { .. }
+            | Self::NotBuilt { .. }
+            | Self::Protected { .. } => None,
+        }
+    }
+
+    /// What to say instead of an error about a name that is gone, on the command line: an old start line starts.
+    pub fn forgiven_at_start(&self) -> Option<String> {
+        match self {
+            Self::Gone { name, instead, .. } => Some(format!("Parameter {name} is ignored: {instead}")),
+            Self::Unknown { .. }
             | Self::Invalid { .. }
             | Self::NotAvailable { .. }
             | Self::NotBuilt { .. }
@@ -153,18 +165,18 @@ impl ParamError {
 }
 
 /// What setting a parameter did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Applied {
     /// The parameter; not always the name given (old names are mapped).
     pub spec: &'static Spec,
-    /// Something worth telling: the name is old, the unit has changed, it has no effect here.
-    pub note: Option<&'static str>,
+    /// Something worth telling: the name is old, the unit has changed, it has no effect here, the value is unwise.
+    pub note: Option<String>,
 }
 
 impl Applied {
     /// The note as a line for the log; `name` is what was given.
     pub fn told(&self, name: &str) -> Option<String> {
-        let note = self.note?;
+        let note = self.note.as_deref()?;
         Some(match self.spec.name == name {
             true => format!("Parameter {name}: {note}"),
             false => format!("Parameter {name} is called {} here. {note}", self.spec.name),
@@ -202,9 +214,9 @@ impl Spec {
         (self.get)(params)
     }
 
-    /// Whether its text says that it has no effect here.
+    /// Whether it has no effect here.
     pub fn no_effect(&self) -> bool {
-        self.text.starts_with("No effect here")
+        self.has(Flag::NoEffect)
     }
 }
 
@@ -235,11 +247,24 @@ impl Params {
         });
         let value = value.map_err(|why| ParamError::Invalid { name: spec.name, value: text.to_owned(), why })?;
         let (value, note) = old::convert(name, spec, value);
+        let notes: Vec<&str> = [note, old::advice(spec, &value)].into_iter().flatten().collect();
         if spec.has(Flag::NotBuilt) && value != spec.value(&Params::default()) {
             return Err(ParamError::NotBuilt { name: spec.name });
         }
         (spec.put)(self, value);
-        Ok(Applied { spec, note })
+        Ok(Applied { spec, note: (!notes.is_empty()).then(|| notes.join(" ")) })
+    }
+
+    /// `-p NAME=TEXT`: as [`Params::set`], and values that only old releases took are made to fit.
+    pub fn set_at_start(&mut self, name: &str, text: &str) -> Result<Applied, ParamError> {
+        let refused = match self.set(name, text) {
+            Err(error @ ParamError::Invalid { .. }) => error,
+            done => return done,
+        };
+        let spec = self.settable(name)?;
+        let (least, _) = limits::of(spec, self);
+        let Some((text, why)) = old::eased(name, spec, text, least.as_deref()) else { return Err(refused) };
+        self.set(name, &text).map(|applied| Applied { note: Some(why.to_owned()), ..applied })
     }
 
     /// `param.reset NAME`.

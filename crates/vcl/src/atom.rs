@@ -107,6 +107,8 @@ impl Vcc<'_> {
                     self.hint("\"doesn't match\" is written !~.");
                 } else if self.is_c(b'&') || self.is_c(b'|') {
                     self.hint("\"and\" is written &&, and \"or\" ||.");
+                } else {
+                    self.hint_no_value(want);
                 }
                 let found = self.token_name(&self.token());
                 let wanted = Ty::T(want).user_name();

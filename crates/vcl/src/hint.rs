@@ -76,6 +76,9 @@ const TO_TLS: &str = "Lacquer speaks no TLS to backends: leave it out, and let .
 /// Words that declare something outside of subroutines.
 pub(crate) const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "import", "vcl", "director"];
 
+/// Words that may follow the block of an `if`.
+pub(crate) const ELSE_WORDS: [&str; 4] = ["else", "elsif", "elseif", "elif"];
+
 /// Names further from what was written than this are no guess.
 const FAR: usize = 3;
 /// Longest list of names that begin alike.
@@ -130,11 +133,20 @@ impl Vcc<'_> {
         }
     }
 
+    /// A word right behind the block of an `if` that is nearly one of those that may follow it.
+    pub fn hint_misspelt_else(&mut self, written: &str) {
+        if let Some(near) = nearest(written, ELSE_WORDS.into_iter()) {
+            let form = if near == "else" { "else { ... }, or else if (...) { ... }" } else { "else if (...) { ... }" };
+            self.hint(format!("Is {near} meant? It is written {form}."));
+        }
+    }
+
     /// A declaration inside of a backend, probe or acl.
     fn hint_open_declaration(&mut self) -> bool {
         let token = self.token();
         let before = self.tokens[self.at.saturating_sub(1)].tok;
-        if !DECLARED.contains(&&*self.text_of(&token)) || !matches!(before, Tok::C(b'{' | b'}' | b';')) {
+        let ends = token.tok == Tok::End || DECLARED.contains(&&*self.text_of(&token));
+        if !ends || !matches!(before, Tok::C(b'{' | b'}' | b';')) {
             return false;
         }
         let lines = self.open_lines(&self.open_braces(self.at), origin(&self.sources, &token).src);
@@ -158,13 +170,18 @@ impl Vcc<'_> {
             (Tok::C(b')'), Tok::C(b'|'), _) => "\"or\" is written ||.".to_owned(),
             (Tok::C(b')'), Tok::C(b'='), _) => "== compares; = is for `set`.".to_owned(),
             (Tok::C(b'='), Tok::Eq, _) => "`set` has one =; == compares.".to_owned(),
-            (Tok::C(b')' | b','), Tok::C(b'{' | b'}' | b';'), _) => match self.open_bracket() {
+            (Tok::C(b')' | b','), Tok::C(b'{' | b'}' | b';') | Tok::End, _) => match self.open_bracket() {
                 Some(open) => {
                     let (line, pos) = self.line_and_pos_of(&open);
                     format!("The '(' of line {line}, position {pos} is still open: a ')' is missing.")
                 }
                 None => return,
             },
+            (Tok::C(b';'), Tok::End, _) => format!("A ';' is missing at the end of line {}.", self.line_of(&before)),
+            (Tok::C(b';'), ..) if before.src != here.src => {
+                let file = &self.sources[before.src as usize].name;
+                format!("A ';' is missing at the end of line {} of '{file}'.", self.line_of(&before))
+            }
             (Tok::C(b';'), ..) if before.src == here.src && self.line_of(&before) < self.line_of(&here) => {
                 format!("A ';' is missing at the end of line {}.", self.line_of(&before))
             }
@@ -185,6 +202,9 @@ impl Vcc<'_> {
                     "What is returned stands in brackets: return ({});",
                     if word.is_empty() { "..." } else { &word }
                 )
+            }
+            (Tok::C(b'('), ..) if ELSE_WORDS.iter().any(|word| self.is_word(&before, word)) => {
+                "The condition stands in brackets: else if (...) { ... }".to_owned()
             }
             (Tok::C(b'('), ..) if before.tok == Tok::Id && !self.is_word(&before, "if") => {
                 format!("What {} is given stands in brackets: {0}(...);", self.text_of(&before))
@@ -222,24 +242,26 @@ impl Vcc<'_> {
         None
     }
 
-    /// A word in a subroutine that is for outside of them: braces that are still open. The innermost, when that word is the
-    /// first of the built-in VCL: the text ends before it.
-    pub fn hint_open_braces(&mut self, at: usize) -> Option<Token> {
+    /// A word in a subroutine that is for outside of them: braces that are still open.
+    pub fn hint_open_braces(&mut self, at: usize) {
         let token = self.tokens[at];
         let word = self.text_of(&token);
-        if !DECLARED.contains(&&*word) {
-            return None;
+        if DECLARED.contains(&&*word) {
+            let lines = self.open_lines(&self.open_braces(at), origin(&self.sources, &token).src);
+            self.hint(format!(
+                "No '{word}' inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}."
+            ));
         }
-        let mut open = self.open_braces(at);
-        let is_end = self.sources[token.src as usize].kind == "builtin";
-        let here = match is_end {
-            true => "The text ends inside a subroutine".to_owned(),
-            false => format!("No '{word}' inside a subroutine"),
-        };
-        let file = if is_end { 0 } else { origin(&self.sources, &token).src };
-        let lines = self.open_lines(&open, file);
-        self.hint(format!("{here}: a '}}' is missing. Still open is the '{{' of line {lines}."));
-        open.pop().filter(|_| is_end)
+    }
+
+    /// The text ends inside a subroutine: the innermost of the braces that are open.
+    pub fn hint_text_ends(&mut self) -> Option<Token> {
+        let mut open = self.open_braces(self.at);
+        let lines = self.open_lines(&open, 0);
+        self.hint(format!(
+            "The text ends inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}."
+        ));
+        open.pop()
     }
 
     /// A name that is used and never declared.
@@ -444,6 +466,26 @@ impl Vcc<'_> {
             _ => return,
         };
         self.hint(hint);
+    }
+
+    /// Nothing stands where a value is wanted.
+    pub fn hint_no_value(&mut self, wanted: Type) {
+        let before = self.tokens[self.at.saturating_sub(1)];
+        if !matches!(self.tok(), Tok::C(b';' | b')' | b'}' | b',') | Tok::End) {
+            return;
+        }
+        let example = match wanted {
+            Type::Duration => "120s",
+            Type::Int => "404",
+            Type::Real => "0.5",
+            Type::Bool => "true",
+            Type::Bytes => "1MB",
+            Type::String | Type::Strands | Type::Strings | Type::Body => "\"text\"",
+            _ => return,
+        };
+        let after = self.token_name(&before);
+        let empty = if example.starts_with('"') { ", an empty one \"\"" } else { "" };
+        self.hint(format!("A value is missing after {after}: for example {example}{empty}."));
     }
 
     /// Two values that can't be compared.

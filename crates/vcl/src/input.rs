@@ -44,16 +44,27 @@ impl Vcc<'_> {
         let src = self.sources.len() as u32;
         let Translation { text, map, notes, dialect, .. } = translation;
         self.program.dialect = Some(dialect);
-        for note in notes.iter().filter(|note| note.warning && note.line > 0) {
+        for note in notes.iter().filter(|note| note.warning) {
             let new = if note.new.is_empty() { "left out" } else { &note.new };
-            self.say(&format!("('{}' Line {}) {} -> {new}: {}\n", note.source, note.line, note.old, note.why));
+            // What is said of the whole file has its first line as place.
+            let line = note.line.max(1);
+            self.say(&format!("('{}' Line {line}) {} -> {new}: {}\n", note.source, note.old, note.why));
             self.warn();
         }
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
         let mut tokens = self.tokens_of(src)?;
         tokens.pop();
         self.tokens.append(&mut tokens);
+        self.end_text(src);
         Ok(())
+    }
+
+    /// Marks where the user's text ends: the built-in VCL behind it is not to blame for what is missing there. The mark
+    /// stands for the last word.
+    pub fn end_text(&mut self, src: u32) {
+        let last = Token { tok: Tok::End, quote: 0, src, start: 0, end: 0, num: 0.0 };
+        let last = self.tokens.last().map_or(last, |token| Token { tok: Tok::End, quote: 0, ..*token });
+        self.tokens.push(last);
     }
 
     /// The tokens of a source that has been taken in, with the end.

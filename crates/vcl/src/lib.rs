@@ -132,6 +132,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
         Ok(None) => {
             let kind = if name.starts_with('<') { "vcl.inline" } else { "file" };
             vcc.read(name, kind, text.to_vec(), None, false)?;
+            vcc.end_text(0);
         }
         Err(fail) => {
             vcc.say(&fail.text(&sources));

@@ -4,6 +4,7 @@
 use tables::vclvars::{Method, Return, Type};
 
 use crate::emit::BodyPart;
+use crate::hint::ELSE_WORDS;
 use crate::ir::{Expr, Node};
 use crate::lint::Target;
 use crate::program::{Math, ObjectDecl, Op};
@@ -40,10 +41,7 @@ impl Vcc<'_> {
                     break;
                 }
                 Tok::InlineC => return self.inline_c(),
-                Tok::End => {
-                    self.say("End of input while in compound statement\n");
-                    return Err(Stop);
-                }
+                Tok::End => return self.text_ends(),
                 Tok::Id => {
                     let (outer, token) = (self.statement_place, self.token());
                     self.statement_place = Some(self.place(&token));
@@ -57,6 +55,15 @@ impl Vcc<'_> {
         Ok(ends)
     }
 
+    /// The end of the text inside of a subroutine. Varnish shows its own built-in VCL here.
+    fn text_ends<T>(&mut self) -> R<T> {
+        let says = "Symbol cannot be used here: the text ends inside a subroutine.\n";
+        match self.hint_text_ends() {
+            Some(brace) => self.fail_at(says, &brace),
+            None => self.fail(says),
+        }
+    }
+
     pub fn inline_c<T>(&mut self) -> R<T> {
         if self.options.allow_inline_c {
             return self.fail("Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n");
@@ -68,7 +75,7 @@ impl Vcc<'_> {
     /// Whether it always leaves the subroutine.
     fn statement(&mut self) -> R<bool> {
         let first = self.at;
-        if ["else", "elsif", "elseif", "elif"].iter().any(|word| self.here_is(word)) {
+        if ELSE_WORDS.iter().any(|word| self.here_is(word)) {
             self.hint_else();
         }
         let id = match self.symbol(Kind::None, Look::Partial) {
@@ -100,13 +107,8 @@ impl Vcc<'_> {
             }
             What::Class(_, _, object) if self.names_method(object) => return self.fail("Syntax error.\n"),
             _ => {
-                return match self.hint_open_braces(first) {
-                    // Varnish shows its own built-in VCL here.
-                    Some(brace) => {
-                        self.fail_at("Symbol cannot be used here: the text ends inside a subroutine.\n", &brace)
-                    }
-                    None => self.fail("Symbol cannot be used here.\n"),
-                };
+                self.hint_open_braces(first);
+                return self.fail("Symbol cannot be used here.\n");
             }
         }
         Ok(false)
@@ -196,6 +198,9 @@ impl Vcc<'_> {
         if self.here_is("if") {
             self.next();
             return Ok(Else::If);
+        }
+        if self.is_c(b'(') {
+            self.hint("A condition needs an `if`: else if (...) { ... }");
         }
         self.hint("What it is for stands in braces: else { ... }");
         self.fail("'else' must be followed by 'if' or '{'\n")

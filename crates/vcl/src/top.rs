@@ -26,7 +26,9 @@ impl Vcc<'_> {
         loop {
             let token = self.token();
             match token.tok {
-                Tok::End => return Ok(()),
+                Tok::End if self.at + 1 == self.tokens.len() => return Ok(()),
+                // Where the user's text ends and the built-in VCL begins.
+                Tok::End => self.next(),
                 Tok::InlineC => return self.inline_c(),
                 _ if self.here_is("acl") => self.acl()?,
                 _ if self.here_is("sub") => self.sub()?,

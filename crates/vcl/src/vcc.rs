@@ -455,6 +455,9 @@ impl<'a> Vcc<'a> {
             let hi = if hi <= 41 { format!(" <= {}.{}", hi / 10, hi % 10) } else { String::new() };
             self.text.push_str(&format!(" (Only available when{lo} VCL syntax{hi})"));
         }
+        if kind == Kind::None && self.tokens[first.saturating_sub(1)].tok == Tok::C(b'}') {
+            self.hint_misspelt_else(&written);
+        }
         self.hint_name(&written, kind);
         self.fail_since("\nAt: ", first)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Heads as VCL changes them: fields and the parts of start lines, each change logged under the head's own tags.
 
-use message::{Head, Lost};
+use message::{Head, HeadLimits, Lost};
 use shm::vsl::TxnLog;
 use tables::Tag;
 use tables::tags::{Part, Side};
@@ -73,6 +73,28 @@ fn no_head() -> Failure {
     Failure::new("This head can't be changed here")
 }
 
+const OVERFLOW: &str = "Workspace overflow";
+const NO_ROOM: &str = "workspace allocation failure";
+
+/// A head has no room for a change: `says`, as varnishd says it, and the parameter that bounds what was full.
+fn full(says: &str, id: HeadId, limits: HeadLimits, lost: Lost) -> Failure {
+    let (name, workspace) = match id {
+        HeadId::Req | HeadId::ReqTop => ("req", "workspace_client"),
+        HeadId::Resp => ("resp", "workspace_client"),
+        HeadId::Bereq => ("bereq", "workspace_backend"),
+        HeadId::Beresp | HeadId::Obj => ("beresp", "workspace_backend"),
+    };
+    match lost {
+        Lost::TooManyFields => {
+            let most = limits.http_max_hdr();
+            format!("{says}: {name} has as many fields as http_max_hdr={most} allows (five of it are the first line's)")
+        }
+        Lost::NoSpace => format!("{says}: {name} would be larger than {workspace}={}", limits.bytes),
+        Lost::BadField => format!("{says}: {lost}, or longer than one may be"),
+    }
+    .into()
+}
+
 /// Sets a textual part.
 pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text: &[u8]) -> Result<(), Failure> {
     if text.is_empty() {
@@ -86,9 +108,7 @@ pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text
         Part::Protocol => head.set_proto(text),
         Part::Reason | Part::Status | Part::Header | Part::Unset | Part::Lost => head.set_reason(text),
     };
-    if done.is_err() {
-        return Err(format!("Workspace overflow ({})", var.name()).into());
-    }
+    done.map_err(|lost| full(&format!("Workspace overflow ({})", var.name()), id, head.limits(), lost))?;
     log.put(tag(id, part), text);
     Ok(())
 }
@@ -120,7 +140,7 @@ pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -
     // The upper digits of VWXYZ are for VCL alone.
     let plain = status % 1000;
     let done = head.set_status(status).and_then(|()| head.set_reason(message::status::reason(plain)));
-    done.map_err(|_| Failure::new("Workspace overflow"))?;
+    done.map_err(|lost| full(OVERFLOW, id, head.limits(), lost))?;
     log.put(tag(id, Part::Status), &message::status::digits(plain));
     log.put(tag(id, Part::Reason), head.reason());
     Ok(())
@@ -149,9 +169,9 @@ pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Re
     log_unset(head, log, name, tag(id, Part::Unset));
     match head.set(name, value) {
         Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
-        Err(Lost::BadField | Lost::NoSpace | Lost::TooManyFields) => {
+        Err(lost) => {
             log.put(Tag::LostHeader, name);
-            return Err(Failure::new("Workspace overflow"));
+            return Err(full(OVERFLOW, id, head.limits(), lost));
         }
     }
     Ok(())
@@ -169,9 +189,9 @@ pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) ->
         Err(Lost::BadField) => {
             return Err(format!("Bad header name \"{}\"", name.escape_ascii()).into());
         }
-        Err(Lost::NoSpace | Lost::TooManyFields) => {
+        Err(lost @ (Lost::NoSpace | Lost::TooManyFields)) => {
             log.put_parts(Tag::LostHeader, &[name, b": ", value]);
-            return Err(Failure::new("workspace allocation failure"));
+            return Err(full(NO_ROOM, id, head.limits(), lost));
         }
     }
     Ok(())
@@ -191,9 +211,9 @@ pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Res
             log.put(tag(id, Part::Header), line);
         }
         Err(Lost::BadField) => return Err(format!("Bad header line \"{}\"", line.escape_ascii()).into()),
-        Err(Lost::NoSpace | Lost::TooManyFields) => {
+        Err(lost @ (Lost::NoSpace | Lost::TooManyFields)) => {
             log.put(Tag::LostHeader, line);
-            return Err(Failure::new("workspace allocation failure"));
+            return Err(full(NO_ROOM, id, head.limits(), lost));
         }
     }
     Ok(())

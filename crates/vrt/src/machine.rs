@@ -428,7 +428,11 @@ impl Machine {
     }
 
     pub(crate) fn check_text(&self) -> Result<(), Failure> {
-        if self.text.len() > MOST_TEXT { Err(Failure::new("Workspace overflow")) } else { Ok(()) }
+        if self.text.len() > MOST_TEXT {
+            Err(Failure::new("Workspace overflow: a text longer than 16 MB"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Logs where it is, when asked.

@@ -241,7 +241,7 @@ params! {
     max_vcl_handling: Count = "1" ["" min "0" max "2"] {}
         "What happens at max_vcl: 0 nothing, 1 a warning, 2 the load is refused.";
     memory_limit: Bytes = "0b" ["bytes" min "0b"] { Own NotBuilt }
-        "Upper limit of what stores, index, buffers, log and connections may hold together; 0 is none. Near it pools are trimmed, objects evicted, background fetches refused, requests answered 503, in that order.";
+        "An upper limit of all memory isn't built: only 0, none, is taken. What bounds memory today: the sizes of the stores (-s, also of Transient), vsl_space, and workspace_client and workspace_backend times the transactions in progress (thread_pools times thread_pool_max).";
     min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
         "A client whose request body comes slower than this for a while is disconnected; 0 is off.";
     min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }

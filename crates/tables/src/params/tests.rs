@@ -97,6 +97,71 @@ fn old_names() {
     assert!(params.set("thread_pool_add_delay", "2").unwrap().note.unwrap().contains("milliseconds"));
 }
 
+/// What becomes of a parameter of an old start line: today's name, its value, what is said.
+fn started(name: &str, text: &str) -> String {
+    let mut params = Params::default();
+    match params.set_at_start(name, text) {
+        Ok(applied) => {
+            let value = applied.spec.value(&params).show();
+            format!("{}={value} {}", applied.spec.name, applied.told(name).unwrap_or_default())
+        }
+        Err(e) => e.forgiven_at_start().unwrap_or_else(|| format!("refused: {e}")),
+    }
+}
+
+#[test]
+fn an_old_start_line_starts() {
+    // The parameters of 2.0.4 that today's release doesn't have, with their defaults of then.
+    let gone = [
+        ("accept_fd_holdoff", "50"),
+        ("acceptor", "default"),
+        ("backend_http11", "on"),
+        ("cache_vbe_conns", "off"),
+        ("cli_buffer", "8192"),
+        ("client_http11", "on"),
+        ("diag_bitmap", "0"),
+        ("err_ttl", "0"),
+        ("esi_syntax", "0"),
+        ("group", "nogroup"),
+        ("log_hashstring", "off"),
+        ("log_local_address", "off"),
+        ("obj_workspace", "8192"),
+        ("purge_hash", "on"),
+        ("sendfile_threshold", "unlimited"),
+        ("srcaddr_hash", "1049"),
+        ("srcaddr_ttl", "30"),
+        ("thread_pool_add_threshold", "2"),
+        ("user", "nobody"),
+        ("vcl_trace", "off"),
+    ];
+    for (name, value) in gone {
+        let said = started(name, value);
+        assert!(said.starts_with(&format!("Parameter {name} is ignored: ")), "{said}");
+        let error = Params::default().set(name, value).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("Unknown parameter \"{name}\".\n")), "{error}");
+    }
+    let chunk = "Parameter fetch_chunksize: It takes bytes; the kilobytes given were converted. It has no effect here.";
+    assert_eq!(started("fetch_chunksize", "128"), format!("fetch_chunksize=128k {chunk}"));
+    assert!(started("fetch_chunksize", "2k").starts_with("refused: Must be at least 4k"));
+    assert!(started("thread_pool_min", "1").starts_with("thread_pool_min=5 "));
+    assert!(
+        started("sess_workspace", "1024")
+            .starts_with("workspace_client=9k Parameter sess_workspace is called workspace_client")
+    );
+    assert!(started("workspace_client", "1024").starts_with("refused: Must be at least 9k"));
+    assert!(started("nosuch", "1").starts_with("refused: Unknown"));
+}
+
+#[test]
+fn a_long_idle_timeout_is_told() {
+    let said = |name, value| Params::default().set(name, value).unwrap().told(name).unwrap_or_default();
+    assert_eq!(said("timeout_idle", "75"), "");
+    assert_eq!(said("timeout_idle", "620"), "");
+    assert!(said("timeout_idle", "3600").contains("keeps a connection and a descriptor that long"));
+    let both = said("sess_timeout", "3600");
+    assert!(both.contains("is called timeout_idle here. The name") && both.contains("that long"), "{both}");
+}
+
 #[test]
 fn protection() {
     let mut params = Params::default();

@@ -250,9 +250,8 @@ fn count(text: &str, limits: &Limits, reasons: (Option<&str>, Option<&str>)) -> 
 }
 
 fn bytes(text: &str, limits: &Limits) -> Result<u64, String> {
-    let starts_well = text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.');
     let n = base::text::parse_bytes(text).ok_or_else(|| {
-        let why = if starts_well { "Unknown BYTES unit of measurement ([KMGTP][B])" } else { "Invalid number" };
+        let why = base::text::why_no_bytes(text);
         format!("Could not convert to bytes.\n{why}\n  Try something like '80k' or '120M'\n")
     })?;
     let bound = |s: &Option<String>| s.as_deref().and_then(base::text::parse_bytes);

@@ -55,6 +55,99 @@ fn marks_that_are_missing_or_wrong() {
     bad("acl a { 127.0.0.1; }", "It is written in quotes.");
 }
 
+/// What is said of a text that ends too early: the message's first line, its place, the hint.
+fn cut(text: &str) -> String {
+    let text = format!("vcl 4.1;\nbackend default none;\n{text}");
+    let why = try_compile(&text).map(|_| ()).unwrap_err();
+    let place = why.lines().find(|line| line.contains("' Line ")).unwrap_or_default();
+    let hint = why.lines().find(|line| line.starts_with("Hint: ")).unwrap_or_default();
+    assert!(!why.contains("<builtin>"), "{text}\n{why}");
+    format!("{} {place} {hint}", why.lines().next().unwrap_or_default())
+}
+
+#[test]
+fn the_builtin_vcl_is_not_to_blame_for_what_a_text_lacks() {
+    let semicolon = "Expected ';' got end of input ('<vcl.inline>' Line";
+    let missing = "Hint: A ';' is missing at the end of line";
+    for end in ["", "\n", "\n\n# the end\n"] {
+        assert_eq!(cut(&format!("backend b none{end}")), format!("{semicolon} 3 Pos 11) {missing} 3."));
+        assert_eq!(cut(&format!("sub vcl_recv {{\nreturn (pass){end}")), format!("{semicolon} 4 Pos 13) {missing} 4."));
+        assert_eq!(
+            cut(&format!("sub vcl_recv {{\nset req.url = \"a\"{end}")),
+            format!("{semicolon} 4 Pos 15) {missing} 4.")
+        );
+        assert_eq!(
+            cut(&format!("backend b {{ .host = \"192.0.2.1\"{end}")),
+            format!("{semicolon} 3 Pos 21) {missing} 3.")
+        );
+    }
+    for text in [
+        "import std",
+        "acl a {",
+        "acl a { \"127.0.0.1\"",
+        "sub",
+        "sub vcl_recv",
+        "sub vcl_recv {",
+        "sub vcl_recv { set",
+        "sub vcl_recv { set req.url",
+        "sub vcl_recv { set req.url =",
+        "sub vcl_recv { call",
+        "sub vcl_recv { if",
+        "sub vcl_recv { if (req.url",
+        "sub vcl_recv { if (req.url ~",
+        "sub vcl_recv { if (req.url) { } else",
+        "probe p",
+        "probe p { .url =",
+        "backend",
+        "backend b",
+        "backend b {",
+        "import",
+        "vcl",
+        "vcl 4.1",
+        "new",
+        "sub vcl_init { new x",
+        "sub vcl_init { new x = ",
+        "sub vcl_recv { return",
+        "sub vcl_recv { return (",
+        "sub vcl_recv { return (synth(",
+        "sub vcl_recv { set req.url = regsub(",
+        "sub vcl_recv { unset",
+        "sub vcl_recv { ban(",
+    ] {
+        cut(text);
+    }
+    assert!(cut("acl a { \"127.0.0.1\";").contains("A '}' is missing. Still open is the '{' of line 3."));
+    assert!(cut("sub vcl_recv { if (req.url").contains("The '(' of line 3, position 19 is still open"));
+}
+
+#[test]
+fn a_file_that_lacks_its_last_semicolon() {
+    let text = b"vcl 4.1;\nbackend b none;\ninclude \"i\";\nsub vcl_recv { }\n";
+    let files = super::Few(&[("i", "import std;\nacl a { \"127.0.0.1\"; }\nbackend c none\n")]);
+    let why = compile("main", text, &files, &Options::default()).unwrap_err().text;
+    assert!(why.ends_with("Hint: A ';' is missing at the end of line 3 of 'i'.\n"), "{why}");
+}
+
+#[test]
+fn misspelt_else_and_missing_values() {
+    let form = "It is written else { ... }, or else if (...) { ... }.";
+    recv("if (req.url) { } esle { }", &format!("Is else meant? {form}"));
+    recv("if (req.url) { } els if (req.method) { }", &format!("Is else meant? {form}"));
+    recv("if (req.url) { } elsefi (req.method) { }", "Is elseif meant? It is written else if (...) { ... }.");
+    recv("if (req.url) { } elseif req.method { }", "The condition stands in brackets: else if (...) { ... }");
+    recv("if (req.url) { } else (req.method) { }", "A condition needs an `if`: else if (...) { ... }");
+    for word in ["elseif", "elsif", "elif", "else if"] {
+        try_compile(&format!(
+            "vcl 4.1; backend b none; sub vcl_recv {{ if (req.url) {{ }} {word} (req.method) {{ }} }}"
+        ))
+        .expect(word);
+    }
+    recv("set req.url = ;", "A value is missing after '=': for example \"text\", an empty one \"\".");
+    recv("set req.http.a = \"a\" + ;", "A value is missing after '+': for example \"text\", an empty one \"\".");
+    recv("set req.ttl = ;", "A value is missing after '=': for example 120s.");
+    recv("return (synth());", "A value is missing after '(': for example 404.");
+}
+
 #[test]
 fn braces() {
     let open = "a '}' is missing. Still open is the '{' of line";
