@@ -286,7 +286,7 @@ impl Vcc<'_> {
         let names = self.syms.all.iter().filter(undeclared).map(|sym| sym.name.as_str());
         match nearest(name, names).map(str::to_owned) {
             Some(near) => self.hint(format!("{near} is used and never declared: is one name meant?")),
-            None => self.hint("Use it or delete it; with the parameter vcc_err_unref=off this is a warning."),
+            None => self.hint(crate::UNUSED),
         }
     }
 

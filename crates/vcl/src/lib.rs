@@ -47,8 +47,6 @@ pub struct Options {
     pub unsafe_path: bool,
     /// A backend's name may have no address now, or many: it is looked up again at run time (`backend_dns_lazy`).
     pub lazy_hosts: bool,
-    /// The version of the language for which files are, when they don't say (`-b` uses it): 40 or 41.
-    pub syntax: u8,
     /// The dialect of a file without `vcl 4.x;`; `None` = as its words say.
     pub dialect: Option<Dialect>,
     /// Names of the stores (`-s`).
@@ -72,7 +70,6 @@ impl Default for Options {
             err_unref: true,
             unsafe_path: true,
             lazy_hosts: false,
-            syntax: 41,
             dialect: None,
             stores: Vec::new(),
             labels: Vec::new(),
@@ -167,6 +164,9 @@ impl Diagnostics {
         )
     }
 }
+
+/// What to do about a name that nothing uses.
+pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.";
 
 /// Our built-in VCL, same behaviour as 7.1's.
 pub fn builtin() -> &'static str {

@@ -381,9 +381,10 @@ impl Outline {
     }
 
     /// How to take what is wrong at byte `at` out of a text so that the rest can be read: a stretch, and what to put there.
-    /// Only statements of subroutines that declare nothing, and conditions.
+    /// Only statements of subroutines that declare nothing, conditions, and the lines of an ACL, a backend or a probe.
     pub fn without(&self, text: &[u8], at: usize) -> Option<(Range<usize>, &'static str)> {
-        let around = |d: &&Declaration| d.kind == Kind::Sub && d.whole.contains(&at);
+        let has_lines = |kind| matches!(kind, Kind::Sub | Kind::Acl | Kind::Backend | Kind::Probe);
+        let around = |d: &&Declaration| has_lines(d.kind) && d.whole.contains(&at);
         let sub = self.declarations.iter().find(around)?;
         let ends = |t: &Token| matches!(t.tok, Tok::C(b';' | b'{' | b'}'));
         let here = self.tokens.partition_point(|t| (t.end as usize) <= at);
@@ -395,7 +396,7 @@ impl Outline {
         }
         match end.tok {
             Tok::C(b';') => Some((begin.start as usize..end.end as usize, "")),
-            Tok::C(b'{') => {
+            Tok::C(b'{') if sub.kind == Kind::Sub => {
                 let open = self.tokens[first..last].iter().find(|t| t.tok == Tok::C(b'('))?;
                 // One that isn't closed goes with its brace's place kept.
                 let close = self.tokens[last - 1];

@@ -29,6 +29,8 @@ pub(crate) struct Args {
     pub sub: Option<String>,
     pub labels: Vec<String>,
     pub stores: Vec<String>,
+    /// check: host names of backends and ACLs are looked up.
+    pub resolve: bool,
     /// fmt: only say which files would change.
     pub check: bool,
     /// fmt: only show what would change.
@@ -57,6 +59,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         sub: None,
         labels: Vec::new(),
         stores: vec!["Transient".to_owned()],
+        resolve: false,
         check: false,
         diff: false,
         indent: None,
@@ -111,6 +114,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             }
             "--label" => args.labels.push(value()?),
             "--store" => args.stores.push(value()?),
+            "--resolve" => args.resolve = true,
             "--check" => args.check = true,
             "--diff" => args.diff = true,
             "--indent" => args.indent = Some(indent(&value()?)?),
@@ -140,6 +144,7 @@ fn is_for(name: &str, command: &Command) -> bool {
     use Command::{Check, Explain, Fmt, Migrate};
     match name {
         "--format" => matches!(command, Check | Migrate),
+        "--resolve" => *command == Check,
         "--check" | "--diff" | "--indent" => *command == Fmt,
         "--plain" | "--sub" | "--builtin" => *command == Explain,
         "--syntax" | "--dialect" | "--vcl-dialect" | "--label" | "--store" => *command != Fmt,

@@ -1,28 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl check`
+//! `lacquer vcl check`: all that is wrong with files, each judged with the files that include it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vcl::Sources;
 
-use crate::args::Args;
+use crate::args::{Args, Format};
+use crate::judge::{self, Finding, How, Judged, Severity};
 use crate::messages::{self, Message};
-use crate::{Format, compile, out};
+use crate::show::{self, Colours};
+use crate::texts::{Asks, Texts};
+use crate::{out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
-    let mut status = 0;
+    let mut texts = Texts::new(sources, args.dialect);
+    let mut named = Vec::new();
     for file in &args.files {
-        let result = compile(file, args, sources);
-        if result.is_err() {
+        let name = read(file, sources).map(|(name, text)| {
+            texts.put(&name, &name, text, Value::Null);
+            name
+        });
+        named.push((file, name));
+    }
+    let colours = Colours::of_stdout();
+    let mut status = 0;
+    for (file, name) in named {
+        let verdict = match name {
+            Ok(name) => Verdict::of(&texts, &name, args),
+            Err(why) => Verdict::unreadable(&why),
+        };
+        if !verdict.is_good() {
             status = 2;
         }
-        let mut shown = match (args.format, &result) {
-            (Format::Json, _) => as_json(file, &result),
-            (Format::Text, Ok(good)) => format!("{file}: good\n{}", good.warnings),
-            (Format::Text, Err(text)) => format!("{file}: refused\n{text}"),
+        let shown = match args.format {
+            Format::Json => verdict.as_json(file),
+            Format::Text => verdict.as_text(file, colours),
         };
-        if !shown.ends_with('\n') {
-            shown.push('\n');
-        }
         if out(shown.as_bytes(), 0) != 0 {
             return 1;
         }
@@ -30,22 +42,120 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     status
 }
 
-/// One line for one file.
-fn as_json(file: &str, result: &Result<vcl::Compiled, String>) -> String {
-    let (text, failed) = match result {
-        Ok(good) => (&good.warnings, false),
-        Err(text) => (text, true),
-    };
-    let (errors, warnings) = (objects(text, failed, false), objects(text, failed, true));
-    json!({ "file": file, "ok": !failed, "errors": errors, "warnings": warnings }).to_string()
+/// What is said of one file.
+#[derive(Debug, Default)]
+struct Verdict {
+    findings: Vec<Finding>,
+    /// What to know about how it was judged.
+    notes: Vec<String>,
 }
 
-/// The errors, or the warnings, in what the compiler said.
-pub(crate) fn objects(text: &str, failed: bool, warnings: bool) -> Vec<serde_json::Value> {
-    messages::parse(text, failed).iter().filter(|message| message.warning == warnings).map(object).collect()
+impl Verdict {
+    fn unreadable(why: &str) -> Verdict {
+        let message = messages::parse(why, true).pop().unwrap_or_else(|| Message::of(why));
+        Verdict { findings: vec![Finding::nowhere(message)], notes: Vec::new() }
+    }
+
+    fn of(texts: &Texts<'_>, file: &str, args: &Args) -> Verdict {
+        let how = How { args, asks: Asks { hosts: args.resolve, sockets: true }, trusting: false };
+        let mut verdict = Verdict::default();
+        let mut is_alone = false;
+        for root in texts.roots(file) {
+            if root == file {
+                is_alone = true;
+                continue;
+            }
+            let own: Vec<String> = texts.parts(file).into_iter().map(|part| part.path).collect();
+            let is_own = |found: &Finding| found.spot.as_ref().is_some_and(|spot| own.contains(&spot.path));
+            let judged = judge::judge(texts, &root, how);
+            let (own, others): (Vec<_>, Vec<_>) = judged.findings.into_iter().partition(is_own);
+            verdict.notes.push(format!("judged with {root}, which includes it"));
+            // What is wrong there may have kept it from being read.
+            if others.iter().any(|found| found.severity == Severity::Error) {
+                verdict.notes.push(format!("{root} has errors of its own"));
+                is_alone = true;
+            }
+            verdict.add(own);
+        }
+        if is_alone {
+            let judged = judge::judge(texts, file, how);
+            if judged.is_fragment {
+                verdict.notes.push(part_of_a_vcl(texts, file));
+            }
+            let Judged { findings, .. } = judged;
+            verdict.add(findings);
+        }
+        verdict
+    }
+
+    fn add(&mut self, findings: Vec<Finding>) {
+        for found in findings {
+            if !judge::is_known(&self.findings, &found) {
+                self.findings.push(found);
+            }
+        }
+    }
+
+    fn of_severity(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |found| found.severity == severity)
+    }
+
+    fn is_good(&self) -> bool {
+        self.of_severity(Severity::Error).next().is_none()
+    }
+
+    /// One line for one file.
+    fn as_json(&self, file: &str) -> String {
+        let list = |severity| self.of_severity(severity).map(object_of).collect::<Vec<_>>();
+        let (errors, warnings) = (list(Severity::Error), list(Severity::Warning));
+        let all =
+            json!({ "file": file, "ok": self.is_good(), "errors": errors, "warnings": warnings, "notes": self.notes });
+        format!("{all}\n")
+    }
+
+    fn as_text(&self, file: &str, colours: Colours) -> String {
+        let verdict = if self.is_good() { "good" } else { "refused" };
+        let count = |severity, word: &str| match self.of_severity(severity).count() {
+            0 => String::new(),
+            1 => format!(", 1 {word}"),
+            n => format!(", {n} {word}s"),
+        };
+        let (errors, warnings) = (count(Severity::Error, "error"), count(Severity::Warning, "warning"));
+        let mut out = format!("{file}: {verdict}{errors}{warnings}\n");
+        self.notes.iter().for_each(|note| out.push_str(&show::note(note, colours)));
+        for found in &self.findings {
+            out.push_str(&show::finding(found, colours));
+            out.push('\n');
+        }
+        out
+    }
 }
 
-fn object(message: &Message) -> serde_json::Value {
+/// Why a file was judged as a part.
+fn part_of_a_vcl(texts: &Texts<'_>, file: &str) -> String {
+    let lacks = if texts.is_versioned(file) { "declares no backend" } else { "doesn't say `vcl 4.1;`" };
+    format!(
+        "it {lacks}, so it is judged as a part of a VCL: what it doesn't declare may be declared elsewhere. \
+         By itself it can't be loaded"
+    )
+}
+
+fn object_of(found: &Finding) -> Value {
+    let mut object = object(&found.message);
+    object["code"] = found.code.into();
+    let related: Vec<Value> = found.related.iter().map(|(label, spot)| {
+        json!({ "message": label, "source": spot.path, "line": spot.line(), "column": spot.column() })
+    }).collect();
+    object["related"] = related.into();
+    object
+}
+
+/// The errors in what the compiler said.
+pub(crate) fn errors(text: &str) -> Vec<Value> {
+    messages::parse(text, true).iter().filter(|message| !message.warning).map(object).collect()
+}
+
+fn object(message: &Message) -> Value {
     let place = message.place.as_ref();
     json!({
         "message": message.what,
@@ -58,15 +168,4 @@ fn object(message: &Message) -> serde_json::Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_one_object() {
-        let text = "Symbol not found: 'x'\n('f' Line 2 Pos 3)\n  x;\n--#-\n".to_owned();
-        let line: serde_json::Value = serde_json::from_str(&as_json("f", &Err(text))).unwrap();
-        assert_eq!(line["ok"], false);
-        assert_eq!(line["errors"][0]["message"], "Symbol not found: 'x'");
-        assert_eq!((&line["errors"][0]["line"], &line["errors"][0]["column"]), (&json!(2), &json!(3)));
-    }
-}
+mod tests;

@@ -7,20 +7,24 @@ mod check;
 mod diff;
 mod explain;
 mod fmt;
+mod judge;
 mod lsp;
 mod messages;
 mod migrate;
+mod show;
+mod texts;
 
 use std::io::{self, Read, Write};
 
 use base::say;
 use vcl::{Options, Sources};
 
-use args::{Args, Command, Format};
+use args::{Args, Command};
 
 /// What `lacquer vcl` can do.
 pub const USAGE: &str = "\
-Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
+Usage: lacquer vcl check [options] FILE...    says all that is wrong with VCL files; a part of a VCL is judged with the
+                                              file that includes it, or by itself
        lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
        lacquer vcl fmt [options] FILE...      lays files out in one way, in place
        lacquer vcl profile [options] [VCL]    what each line of a running VCL costs (profile --help)
@@ -31,12 +35,14 @@ Usage: lacquer vcl check [options] FILE...    says what is wrong with VCL files
 A FILE called - is standard input; fmt then writes to standard output.
 
   -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
-  --syntax 4.0|4.1 for files of VCL 4 that don't begin with `vcl 4.x;` (default 4.1)
+  --syntax 4.0|4.1 of a part of a VCL 4: what the file that includes it begins with (default 4.1)
   --dialect 2.0|2.1|3.0
                    for files without `vcl 4.x;` (default: told by their words)
   --label NAME     a label that `return (vcl(NAME))` may name; may be given several times
   --store NAME     a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times
-  --format json    check: one JSON object per file and line: file, ok, errors, warnings (message, hint, source, line, column, text)
+  --resolve        check: look host names up, and report those that have no address; else no network is asked
+  --format json    check: one JSON object per file and line: file, ok, errors, warnings (message, hint, code, source, line,
+                   column, text, related: message, source, line, column), notes
                    migrate: one object: file, ok, dialect, vcl, notes (source, line, old, new, why, warning) or errors
   --check          fmt: change nothing; name the files that would be changed
   --diff           fmt: change nothing; show what would be changed, as diff -u does
@@ -45,6 +51,7 @@ A FILE called - is standard input; fmt then writes to standard output.
   --sub NAME       explain: only this subroutine
   --builtin        explain: the built-in VCL's subroutines too
 
+check is in colour on a terminal, unless NO_COLOR is set.
 They end with 0 when all files are good, 2 when one isn't, 1 when they can't be used so.
 ";
 
@@ -81,10 +88,13 @@ pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
     }
 }
 
-/// A file compiled, or what is wrong with it.
+/// A file compiled, or what is wrong with it. Host names aren't resolved.
 fn compile(file: &str, args: &Args, sources: &dyn Sources) -> Result<vcl::Compiled, String> {
     let (name, text) = read(file, sources)?;
-    vcl::compile(&name, &text, sources, &options(args)).map_err(|diagnostics| diagnostics.text)
+    let mut texts = texts::Texts::new(sources, args.dialect);
+    texts.put(&name, &name, text, serde_json::Value::Null);
+    let how = judge::How { args, asks: texts::Asks::default(), trusting: false };
+    judge::program(&texts, &name, how)
 }
 
 /// A file's name in messages, and its text.
@@ -105,7 +115,6 @@ fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> 
 
 fn options(args: &Args) -> Options {
     Options {
-        syntax: args.syntax,
         dialect: args.dialect,
         check_regex: Some(vrt::check_regex),
         optimise: !args.plain,

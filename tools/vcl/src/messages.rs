@@ -34,6 +34,13 @@ pub(crate) const WHOLE: u32 = u32::MAX;
 /// What ends a warning.
 const WARNING: &str = "(That was just a warning)\n";
 
+impl Message {
+    /// An error that is nothing but a text.
+    pub fn of(text: &str) -> Message {
+        one(text, false)
+    }
+}
+
 /// The messages of `text`; `failed` when it ends with the one that stopped the compiler.
 pub(crate) fn parse(text: &str, failed: bool) -> Vec<Message> {
     let mut parts: Vec<&str> = text.split(WARNING).collect();
@@ -88,6 +95,12 @@ fn one(text: &str, warning: bool) -> Message {
     prose.append(&mut label);
     prose.dedup();
     message.prose = prose.join("\n");
+    // What begins with a place says what is wrong behind the quoted line.
+    if text.trim_start().starts_with("('")
+        && let Some(said) = prose.first()
+    {
+        message.what.clone_from(said);
+    }
     message
 }
 
@@ -130,6 +143,15 @@ mod tests {
         assert_eq!((found[1].warning, found[1].what.as_str()), (false, "Symbol not found: 'xy'"));
         assert_eq!(found[1].place, Some(Place { source: "f".to_owned(), line: 2, column: 3, width: 2 }));
         assert!(parse("", false).is_empty());
+    }
+
+    #[test]
+    fn words_may_stand_behind_the_place() {
+        let found = parse(
+            "('f' Line 5 Pos 9) -- (Pos 15)\n  unset req.url;\n--------#######-\n\nVariable cannot be unset.\n",
+            true,
+        );
+        assert_eq!(found[0].what, "Variable cannot be unset.");
     }
 
     #[test]

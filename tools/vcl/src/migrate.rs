@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     match (result, args.format) {
         (Ok(migrated), Format::Json) => out(format!("{}\n", as_json(file, &migrated)).as_bytes(), 0),
         (Err(why), Format::Json) => {
-            let refused = json!({ "file": file, "ok": false, "errors": crate::check::objects(&why, true, false) });
+            let refused = json!({ "file": file, "ok": false, "errors": crate::check::errors(&why) });
             out(format!("{refused}\n").as_bytes(), 2)
         }
         (Ok(migrated), Format::Text) => {

@@ -126,8 +126,8 @@ fn what_is_wrong_can_be_taken_out() {
     is("sub a { if (x == (y |{ call d; } }", Some("sub a { if (true){ call d; } }"));
     is("sub a { if (|x) { } }", None);
     is("sub a { new x = |y; }", None);
-    is("backend b { .host = |c; }", None);
-    is("acl a { |x; }", None);
+    is("backend b { .host = |c; }", Some("backend b {  }"));
+    is("acl a { |x; }", Some("acl a {  }"));
     is("sub a { } set |x;", None);
 }
 

@@ -9,10 +9,11 @@ use vcl::Sources;
 use vcl::format::{Style, format};
 use vcl::outline::{Kind, Outline};
 
-use super::know::{self, Part};
+use super::know;
 use super::names::{self, Target};
 use super::wire::{self, Refusal};
-use super::{Server, diagnose, text, texts};
+use super::{Server, diagnose, text};
+use crate::texts::{self, Part};
 
 /// What a request points at.
 struct Asked {

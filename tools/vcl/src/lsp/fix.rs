@@ -160,7 +160,7 @@ mod tests {
     use vcl::Options;
 
     use super::*;
-    use crate::lsp::text::of_column;
+    use crate::judge::of_column;
     use crate::messages;
 
     /// The text with the first message's mend made.

@@ -5,14 +5,9 @@ use tables::dialects::{BARE, Dialect, OLD_VARS, OldSub, OldVar};
 use tables::vcltext;
 use tables::vclvars::{Method, Methods, Place, Return, Type, VARS, VarDef};
 use tables::vmods::{self, Func};
-use vcl::outline::{BACKEND_FIELDS, Declaration, Kind, Outline, PROBE_FIELDS, Spot};
+use vcl::outline::{BACKEND_FIELDS, Declaration, Kind, PROBE_FIELDS, Spot};
 
-/// A text that belongs to the VCL, and what it declares.
-pub(super) struct Part {
-    pub path: String,
-    pub text: Vec<u8>,
-    pub outline: Outline,
-}
+use crate::texts::Part;
 
 /// What completion offers: its label, what it is, what it's for, and the protocol's number of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,6 @@ mod fix;
 mod know;
 mod names;
 mod text;
-mod texts;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,9 +22,9 @@ use serde_json::{Value, json};
 use vcl::Sources;
 
 use crate::args::Args;
+use crate::texts::Texts;
 use diagnose::ByFile;
 use text::{Encoding, Lines};
-use texts::Texts;
 use wire::{Incoming, Refusal};
 
 /// Messages that are read ahead.

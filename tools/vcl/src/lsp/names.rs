@@ -6,7 +6,8 @@ use std::ops::Range;
 use tables::vclvars::{Method, Return};
 use vcl::outline::{Kind, Name};
 
-use super::know::{self, Part};
+use super::know;
+use crate::texts::Part;
 
 /// What a name means.
 #[derive(Debug, Clone, PartialEq, Eq)]

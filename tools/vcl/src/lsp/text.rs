@@ -103,26 +103,6 @@ fn first_char(bytes: &[u8]) -> (char, usize) {
     valid.chars().next().map_or((char::REPLACEMENT_CHARACTER, 1), |c| (c, c.len_utf8()))
 }
 
-/// The byte of a line and a column of the compiler's, both from 1.
-pub(super) fn of_column(text: &[u8], line: u32, column: u32) -> usize {
-    let mut start = 0;
-    for _ in 1..line {
-        match text[start..].iter().position(|c| *c == b'\n') {
-            Some(n) => start += n + 1,
-            None => return text.len(),
-        }
-    }
-    let end = text[start..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| start + n);
-    let mut at_column = 1;
-    for (at, c) in text.iter().enumerate().take(end).skip(start) {
-        if at_column >= column {
-            return at;
-        }
-        at_column = if *c == b'\t' { ((at_column - 1) & !7) + 9 } else { at_column + 1 };
-    }
-    end
-}
-
 /// What a document is known by here: `file:///a%20b` as a path; another URI as it is.
 pub(super) fn path_of(uri: &str) -> Option<String> {
     let Some(rest) = uri.strip_prefix("file://") else { return Some(uri.to_owned()) };
@@ -200,13 +180,6 @@ mod tests {
         assert_eq!(Encoding::choose(&json!(["utf-32", "utf-16"])), Encoding::Utf16);
         assert_eq!(Encoding::choose(&json!(["utf-16", "utf-8"])), Encoding::Utf8);
         assert_eq!(Encoding::choose(&json!(["utf-32"])), Encoding::Utf32);
-    }
-
-    #[test]
-    fn columns_count_tabs_by_eight() {
-        assert_eq!(of_column(b"x\n\tab", 2, 9), 3);
-        assert_eq!(of_column(b"x\n\tab", 2, 10), 4);
-        assert_eq!(of_column(b"x\n\tab", 9, 1), 5);
     }
 
     #[test]

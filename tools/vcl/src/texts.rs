@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The texts in the editor, and which files belong together: a VCL is a whole file and what it includes.
+//! The texts that are looked at, and which files belong together: a VCL is a whole file and what it includes.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use serde_json::Value;
 use vcl::outline::{Include, Kind, Outline};
 use vcl::{Dialect, Options, Sources};
-
-use super::know::Part;
 
 /// Most files that belong to one VCL.
 const MAX_FILES: usize = 500;
@@ -19,9 +17,16 @@ const MAX_LOOKED_AT: usize = 200;
 /// Folders above a file's own that are looked at for one that includes it.
 const MAX_ABOVE: usize = 2;
 
-/// A text in the editor.
+/// A text that belongs to a VCL, and what it declares.
+pub(crate) struct Part {
+    pub path: String,
+    pub text: Vec<u8>,
+    pub outline: Outline,
+}
+
+/// A text in the editor, or one that the command line names.
 #[derive(Debug)]
-pub(super) struct Doc {
+pub(crate) struct Doc {
     /// As the editor spells it.
     pub uri: String,
     pub text: Vec<u8>,
@@ -31,7 +36,7 @@ pub(super) struct Doc {
 }
 
 /// All that is open.
-pub(super) struct Texts<'a> {
+pub(crate) struct Texts<'a> {
     sources: &'a dyn Sources,
     /// The dialect that the command line names.
     dialect: Option<Dialect>,
@@ -43,13 +48,28 @@ pub(super) struct Texts<'a> {
     told: RefCell<BTreeMap<String, Option<Dialect>>>,
 }
 
-/// The editor's texts before the disk's, some with parts taken out; nothing that could wait on a network.
-pub(super) struct Overlay<'a> {
+/// What of the machine is looked at besides files. What isn't is taken for good.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asks {
+    /// Addresses of host names: that may wait on a network.
+    pub hosts: bool,
+    /// Whether a backend's path is a socket.
+    pub sockets: bool,
+}
+
+/// The editor's texts before the disk's, some with parts taken out.
+pub(crate) struct Overlay<'a> {
     pub texts: &'a Texts<'a>,
     /// The file that is compiled: what it names is looked for beside it too.
     pub root: &'a str,
     /// Texts that stand for others, by path.
     pub instead: BTreeMap<String, Vec<u8>>,
+    /// What else is asked for.
+    pub asks: Asks,
+    /// Host names that have no address, as was told already.
+    pub told_hosts: BTreeSet<String>,
+    /// Host names that were asked for in vain.
+    pub unresolved: RefCell<BTreeSet<String>>,
 }
 
 impl Overlay<'_> {
@@ -89,11 +109,19 @@ impl Sources for Overlay<'_> {
     }
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
-        Ok(vec![host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))])
+        let some = || vec![host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)))];
+        if !self.asks.hosts || self.told_hosts.contains(host) {
+            return Ok(some());
+        }
+        let found = self.texts.sources.resolve(host);
+        if found.as_ref().map_or(true, Vec::is_empty) {
+            self.unresolved.borrow_mut().insert(host.to_owned());
+        }
+        found
     }
 
-    fn is_socket(&self, _: &str) -> Result<bool, String> {
-        Ok(true)
+    fn is_socket(&self, path: &str) -> Result<bool, String> {
+        if self.asks.sockets { self.texts.sources.is_socket(path) } else { Ok(true) }
     }
 }
 
@@ -117,7 +145,14 @@ impl<'a> Texts<'a> {
     }
 
     pub fn overlay<'o>(&'o self, root: &'o str) -> Overlay<'o> {
-        Overlay { texts: self, root, instead: BTreeMap::new() }
+        Overlay {
+            texts: self,
+            root,
+            instead: BTreeMap::new(),
+            asks: Asks::default(),
+            told_hosts: BTreeSet::new(),
+            unresolved: RefCell::default(),
+        }
     }
 
     /// Where a relative name may be in a copy of a server's files: beside the file that is compiled, and in the editor's folders.
@@ -167,14 +202,21 @@ impl<'a> Texts<'a> {
 
     /// Whether `path` is a VCL by itself: it says its version, or is an old one with a backend.
     pub fn is_whole(&self, path: &str) -> bool {
-        let overlay = self.overlay(path);
-        let Ok((_, text)) = overlay.read(path) else { return false };
-        if Outline::of(&text).versioned {
-            return true;
-        }
-        let has_backend =
-            |part: &Part| part.outline.declarations.iter().any(|d| matches!(d.kind, Kind::Backend | Kind::Director));
-        self.dialect(path).is_some() && self.parts(path).iter().any(has_backend)
+        self.is_versioned(path) || self.dialect(path).is_some() && self.has_backend(path)
+    }
+
+    /// Whether `path` says its version.
+    pub fn is_versioned(&self, path: &str) -> bool {
+        self.overlay(path).read(path).is_ok_and(|(_, text)| Outline::of(&text).versioned)
+    }
+
+    /// Whether `path` or what it includes declares a backend.
+    pub fn has_backend(&self, path: &str) -> bool {
+        let declares = |part: &Part| {
+            let mut all = part.outline.declarations.iter();
+            all.any(|d| matches!(d.kind, Kind::Backend | Kind::Director))
+        };
+        self.parts(path).iter().any(declares)
     }
 
     /// The files that `path` is judged with: those that are open and include it, else the one on disk, else itself.
@@ -219,7 +261,7 @@ impl<'a> Texts<'a> {
 }
 
 /// The files that an include in `path` names.
-pub(super) fn files(overlay: &Overlay<'_>, path: &str, include: &Include) -> Vec<String> {
+pub(crate) fn files(overlay: &Overlay<'_>, path: &str, include: &Include) -> Vec<String> {
     let name = match include.path.strip_prefix("./").zip(path.rsplit_once('/')) {
         Some((rest, (folder, _))) => format!("{folder}/{rest}"),
         None => include.path.clone(),

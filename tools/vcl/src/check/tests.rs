@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Files from a list instead of a disk; host names that no resolver has.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::*;
+
+struct Files(BTreeMap<&'static str, &'static str>);
+
+impl Sources for Files {
+    fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+        let found = self.0.get(path).map(|text| (path.to_owned(), text.as_bytes().to_vec()));
+        found.ok_or_else(|| format!("Cannot read file '{path}'"))
+    }
+
+    fn glob(&self, _: &str) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
+        if host == "known.example" { Ok(vec![IpAddr::from([192, 0, 2, 7])]) } else { Err("no such name".to_owned()) }
+    }
+
+    fn is_socket(&self, _: &str) -> Result<bool, String> {
+        Ok(true)
+    }
+}
+
+/// What is said of each file, as JSON; the words of the command line come first.
+fn check(words: &str, files: &[(&'static str, &'static str)]) -> Vec<Value> {
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    let line = format!("check {words} {}", names.join(" "));
+    let args = crate::args::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap();
+    let sources = Files(files.iter().copied().collect());
+    let mut texts = Texts::new(&sources, args.dialect);
+    for (name, text) in files {
+        texts.put(name, name, text.as_bytes().to_vec(), Value::Null);
+    }
+    let of = |name| serde_json::from_str(&Verdict::of(&texts, name, &args).as_json(name)).unwrap();
+    names.into_iter().map(of).collect()
+}
+
+fn lines(list: &Value) -> Vec<(u64, &str)> {
+    let all = list.as_array().unwrap().iter();
+    all.map(|one| (one["line"].as_u64().unwrap_or(0), one["code"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn all_errors_of_a_file_are_told() {
+    let text = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  set req.htp.x = 1;\n  unset req.url;\n  return (lookup);\n}\n\
+                sub a { }\nacl u { }\n";
+    let got = &check("", &[("/a.vcl", text)])[0];
+    assert_eq!(got["ok"], false);
+    let mut lines = lines(&got["errors"]);
+    lines.sort_unstable();
+    assert_eq!(lines.iter().map(|l| l.0).collect::<Vec<_>>(), [4, 5, 6, 8, 9], "{got}");
+}
+
+#[test]
+fn host_names_are_looked_up_on_demand() {
+    let text = "vcl 4.1;\nbackend a { .host = \"one.example\"; }\nbackend b { .host = \"known.example\"; }\n\
+                acl c { \"two.example\"; }\nsub vcl_recv { if (client.ip ~ c) { set req.backend_hint = b; } }\n";
+    assert_eq!(check("", &[("/a.vcl", text)])[0]["ok"], true);
+    let got = &check("--resolve", &[("/a.vcl", text)])[0];
+    assert_eq!(lines(&got["errors"]).iter().map(|l| l.0).collect::<Vec<_>>(), [2, 4], "{got}");
+}
+
+#[test]
+fn a_part_is_judged_with_what_includes_it_or_alone() {
+    let part = "sub hello {\n  set req.backend_hint = web;\n  set req.http.x = nobody.knows;\n}\n";
+    let main = "vcl 4.1;\nbackend web none;\ninclude \"/part.vcl\";\nsub vcl_recv { call hello; }\n";
+    let both = check("", &[("/main.vcl", main), ("/part.vcl", part)]);
+    assert_eq!(lines(&both[1]["errors"]), [(3, "unknown-name")], "{both:?}");
+    assert!(both[1]["notes"][0].as_str().unwrap().contains("/main.vcl"), "{both:?}");
+    // Alone it may be right; what is the language's own can't be declared elsewhere.
+    let alone = &check("", &[("/part.vcl", part)])[0];
+    assert_eq!((&alone["ok"], alone["notes"].as_array().unwrap().len()), (&json!(true), 1), "{alone}");
+    let wrong = &check("", &[("/part.vcl", "sub hello {\n  set req.htp.x = req.urll;\n}\n")])[0];
+    assert_eq!(lines(&wrong["errors"]), [(2, "unknown-name")], "{wrong}");
+}
+
+#[test]
+fn a_file_without_backends_is_a_part() {
+    let got = &check("", &[("/subs.vcl", "vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n")])[0];
+    assert_eq!(got["ok"], true, "{got}");
+    assert!(got["notes"][0].as_str().unwrap().contains("no backend"), "{got}");
+}
+
+#[test]
+fn a_part_is_read_in_the_syntax_that_is_asked_for() {
+    let text = "sub vcl_recv {\n  set req.http.x = local.endpoint;\n}\n";
+    assert_eq!(check("", &[("/a.vcl", text)])[0]["ok"], true);
+    assert_eq!(check("--syntax 4.0", &[("/a.vcl", text)])[0]["ok"], false);
+}
+
+#[test]
+fn other_places_are_told() {
+    let text = "vcl 4.1;\nbackend b none;\nsub a { }\nsub a { }\nsub vcl_recv { call a; }\n";
+    let got = &check("", &[("/a.vcl", text)])[0];
+    assert_eq!(got["errors"][0]["related"][0]["line"], 3, "{got}");
+}
+
+#[test]
+fn errors_of_declarations_hide_no_others() {
+    let text = "vcl 4.1;\nbackend b { .hst = \"127.0.0.1\"; }\nprobe p { .url = \"/\"; }\nprobe p { .url = \"/x\"; }\n\
+                acl a { \"10.0.0.0\"/99; \"127.0.0.1\"; }\nsub vcl_recv {\n  if (client.ip ~ a) { unset req.url; }\n}\n";
+    let got = &check("", &[("/a.vcl", text)])[0];
+    let mut lines: Vec<u64> = lines(&got["errors"]).iter().map(|l| l.0).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [2, 4, 5, 7], "{got}");
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Findings for people: the words, the lines they are about, and marks below them, as Rust's compiler lays them out.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::ops::Range;
+
+use crate::judge::{Finding, Severity, Spot};
+
+/// Columns of a line that are quoted, at most.
+const QUOTED: usize = 160;
+/// Of them, those before the mark when a line is cut.
+const BEFORE: usize = 60;
+
+/// How things are coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Colours(bool);
+
+impl Colours {
+    #[cfg(test)]
+    pub const NONE: Colours = Colours(false);
+
+    /// On a terminal that has them, unless NO_COLOR says not to.
+    pub fn of_stdout() -> Colours {
+        let says_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        Colours(std::io::stdout().is_terminal() && !says_no && !is_dumb)
+    }
+
+    fn paint(self, style: &str, text: &str) -> String {
+        if self.0 && !text.is_empty() { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+const ERROR: &str = "1;31";
+const WARNING: &str = "1;33";
+const NOTE: &str = "1;32";
+const RULE: &str = "1;34";
+const BOLD: &str = "1";
+
+/// A finding.
+pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
+    let (word, style) = match found.severity {
+        Severity::Error => ("error", ERROR),
+        Severity::Warning => ("warning", WARNING),
+    };
+    let mut said = found.message.prose.lines();
+    let mut out = colours.paint(style, &format!("{word}[{}]", found.code));
+    out.push_str(&colours.paint(BOLD, &format!(": {}", said.next().unwrap_or(&found.message.what))));
+    out.push('\n');
+    let width = gutter(found);
+    let mut marks: Vec<Mark<'_>> = found.spot.iter().map(|spot| Mark { spot, label: "", is_first: true }).collect();
+    marks.extend(found.related.iter().map(|(label, spot)| Mark { spot, label, is_first: false }));
+    let mut files: Vec<&str> = Vec::new();
+    for mark in &marks {
+        if !files.contains(&mark.spot.path.as_str()) {
+            files.push(&mark.spot.path);
+        }
+    }
+    for (n, file) in files.iter().enumerate() {
+        let here: Vec<&Mark<'_>> = marks.iter().filter(|mark| mark.spot.path == *file).collect();
+        let arrow = if n == 0 { "-->" } else { ":::" };
+        snippet(&here, arrow, style, width, colours, &mut out);
+    }
+    let rest = said.map(|line| ("note", line));
+    for (word, line) in rest.chain(found.message.hint.iter().map(|hint| ("help", hint.as_str()))) {
+        let _ = writeln!(out, "{:width$} {} {}: {line}", "", colours.paint(RULE, "="), colours.paint(BOLD, word));
+    }
+    out
+}
+
+/// Something to know that isn't wrong.
+pub(crate) fn note(text: &str, colours: Colours) -> String {
+    format!("{}{}\n", colours.paint(NOTE, "note"), colours.paint(BOLD, &format!(": {text}")))
+}
+
+/// What is marked.
+struct Mark<'a> {
+    spot: &'a Spot,
+    label: &'a str,
+    /// What it is all about.
+    is_first: bool,
+}
+
+/// How wide the line numbers are.
+fn gutter(found: &Finding) -> usize {
+    let spots = found.spot.iter().chain(found.related.iter().map(|(_, spot)| spot));
+    spots.map(Spot::line).max().unwrap_or(0).to_string().len()
+}
+
+/// The lines of one file that are marked, in order.
+fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours: Colours, out: &mut String) {
+    let Some(first) = marks.first() else { return };
+    let (line, column) = (first.spot.line(), first.spot.column());
+    let rule = |text: &str| colours.paint(RULE, text);
+    let _ = writeln!(out, "{:width$}{} {}:{line}:{column}", "", rule(arrow), printable(&first.spot.path));
+    if first.spot.text.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "{:width$} {}", "", rule("|"));
+    let mut lines: Vec<usize> = marks.iter().map(|mark| mark.spot.line()).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let mut last = None;
+    for line in lines {
+        if last.is_some_and(|last| last + 1 < line) {
+            let _ = writeln!(out, "{}", rule("..."));
+        }
+        last = Some(line);
+        let here: Vec<&&Mark<'_>> = marks.iter().filter(|mark| mark.spot.line() == line).collect();
+        let Some(one) = here.first() else { continue };
+        let quoted = Quoted::of(one.spot);
+        let _ = writeln!(out, "{} {}", rule(&format!("{line:>width$} |")), quoted.text);
+        for mark in here {
+            let (sign, style) = if mark.is_first { ("^", style) } else { ("-", RULE) };
+            let (from, len) = quoted.columns(&mark.spot.at);
+            let signs = format!("{} {}", sign.repeat(len), mark.label);
+            let _ = writeln!(
+                out,
+                "{:width$} {} {}{}",
+                "",
+                rule("|"),
+                " ".repeat(from),
+                colours.paint(style, signs.trim_end())
+            );
+        }
+    }
+}
+
+/// A line as it is shown: tabs as four columns, and of a very long one what is around the mark.
+struct Quoted {
+    text: String,
+    /// Byte in the text and column of each character that is shown, and of the end.
+    columns: Vec<(usize, usize)>,
+}
+
+impl Quoted {
+    fn of(spot: &Spot) -> Quoted {
+        let (start, end) = spot.line_ends();
+        let line = String::from_utf8_lossy(&spot.text[start..end]);
+        // A byte that is no character takes three as its stand-in: only the widths of what was valid count.
+        let mut chars: Vec<(usize, char)> = Vec::new();
+        let mut at = start;
+        for chunk in spot.text[start..end].utf8_chunks() {
+            for c in chunk.valid().chars() {
+                chars.push((at, c));
+                at += c.len_utf8();
+            }
+            if !chunk.invalid().is_empty() {
+                chars.push((at, char::REPLACEMENT_CHARACTER));
+                at += chunk.invalid().len();
+            }
+        }
+        let before = chars.iter().filter(|(at, _)| *at < spot.at.start).count();
+        let skip = if line.len() > QUOTED { before.saturating_sub(BEFORE) } else { 0 };
+        let mut quoted = Quoted { text: String::new(), columns: Vec::new() };
+        let mut column = 0;
+        if skip > 0 {
+            quoted.text.push_str("...");
+            column = 3;
+        }
+        for (at, c) in chars.iter().copied().skip(skip) {
+            if column > QUOTED {
+                quoted.text.push_str("...");
+                break;
+            }
+            quoted.columns.push((at, column));
+            match c {
+                '\t' => quoted.text.push_str("    "),
+                c if c.is_control() => quoted.text.push('?'),
+                c => quoted.text.push(c),
+            }
+            column += if c == '\t' { 4 } else { 1 };
+        }
+        quoted.columns.push((end, column));
+        quoted.text.truncate(quoted.text.trim_end().len());
+        quoted
+    }
+
+    /// Where a stretch begins, and how many columns it has, one at least.
+    fn columns(&self, at: &Range<usize>) -> (usize, usize) {
+        let of = |byte: usize| {
+            let after = self.columns.partition_point(|(here, _)| *here < byte);
+            self.columns.get(after).or(self.columns.last()).map_or(0, |(_, column)| *column)
+        };
+        let from = of(at.start);
+        (from, of(at.end).saturating_sub(from).max(1))
+    }
+}
+
+/// What is quoted must not reach a terminal as commands.
+fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::Message;
+
+    fn spot(text: &str, word: &str) -> Spot {
+        let start = text.rfind(word).unwrap();
+        Spot { path: "a.vcl".to_owned(), text: text.as_bytes().to_vec(), at: start..start + word.len() }
+    }
+
+    fn of(spot: Spot, related: Vec<(String, Spot)>) -> Finding {
+        let message = Message {
+            what: "Twice".to_owned(),
+            prose: "Twice\nReally.".to_owned(),
+            hint: Some("Once is enough.".to_owned()),
+            text: String::new(),
+            place: None,
+            others: Vec::new(),
+            warning: false,
+        };
+        Finding { message, code: "error", severity: Severity::Error, unnecessary: false, spot: Some(spot), related }
+    }
+
+    #[test]
+    fn several_marks_stand_below_their_lines() {
+        let text = "sub a {\n}\n\n\tsub \u{e4}a {\n}\n";
+        let found = of(
+            spot(text, "\u{e4}a"),
+            vec![("First here".to_owned(), spot("sub a {\n}\n\n\tsub \u{e4}a {\n}\n", "sub a"))],
+        );
+        let want = "error[error]: Twice\n --> a.vcl:4:6\n  |\n1 | sub a {\n  | ----- First here\n...\n4 |     sub \u{e4}a {\n  |         ^^\n  = note: Really.\n  = help: Once is enough.\n";
+        assert_eq!(finding(&found, Colours::NONE), want);
+        let coloured = finding(&found, Colours(true));
+        assert!(coloured.contains("\x1b[1;31m^^\x1b[0m") && coloured.contains("\x1b[1;34m----- First here\x1b[0m"));
+    }
+
+    #[test]
+    fn another_file_and_a_long_line_are_shown() {
+        let long = format!("{}bad;", "x".repeat(1000));
+        let mut other = spot("acl b {}\n", "b");
+        other.path = "b.vcl".to_owned();
+        let shown = finding(&of(spot(&long, "bad"), vec![("Here".to_owned(), other)]), Colours::NONE);
+        assert!(shown.lines().all(|line| line.len() < 200), "{shown}");
+        assert!(shown.contains("xxxbad;\n") && shown.contains(" ::: b.vcl:1:5\n"), "{shown}");
+        let marks = shown.lines().find(|line| line.contains('^')).unwrap();
+        let quoted = shown.lines().find(|line| line.contains("bad;")).unwrap();
+        assert_eq!(marks.find('^'), quoted.find("bad"), "{shown}");
+    }
+}
