@@ -23,7 +23,7 @@ use base::Real;
 use engine::current::StepName;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
-use http1::{HeadError, Limits, Progress, Scan, parse_found_request};
+use http1::{Framing, HeadError, Limits, Progress, Scan, parse_found_request};
 use net::{Address, Stream};
 use rt::{Instant, Patience};
 use shm::vsl::{Marker, TxnLog};
@@ -268,6 +268,13 @@ async fn run(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Resu
     };
     h1.used += parsed.consumed;
     h1.expect_body(parsed.framing, req.head.version());
+    if parsed.framing == Framing::Chunked
+        && !limits.lenient
+        && let Some(error) = h1.broken_at_once()
+    {
+        req.refuse_upload(h1, error.text());
+        return Err(SessClose::RxBody);
+    }
     if contain::contained(pin!(req.run(h1))).await.is_err() {
         let engine = req.engine().clone();
         engine.main.req_panic.inc();

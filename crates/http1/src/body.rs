@@ -3,6 +3,8 @@
 
 mod chunked;
 mod encode;
+mod extension;
+mod trailer;
 
 use std::ops::Range;
 
@@ -49,11 +51,11 @@ pub enum BodyError {
     SizeTooLong,
     /// A chunk's size doesn't fit 63 bits.
     SizeTooLarge,
-    /// Extensions longer than the bound, or with control characters, or a line end in quotes.
+    /// Extensions longer than the bound, or against the grammar: control characters, a line end in quotes.
     BadExtension,
     /// A chunk's data isn't followed by CRLF.
     NoCrlf,
-    /// A trailer line is malformed, or they exceed the bound.
+    /// A trailer line is malformed or may not be there, or they exceed the bound.
     BadTrailer,
 }
 
@@ -96,12 +98,13 @@ enum State {
 }
 
 impl Decoder {
-    /// A decoder for a request's body: every line end within the chunked coding is CRLF.
+    /// A decoder for a request's body: the chunked coding to the letter, and no field of framing in the trailers.
     pub fn request(framing: Framing) -> Self {
         Self::new(framing, false)
     }
 
-    /// A decoder for a response's body, which may end lines with a lone LF and pad a chunk's size with blanks.
+    /// A decoder for a response's body, which may end lines with a lone LF, pad a chunk's size with blanks and put
+    /// anything into extensions.
     pub fn response(framing: Framing) -> Self {
         Self::new(framing, true)
     }
@@ -162,6 +165,20 @@ impl Decoder {
         };
         self.0 = State::Failed(BodyError::Truncated(cut));
         Err(BodyError::Truncated(cut))
+    }
+
+    /// Goes over input that stays where it is: whether the body ends in it.
+    ///
+    /// # Errors
+    /// The body is broken.
+    pub fn skip(&mut self, mut input: &[u8]) -> Result<bool, BodyError> {
+        loop {
+            match self.decode(input)? {
+                Step::Data(range) => input = &input[range.end..],
+                Step::More { .. } => return Ok(false),
+                Step::End { .. } => return Ok(true),
+            }
+        }
     }
 
     /// How many bytes of data come next without framing between them (at most), so that they can be read straight to where

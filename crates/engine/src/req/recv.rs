@@ -45,10 +45,23 @@ impl Req {
         Ok(())
     }
 
-    pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
+    /// Answers 400, before VCL, to a request whose body is broken already.
+    pub fn refuse_upload(&mut self, transport: &mut dyn Transport, why: &str) {
+        self.log_arrival();
+        self.log.put(Tag::FetchError, why.as_bytes());
+        self.engine().main.client_req_400.inc();
+        self.close = Some(SessClose::RxBody);
+        self.minimal(transport, 400);
+    }
+
+    fn log_arrival(&mut self) {
         let client = self.sess.client_text.get();
         self.log.put_parts(Tag::ReqStart, &[client.ip_port(), b" ", self.sess.listener.name.as_bytes()]);
         REQ.log_request(&self.head, &mut self.log);
+    }
+
+    pub(super) async fn recv(&mut self, transport: &mut dyn Transport) -> Step {
+        self.log_arrival();
         self.prepare();
         let mut action = self.vcl(Method::Recv, transport).await;
         if let Action::Vcl(label) = &action

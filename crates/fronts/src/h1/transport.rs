@@ -22,6 +22,8 @@ use crate::output::Output;
 
 /// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
+/// So much of a body is looked at before anybody hears of its request, when it has come by then.
+const LOOK_BYTES: usize = 64 * 1024;
 /// Read at once where only the connection's end is looked for: the beginning of the next request, if it isn't the end.
 const GONE_READ_BYTES: usize = 1024;
 /// A buffer that grew beyond this isn't kept.
@@ -150,6 +152,26 @@ impl H1 {
         self.body = (!self.body_done).then(|| Decoder::request(framing));
         self.sending = Sending::Nothing;
         self.left = None;
+    }
+
+    /// What is broken about the framing of the body that has begun, as far as the client has sent it by now. Nobody has
+    /// heard of the request yet, so the whole of it can be refused: later its origin would see it break off.
+    pub(crate) fn broken_at_once(&mut self) -> Option<http1::BodyError> {
+        let mut scout = self.body.as_ref().filter(|_| self.body_len.is_none())?.clone();
+        let mut seen = self.used;
+        while seen < self.conn.input.len() {
+            match scout.skip(&self.conn.input[seen..]) {
+                Ok(true) => return None,
+                Ok(false) => seen = self.conn.input.len(),
+                Err(error) => return Some(error),
+            }
+            if seen - self.used < LOOK_BYTES {
+                self.conn.input.reserve(BODY_READ_BYTES);
+                // An end or an error is found again by whoever reads the body.
+                let _ = self.conn.stream.as_ref().map(|stream| stream.try_read_buf(&mut self.conn.input));
+            }
+        }
+        None
     }
 
     /// A request is over.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The decoder of the chunked coding (RFC 9112 7.1). Extensions are skipped, trailers checked and dropped; both bounded.
+//! The decoder of the chunked coding (RFC 9112 7.1). Extensions and trailers are checked and dropped; both are bounded.
 //!
 //! ```text
 //! Size -> Blank -> Extension -> SizeLf -> Data -> DataCr -> DataLf -> Size ...
-//!                                  `-> (size 0) LineStart -> Name -> Value -> ValueLf -> LineStart ... EndLf -> Done
+//!                                  `-> (size 0) Trailer
 //! ```
 
-use message::chars::{is_blank, is_tchar, is_value_char};
+use message::chars::is_blank;
 
+use super::extension::Extension;
+use super::trailer::{self, Trailers};
 use super::{BodyError, Step};
 
 /// Most digits of a size, leading zeros included.
@@ -16,24 +18,17 @@ const MAX_DIGITS: u8 = 20;
 const MAX_EXTENSION_BYTES: u32 = 16 * 1024;
 /// Most bytes of one size line's extensions.
 const MAX_EXTENSION_LINE: u32 = 1024;
-/// Most bytes of all trailer lines.
-const MAX_TRAILER_BYTES: u32 = 8 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Size { digits: u8 },
     Blank,
-    Extension { quoted: bool, escaped: bool },
+    Extension(Extension),
     SizeLf,
     Data,
     DataCr,
     DataLf,
-    LineStart,
-    Name,
-    Value,
-    ValueLf,
-    EndLf,
-    Done,
+    Trailer(trailer::At),
 }
 
 #[derive(Clone, Debug)]
@@ -43,14 +38,21 @@ pub(super) struct Chunked {
     left: u64,
     extension_line: u32,
     extension_bytes: u32,
-    trailer_bytes: u32,
+    trailers: Trailers,
     /// Take a lone LF for CRLF, and blanks after a size.
     lax: bool,
 }
 
 impl Chunked {
     pub(super) fn new(lax: bool) -> Self {
-        Chunked { at: At::Size { digits: 0 }, left: 0, extension_line: 0, extension_bytes: 0, trailer_bytes: 0, lax }
+        Chunked {
+            at: At::Size { digits: 0 },
+            left: 0,
+            extension_line: 0,
+            extension_bytes: 0,
+            trailers: Trailers::new(),
+            lax,
+        }
     }
 
     pub(super) fn data_ahead(&self) -> u64 {
@@ -76,7 +78,7 @@ impl Chunked {
             }
             self.at = self.next(input[i])?;
             i += 1;
-            if self.at == At::Done {
+            if self.at == At::Trailer(trailer::At::Done) {
                 return Ok(Step::End { consumed: i });
             }
         }
@@ -93,15 +95,15 @@ impl Chunked {
                 b'\n' if self.lax => Ok(self.after_size()),
                 _ => Err(BodyError::BadSize),
             },
-            At::Extension { quoted, escaped } => self.in_extension(c, quoted, escaped),
+            At::Extension(extension) => self.in_extension(c, extension),
             At::SizeLf if c == b'\n' => Ok(self.after_size()),
             At::SizeLf => Err(BodyError::BadSize),
             At::DataCr if c == b'\r' => Ok(At::DataLf),
             At::DataCr if c == b'\n' && self.lax => Ok(At::Size { digits: 0 }),
             At::DataLf if c == b'\n' => Ok(At::Size { digits: 0 }),
             At::DataCr | At::DataLf => Err(BodyError::NoCrlf),
-            At::LineStart | At::Name | At::Value | At::ValueLf | At::EndLf => self.trailer(c),
-            At::Data | At::Done => unreachable!("neither reads a byte"),
+            At::Trailer(at) => self.trailers.next(at, c, self.lax).map(At::Trailer).ok_or(BodyError::BadTrailer),
+            At::Data => unreachable!("data is taken in pieces, not by the byte"),
         }
     }
 
@@ -131,11 +133,11 @@ impl Chunked {
     }
 
     fn after_size(&self) -> At {
-        if self.left == 0 { At::LineStart } else { At::Data }
+        if self.left == 0 { At::Trailer(trailer::At::LineStart) } else { At::Data }
     }
 
     fn extension(&mut self) -> Result<At, BodyError> {
-        self.count_extension().map(|()| At::Extension { quoted: false, escaped: false })
+        self.count_extension().map(|()| At::Extension(Extension::begin(self.lax)))
     }
 
     fn count_extension(&mut self) -> Result<(), BodyError> {
@@ -147,38 +149,13 @@ impl Chunked {
         Ok(())
     }
 
-    fn in_extension(&mut self, c: u8, quoted: bool, escaped: bool) -> Result<At, BodyError> {
+    fn in_extension(&mut self, c: u8, extension: Extension) -> Result<At, BodyError> {
         match c {
-            b'\r' if !quoted => return Ok(At::SizeLf),
-            b'\n' if !quoted && self.lax => return Ok(self.after_size()),
-            c if !is_value_char(c) => return Err(BodyError::BadExtension),
+            b'\r' if extension.may_end() => return Ok(At::SizeLf),
+            b'\n' if extension.may_end() && self.lax => return Ok(self.after_size()),
             _ => {}
         }
         self.count_extension()?;
-        Ok(match c {
-            _ if escaped => At::Extension { quoted, escaped: false },
-            b'\\' if quoted => At::Extension { quoted, escaped: true },
-            b'"' => At::Extension { quoted: !quoted, escaped: false },
-            _ => At::Extension { quoted, escaped: false },
-        })
-    }
-
-    fn trailer(&mut self, c: u8) -> Result<At, BodyError> {
-        self.trailer_bytes += 1;
-        if self.trailer_bytes > MAX_TRAILER_BYTES {
-            return Err(BodyError::BadTrailer);
-        }
-        match (self.at, c) {
-            (At::LineStart, b'\r') => Ok(At::EndLf),
-            (At::LineStart, b'\n') if self.lax => Ok(At::Done),
-            (At::EndLf, b'\n') => Ok(At::Done),
-            (At::LineStart | At::Name, c) if is_tchar(c) => Ok(At::Name),
-            (At::Name, b':') => Ok(At::Value),
-            (At::Value, b'\r') => Ok(At::ValueLf),
-            (At::Value, b'\n') if self.lax => Ok(At::LineStart),
-            (At::Value, c) if is_value_char(c) => Ok(At::Value),
-            (At::ValueLf, b'\n') => Ok(At::LineStart),
-            _ => Err(BodyError::BadTrailer),
-        }
+        extension.next(c).map(At::Extension).ok_or(BodyError::BadExtension)
     }
 }

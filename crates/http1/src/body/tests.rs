@@ -93,6 +93,96 @@ fn broken_chunks_are_never_complete() {
 }
 
 #[test]
+fn extensions_keep_to_their_grammar() {
+    for good in [
+        ";a",
+        ";a=b",
+        ";a=\"\"",
+        ";a=\"b;\tc\\\"\u{e9}\"",
+        "  ;\ta",
+        ";a = b",
+        " ; a = \"b\" ; c",
+        ";a;b;c=d",
+        ";a=b ;c",
+        ";a ;b",
+    ] {
+        request(&format!("5{good}\r\nhello\r\n0{good}\r\n\r\n"), Ok(Some(("hello", ""))));
+        response(&format!("5{good}\r\nhello\r\n0{good}\r\n\r\n"), Ok(Some(("hello", ""))));
+    }
+    for bad in [
+        ";",
+        ";;a",
+        ";a;",
+        ";=b",
+        ";a=",
+        ";a=;b",
+        ";a b",
+        ";a=b c",
+        ";a=\"b\"c",
+        ";a=\"b",
+        ";a=\"b\\\"",
+        ";a=b=c",
+        ";\"a\"",
+        ";a ",
+        ";a=b ",
+        ";a=\"b\" ",
+        ";a=b\0",
+        ";a\u{7f}",
+        ";\u{b}a",
+        ";a=\"\0\"",
+        ";a=\"\\\0\"",
+        ";a,b",
+        ";\u{e9}",
+        ";a=\n",
+    ] {
+        request(&format!("5{bad}\r\nhello\r\n0\r\n\r\n"), Err(BodyError::BadExtension));
+        request(&format!("5\r\nhello\r\n0{bad}\r\n\r\n"), Err(BodyError::BadExtension));
+    }
+    response("5;\r\nhello\r\n0; =\r\n\r\n", Ok(Some(("hello", ""))));
+    response("5;a=\"\r\nhello\r\n0\r\n\r\n", Err(BodyError::BadExtension));
+}
+
+#[test]
+fn trailers_of_a_request_say_nothing_about_its_framing() {
+    for good in ["X: 1", "Content-Lengths: 5", "Content-Lengt: 5", "X-Transfer-Encoding: chunked", "Hosts: a", "a:"] {
+        request(&format!("0\r\n{good}\r\n\r\n"), Ok(Some(("", ""))));
+    }
+    for bad in ["Content-Length: 5", "content-length:5", "TRANSFER-ENCODING: chunked", "Host: a", "X: 1\r\nhost:"] {
+        request(&format!("0\r\n{bad}\r\n\r\n"), Err(BodyError::BadTrailer));
+        response(&format!("0\r\n{bad}\r\n\r\n"), Ok(Some(("", ""))));
+    }
+    for bad in [
+        "a",
+        "a : b",
+        ": b",
+        " a: b",
+        "\ta: b",
+        "a: b\r\n c",
+        "a: \0",
+        "a\0: b",
+        "a: b\rc",
+        "\"a\": b",
+        "GET / HTTP/1.1",
+    ] {
+        request(&format!("0\r\n{bad}\r\n\r\n"), Err(BodyError::BadTrailer));
+    }
+}
+
+#[test]
+fn input_can_be_looked_over_and_decoded_afterwards() {
+    let skip = |input: &str| Decoder::request(Framing::Chunked).skip(input.as_bytes());
+    assert_eq!(skip(""), Ok(false));
+    assert_eq!(skip("5\r\nhel"), Ok(false));
+    assert_eq!(skip("5\r\nhello\r\n0\r\n\r\nGET"), Ok(true));
+    assert_eq!(skip("5\r\nhello\r\nz"), Err(BodyError::BadSize));
+    assert_eq!(Decoder::request(Framing::Length(5)).skip(b"hello"), Ok(true));
+    let mut scout = Decoder::request(Framing::Chunked);
+    assert_eq!(scout.skip(b"5\r\nhe"), Ok(false));
+    assert_eq!(scout.skip(b"llo\r"), Ok(false));
+    assert_eq!(scout.skip(b"\n+1"), Err(BodyError::BadSize));
+}
+
+#[test]
 fn a_backend_may_end_lines_with_lf_and_pad_sizes() {
     response("5\nhello\n0\n\nX", Ok(Some(("hello", "X"))));
     response("5  \r\nhello\r\n0 \r\nT: 1\n\r\n", Ok(Some(("hello", ""))));

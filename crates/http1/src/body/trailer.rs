@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The trailer section of a chunked body (RFC 9112 7.1.2): checked, bounded and dropped.
+
+use message::chars::{is_tchar, is_value_char};
+use message::names;
+
+/// Most bytes of all trailer lines.
+const MAX_BYTES: u32 = 8 * 1024;
+/// Fields that say where a message ends or whom it is for. In a request's trailers (RFC 9110 6.5.1 forbids it) they are
+/// there for a reader that takes them for the head's.
+const FORBIDDEN: [&str; 3] = [names::CONTENT_LENGTH, names::TRANSFER_ENCODING, names::HOST];
+/// The longest of these.
+const NAME_BYTES: usize = names::TRANSFER_ENCODING.len();
+
+/// Where in the section the decoder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    LineStart,
+    Name,
+    Value,
+    ValueLf,
+    EndLf,
+    Done,
+}
+
+/// The section while it is read.
+#[derive(Clone, Debug)]
+pub(super) struct Trailers {
+    bytes: u32,
+    /// The start of the line's name.
+    name: [u8; NAME_BYTES],
+    name_bytes: usize,
+}
+
+impl Trailers {
+    pub(super) fn new() -> Self {
+        Trailers { bytes: 0, name: [0; NAME_BYTES], name_bytes: 0 }
+    }
+
+    /// The place behind `c`; `None`: it can't stand here. Lax: LF ends a line, and all names are good.
+    pub(super) fn next(&mut self, at: At, c: u8, lax: bool) -> Option<At> {
+        self.bytes += 1;
+        if self.bytes > MAX_BYTES {
+            return None;
+        }
+        match (at, c) {
+            (At::LineStart, b'\r') => Some(At::EndLf),
+            (At::LineStart, b'\n') if lax => Some(At::Done),
+            (At::EndLf, b'\n') => Some(At::Done),
+            (At::LineStart | At::Name, c) if is_tchar(c) => {
+                self.take_name(at, c);
+                Some(At::Name)
+            }
+            (At::Name, b':') if lax || !self.is_forbidden() => Some(At::Value),
+            (At::Value, b'\r') => Some(At::ValueLf),
+            (At::Value, b'\n') if lax => Some(At::LineStart),
+            (At::Value, c) if is_value_char(c) => Some(At::Value),
+            (At::ValueLf, b'\n') => Some(At::LineStart),
+            _ => None,
+        }
+    }
+
+    fn take_name(&mut self, at: At, c: u8) {
+        if at == At::LineStart {
+            self.name_bytes = 0;
+        }
+        if let Some(place) = self.name.get_mut(self.name_bytes) {
+            *place = c;
+        }
+        self.name_bytes += 1;
+    }
+
+    fn is_forbidden(&self) -> bool {
+        // One that is longer than its room is none of them.
+        let Some(name) = self.name.get(..self.name_bytes) else { return false };
+        FORBIDDEN.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden.as_bytes()))
+    }
+}
