@@ -277,7 +277,7 @@ def dies_under_load(report, program, how, rounds):
         status, text = v.cli.ask_raw("panic.show")
         if how == "panic":
             wanted = [b"Panic at: ", b"You asked for it", b"transaction = ", b"client = ", b"boot (active): ", b"argv = ",
-                      b"Backtrace:"]
+                      b"help = lacquer man lacquer-panic", b"Backtrace:"]
             report.check(status == 200 and all(w in text for w in wanted), f"panic.show: {status} {text[:400]}")
             v.cli.ask("panic.clear -z")
             report.check(until(5, lambda: counters(v)["MGT.child_panic"] == 0), "panic.clear -z clears the counter")

@@ -11,6 +11,12 @@ pub fn out(text: impl Display) {
     let _ = write!(to, "{text}").and_then(|()| to.flush());
 }
 
+/// To standard output, as it is; whether that can be written to, so that who prints for ever knows when to end.
+pub fn is_read(text: impl Display) -> bool {
+    let mut to = io::stdout().lock();
+    write!(to, "{text}").and_then(|()| to.flush()).is_ok()
+}
+
 /// To standard error, as it is.
 pub fn err(text: impl Display) {
     let _ = write!(io::stderr().lock(), "{text}");

@@ -4,6 +4,8 @@
 //! Prose is text with `# ` before headings, `- word :: text` for entries of lists and four spaces before what is shown
 //! as it is; `@name` alone on a line is replaced by what a table says.
 
+mod pager;
+mod render;
 mod vmods;
 
 use base::say;
@@ -13,41 +15,82 @@ use tables::tags::TagKind;
 use tables::vcltext::{self, STATEMENTS};
 use tables::vclvars::{Method, Return, VARS};
 
-/// Name, section, one line, prose.
-type Page = (&'static str, u8, &'static str, &'static str);
+use crate::commands::{self, COMMANDS, Command};
+use crate::near::nearest;
+
+/// What a page says.
+enum Body {
+    /// Prose.
+    Prose(&'static str),
+    /// The command's own help: its usage, then the rest as it is.
+    Help(&'static str),
+    /// A document in Markdown, of the kind that docs/man has.
+    Markdown(&'static str),
+}
+
+/// Name, section, one line, what it says.
+type Page = (&'static str, u8, &'static str, Body);
 
 const PAGES: &[Page] = &[
-    ("lacquer", 1, "an HTTP accelerator and its tools", include_str!("man/lacquer.txt")),
-    ("varnishd", 1, "HTTP accelerator", include_str!("man/varnishd.txt")),
-    ("varnishlog", 1, "show or keep the log", include_str!("man/varnishlog.txt")),
-    ("varnishncsa", 1, "the log as web servers write it", include_str!("man/varnishncsa.txt")),
-    ("varnishstat", 1, "show the counters", include_str!("man/varnishstat.txt")),
-    ("varnishtop", 1, "the log's commonest entries", include_str!("man/varnishtop.txt")),
-    ("varnishhist", 1, "how times and sizes are distributed", include_str!("man/varnishhist.txt")),
-    ("varnishadm", 1, "commands to a running varnishd", include_str!("man/varnishadm.txt")),
-    ("varnishreload", 1, "load a VCL again", include_str!("man/varnishreload.txt")),
-    ("lacquer-explain", 1, "would this URL be a hit, and if not, why", include_str!("man/lacquer-explain.txt")),
-    ("vcl", 7, "the configuration language", include_str!("man/vcl.txt")),
-    ("varnish-cli", 7, "the commands of the manager", include_str!("man/varnish-cli.txt")),
-    ("vsl", 7, "what the log says", include_str!("man/vsl.txt")),
-    ("vsl-query", 7, "queries on the log", include_str!("man/vsl-query.txt")),
-    ("varnish-counters", 7, "what is counted", include_str!("man/varnish-counters.txt")),
+    ("lacquer", 1, "an HTTP accelerator and its tools", Body::Prose(include_str!("man/lacquer.txt"))),
+    ("varnishd", 1, "HTTP accelerator", Body::Prose(include_str!("man/varnishd.txt"))),
+    ("varnishlog", 1, "show or keep the log", Body::Prose(include_str!("man/varnishlog.txt"))),
+    ("varnishncsa", 1, "the log as web servers write it", Body::Prose(include_str!("man/varnishncsa.txt"))),
+    ("varnishstat", 1, "show the counters", Body::Prose(include_str!("man/varnishstat.txt"))),
+    ("varnishtop", 1, "the log's commonest entries", Body::Prose(include_str!("man/varnishtop.txt"))),
+    ("varnishhist", 1, "how times and sizes are distributed", Body::Prose(include_str!("man/varnishhist.txt"))),
+    ("varnishadm", 1, "commands to a running varnishd", Body::Prose(include_str!("man/varnishadm.txt"))),
+    ("varnishreload", 1, "load a VCL again", Body::Prose(include_str!("man/varnishreload.txt"))),
+    ("lacquer-demo", 1, "a web site and the cache before it, to see it at work", Body::Help(demo::USAGE)),
+    (
+        "lacquer-explain",
+        1,
+        "would this URL be a hit, and if not, why",
+        Body::Prose(include_str!("man/lacquer-explain.txt")),
+    ),
+    ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(vcltool::USAGE)),
+    (
+        "lacquer-statsd",
+        1,
+        "a metrics server in the place of node's statsd",
+        Body::Markdown(include_str!("../../../docs/man/lacquer-statsd.1.md")),
+    ),
+    ("lacquer-munin", 1, "a Munin plugin for all counters", Body::Help(statsd::MUNIN_HELP)),
+    ("lacquer-man", 1, "the manual", Body::Help(USAGE)),
+    (
+        "lacquer-panic",
+        7,
+        "what a panic report says, and what to do",
+        Body::Prose(include_str!("man/lacquer-panic.txt")),
+    ),
+    ("vcl", 7, "the configuration language", Body::Prose(include_str!("man/vcl.txt"))),
+    ("varnish-cli", 7, "the commands of the manager", Body::Prose(include_str!("man/varnish-cli.txt"))),
+    ("vsl", 7, "what the log says", Body::Prose(include_str!("man/vsl.txt"))),
+    ("vsl-query", 7, "queries on the log", Body::Prose(include_str!("man/vsl-query.txt"))),
+    ("varnish-counters", 7, "what is counted", Body::Prose(include_str!("man/varnish-counters.txt"))),
 ];
 
+/// What `lacquer man --help` prints.
 const USAGE: &str = "\
-usage: lacquer man [PAGE | -d DIR]
+Usage: lacquer man [PAGE | -d DIR]
 
-Without anything: which pages there are. With PAGE: that page, in roff (`lacquer man vsl | man -l -`).
+Without anything: which pages there are. With PAGE: that page, on a terminal through man(1) or $PAGER, else in roff. The
+name of a command is its page's, too: `lacquer man log`, `lacquer man lacquer-log`; `lacquer man vcl` is the language.
 
-  -d DIR   writes all pages into DIR/man1, DIR/man3 and DIR/man7
+  -d DIR       writes all pages into DIR/man1, DIR/man3 and DIR/man7
+  -h, --help   this text
+
+Examples:
+  lacquer man varnishd
+  lacquer man vmod_std
+  lacquer man vsl > vsl.7
 ";
 
-/// `lacquer man`: lists the pages; with a name prints one; with a directory after `-d` writes all.
+/// `lacquer man`: lists the pages; with a name shows one; with a directory after `-d` writes all.
 pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
-            PAGES.iter().for_each(|(name, section, line, _)| say::out(format_args!("{name}({section})  {line}\n")));
-            vmods::all().for_each(|(name, module)| say::out(format_args!("{name}(3)  {}\n", module.text)));
+            say::out(list());
             0
         }
         [flag] if ["-h", "--help", "-?"].contains(&flag.as_str()) => {
@@ -61,25 +104,42 @@ pub fn main(args: &[String]) -> i32 {
                 1
             }
         },
-        [name] => match PAGES.iter().find(|page| page.0 == name) {
-            Some(page) => {
-                say::out(roff(page));
-                0
-            }
-            None if vmods::module(name).is_some() => {
-                vmods::module(name).into_iter().for_each(|module| say::out(vmods::roff(module)));
+        [flag] if flag == "-d" => refuse("-d wants a directory"),
+        [flag, ..] if flag.starts_with('-') => refuse(&format!("no option {flag}")),
+        [name] => match page(name) {
+            Some(roff) => {
+                pager::show(&roff);
                 0
             }
             None => {
-                say::err(format_args!("lacquer man: no page {name:?}\n"));
+                let modules: Vec<String> = vmods::all().map(|(name, _)| name).collect();
+                let commands = COMMANDS.iter().map(|command| command.name);
+                let names = PAGES.iter().map(|page| page.0).chain(commands).chain(modules.iter().map(String::as_str));
+                let near = nearest(name, names).map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
+                say::err(format_args!("lacquer man: no page {name:?}{near}\n`lacquer man` lists them.\n"));
                 2
             }
         },
-        _ => {
-            say::err(USAGE);
-            2
-        }
+        _ => refuse("one page at a time"),
     }
+}
+
+fn refuse(why: &str) -> i32 {
+    say::err(format_args!("lacquer man: {why}\n{USAGE}"));
+    2
+}
+
+fn list() -> String {
+    let pages = PAGES.iter().map(|(name, section, line, _)| format!("{name}({section})  {line}\n"));
+    pages.chain(vmods::all().map(|(name, module)| format!("{name}(3)  {}\n", module.text))).collect()
+}
+
+/// A page in roff, by its name or that of a command (`log`, `lacquer-log`).
+pub fn page(name: &str) -> Option<String> {
+    let own = |name: &str| PAGES.iter().find(|page| page.0 == name).map(roff);
+    let module = || vmods::module(name).map(vmods::roff);
+    let command = || commands::find(name.strip_prefix("lacquer-").unwrap_or(name)).and_then(|c| own(c.page));
+    own(name).or_else(module).or_else(command)
 }
 
 fn write_all(dir: &str) -> std::io::Result<()> {
@@ -100,10 +160,63 @@ fn escape(text: &str) -> String {
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
-fn roff((name, section, line, prose): &Page) -> String {
+fn roff((name, section, line, body): &Page) -> String {
     let title = name.to_uppercase();
     let mut out = format!(".TH {title} {section} \"\" \"Lacquer {}\"\n.SH NAME\n", env!("CARGO_PKG_VERSION"));
     out.push_str(&format!("{} \\- {}\n", escape(name), escape(line)));
+    out.push_str(&match body {
+        Body::Prose(text) => from_prose(text),
+        Body::Help(text) => from_prose(&help_as_prose(text)),
+        Body::Markdown(text) => from_prose(&markdown_as_prose(text)),
+    });
+    out
+}
+
+/// A help text: its usage up to the first empty line, then paragraphs, options and, behind a line like `Examples:`, what is
+/// shown as it is.
+fn help_as_prose(text: &str) -> String {
+    let (usage, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let mut out = "# SYNOPSIS\n".to_owned();
+    for line in usage.lines() {
+        out.push_str(&format!("    {}\n", line.trim_start_matches("Usage:").trim_start()));
+    }
+    out.push_str("\n# DESCRIPTION\n");
+    let mut in_option = false;
+    for line in rest.lines() {
+        let words = line.trim_start();
+        let heading = line.strip_suffix(':').filter(|_| line.len() == words.len() && !line.contains(' '));
+        match (words.starts_with('-'), line.len() - words.len()) {
+            _ if line.is_empty() => out.push('\n'),
+            _ if heading.is_some() => {
+                out.push_str(&format!("# {}\n", heading.unwrap_or_default().to_uppercase()));
+            }
+            (true, 1..) => {
+                let (term, text) = words.split_once("  ").unwrap_or((words, ""));
+                out.push_str(&format!("- {term} :: {}\n", text.trim_start()));
+            }
+            (false, 8..) if in_option => out.push_str(&format!("{words}\n")),
+            (false, 1..) => out.push_str(&format!("    {words}\n")),
+            (_, 0) => out.push_str(&format!("{line}\n")),
+        }
+        in_option = words.starts_with('-') || in_option && line.len() - words.len() >= 8;
+    }
+    out
+}
+
+/// Headings and paragraphs as they are, tables as they stand; without the title and the section NAME, which a page has already.
+fn markdown_as_prose(text: &str) -> String {
+    let from = text.find("## SYNOPSIS").unwrap_or(0);
+    let one = |line: &str| match (line.strip_prefix("## "), line.starts_with('|')) {
+        (Some(heading), _) => format!("# {heading}\n"),
+        (None, true) if line.contains("| --- |") => String::new(),
+        (None, true) => format!("    {line}\n"),
+        (None, false) => format!("{line}\n"),
+    };
+    text[from..].lines().map(one).collect()
+}
+
+fn from_prose(prose: &str) -> String {
+    let mut out = String::new();
     let mut is_literal = false;
     for text in prose.lines() {
         let literal = text.strip_prefix("    ");
@@ -144,6 +257,7 @@ fn from_table(table: &str) -> String {
         "top" => options(lacquer_top::OPTIONS),
         "hist" => options(lacquer_hist::OPTIONS),
         "profiles" => lacquer_hist::profiles().iter().map(|(name, text)| entry(name, text)).collect(),
+        "own-commands" => own_commands(),
         "tags" => tags(),
         "counters" => counters(),
         "params" => params(),
@@ -156,6 +270,20 @@ fn from_table(table: &str) -> String {
         // A test asks for every page.
         other => panic!("no table @{other}"),
     }
+}
+
+/// The commands of `lacquer`.
+fn own_commands() -> String {
+    let one = |command: &Command| {
+        let section = PAGES.iter().find(|page| page.0 == command.page).map_or(1, |page| page.1);
+        entry(command.name, &format!("{}, see {}({section}).", capital(command.text), command.page))
+    };
+    COMMANDS.iter().map(one).collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn options(options: &[Opt]) -> String {
@@ -272,5 +400,32 @@ mod tests {
             assert!(text.contains(".SH SYNOPSIS") || page.1 == 7, "{}", page.0);
             assert_eq!(text.matches(".nf\n").count(), text.matches(".fi\n").count(), "{}", page.0);
         }
+    }
+
+    #[test]
+    fn every_page_is_text_without_man() {
+        let modules = vmods::all().map(|(_, module)| vmods::roff(module));
+        for roff in PAGES.iter().map(roff).chain(modules) {
+            let text = render::render(&roff, 80);
+            // A request that isn't known would stand there as text.
+            let odd = text.lines().find(|line| line.trim_start().starts_with(['.', '\'']) && line.trim().len() <= 3);
+            assert_eq!((odd, text.contains("\\f")), (None, false), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_help_text_as_a_page() {
+        let help = "Usage: a b\n       a c\n\nDoes it.\n\n  -x DIR   where\n           it is\n  -y       why\n\nExamples:\n\n  a b c\n";
+        let prose = "# SYNOPSIS\n    a b\n    a c\n\n# DESCRIPTION\nDoes it.\n\n- -x DIR :: where\nit is\n- -y :: why\n\n# EXAMPLES\n\n    a b c\n";
+        assert_eq!(help_as_prose(help), prose);
+    }
+
+    #[test]
+    fn a_command_names_its_page() {
+        assert!(page("log").is_some_and(|roff| roff.starts_with(".TH VARNISHLOG 1")));
+        assert!(page("lacquer-log").is_some_and(|roff| roff.starts_with(".TH VARNISHLOG 1")));
+        assert!(page("vcl").is_some_and(|roff| roff.starts_with(".TH VCL 7")));
+        assert!(page("lacquer-vcl").is_some_and(|roff| roff.starts_with(".TH LACQUER-VCL 1")));
+        assert_eq!(page("nosuch"), None);
     }
 }

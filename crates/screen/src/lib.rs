@@ -55,6 +55,11 @@ impl Line {
     }
 }
 
+/// The terminal's columns; 80 where that can't be told.
+pub fn columns() -> usize {
+    terminal::size().map_or(80, |(columns, _)| usize::from(columns)).max(20)
+}
+
 /// A key, or what is like one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {

@@ -62,6 +62,9 @@ pub fn on_request(what: &str) -> ! {
     die(&report(what))
 }
 
+/// Where to read on.
+const HELP: &str = "help = lacquer man lacquer-panic, docs/operators.md#panic-reports";
+
 fn report(what: &str) -> String {
     let mut text = String::new();
     // Writing to a String can't fail.
@@ -90,7 +93,7 @@ fn describe(out: &mut dyn Write, what: fmt::Arguments<'_>) -> fmt::Result {
     if let Some(vcls) = VCLS.get().and_then(Weak::upgrade) {
         vcls.write_files(out)?;
     }
-    writeln!(out, "}}\n{}", IDENTITY.get().map_or("", String::as_str))
+    writeln!(out, "}}\n{}\n{HELP}", IDENTITY.get().map_or("", String::as_str))
 }
 
 /// In a signal handler: first what needs nothing, then what may fail.

@@ -43,16 +43,17 @@ struct Config {
 }
 
 fn usage(program: &str, status: i32) -> i32 {
-    say::err(format_args!(
-        "Usage: {program} [-h] [-n ident] [-p] [-S secretfile] [-T [address]:port] [-t timeout] [command [...]]
-\t-n is mutually exclusive with -S and -T
-"
-    ));
+    say::err(USAGE.replace("{program}", program));
     if status == 0 {
         say::err(HELP.replace("{program}", program));
     }
     status
 }
+
+const USAGE: &str = "\
+Usage: {program} [-h] [-n ident] [-p] [-S secretfile] [-T [address]:port] [-t timeout] [command [...]]
+\t-n is mutually exclusive with -S and -T
+";
 
 const HELP: &str = "
  -n <dir>         The working directory of varnishd
@@ -74,7 +75,9 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         return 0;
     }
     if args == ["--help"] {
-        return usage(program, 0);
+        // On standard output, as every command's; -h is on standard error, where Varnish's tool has it.
+        say::out(format!("{USAGE}{HELP}").replace("{program}", program));
+        return 0;
     }
     let mut config = Config::default();
     let mut rest = args;

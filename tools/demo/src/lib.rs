@@ -4,6 +4,8 @@
 //! The origin runs in this process, the cache is a child that ends with it (its CLI is our pipe: when we are gone, it reads the
 //! end of its input and stops). The figures are the worker's own counters, read from its shared memory; nothing is asked for.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod cache;
 mod load;
 mod options;
@@ -12,35 +14,42 @@ mod pages;
 mod query;
 mod status;
 mod vsc;
+mod welcome;
 
+pub use options::USAGE;
+
+use base::say;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::AsFd;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Runs the demo until SIGINT or SIGTERM; `args` are the words after `lacquer demo`.
+/// Lines between two headings: a terminal of 24 lines always shows one.
+const LINES_A_HEADING: u32 = 20;
+
+/// Runs the demo until SIGINT, SIGTERM, SIGHUP or until nobody reads what it prints; `args` are the words after
+/// `lacquer demo`. Gives the exit status.
 ///
 /// Starts the origin on a free port, the cache in front of it as a child of this process, and prints where both listen.
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
-pub fn main(args: &[String]) -> ExitCode {
+pub fn main(args: &[String]) -> i32 {
     let options = match options::Options::parse(args) {
         Ok(options::Asked::Run(o)) => o,
         Ok(options::Asked::Help) => {
-            print!("{}", options::USAGE);
-            return ExitCode::SUCCESS;
+            say::out(options::USAGE);
+            return 0;
         }
         Err(e) => {
-            eprintln!("lacquer demo: {e}");
-            return ExitCode::from(2);
+            say::err(format_args!("lacquer demo: {e}\n"));
+            return 2;
         }
     };
     match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(e) => {
-            eprintln!("lacquer demo: {e}");
-            ExitCode::FAILURE
+            say::err(format_args!("lacquer demo: {e}\n"));
+            1
         }
     }
 }
@@ -49,25 +58,31 @@ fn run(options: &options::Options) -> Result<(), String> {
     let stop = Stop::new()?;
     let origin = origin::Origin::start().map_err(|e| format!("the origin: {e}"))?;
     let mut cache = cache::Cache::start(options, origin.address())?;
-    println!("origin  http://{}/", origin.address());
-    println!("cache   http://{}/", cache.address());
-    println!("log     varnishlog -n {}", cache.directory().display());
-    println!("{}", pages::TRY);
     let load = load::Load::start(cache.address(), options.load);
     let mut status = status::Status::new(&cache.directory());
+    let welcome = welcome::text(&origin.address(), &cache.address(), &cache.directory());
+    let mut is_read = say::is_read(welcome);
+    // The first reading has nothing to compare with.
+    let _ = status.line(&[], 0);
     let mut next = Instant::now();
-    loop {
+    let mut lines = 0;
+    while is_read {
         next += Duration::from_secs(1);
         if stop.before(next)? {
-            println!("stopping");
-            return cache.stop();
+            say::out("stopping\n");
+            break;
         }
         cache.check()?;
-        println!("{}", status.line(&load.take(), cache.memory()));
+        if lines % LINES_A_HEADING == 0 {
+            say::out(format_args!("{}\n", status::HEADING));
+        }
+        lines += 1;
+        is_read = say::is_read(format_args!("{}\n", status.line(&load.take(), cache.memory())));
     }
+    cache.stop()
 }
 
-/// SIGINT and SIGTERM as something to wait for.
+/// SIGINT, SIGTERM and SIGHUP as something to wait for.
 struct Stop(SignalFd);
 
 impl Stop {
@@ -75,6 +90,7 @@ impl Stop {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGINT);
         mask.add(Signal::SIGTERM);
+        mask.add(Signal::SIGHUP);
         mask.thread_block().map_err(|e| format!("signals: {e}"))?;
         SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC).map(Self).map_err(|e| format!("signals: {e}"))
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// What `lacquer demo --help` prints.
 pub const USAGE: &str = "\
-usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--load[=RATE]] [--varnishd PATH]
+Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--load[=RATE]] [--varnishd PATH]
 
 Starts a built-in origin and the cache in front of it, and prints each second what the cache does, until Ctrl-C.
 
@@ -13,6 +13,7 @@ Starts a built-in origin and the cache in front of it, and prints each second wh
   -s STORAGE        the cache's storage, as varnishd's -s (default malloc,256m)
   --load[=RATE]     also ask for pages, RATE requests a second (default 200)
   --varnishd PATH   the program to put in front instead of this one
+  -h, --help        this text
 ";
 
 /// Where the cache listens when nothing else is said and the port is free.
@@ -59,7 +60,7 @@ impl Options {
                 "--load" => o.load = DEFAULT_RATE,
                 _ => match word.strip_prefix("--load=") {
                     Some(rate) => o.load = parse_rate(rate)?,
-                    None => return Err(format!("unknown word {word} (--help shows the usage)")),
+                    None => return Err(format!("no option {word} (--help shows the usage)")),
                 },
             }
         }
@@ -95,7 +96,7 @@ mod tests {
         check(&["--load=7"], "- malloc,256m 7");
         check(&["--load=x"], "--load=x: not a number from 0 to 100000");
         check(&["-a"], "-a needs a value (--help shows the usage)");
-        check(&["-z"], "unknown word -z (--help shows the usage)");
+        check(&["-z"], "no option -z (--help shows the usage)");
         check(&["-a", "x", "--help"], "help");
     }
 }

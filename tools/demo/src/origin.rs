@@ -57,6 +57,8 @@ struct Request {
     method: String,
     path: String,
     query: String,
+    /// Fit to be shown in a page.
+    host: String,
     length: u64,
     visits: u32,
     gzip: bool,
@@ -72,10 +74,9 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     while let Some(request) = read_request(&mut input)? {
         io::copy(&mut (&mut input).take(request.length), &mut io::sink())?;
         let page = match Wanted::parse(&request.query) {
-            Ok(wanted) => pages::page(&request.path, wanted, request.visits),
-            Err(why) => {
-                pages::page("/any", Wanted { status: Some(400), ttl: Some(0), ..Wanted::default() }, 0).text(why + "\n")
-            }
+            Ok(wanted) => pages::page(&request.path, wanted, &request.host, request.visits),
+            Err(why) => pages::page("/any", Wanted { status: Some(400), ttl: Some(0), ..Wanted::default() }, "", 0)
+                .text(why + "\n"),
         };
         thread::sleep(page.latency);
         answer(&mut output, &request, page)?;
@@ -102,6 +103,7 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<Request>> {
         method,
         path: path.into(),
         query: query.into(),
+        host: "127.0.0.1:6081".into(),
         length: 0,
         visits: 0,
         gzip: false,
@@ -117,6 +119,9 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<Request>> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => r.length = value.parse().ok().filter(|&l| l <= MAX_BODY).ok_or_else(bad)?,
             "transfer-encoding" => r.keep = false, // the chunks stay unread, and the connection ends with the answer
+            "host" if value.bytes().all(|c| c.is_ascii_alphanumeric() || b".-:[]".contains(&c)) => {
+                r.host = value.into()
+            }
             "connection" => r.keep &= !value.eq_ignore_ascii_case("close"),
             "accept-encoding" => r.gzip = value.contains("gzip"),
             "cookie" => r.visits = value.strip_prefix("visits=").and_then(|v| v.parse().ok()).unwrap_or(0),
@@ -253,13 +258,14 @@ mod tests {
     #[test]
     fn answers() {
         check("/", "", &["HTTP/1.1 200 OK\r\n", "/img/12.svg", "Cache-Control: max-age=60"]);
+        check("/", "Host: <b>\r\n", &["curl -i http://a/slow"]);
         check("/any?size=5", "", &["Content-Length: 5\r\n", "\r\n\r\nabejq"]);
         check("/any?size=5&chunked", "", &["Transfer-Encoding: chunked\r\n", "5\r\nabejq\r\n0\r\n\r\n"]);
         check("/any?size=5&gzip", "", &["Content-Length: 5\r\n", "Vary: Accept-Encoding\r\n"]);
         check("/any?size=5&gzip", "Accept-Encoding: gzip\r\n", &["Content-Encoding: gzip\r\n", "\r\n0\r\n\r\n"]);
         check("/any?status=204&size=9", "", &["HTTP/1.1 204 No Content\r\n"]);
         check("/any?size=x", "", &["HTTP/1.1 400 ", "wrong value: size=x"]);
-        check("/cookie", "Cookie: visits=4\r\n", &["Set-Cookie: visits=5;", "visit 5"]);
+        check("/cookie", "Cookie: visits=4\r\n", &["Set-Cookie: visits=5;", "visit number 5"]);
     }
 
     #[test]

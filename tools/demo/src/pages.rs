@@ -4,11 +4,6 @@
 use crate::query::Wanted;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Printed at the start.
-pub const TRY: &str = "\
-try     /  /slow  /cookie  /now  /any?size=100000&latency=50&ttl=60&status=200&gzip&chunked&header=Vary:Accept-Language
-each second: requests, hits of lookups, latency of own requests, memory of all processes, objects, bytes stored";
-
 /// How many images the first page has.
 pub const IMAGES: u32 = 12;
 
@@ -31,17 +26,24 @@ pub enum Body {
     Pattern(u64),
 }
 
-/// The answer to `path` (without its query) and what the query wants; `visits` is the number in the client's cookie.
-pub fn page(path: &str, wanted: Wanted, visits: u32) -> Page {
+/// The answer to `path` (without its query) and what the query wants, for a client that calls us `host` and has the number
+/// `visits` in its cookie.
+pub fn page(path: &str, wanted: Wanted, host: &str, visits: u32) -> Page {
     let (status, kind, cache, body, latency) = match path {
-        "/" => (200, "text/html; charset=utf-8", "max-age=60", index(), Duration::ZERO),
-        "/slow" => (200, "text/html; charset=utf-8", "max-age=10", html("Slow", "Was worth the wait."), SLOW),
+        "/" => (200, "text/html; charset=utf-8", "max-age=60", index(host), Duration::ZERO),
+        "/slow" => (200, "text/html; charset=utf-8", "max-age=10", html("Slow", &slow()), SLOW),
         "/cookie" => (200, "text/html; charset=utf-8", "max-age=60", cookie(visits), Duration::ZERO),
         "/now" => (200, "text/html; charset=utf-8", "no-store", now(), Duration::ZERO),
         "/any" => (200, "application/octet-stream", "max-age=60", String::new(), Duration::ZERO),
         _ => match image(path) {
             Some(svg) => (200, "image/svg+xml", "max-age=3600", svg, Duration::ZERO),
-            None => (404, "text/html; charset=utf-8", "max-age=5", html("Not here", "No such page."), Duration::ZERO),
+            None => (
+                404,
+                "text/html; charset=utf-8",
+                "max-age=5",
+                html("Not here", "<p>No such page. <a href=\"/\">The first one</a> says what there is.</p>"),
+                Duration::ZERO,
+            ),
         },
     };
     let cache = match wanted.ttl {
@@ -64,25 +66,77 @@ pub fn page(path: &str, wanted: Wanted, visits: u32) -> Page {
     }
 }
 
+/// What every page begins with.
+const STYLE: &str = "<meta name=\"viewport\" content=\"width=device-width\">\n<style>\nbody { font: 1rem/1.5 sans-serif; \
+                     max-width: 45rem; margin: 2rem auto; padding: 0 1rem; color: #222 }\ncode, pre { background: #eee; padding: .1rem .3rem }\n\
+                     pre { padding: .6rem; overflow-x: auto }\ndt { font-weight: bold; margin-top: .6rem }\nimg { margin: .2rem }\n</style>\n";
+
 fn html(title: &str, text: &str) -> String {
-    format!("<!DOCTYPE html>\n<title>{title}</title>\n<h1>{title}</h1>\n{text}\n")
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n{STYLE}<h1>{title}</h1>\n{text}\n"
+    )
 }
 
-fn index() -> String {
-    let images: String =
-        (1..=IMAGES).map(|n| format!("<img src=\"/img/{n}.svg\" alt=\"{n}\" width=\"96\">\n")).collect();
-    let links = "<p><a href=\"/slow\">a slow page</a>, <a href=\"/cookie\">one with cookies</a>, <a href=\"/now\">one that is \
-                 never cached</a>, <a href=\"/any?size=1000000&amp;gzip\">a megabyte</a></p>\n";
-    html("Lacquer", &format!("{images}{links}"))
+/// The time of day, in UTC: who sees the same one again sees a stored answer.
+fn clock() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// The first page: what there is to see, and what to do next. `host` is what the visitor called us.
+fn index(host: &str) -> String {
+    let images: String = (1..=IMAGES)
+        .map(|n| format!("<img src=\"/img/{n}.svg\" alt=\"disc {n}\" width=\"48\" height=\"48\">\n"))
+        .collect();
+    let made = clock();
+    html(
+        "A web site behind a cache",
+        &format!(
+            "<p>The site made this page at <strong>{made}</strong>. Load it again: if you came through the cache, the time \
+stays the same for a minute. The cache (Lacquer) kept the answer and gave it to you without asking the site. That is all a cache does, \
+and it does it many thousand times a second, so that a slow site feels fast and a small one survives many visitors.</p>\n\
+<p>These discs are images that the cache may keep for an hour:</p>\n<p>{images}</p>\n\
+<h2>Try</h2>\n<dl>\n\
+<dt><a href=\"/slow\">/slow</a></dt><dd>The site needs two seconds for it. The first visit waits, the next ones don't, for ten seconds.</dd>\n\
+<dt><a href=\"/cookie\">/cookie</a></dt><dd>The answer is made for one visitor (it sets a cookie): the cache gives it to nobody else.</dd>\n\
+<dt><a href=\"/now\">/now</a></dt><dd>The site forbids to keep it (<code>Cache-Control: no-store</code>): each visit reaches the site.</dd>\n\
+<dt><a href=\"/any?size=1000000&amp;gzip\">/any?size=1000000&amp;gzip</a></dt><dd>A megabyte, compressed. The query says what answer you \
+want: <code>latency=50</code> (milliseconds), <code>ttl=60</code> (seconds to keep it), <code>status=503</code>.</dd>\n</dl>\n\
+<h2>See how it does it</h2>\n<p>In a terminal, twice:</p>\n<pre>curl -i http://{host}/slow</pre>\n\
+<p>The second answer comes at once. Its head says <code>X-Cache: hit</code>, and <code>Age</code>: how many seconds ago the site made it.</p>\n\
+<p>The terminal that runs this demo shows each second how many requests there were, and which part of them were hits; its first lines say \
+how to look at each request.</p>\n\
+<h2>With your own site</h2>\n<pre>make run BACKEND=http://localhost:8080</pre>\n\
+<p>puts the cache in front of what listens on port 8080.</p>"
+        ),
+    )
+}
+
+fn slow() -> String {
+    let made = clock();
+    format!(
+        "<p>The site took its time for this and made it at {made}. Load it again: for ten seconds it comes at once.</p>"
+    )
 }
 
 fn cookie(visits: u32) -> String {
-    html("Cookies", &format!("This is visit {}.", visits.saturating_add(1)))
+    html(
+        "Cookies",
+        &format!(
+            "<p>This is your visit number {}. The cache asks the site each time, because the answer is yours alone.</p>",
+            visits.saturating_add(1)
+        ),
+    )
 }
 
 fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    html("Now", &format!("It is {seconds:.3} seconds after 1970 began."))
+    html(
+        "Now",
+        &format!(
+            "<p>It is {seconds:.3} seconds after 1970 began. The site forbids to keep this answer: the number is always new.</p>"
+        ),
+    )
 }
 
 /// `/img/N.svg`, a disc whose colour is its number's.
@@ -100,7 +154,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str, query: &str, status: u16, cache: &str) {
-        let p = page(path, Wanted::parse(query).expect("a good query"), 0);
+        let p = page(path, Wanted::parse(query).expect("a good query"), "a", 0);
         let got = p.fields.iter().find(|(n, _)| n == "Cache-Control").map(|(_, v)| v.as_str());
         assert_eq!((p.status, got), (status, Some(cache)), "{path}?{query}");
     }

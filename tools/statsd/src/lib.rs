@@ -33,7 +33,10 @@ mod table;
 
 use std::path::Path;
 
+pub use munin::HELP as MUNIN_HELP;
+
 use args::Command;
+use base::say;
 
 /// Runs `lacquer statsd ARGS`; answers the exit code.
 ///
@@ -41,21 +44,21 @@ use args::Command;
 pub fn main(args: &[String]) -> i32 {
     let outcome = match args::parse(args) {
         Ok(Command::Help) => {
-            print!("{}", args::HELP);
+            say::out(args::HELP);
             Ok(())
         }
         Ok(Command::Serve(path)) => run::run(&path).map_err(|error| error.to_string()),
         Ok(Command::Check(path)) => check(&path),
         Ok(Command::Export(export)) => export::run(&export).map_err(|error| error.to_string()),
         Err(why) => {
-            eprintln!("lacquer statsd: {why}\n{}", args::HELP);
+            say::err(format_args!("lacquer statsd: {why}\n{}", args::HELP));
             return 2;
         }
     };
     match outcome {
         Ok(()) => 0,
         Err(why) => {
-            eprintln!("lacquer statsd: {why}");
+            say::err(format_args!("lacquer statsd: {why}\n"));
             1
         }
     }
@@ -69,11 +72,11 @@ pub fn munin(name: &str, args: &[String]) -> i32 {
 
 fn check(path: &Path) -> Result<(), String> {
     let config = config::Config::load(path).map_err(|error| error.to_string())?;
-    println!(
-        "{}: the configuration is good ({:?} dialect, backends {:?})",
+    say::out(format_args!(
+        "{}: the configuration is good ({:?} dialect, backends {:?})\n",
         path.display(),
         config.dialect,
         config.backends
-    );
+    ));
     Ok(())
 }

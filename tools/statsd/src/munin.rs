@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use base::say;
 use shm::reader::{Reader, Reading};
 use tables::counters::{Format, Kind};
 
@@ -74,13 +75,13 @@ struct Call {
 /// Runs the plugin; answers the exit code.
 pub fn main(program: &str, args: &[String]) -> i32 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        print!("{HELP}");
+        say::out(HELP);
         return 0;
     }
     let call = match call(program, args, |name| std::env::var(name).ok()) {
         Ok(call) => call,
         Err(why) => {
-            eprintln!("lacquer munin: {why}\n{HELP}");
+            say::err(format_args!("lacquer munin: {why}\n{HELP}"));
             return 2;
         }
     };
@@ -88,11 +89,11 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         Ok(fields) => fields,
         // Munin wants this answer with exit code 0.
         Err(why) if call.mode == Mode::Autoconf => {
-            println!("no ({why})");
+            say::out(format_args!("no ({why})\n"));
             return 0;
         }
         Err(why) => {
-            eprintln!("lacquer munin: {why}");
+            say::err(format_args!("lacquer munin: {why}\n"));
             return 1;
         }
     };
@@ -103,7 +104,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         Mode::Config => config(&call, &shown(&call, fields)),
         Mode::Values => values(&shown(&call, fields)),
     };
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    say::out(text);
     0
 }
 

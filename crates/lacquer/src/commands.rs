@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The commands of `lacquer`, each once: its name, what it is for, its page, what runs it. Help, manual and the programs of
+//! Varnish's names come from here.
+
+use base::say;
+
+/// What runs a command: its name as messages give it, its arguments; the result is the exit status.
+type Main = fn(&str, &[String]) -> i32;
+
+/// A command.
+pub struct Command {
+    /// `lacquer NAME`.
+    pub name: &'static str,
+    /// The program of Varnish's that it is.
+    pub program: Option<&'static str>,
+    /// Its page of the manual.
+    pub page: &'static str,
+    /// What it is for.
+    pub text: &'static str,
+    /// Runs it. With `--help` alone it prints its help on standard output and gives 0.
+    pub run: Main,
+}
+
+/// In the order of the help.
+pub const COMMANDS: &[Command] = &[
+    command("serve", Some("varnishd"), "varnishd", "the accelerator, with varnishd's options", serve),
+    command("demo", None, "lacquer-demo", "a web site and the cache before it, to see it at work", |_, args| {
+        demo::main(args)
+    }),
+    command("log", Some("varnishlog"), "varnishlog", "show the log", lacquer_log::main),
+    command(
+        "ncsa",
+        Some("varnishncsa"),
+        "varnishncsa",
+        "a line per request, as web servers write them",
+        lacquer_ncsa::main,
+    ),
+    command("stat", Some("varnishstat"), "varnishstat", "the counters", lacquer_stat::main),
+    command(
+        "top",
+        Some("varnishtop"),
+        "varnishtop",
+        "the log's commonest entries; with --by, who asks most",
+        lacquer_top::main,
+    ),
+    command("hist", Some("varnishhist"), "varnishhist", "how times and sizes are distributed", lacquer_hist::main),
+    command("adm", Some("varnishadm"), "varnishadm", "commands to a running server", lacquer_adm::main),
+    command("explain", None, "lacquer-explain", "would this URL be a hit, and if not, why", |_, args| {
+        lacquer_adm::explain::main(args)
+    }),
+    command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
+    command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
+        statsd::main(args)
+    }),
+    command("munin", None, "lacquer-munin", "a Munin plugin for the counters of either server", |_, args| {
+        statsd::munin("lacquer", args)
+    }),
+    command("man", None, "lacquer-man", "the manual: its pages, one of them, or all as files", |_, args| {
+        crate::man::main(args)
+    }),
+    command("help", None, "lacquer", "this text, or what a command takes: help COMMAND", |_, args| help(args)),
+];
+
+/// Programs that will be part of this binary and aren't yet: the name, the command.
+const LATER: &[(&str, &str)] = &[("varnishtest", "test")];
+
+const fn command(
+    name: &'static str,
+    program: Option<&'static str>,
+    page: &'static str,
+    text: &'static str,
+    run: Main,
+) -> Command {
+    Command { name, program, page, text, run }
+}
+
+/// The command of that name, or that a program of Varnish's is.
+pub fn find(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name || command.program == Some(name))
+}
+
+/// Whether it will be a command, or a program, and isn't yet.
+pub fn is_later(name: &str) -> bool {
+    LATER.iter().any(|(program, command)| [*program, *command].contains(&name))
+}
+
+/// What `lacquer help` prints.
+pub fn list() -> String {
+    let mut text = "Usage: lacquer COMMAND [options]\n\n".to_owned();
+    for Command { name, program, text: what, .. } in COMMANDS {
+        let is = program.map(|program| format!(" ({program})")).unwrap_or_default();
+        text.push_str(&format!("  {name:<9} {what}{is}\n"));
+    }
+    text.push_str("  --version who this is\n\n");
+    text.push_str("lacquer help COMMAND says what one takes, lacquer man COMMAND is its manual.\n");
+    text.push_str("Under a name in brackets this program is that command alone, as a link to it is.\n");
+    text
+}
+
+/// `lacquer help [COMMAND [WORD]]`: exit status.
+pub fn help(words: &[String]) -> i32 {
+    match words {
+        [] => {
+            say::out(list());
+            0
+        }
+        // help, --help and so on of themselves
+        [word] if word == "help" || word.starts_with('-') => help(&[]),
+        [name, rest @ ..] => match find(name) {
+            Some(command) => {
+                let mut args = rest.to_vec();
+                args.push("--help".to_owned());
+                (command.run)(&format!("lacquer {}", command.name), &args)
+            }
+            None if is_later(name) => refuse(name),
+            None => unknown(name),
+        },
+    }
+}
+
+/// Says that there is no such command, and which may be meant: exit status.
+pub fn unknown(name: &str) -> i32 {
+    let what = if name.starts_with('-') { "option" } else { "command" };
+    let names = COMMANDS.iter().flat_map(|command| [Some(command.name), command.program]).flatten();
+    let near = crate::near::nearest(name, names).map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
+    say::err(format_args!("lacquer: no {what} {name:?}{near}\n`lacquer help` lists the commands.\n"));
+    2
+}
+
+/// Says that a program isn't there yet: exit status.
+pub fn refuse(what: &str) -> i32 {
+    say::err(format_args!("{what} isn't built yet; Varnish's own tools work with this server\n"));
+    2
+}
+
+fn serve(name: &str, args: &[String]) -> i32 {
+    // varnishd has no such long option: this one is lacquer's.
+    if args == ["--help"] {
+        say::out(manager::usage::usage(name));
+        return 0;
+    }
+    manager::main(name, args)
+}
+
+fn vcl(_: &str, args: &[String]) -> i32 {
+    // The one of them that asks a running server.
+    if args.first().is_some_and(|word| word == "profile") {
+        return lacquer_adm::profile::main(&args[1..]);
+    }
+    vcltool::main(args, &|path| Box::new(manager::checker::DiskSources::new(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_each_command_once_and_fits_a_terminal() {
+        let text = list();
+        for command in COMMANDS {
+            assert_eq!(text.matches(&format!("\n  {} ", command.name)).count(), 1, "{}", command.name);
+        }
+        for line in text.lines() {
+            assert!(line.len() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn each_command_has_a_page() {
+        for command in COMMANDS {
+            assert!(crate::man::page(command.name).is_some(), "{}", command.name);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a new user meets first: help, manual and demo of `lacquer`, on a terminal, in a pipe and in one that nobody reads.
+
+Every command of `lacquer help` has a help of its own and a page; what doesn't exist is named, with what may be meant; a closed pipe
+is no panic; the demo fits 80 columns and leaves nothing behind, however it ends.
+"""
+import os
+import pathlib
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bed.daemon import die_with_parent
+from bed.http import get
+from bed.report import Report, options, until
+
+LIMIT = 30
+
+
+def run(argv, **more):
+    p = subprocess.run([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT, **more)
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def commands(lacquer):
+    return re.findall(r"^  ([a-z]+) ", run([lacquer, "help"])[1], re.M)
+
+
+def helps(report, lacquer):
+    names = commands(lacquer)
+    report.check(len(names) > 10, f"lacquer help lists the commands: {names}")
+    for name in names:
+        own, other = run([lacquer, name, "--help"]), run([lacquer, "help", name])
+        report.check(own[0] == 0 and "sage:" in own[1] and not own[2], f"lacquer {name} --help: {own}")
+        report.check(own == other, f"lacquer help {name} is the same: {other}")
+        page = run([lacquer, "man", name])
+        report.check(page[0] == 0 and page[1].startswith(".TH "), f"lacquer man {name}: {page[0]} {page[1][:80]!r} {page[2]}")
+        wide = [line for line in own[1].splitlines() if len(line) > 130]
+        report.check(not wide, f"lacquer {name} --help: lines of more than 130 columns: {wide}")
+    for args, status, said in WRONG:
+        code, out, err = run([lacquer, *args.split()])
+        report.check(code == status and said in err and not out, f"lacquer {args}: {status} and {said!r}: {code} {out[:200]!r} {err[:300]!r}")
+    # A page without man(1): PATH has nothing but a pager of the test's own.
+    for page in ("varnishd", "lacquer-demo", "vmod_std"):
+        text = on_terminal([lacquer, "man", page], dict(os.environ, PATH="/nonexistent"))
+        report.check("NAME" in text and ".SH" not in text and "\\-" not in text, f"lacquer man {page} without man: {text[:300]!r}")
+    if shutil.which("man"):
+        text = on_terminal([lacquer, "man", "varnishlog"], dict(os.environ, MANPAGER="cat", PAGER="cat"))
+        report.check(re.search("N.?\x08?N?A.*M.*E", text) and ".SH" not in text, f"lacquer man varnishlog through man: {text[:300]!r}")
+
+
+# arguments, exit status, what stderr has to say
+WRONG = [
+    ("hlep", 2, 'no command "hlep": is "help" meant?'),
+    ("explian", 2, 'is "explain" meant?'),
+    ("help varnislog", 2, 'is "varnishlog" meant?'),
+    ("zzzzzz", 2, 'no command "zzzzzz"\n'),
+    ("--frob", 2, 'no option "--frob"'),
+    ("man varnishdd", 2, 'no page "varnishdd": is "varnishd" meant?'),
+    ("man --frob", 2, "no option --frob"),
+    ("demo --frob", 2, "no option --frob"),
+    ("explain --frob", 2, "no option --frob"),
+    ("statsd --frob", 2, "no option --frob"),
+    ("munin --frob", 2, "--frob"),
+    ("", 2, "Usage: lacquer COMMAND"),
+]
+
+
+def on_terminal(argv, env):
+    """All that a program writes to a terminal."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(str(argv[0]), [str(word) for word in argv], env)
+    out = b""
+    try:
+        while chunk := os.read(fd, 65536):
+            out += chunk
+    except OSError:
+        pass
+    os.close(fd)
+    os.waitpid(pid, 0)
+    return out.decode(errors="replace")
+
+
+def unread(report, lacquer, work):
+    """Output into a pipe that is closed."""
+    vcl = work / "bad.vcl"
+    vcl.write_text("vcl 4.1;\nbackend default none;\nsub vcl_recv { set foo = 1; }\n" * 50)
+    lines = [["help"], ["--version"], ["man"], ["man", "varnishd"], ["man", "vmod_std"], ["demo", "--help"], ["vcl", "check", vcl],
+             ["vcl", "check", "--format", "json", vcl], ["vcl", "fmt", "-"], ["vcl", "--help"], ["explain", "--reasons"], ["statsd", "--help"],
+             ["munin", "--help"], ["log", "--help"], ["ncsa", "--help"], ["stat", "-1"], ["stat", "--help"], ["top", "--help"], ["hist", "--help"],
+             ["adm", "--help"], ["serve", "-x", "parameter"], ["serve", "-?"], ["serve", "-C", "-b", "none"]]
+    for args in lines:
+        for closed in ("stdout", "stderr", "both"):
+            fds = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            read, write = os.pipe()
+            os.close(read)
+            for name in fds:
+                fds[name] = write if closed in (name, "both") else subprocess.PIPE
+            p = subprocess.run([str(lacquer), *map(str, args)], stdin=subprocess.DEVNULL, timeout=LIMIT, **fds)
+            os.close(write)
+            said = (p.stdout or b"") + (p.stderr or b"")
+            report.check(b"panicked" not in said and (0 <= p.returncode < 100 or p.returncode == -signal.SIGPIPE), f"lacquer {args} with {closed} closed: {p.returncode} {said[-300:]!r}")
+
+
+def demo(report, lacquer, how, work):
+    tmp = pathlib.Path(tempfile.mkdtemp(dir=work))
+    os.chmod(tmp, 0o755)
+    p = subprocess.Popen([str(lacquer), "demo", "-a", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         env=dict(os.environ, TMPDIR=str(tmp)), start_new_session=True, preexec_fn=die_with_parent)
+    lines = []
+    try:
+        while not lines or not lines[-1].startswith("requests/s"):
+            line = p.stdout.readline().decode()
+            if not line:
+                break
+            lines.append(line.rstrip("\n"))
+        lines += [p.stdout.readline().decode().rstrip("\n") for _ in range(2)]
+        left = list(tmp.iterdir())
+        report.check(len(left) == 1, f"demo, {how}: a directory while it runs: {left}")
+        wide = [line.replace(str(lacquer), "lacquer").replace(str(tmp), "/tmp") for line in lines]
+        wide = [line for line in wide if len(line) > 80]
+        report.check(len(lines) > 10 and not wide, f"demo, {how}: lines of more than 80 columns {wide}, or too few: {lines}")
+        if how == "closed pipe":
+            page(report, lines)
+            p.stdout.close()
+        else:
+            p.send_signal(getattr(signal, how))
+        status = p.wait(LIMIT)
+        said = p.stderr.read().decode()
+        report.check(status == 0 and not said, f"demo, {how}: status {status}, says {said!r}")
+        report.check(until(5, lambda: not list(tmp.iterdir())), f"demo, {how}: left behind {list(tmp.rglob('*'))[:5]}")
+    finally:
+        if p.poll() is None:
+            p.kill()
+            p.wait()
+
+
+def page(report, lines):
+    """The start page says what to do, and is stored."""
+    found = [m for line in lines if (m := re.search(r"the cache +http://([\d.]+):(\d+)/", line))]
+    report.check(found, f"the demo says where the cache is: {lines}")
+    if not found:
+        return
+    address = (found[0][1], int(found[0][2]))
+    first = get(address, "/")
+    text = first.body.decode()
+    report.check(first.status == 200 and re.search(r"curl -i http://[\w.:]+/slow", text), f"the page says what to type: {text[:500]}")
+    report.check(get(address, "/").body == first.body, "the page is the same the second time")
+
+
+def main():
+    o = options(__doc__)
+    report = Report("help")
+    lacquer = pathlib.Path(o.varnishd).resolve().parent / "lacquer"
+    with tempfile.TemporaryDirectory() as d:
+        work = pathlib.Path(d)
+        os.chmod(work, 0o755)
+        helps(report, lacquer)
+        unread(report, lacquer, work)
+        for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe"):
+            demo(report, lacquer, how, work)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
