@@ -71,7 +71,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn callee(&self, sym: SymId) -> Option<usize> {
+    pub fn callee(&self, sym: SymId) -> Option<usize> {
         match self.syms.get(sym).what {
             What::Sub(index) => Some(index as usize),
             _ => None,

@@ -19,6 +19,7 @@ mod lint;
 pub mod listing;
 mod optimise;
 pub mod outline;
+mod personal;
 pub mod program;
 mod source;
 mod stmt;

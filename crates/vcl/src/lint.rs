@@ -114,6 +114,7 @@ impl Vcc<'_> {
         self.lint_lookups(&ways);
         self.lint_pipe(&ways);
         self.lint_stored(&ways);
+        self.lint_personal();
         let mut remarks = std::mem::take(&mut self.remarks);
         remarks.retain(|remark| self.is_written(remark.first));
         remarks.sort_by_key(|remark| remark.first);
@@ -139,7 +140,7 @@ impl Vcc<'_> {
     }
 
     /// The procedures that a subroutine of the machine may run.
-    fn reached_from(&self, method: Method) -> Vec<bool> {
+    pub fn reached_from(&self, method: Method) -> Vec<bool> {
         let mut reached = vec![false; self.procs.len()];
         let mut todo: Vec<usize> = self.procs.iter().position(|p| p.method == Some(method)).into_iter().collect();
         while let Some(at) = todo.pop() {

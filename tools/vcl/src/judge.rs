@@ -386,10 +386,11 @@ pub(crate) fn of_column(text: &[u8], line: u32, column: u32) -> usize {
 /// A word for what is wrong, how bad it is, and tags. What is unused keeps a VCL from being loaded.
 fn kind_of(message: &Message) -> (&'static str, Severity, bool) {
     use Severity::{Error, Warning};
-    const KINDS: [(&str, &str, Severity, bool); 17] = [
+    const KINDS: [(&str, &str, Severity, bool); 18] = [
         ("Unused ", "unused", Error, true),
         ("This is never reached", "unreachable", Warning, true),
         ("This part of ", "unreachable", Warning, true),
+        ("This looks everything up", "may-be-personal", Warning, false),
         ("== and != compare", "pattern-compared", Warning, false),
         ("This pattern can never", "never-matches", Warning, false),
         ("An alternative in this", "never-matches", Warning, false),

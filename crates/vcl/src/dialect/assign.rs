@@ -238,7 +238,7 @@ impl Walker<'_> {
                 Ok(Some(Kept::Yes))
             }
             "obj.prefetch" => {
-                drop(self, "2.0 never fetched ahead; objects in grace are refreshed in the background now", false)
+                drop(self, "2.0 never fetched ahead; objects in grace are refreshed in the background now", true)
             }
             "beresp.saintmode" => {
                 let kept = self.saintmode(first, self.after(last), end);
@@ -247,7 +247,7 @@ impl Walker<'_> {
             "client.identity" if self.ctx == Ctx::Fetch => {
                 drop(self, "a fetch has no client: its director has chosen already", true)
             }
-            "req.keep" => drop(self, "nothing reads it any more", false),
+            "req.keep" => drop(self, "nothing reads it any more", true),
             "obj.ttl" | "obj.grace" | "obj.keep" | "obj.cacheable" if on_error => {
                 drop(self, "a response made in vcl_synth is never stored", false)
             }

@@ -231,7 +231,7 @@ impl Walker<'_> {
             self.at = value;
             return self.expect(Tok::Int);
         }
-        self.note(first, end, "", "a director tries each healthy backend once now");
+        self.warn(first, end, "", "a director tries each healthy backend once now");
         self.drop_until(end);
         Ok(())
     }

@@ -317,6 +317,21 @@ fn notes_have_line_old_and_new() {
 }
 
 #[test]
+fn what_is_left_out_is_told_at_load() {
+    let old = "backend b { .host = \"127.0.0.1\"; }\nsub vcl_recv {\n  lookup;\n}\nsub vcl_fetch {\n  set obj.prefetch = -30s;\n  deliver;\n}\n";
+    let said = crate::compile("old.vcl", old.as_bytes(), &Files(&[]), &Options::default()).unwrap().warnings;
+    assert!(
+        said.contains("('old.vcl' Line 6) set obj.prefetch = -30s; -> left out: 2.0 never fetched ahead"),
+        "{said}"
+    );
+    // It shows the line as it was written.
+    assert!(
+        said.contains("This looks everything up in the cache") && said.contains("('old.vcl' Line 3 Pos 3)"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_field_set_in_the_wrong_place_is_warned_of() {
     let vcl = |sub: &str, head: &str| {
         format!(

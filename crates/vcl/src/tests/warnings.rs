@@ -21,12 +21,12 @@ fn silent(text: &str) {
 fn statements_that_are_never_reached() {
     let says = "This is never reached:";
     warned("sub vcl_recv { return (pass); set req.http.a = \"1\"; unset req.http.b; }", says);
-    warned("sub vcl_recv { if (req.url) { return (pass); } else { return (hash); } call f; } sub f { }", says);
+    warned("sub vcl_recv { if (req.url) { return (pass); } else { return (pipe); } call f; } sub f { }", says);
     warned("sub vcl_recv { { return (pass); } { unset req.http.b; } }", says);
     warned("sub f { return; unset req.http.a; } sub vcl_recv { call f; }", says);
     silent("sub vcl_recv { if (req.url) { return (pass); } unset req.http.a; }");
     silent("sub vcl_recv { if (req.url) { return (pass); } elsif (req.method) { return (hash); } unset req.http.a; }");
-    silent("sub vcl_recv { if (req.url) { unset req.http.b; } else { return (hash); } unset req.http.a; }");
+    silent("sub vcl_recv { if (req.url) { unset req.http.b; } else { return (pipe); } unset req.http.a; }");
     // A safeguard that does no harm.
     silent("sub vcl_recv { return (pass); return (hash); }");
 }
@@ -34,9 +34,9 @@ fn statements_that_are_never_reached() {
 #[test]
 fn parts_that_are_never_reached() {
     let says = "This part of vcl_recv is never reached: an earlier part always returns.\n";
-    warned("sub vcl_recv { return (hash); } sub vcl_recv { unset req.http.a; }", says);
+    warned("sub vcl_recv { return (pass); } sub vcl_recv { unset req.http.a; }", says);
     silent("sub vcl_recv { if (req.url) { return (hash); } } sub vcl_recv { unset req.http.a; }");
-    silent("sub vcl_recv { return (hash); } sub vcl_recv { return (pass); } sub vcl_recv { }");
+    silent("sub vcl_recv { return (pipe); } sub vcl_recv { return (pass); } sub vcl_recv { }");
 }
 
 #[test]
@@ -161,4 +161,56 @@ fn host_bits_of_an_acl() {
         try_compile("vcl 4.1; backend b none; acl a { \"1.2.3.4\"/24; } sub vcl_recv { if (client.ip ~ a) { } }")
             .is_err_and(|why| why.contains(says))
     );
+}
+
+#[test]
+fn what_may_be_personal_is_looked_up() {
+    let says = |what: &str| format!("This looks everything up in the cache, also requests {what}: ");
+    let all = &says("with a Cookie, or with Authorization, or with POST");
+    let (cookie, auth, post) = (&says("with a Cookie"), &says("with Authorization"), &says("with POST"));
+    let read = "if (req.method != \"GET\" && req.method != \"HEAD\") { return (pass); } ";
+    let user = "if (req.http.Authorization || req.http.Cookie) { return (pass); } ";
+    warned("sub vcl_recv { return (hash); }", all);
+    warned("sub vcl_recv { if (req.url ~ \"^/admin\") { return (pass); } return (hash); }", all);
+    warned("sub vcl_recv { if (req.http.host ~ \"a\") { set req.backend_hint = b; return (hash); } }", all);
+    warned("sub vcl_recv { call f; } sub f { return (hash); }", all);
+    warned(
+        "sub vcl_recv { if (req.method == \"GET\") { return (hash); } }",
+        &says("with a Cookie, or with Authorization"),
+    );
+    warned("sub vcl_recv { if (req.http.Cookie) { return (hash); } }", cookie);
+    warned("sub vcl_recv { if (req.http.authorization) { return (hash); } }", auth);
+    warned("sub vcl_recv { if (req.method == \"POST\") { return (hash); } }", post);
+    warned(&format!("sub vcl_recv {{ {user} return (hash); }}"), post);
+    warned(
+        &format!("sub vcl_recv {{ {read} if (req.http.Cookie) {{ unset req.http.Authorization; return (hash); }} }}"),
+        cookie,
+    );
+    warned(&format!("sub vcl_recv {{ {read} unset req.http.cookie; return (hash); }}"), auth);
+    // What is thought of, on each way.
+    silent(&format!("sub vcl_recv {{ {read} {user} return (hash); }}"));
+    silent(&format!("sub vcl_recv {{ call f; return (hash); }} sub f {{ {read} {user} }}"));
+    silent(&format!("sub vcl_recv {{ {read} unset req.http.Authorization; unset req.http.Cookie; return (hash); }}"));
+    silent(&format!(
+        "sub vcl_recv {{ {read} if (req.http.Authorization || req.http.Cookie ~ \"user\") {{ return (pass); }} return (hash); }}"
+    ));
+    silent(&format!(
+        "sub vcl_recv {{ {read} if (req.http.Authorization) {{ return (pass); }} return (hash); }} \
+         sub vcl_hash {{ hash_data(req.http.Cookie); }}"
+    ));
+    silent(&format!(
+        "sub vcl_recv {{ {read} if (req.http.Authorization || req.http.Cookie) {{ set req.http.x = \"1\"; }} \
+         if (req.http.x) {{ return (pass); }} return (hash); }}"
+    ));
+    // A choice of some requests.
+    silent("sub vcl_recv { if (req.url ~ \"[.]png$\") { unset req.http.Cookie; return (hash); } }");
+    silent("sub vcl_recv { if (req.method == \"PURGE\") { return (hash); } }");
+    silent("sub vcl_recv { }");
+}
+
+#[test]
+fn the_cure_of_a_lookup_is_one() {
+    let said = check("sub vcl_recv { return (hash); }").warnings;
+    let cure = said.split("write before it: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    silent(&format!("sub vcl_recv {{ {cure} return (hash); }}"));
 }

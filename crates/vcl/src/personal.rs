@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A warning: a vcl_recv that looks up whatever comes, also what the built-in VCL passes since its answer may be for one user
+//! alone (requests with Cookie or Authorization) or does something (POST).
+//!
+//! Followed are the ways through vcl_recv and what it calls, with what is known of the request on each. A way that depends on
+//! something else of the request, as on a pattern of the URL, is taken to be a choice of its author and not remarked on.
+
+use std::collections::HashMap;
+
+use tables::vclvars::{HeadId, Method, Return, Var};
+
+use crate::program::{Callee, Compare, Op};
+use crate::vcc::Vcc;
+
+/// What is known on a way: a set of these.
+type Known = u8;
+const COOKIE_SEEN: Known = 1;
+const AUTH_SEEN: Known = 2;
+const METHOD_SEEN: Known = 4;
+const SEEN: [Known; 3] = [COOKIE_SEEN, AUTH_SEEN, METHOD_SEEN];
+/// The last test said that it is there; `IS_POST` that it is a method that does something.
+const HAS_COOKIE: Known = 8;
+const HAS_AUTH: Known = 16;
+const IS_POST: Known = 32;
+const LAST: [Known; 3] = [HAS_COOKIE, HAS_AUTH, IS_POST];
+/// It depends on something else.
+const NARROW: Known = 64;
+
+/// Sets of what may be known: a bit for each.
+type Ways = u128;
+
+/// Most ops of a program that is looked at.
+const MAX_OPS: usize = 200_000;
+/// Patterns that any URL matches.
+const ALL_URLS: [&[u8]; 6] = [b"", b".", b".*", b"/", b"^/", b"^"];
+/// Modules that know what a Cookie says.
+const COOKIE_MODULES: [&str; 2] = ["cookie", "cookieplus"];
+
+/// What was found on the ways.
+#[derive(Default)]
+struct Found {
+    /// For each subroutine and what is known before it: what is known behind it.
+    behind: HashMap<(usize, Known), Ways>,
+    /// For each lookup: what is known there.
+    lookups: HashMap<u32, Ways>,
+}
+
+impl Vcc<'_> {
+    /// Remarks on lookups of what may be personal.
+    pub fn lint_personal(&mut self) {
+        let Some(recv) = self.procs.iter().position(|p| p.method == Some(Method::Recv)) else { return };
+        if self.ops > MAX_OPS {
+            return;
+        }
+        let mut found = Found::default();
+        self.ways(recv, self.seen_in_hash(), &mut found);
+        for (at, ways) in found.lookups {
+            let missing = all(ways).fold(0, |sum, known| sum | missing(known));
+            if missing != 0 {
+                self.remark(at as usize - 2, at as usize + 1, &text(missing));
+            }
+        }
+    }
+
+    /// What the hash is made of needn't be passed.
+    fn seen_in_hash(&self) -> Known {
+        let reached = self.reached_from(Method::Hash);
+        let procs = self.procs.iter().zip(reached).filter(|(_, reached)| *reached);
+        procs.flat_map(|(proc, _)| &proc.code).fold(0, |known, op| known | self.reads(*op)) & !METHOD_SEEN
+    }
+
+    /// What is known behind a subroutine that begins with `known`.
+    fn ways(&self, proc: usize, known: Known, found: &mut Found) -> Ways {
+        if let Some(ways) = found.behind.get(&(proc, known)) {
+            return *ways;
+        }
+        let code = &self.procs[proc].code;
+        // Jumps only go forward.
+        let mut before: Vec<Ways> = vec![0; code.len() + 1];
+        before[0] = one(known);
+        let mut behind = 0;
+        for (at, op) in code.iter().enumerate() {
+            let ways = before[at];
+            if ways == 0 {
+                continue;
+            }
+            match *op {
+                Op::Jump { to } => before[to as usize] |= ways,
+                Op::JumpIf { to } | Op::JumpUnless { to } => {
+                    let jumps_when = matches!(op, Op::JumpIf { .. });
+                    let test = at.checked_sub(1).map(|at| code[at]);
+                    for known in all(ways) {
+                        before[to as usize] |= one(self.tested(test, jumps_when, known));
+                        before[at + 1] |= one(self.tested(test, !jumps_when, known));
+                    }
+                }
+                Op::CallSub { sub } => {
+                    for known in all(ways) {
+                        let after = self.callee(sub).map_or(one(known), |callee| self.ways(callee, known, found));
+                        before[at + 1] |= after;
+                    }
+                }
+                Op::Return { action: Return::Hash } => {
+                    let lookups = self.procs[proc].lookups.iter();
+                    if let Some((_, token)) = lookups.into_iter().find(|(op, _)| *op as usize == at) {
+                        *found.lookups.entry(*token).or_default() |= ways;
+                    }
+                }
+                Op::Return { .. }
+                | Op::ReturnStatus { .. }
+                | Op::ReturnVcl { .. }
+                | Op::ReturnPass
+                | Op::ReturnFail => {}
+                Op::Leave => behind |= ways,
+                op => all(ways).for_each(|known| before[at + 1] |= one(self.done(op, known))),
+            }
+        }
+        behind |= before[code.len()];
+        found.behind.insert((proc, known), behind);
+        behind
+    }
+
+    /// What a field of the request is about.
+    fn about(&self, head: HeadId, field: u16) -> Option<Known> {
+        let name = &self.program.headers[field as usize];
+        match () {
+            () if head != HeadId::Req => None,
+            () if name.eq_ignore_ascii_case(b"cookie") => Some(COOKIE_SEEN),
+            () if name.eq_ignore_ascii_case(b"authorization") => Some(AUTH_SEEN),
+            () => None,
+        }
+    }
+
+    /// What an op looks at.
+    fn reads(&self, op: Op) -> Known {
+        match op {
+            Op::PushField { head, field } | Op::TextField { head, field } | Op::HashField { head, field } => {
+                self.about(head, field).unwrap_or(0)
+            }
+            Op::PushVar { var: Var::ReqMethod } | Op::TextVar { var: Var::ReqMethod } => METHOD_SEEN,
+            Op::Call { site } => {
+                let call = &self.program.calls[site as usize];
+                let module = self.program.imports[call.import as usize].module.as_str();
+                let reads = COOKIE_MODULES.contains(&module) && !matches!(call.callee, Callee::Constructor(_));
+                if reads { COOKIE_SEEN } else { 0 }
+            }
+            _ => 0,
+        }
+    }
+
+    /// What is known after an op.
+    fn done(&self, op: Op, known: Known) -> Known {
+        match op {
+            Op::UnsetField { head, field } | Op::SetFieldText { head, field } => {
+                known | self.about(head, field).unwrap_or(0)
+            }
+            Op::SetVarText { var: Var::ReqMethod } => known | METHOD_SEEN,
+            op => known | self.reads(op),
+        }
+    }
+
+    /// What is known after a test that said `yes`.
+    fn tested(&self, test: Option<Op>, yes: bool, known: Known) -> Known {
+        let known = LAST.iter().fold(known, |known, last| known & !last);
+        let narrow = if yes { known | NARROW } else { known };
+        match test {
+            Some(Op::TestField { head, field }) => match (self.about(head, field), yes) {
+                (Some(COOKIE_SEEN), true) => narrow | HAS_COOKIE,
+                (Some(AUTH_SEEN), true) => narrow | HAS_AUTH,
+                (Some(seen), _) => known | seen,
+                (None, _) => narrow,
+            },
+            Some(Op::TestFieldStr { head, field, .. } | Op::TestFieldRegex { head, field, .. }) => {
+                match self.about(head, field) {
+                    Some(seen) => known | seen,
+                    None if self.program.headers[field as usize].eq_ignore_ascii_case(b"host") => known,
+                    None => narrow,
+                }
+            }
+            Some(Op::TestVarStr { var: Var::ReqMethod, str }) => {
+                let method = &*self.program.strings[str as usize];
+                let does = [&b"POST"[..], b"PUT", b"PATCH", b"DELETE"].contains(&method);
+                match (method, yes) {
+                    (b"GET" | b"HEAD", true) => known | METHOD_SEEN,
+                    (_, true) if does => narrow | IS_POST,
+                    (b"POST", false) => known | METHOD_SEEN,
+                    (b"GET" | b"HEAD", false) => known,
+                    _ => narrow,
+                }
+            }
+            Some(Op::TestVarRegex { var: Var::ReqMethod, index }) => {
+                let pattern = &*self.program.regexes[index as usize];
+                let says = |word: &[u8]| pattern.windows(word.len()).any(|part| part == word);
+                if says(b"GET") || says(b"POST") { known | METHOD_SEEN } else { narrow }
+            }
+            Some(Op::TestVarRegex { var: Var::ReqUrl, index })
+                if ALL_URLS.contains(&&*self.program.regexes[index as usize]) =>
+            {
+                known
+            }
+            Some(Op::Compare { how: Compare::NotEqual }) => {
+                if yes {
+                    known
+                } else {
+                    known | NARROW
+                }
+            }
+            _ => narrow,
+        }
+    }
+}
+
+fn one(known: Known) -> Ways {
+    1 << known
+}
+
+fn all(ways: Ways) -> impl Iterator<Item = Known> {
+    (0..Ways::BITS as Known).filter(move |known| ways & one(*known) != 0)
+}
+
+/// What nobody looked at, as bits of [`SEEN`]; on a narrow way only what it is for.
+fn missing(known: Known) -> Known {
+    let is_missing = |(seen, last): (&Known, &Known)| {
+        let is_blind = known & NARROW == 0 && known & seen == 0;
+        if is_blind || known & last != 0 { *seen } else { 0 }
+    };
+    SEEN.iter().zip(&LAST).map(is_missing).sum()
+}
+
+fn text(missing: Known) -> String {
+    let says = |bit: Known, text: &'static str| (missing & bit != 0).then_some(text);
+    let what: Vec<&str> =
+        [says(COOKIE_SEEN, "with a Cookie"), says(AUTH_SEEN, "with Authorization"), says(METHOD_SEEN, "with POST")]
+            .into_iter()
+            .flatten()
+            .collect();
+    let when: Vec<&str> = [
+        says(METHOD_SEEN, "(req.method != \"GET\" && req.method != \"HEAD\")"),
+        says(AUTH_SEEN, "req.http.Authorization"),
+        says(COOKIE_SEEN, "req.http.Cookie"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let when = when.join(" || ");
+    let when = if when.starts_with('(') && when.ends_with(')') { when } else { format!("({when})") };
+    format!(
+        "This looks everything up in the cache, also requests {}: a page made for one user may be shown to others.\n\
+         The built-in vcl_recv passes them. Leave this return out, or write before it: if {when} {{ return (pass); }}\n",
+        what.join(", or ")
+    )
+}
