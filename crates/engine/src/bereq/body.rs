@@ -358,6 +358,13 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
+        if let Some(left) = self.body_limit {
+            let Some(left) = left.checked_sub(data.len() as u64) else {
+                self.fetch_error("Could not get storage");
+                return Err(Broken::Logged);
+            };
+            self.body_limit = Some(left);
+        }
         let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
             0 => data.len(),
             piece => piece,

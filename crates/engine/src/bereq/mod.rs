@@ -143,6 +143,8 @@ pub struct Bereq {
     pub(crate) keeps_head: bool,
     /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
     pub(crate) storage: Option<Arc<Store>>,
+    /// How much more of the body its store takes in the place of another one.
+    pub(crate) body_limit: Option<u64>,
     pub(crate) filters: Option<Text>,
     /// What modules do to the body.
     pub(crate) brought: filters::Brought,

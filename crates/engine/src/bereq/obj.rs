@@ -20,6 +20,9 @@ use crate::spare;
 /// Most bytes that an object keeps of why it can't be cached.
 const WHY_BYTES: usize = 120;
 
+/// The largest object, head and body, that Transient takes in the place of a store that has no room for it.
+const SALVAGED_BYTES: u64 = 256 * 1024;
+
 impl Bereq {
     /// Stores the head of the object, its body is to follow. `more` are flags that the body's filters bring.
     pub(super) fn store_head(&mut self, more: Flags) -> Result<(), ()> {
@@ -29,6 +32,7 @@ impl Bereq {
             return Err(());
         };
         let flags = self.object_flags() | more;
+        self.body_limit = None;
         let mut stored = spare::buffer();
         let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
@@ -49,10 +53,12 @@ impl Bereq {
             return Ok(());
         }
         let transient = self.engine.stores.transient().clone();
-        if store.id() != transient.id() {
-            // Better a short-lived object than a failed request.
+        let head = stored.len() as u64;
+        if store.id() != transient.id() && self.body_to_store().saturating_add(head) <= SALVAGED_BYTES {
+            // Better a short-lived object than a failed request; but what the operator has bounded stays so.
             let shortlived = self.params.shortlived.as_secs_f64();
             self.times = Times { ttl: self.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.times };
+            self.body_limit = Some(SALVAGED_BYTES - head);
             if self.put_head(&transient, stored, variant, flags).is_ok() {
                 return Ok(());
             }
@@ -61,10 +67,20 @@ impl Bereq {
         Err(())
     }
 
-    /// Whether the store has room, or could make it, for a head of that length and the body as it was announced.
+    /// Bytes of the body that will be stored, as far as they are known by now.
+    fn body_to_store(&self) -> u64 {
+        match &self.stale {
+            Some(stale) if self.was_304 => stale.body_len().unwrap_or(0),
+            _ => self.announced().unwrap_or(0),
+        }
+    }
+
+    /// Whether the store has room, or could make it, for a head of that length and the body as it was announced. The body of a
+    /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
-        let body = if self.was_304 { None } else { self.announced() };
-        let needed = body.unwrap_or(0).saturating_add(head as u64);
+        let is_stored = !self.was_304 && !self.uncacheable;
+        let body = if is_stored { self.body_to_store() } else { 0 };
+        let needed = body.saturating_add(head as u64);
         let fits = self.busy().make_room(store, needed);
         self.log_events();
         fits

@@ -110,6 +110,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         stale_head: None,
         keeps_head: false,
         storage: None,
+        body_limit: None,
         filters: None,
         brought: filters::Brought::default(),
         retries: 0,
