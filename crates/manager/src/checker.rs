@@ -15,7 +15,7 @@ mod wire;
 pub use child::run as run_child;
 pub use parent::{Checker, Outcome};
 pub use sources::DiskSources;
-pub use wire::{Request, Source};
+pub use wire::{Request, SINCE_4_1, Source};
 
 /// The program name under which this executable is the checker.
 pub const PROGRAM: &str = "lacquer-vcc";

@@ -16,7 +16,7 @@ use sys::sock;
 use tables::Params;
 use tables::params::DebugBit;
 
-use crate::checker::{Checker, Outcome, Request, Source};
+use crate::checker::{Checker, Outcome, Request, SINCE_4_1, Source};
 use crate::clitcp::{self, Masters};
 use crate::deaths::Deaths;
 use crate::jail::Jail;
@@ -147,6 +147,9 @@ impl Manager {
             if on {
                 features.push(word.to_string());
             }
+        }
+        if self.listeners.iter().any(Listener::is_uds) {
+            features.push(SINCE_4_1.to_string());
         }
         if self.params.vcl_dialect != "auto" {
             features.push(format!("dialect={}", self.params.vcl_dialect));

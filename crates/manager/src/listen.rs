@@ -60,6 +60,11 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Whether its address is a unix socket's.
+    pub fn is_uds(&self) -> bool {
+        matches!(self.address, Name::Unix(_))
+    }
+
     /// Binds the same address anew, so that nobody can connect while no worker is wanted: what waits is refused.
     /// On failure there are no sockets, and the next start tries again.
     pub fn reopen(&mut self, jail: &Jail) -> io::Result<()> {

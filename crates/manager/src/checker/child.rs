@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use vcl::{Dialect, MAIN, Options, Recorder, SourceBundle, Sources};
 
 use super::sources::DiskSources;
-use super::wire::{Good, Request, Source};
+use super::wire::{Good, Request, SINCE_4_1, Source};
 use crate::fatal::errno_text;
 use crate::report;
 
@@ -92,6 +92,11 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         ..Options::default()
     };
     let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
+    if has(SINCE_4_1) && compiled.program.syntax < 41 {
+        let text =
+            "Message from dlopen:\nCompiled VCL version (4.0) not supported.\nRunning dlopen failed, exited with 1\n";
+        return Err(text.into());
+    }
     let mut bundle = recorder.into_bundle();
     bundle.dialect = dialect;
     let out = match request.listing {

@@ -137,9 +137,11 @@ fn good(request: &Request, out: Vec<u8>, said: &[u8]) -> Outcome {
 }
 
 const HEADING: &str = "Message from VCC-compiler:\n";
+/// Of what varnishd finds out only when it loads what it has compiled.
+const RUNNING_DLOPEN: &str = "Running dlopen failed";
 
 fn with_heading(said: &str) -> String {
-    if said.starts_with(HEADING) { said.to_string() } else { format!("{HEADING}{said}") }
+    if said.starts_with("Message from ") { said.to_string() } else { format!("{HEADING}{said}") }
 }
 
 fn bad(exit: Exit, said: &[u8]) -> String {
@@ -151,7 +153,7 @@ fn bad(exit: Exit, said: &[u8]) -> String {
             text.push('\n');
         }
     }
-    if !text.contains("Running VCC-compiler failed") {
+    if !text.contains("Running VCC-compiler failed") && !text.contains(RUNNING_DLOPEN) {
         text.push_str(&match exit {
             Exit::Status(status) => format!("Running VCC-compiler failed, exited with {status}\n"),
             Exit::Signal(signal, _) if signal == sys::signal::SIGXCPU || signal == sys::signal::SIGKILL => {
@@ -176,6 +178,9 @@ mod tests {
             bad(Exit::Status(2), b"Expected ...\n"),
             "Message from VCC-compiler:\nExpected ...\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed"
         );
+        let old =
+            "Message from dlopen:\nCompiled VCL version (4.0) not supported.\nRunning dlopen failed, exited with 1\n";
+        assert_eq!(bad(Exit::Status(2), old.as_bytes()), format!("{old}VCL compilation failed"));
         assert!(bad(Exit::Signal(11, false), b"").starts_with("Running VCC-compiler failed, signal 11\n"));
     }
 }

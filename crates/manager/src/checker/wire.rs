@@ -10,6 +10,9 @@ pub enum Source {
     File(String),
 }
 
+/// No VCL 4.0: an address is a unix socket's, which has no IP address as 4.0 would show it.
+pub const SINCE_4_1: &str = "since_4_1";
+
 /// What to check and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -17,8 +20,8 @@ pub struct Request {
     pub source: Source,
     /// Parameter vcl_path.
     pub vcl_path: String,
-    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`;
-    /// `dialect=2.1`.
+    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`; `dialect=2.1`; and
+    /// [`SINCE_4_1`].
     pub features: Vec<String>,
     /// Names of the stores.
     pub stores: Vec<String>,
