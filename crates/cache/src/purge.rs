@@ -8,6 +8,7 @@ use crate::boc::SoftPurge;
 use crate::busy::Busy;
 use crate::cache::Cache;
 use crate::digest::Digest;
+use crate::events::Event;
 use crate::gone::Cause;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
@@ -64,11 +65,19 @@ impl Cache {
     /// Purges all variants under `digest` and answers how many there were. A fetch in progress is overtaken: what it
     /// brings answers the requests that already wait for it, and later ones as the purge allows.
     pub fn purge(&self, digest: &Digest, now: Mono, purge: Purge) -> usize {
-        self.purge_for(None, digest, now, purge)
+        self.purge_for(None, digest, now, purge, &mut |_| {})
     }
 
     /// As [`Cache::purge`] by a request that is about to fetch: what that brings is newer than the purge, and stays.
-    pub fn purge_for(&self, own: Option<&Busy>, digest: &Digest, now: Mono, purge: Purge) -> usize {
+    /// `gone` is told which objects the purge ended.
+    pub fn purge_for(
+        &self,
+        own: Option<&Busy>,
+        digest: &Digest,
+        now: Mono,
+        purge: Purge,
+        gone: &mut dyn FnMut(Event),
+    ) -> usize {
         let shared = self.shared();
         let seq = shared.bans.next_seq();
         let mut dead = Vec::new();
@@ -109,7 +118,11 @@ impl Cache {
             }
             count
         };
-        drop(dead);
+        for oc in dead {
+            let times = oc.times();
+            let ttl_left = times.t_origin.plus(times.ttl).since(shared.now());
+            gone(Event::Expired { xid: oc.xid(), ttl_left });
+        }
         shared.main.n_purges.inc();
         shared.main.n_obj_purged.add(count as u64);
         count

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
-use shm::vsl::LogRing;
+use shm::vsl::{LogRing, Marker};
 use storage::Stores;
 use tables::counters::{Main, NoHitCounts};
 use tables::params::Params;
+use tables::tags::Tag;
 use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
@@ -96,6 +97,13 @@ impl Engine {
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
         let spec = std::str::from_utf8(spec).map_err(|_| "a ban must be text".to_owned())?;
         self.cache.ban_text(spec).map_err(|error| error.to_string())
+    }
+
+    /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and says in the log what went. How many there were.
+    pub fn purge(&self, own: Option<&cache::Busy>, digest: &cache::Digest, now: Mono, purge: cache::Purge) -> usize {
+        self.cache.purge_for(own, digest, now, purge, &mut |gone| {
+            self.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{gone}"));
+        })
     }
 
     /// Purges what bears one of these keys, but for what the purging transaction itself fetches. The work is done in steps that let

@@ -68,10 +68,11 @@ fn decode(mut text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The directory that relative URLs of a page are under: its URL up to the last `/` before the query, without it.
+/// The directory that relative URLs of a page are under: its URL up to the last `/` before the query, without it. A URL
+/// without any is one itself, as in varnishd.
 pub(crate) fn directory(url: &[u8]) -> &[u8] {
     let path = url.split(|&c| c == b'?').next().unwrap_or(url);
-    path.iter().rposition(|&c| c == b'/').map_or(&[][..], |slash| &path[..slash])
+    path.iter().rposition(|&c| c == b'/').map_or(path, |slash| &path[..slash])
 }
 
 #[cfg(test)]
@@ -102,6 +103,7 @@ mod tests {
         check("/", "");
         check("/a/b", "/a");
         check("/a/b/?c=/d", "/a/b");
-        check("*", "");
+        check("bar", "bar");
+        check("bar?c=/d", "bar");
     }
 }

@@ -318,6 +318,8 @@ impl Parser {
     }
 
     fn open_tag(&mut self) {
+        // What may be a tag begins a run, also when no text stands between it and the last one.
+        self.runs.add(!self.in_remove, &[]);
         self.state = State::Tag;
         self.held.push(b'<');
     }

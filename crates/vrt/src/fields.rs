@@ -170,7 +170,7 @@ pub fn set_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) -> Re
     match head.set(name, value) {
         Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
         Err(lost) => {
-            log.put(Tag::LostHeader, name);
+            log.put_parts(Tag::LostHeader, &[name, b": ", value]);
             return Err(full(OVERFLOW, id, head.limits(), lost));
         }
     }

@@ -229,7 +229,7 @@ impl Ctx for ReqCtx<'_> {
         let engine = self.req.engine().clone();
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
         let now = engine.mono_of(self.req.t_req);
-        Ok(engine.cache.purge_for(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
+        Ok(engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {

@@ -3,7 +3,7 @@
 //! that makes them fit into their parent's body.
 
 use filters::stitch::{self, Blocks, Sum};
-use filters::{Chain, FilterError, SLICE, Scan, State};
+use filters::{Chain, FilterError, Note, SLICE, Scan, State};
 use message::{list, names};
 use storage::Buf;
 
@@ -69,6 +69,12 @@ impl Downstream {
             at += self.join(made.slice(at..made.len()), out)?;
         }
         Ok(step.state)
+    }
+
+    /// What the filters say of broken gzip.
+    pub fn take_gzip_notes(&mut self) -> Vec<String> {
+        let text = |note| if let Note::Gzip(text) = note { Some(text) } else { None };
+        self.chain.take_notes().into_iter().filter_map(text).collect()
     }
 
     /// Whether pieces go out at once, without a step.

@@ -269,7 +269,7 @@ impl Req {
 
     pub(super) async fn purge(&mut self, transport: &mut dyn Transport) -> Step {
         let now = self.engine().mono_of(self.t_req);
-        let _ = self.engine().cache.purge(&self.digest, now, cache::Purge::HARD);
+        let _ = self.engine().purge(None, &self.digest, now, cache::Purge::HARD);
         let action = self.vcl(Method::Purge, transport).await;
         Self::common_step(action)
     }

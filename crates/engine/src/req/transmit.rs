@@ -374,18 +374,30 @@ impl Req {
             return self.flush_some(transport).await;
         }
         loop {
-            let state = down.step(&mut piece, is_last, transport).map_err(|error| {
-                self.log.putf(Tag::Error, format_args!("{error}"));
-                match error {
-                    filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
-                    _ => Cut::Fetch,
-                }
-            })?;
+            let state = match down.step(&mut piece, is_last, transport) {
+                Ok(state) => state,
+                Err(error) => return Err(self.broken_body(down, &error)),
+            };
             self.flush_some(transport).await?;
             match state {
                 State::End | State::Hungry => return Ok(()),
                 State::More => rt::yield_now().await,
             }
+        }
+    }
+
+    /// Why the body can't go on, logged in the filter's own words where it has some.
+    fn broken_body(&mut self, down: &mut Downstream, error: &filters::FilterError) -> Cut {
+        let told = down.take_gzip_notes();
+        if told.is_empty() {
+            self.log.putf(Tag::Error, format_args!("{error}"));
+        }
+        for text in told {
+            self.log.put(Tag::Gzip, text.as_bytes());
+        }
+        match error {
+            filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
+            _ => Cut::Fetch,
         }
     }
 
