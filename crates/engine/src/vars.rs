@@ -91,6 +91,11 @@ pub fn wrong(value: &Value) -> Failure {
     Failure::new(format!("a {} where none can be", value.ty().name()))
 }
 
+/// VCL has set the filters of `head`, and asks for what they would follow from.
+pub fn filters_fixed(head: &str, var: Var) -> Failure {
+    Failure::new(format!("{head}.filters are already fixed, {} is undefined", var.name()))
+}
+
 /// A variable that this subroutine can't have; as [`wrong`].
 pub fn misplaced(var: Var) -> Failure {
     Failure::new(format!("{} is out of place", var.name()))

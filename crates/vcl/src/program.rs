@@ -334,8 +334,8 @@ pub enum Op {
     HashField { head: HeadId, field: u16 },
     /// Ends what one `hash_data()` adds.
     HashEnd,
-    /// Closes the open buffer: a ban.
-    BanText,
+    /// Pops a STRING: a ban.
+    Ban,
 
     /// Calls `calls[site]`: pops its arguments, pushes what it gives unless that is VOID.
     Call { site: u32 },

@@ -126,8 +126,8 @@ impl Vcc<'_> {
         match action {
             Action::Ban => {
                 let e = self.text_argument(Type::String)?;
-                self.emit_text(e)?;
-                self.emit(Op::BanText)
+                self.emit_value(e)?;
+                self.emit(Op::Ban)
             }
             Action::Call => self.call_sub(),
             Action::HashData => {

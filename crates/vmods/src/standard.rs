@@ -263,10 +263,7 @@ fn rollback(call: &mut Call<'_>, args: &[Value]) -> CallResult {
 struct BanError(Option<String>);
 
 fn ban(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let done = match Args(args).text(0) {
-        Some(text) => call.ctx.ban(text),
-        None => Err("Null argument".to_owned()),
-    };
+    let done = vrt::ctx::ban(call.ctx, Args(args).text(0).map(|text| text.as_bytes()));
     let ok = done.is_ok();
     *call.ctx.task().get::<BanError>() = BanError(done.err());
     give(Value::Bool(ok))

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use base::Clock;
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 
 use crate::value::{BackendRef, Value};
@@ -54,6 +55,15 @@ pub trait Ctx {
 
     /// A variable that isn't part of a head. Never asked for those, nor for `now`.
     fn get(&mut self, var: Var) -> Value;
+
+    /// Whether the response's filters still follow from `do_esi` and its like: what VCL asks before it reads or sets one.
+    ///
+    /// # Errors
+    /// VCL has set the filters themselves, and fails with that text.
+    fn filters_open(&self, var: Var) -> Result<(), Failure> {
+        let _ = var;
+        Ok(())
+    }
 
     /// Sets a variable that isn't part of a head; the value has the variable's type.
     ///
@@ -225,6 +235,21 @@ pub trait Ctx {
     fn as_any(&mut self) -> Option<&mut dyn Any> {
         None
     }
+}
+
+/// `ban()` and `std.ban()`: adds a ban, or says in the log what is wrong with it.
+///
+/// # Errors
+/// What is wrong.
+pub fn ban(ctx: &mut dyn Ctx, spec: Option<&[u8]>) -> Result<(), String> {
+    let done = match spec {
+        Some(spec) => ctx.ban(spec),
+        None => Err("Null argument".to_owned()),
+    };
+    if let Err(why) = &done {
+        ctx.log().putf(Tag::VclError, format_args!("ban(): {why}"));
+    }
+    done
 }
 
 /// Random numbers where nobody needs to foresee or repeat them.

@@ -78,7 +78,7 @@ impl Machine {
                 self.push(Value::String(value));
             }
             Op::PushVar { var } => {
-                let value = self.variable(var, ctx);
+                let value = self.variable(var, ctx)?;
                 self.push(value);
             }
             Op::Drop => drop(self.pop()),
@@ -233,7 +233,12 @@ impl Machine {
                 self.text.truncate(from);
             }
             Op::HashEnd => ctx.hash_data(None),
-            Op::BanText => self.ban(ctx),
+            Op::Ban => {
+                let spec = self.pop();
+                let spec = if let Value::String(Some(spec)) = &spec { Some(spec.as_bytes()) } else { None };
+                // The log has said why, if it can't be.
+                let _ = crate::ctx::ban(ctx, spec);
+            }
 
             Op::Call { site } => {
                 self.forget_all();
@@ -258,18 +263,22 @@ impl Machine {
         }))
     }
 
-    fn variable(&mut self, var: Var, ctx: &mut dyn Ctx) -> Value {
-        match var {
+    fn variable(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<Value, Failure> {
+        Ok(match var {
             Var::Now => Value::Time(self.now),
             Var::Req => Value::Http(HeadId::Req),
             Var::Bereq => Value::Http(HeadId::Bereq),
             Var::Beresp => Value::Http(HeadId::Beresp),
             Var::Resp => Value::Http(HeadId::Resp),
+            Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip | Var::RespDoEsi => {
+                ctx.filters_open(var)?;
+                ctx.get(var)
+            }
             _ => match fields::head_part(var) {
                 Some((head, part)) => fields::get(ctx, head, part),
                 None => ctx.get(var),
             },
-        }
+        })
     }
 
     fn text_var(&mut self, var: Var, ctx: &mut dyn Ctx) -> Result<(), Failure> {
@@ -278,7 +287,7 @@ impl Machine {
         {
             self.text.extend_from_slice(text);
         } else {
-            let value = self.variable(var, ctx);
+            let value = self.variable(var, ctx)?;
             convert::append(&mut self.text, &value)?;
         }
         self.check_text()
@@ -314,14 +323,6 @@ impl Machine {
             same => self.push(same),
         }
         Ok(())
-    }
-
-    fn ban(&mut self, ctx: &mut dyn Ctx) {
-        let from = self.close_text();
-        if let Err(why) = ctx.ban(&self.text[from..]) {
-            ctx.log().putf(Tag::VclError, format_args!("ban(): {why}"));
-        }
-        self.text.truncate(from);
     }
 
     /// What the function called at `site` is given beside its arguments.
@@ -410,7 +411,8 @@ pub(crate) fn with_text<T>(
         return then(ctx.head(id).and_then(|head| fields::part_text(head, part)));
     }
     match machine.variable(var, ctx) {
-        Value::String(Some(text)) => then(Some(&text)),
+        Ok(Value::String(Some(text))) => then(Some(&text)),
+        // What can fail is no text.
         _ => then(None),
     }
 }

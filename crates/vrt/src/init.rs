@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What `vcl_init` and `vcl_fini` see: no transaction, only the clock and a log.
+//! What `vcl_init` and `vcl_fini` see: no transaction, only the clock, a log and the server.
 
 use base::Clock;
 use message::Head;
@@ -11,16 +11,17 @@ use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
 use crate::loaded::Env;
 use crate::value::{BackendRef, Value};
 
-pub(crate) struct InitCtx {
+pub(crate) struct InitCtx<'a> {
+    env: &'a dyn Env,
     log: TxnLog,
     clock: Clock,
     task: Privates,
     params: Box<Params>,
 }
 
-impl InitCtx {
-    pub fn new(env: &dyn Env) -> Self {
-        InitCtx { log: env.log(), clock: env.clock(), task: Privates::default(), params: Box::new(env.params()) }
+impl<'a> InitCtx<'a> {
+    pub fn new(env: &'a dyn Env) -> Self {
+        InitCtx { env, log: env.log(), clock: env.clock(), task: Privates::default(), params: Box::new(env.params()) }
     }
 }
 
@@ -28,7 +29,7 @@ fn nowhere<T>() -> Result<T, Failure> {
     Err(Failure::new("Not available in vcl_init or vcl_fini"))
 }
 
-impl Ctx for InitCtx {
+impl Ctx for InitCtx<'_> {
     fn head(&mut self, _: HeadId) -> Option<&Head> {
         None
     }
@@ -38,7 +39,12 @@ impl Ctx for InitCtx {
     }
 
     fn get(&mut self, var: Var) -> Value {
-        crate::param(&self.params, var).unwrap_or(Value::NULL)
+        let (identity, hostname) = self.env.server_names();
+        match var {
+            Var::ServerIdentity => Value::text(identity),
+            Var::ServerHostname => Value::text(hostname),
+            _ => crate::param(&self.params, var).unwrap_or(Value::NULL),
+        }
     }
 
     fn set(&mut self, _: Var, _: Value) -> Result<(), Failure> {
@@ -59,8 +65,8 @@ impl Ctx for InitCtx {
 
     fn hash_data(&mut self, _: Option<&[u8]>) {}
 
-    fn ban(&mut self, _: &[u8]) -> Result<(), String> {
-        Err("Not available in vcl_init or vcl_fini".to_owned())
+    fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
+        self.env.ban(spec)
     }
 
     fn clock(&self) -> &Clock {

@@ -41,6 +41,20 @@ pub trait Env {
         Params::default()
     }
 
+    /// `server.identity` and `server.hostname`.
+    fn server_names(&self) -> (&str, &str) {
+        ("", "")
+    }
+
+    /// Adds a ban, for `vcl_init` and `vcl_fini`.
+    ///
+    /// # Errors
+    /// What is wrong with the expression.
+    fn ban(&self, spec: &[u8]) -> Result<(), String> {
+        let _ = spec;
+        Err("Not available in vcl_init or vcl_fini".to_owned())
+    }
+
     /// Makes backends while the VCL runs, for the modules that do; `None` where there are none to be had.
     fn backend_maker(&self) -> Option<BackendMaker> {
         None
@@ -198,7 +212,7 @@ pub fn finish(vcl: &Arc<LoadedVcl>, env: &dyn Env) {
     let _ = future.poll(&mut nobody);
 }
 
-async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx) -> Result<Action, Failure> {
+async fn run_method(vcl: &Arc<LoadedVcl>, method: Method, ctx: &mut InitCtx<'_>) -> Result<Action, Failure> {
     let mut machine = Machine::new();
     machine.start(vcl, method);
     loop {

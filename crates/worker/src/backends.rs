@@ -124,6 +124,14 @@ impl vrt::Env for LoadEnv<'_> {
         Params::clone(&self.engine.params.load())
     }
 
+    fn server_names(&self) -> (&str, &str) {
+        (&self.engine.identity, &self.engine.hostname)
+    }
+
+    fn ban(&self, spec: &[u8]) -> Result<(), String> {
+        self.engine.ban(spec)
+    }
+
     fn backend_maker(&self) -> Option<vrt::loaded::BackendMaker> {
         let backends = self.backends.clone();
         Some(Arc::new(move |vcl, spec| backends.create(vcl, spec)))

@@ -32,7 +32,7 @@ impl cache::Regexes for Patterns {
     fn compile(&self, pattern: &str) -> Result<Box<dyn cache::Regex>, String> {
         match vrt::regex::Regex::new(pattern.as_bytes()) {
             Ok(regex) => Ok(Box::new(Pattern(regex))),
-            Err(error) => Err(format!("{} (at {})", error.text, error.offset)),
+            Err(error) => Err(error.text.to_string()),
         }
     }
 }

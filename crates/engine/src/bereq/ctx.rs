@@ -108,6 +108,13 @@ impl Ctx for Bereq {
         }
     }
 
+    fn filters_open(&self, var: Var) -> Result<(), Failure> {
+        match &self.filters {
+            None => Ok(()),
+            Some(_) => Err(vars::filters_fixed("beresp", var)),
+        }
+    }
+
     fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
         match var {
             Var::BereqBackend => match value {
@@ -117,9 +124,15 @@ impl Ctx for Bereq {
             Var::BereqConnectTimeout => self.connect_timeout = Some(vars::seconds(&value)?),
             Var::BereqFirstByteTimeout => self.first_byte_timeout = Some(vars::seconds(&value)?),
             Var::BereqBetweenBytesTimeout => self.between_bytes_timeout = Some(vars::seconds(&value)?),
-            Var::BerespDoEsi => self.do_esi = vars::boolean(&value)?,
-            Var::BerespDoGunzip => self.do_gunzip = vars::boolean(&value)?,
-            Var::BerespDoGzip => self.do_gzip = vars::boolean(&value)?,
+            Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip => {
+                self.filters_open(var)?;
+                let on = vars::boolean(&value)?;
+                match var {
+                    Var::BerespDoEsi => self.do_esi = on,
+                    Var::BerespDoGunzip => self.do_gunzip = on,
+                    _ => self.do_gzip = on,
+                }
+            }
             Var::BerespDoStream => self.do_stream = vars::boolean(&value)?,
             Var::BerespFilters => self.filters = vars::text(value)?,
             Var::BerespGrace => self.set_life(&value, |times, grace| times.grace = grace.max(0.0))?,

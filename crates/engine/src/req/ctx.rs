@@ -71,7 +71,8 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqStorage => Value::Stevedore(req.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
             Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
-            Var::ReqTransport => Value::text("H1"),
+            // A fragment's is what varnishd calls its includes.
+            Var::ReqTransport => Value::text(if req.esi_level > 0 { "ESI_INCLUDE" } else { "HTTP/1" }),
             Var::ReqXid => Value::text(req.vxid.to_string()),
             Var::RespTime => Value::Time(req.t_resp().0),
             Var::RespDoEsi => Value::Bool(!req.disable_esi),
@@ -88,6 +89,13 @@ impl Ctx for ReqCtx<'_> {
         }
     }
 
+    fn filters_open(&self, var: Var) -> Result<(), Failure> {
+        match &self.req.filters {
+            None => Ok(()),
+            Some(_) => Err(vars::filters_fixed("resp", var)),
+        }
+    }
+
     fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
         let req = &mut *self.req;
         let mut timeouts = req.sess.timeouts.get();
@@ -100,8 +108,9 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqEsi if req.esi_level > 0 => {}
             Var::ReqEsi => req.disable_esi = !vars::boolean(&value)?,
             Var::RespDoEsi => {
-                req.filters_open("resp.do_esi")?;
-                req.disable_esi = !vars::boolean(&value)?;
+                self.filters_open(var)?;
+                self.req.disable_esi = !vars::boolean(&value)?;
+                return Ok(());
             }
             Var::ReqGrace => req.max_grace = Some(vars::seconds(&value)?),
             Var::ReqTtl => req.max_ttl = Some(vars::seconds(&value)?),
@@ -311,14 +320,6 @@ impl ReqCtx<'_> {
 }
 
 impl Req {
-    /// Whether the default of `resp.filters` still counts.
-    fn filters_open(&self, variable: &str) -> Result<(), Failure> {
-        match &self.filters {
-            None => Ok(()),
-            Some(_) => Err(Failure::new(format!("resp.filters are already fixed, {variable} is undefined"))),
-        }
-    }
-
     /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
         let obj = self.obj.as_ref()?;
