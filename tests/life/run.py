@@ -152,6 +152,30 @@ def signals_are_reported(report, program):
     return None
 
 
+def shows_what_it_is(report, program):
+    """Names of the processes as monitoring looks for them, and open descriptors among the counters."""
+    def comm(pid):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+
+    def files():
+        shown = subprocess.run([VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MAIN.open_files*"], capture_output=True, text=True).stdout
+        return {line.split()[0]: int(line.split()[1]) for line in shown.splitlines()}
+    with Varnishd(program, ["-b", "none"], descriptors=400) as v:
+        names = comm(v.proc.pid), comm(v.worker())
+        report.check(names == ("varnishd", "cache-main"), f"processes are called {names}")
+        clients = [Client(v.address) for _ in range(50)]
+        for client in clients:
+            client.request("/x")
+        real = len(os.listdir(f"/proc/{v.worker()}/fd"))
+        report.check(real > 50 and until(5, lambda: files() == {"MAIN.open_files": real, "MAIN.open_files_limit": 400}),
+                     f"{real} open files of 400 are shown as {files()}")
+        for client in clients:
+            client.close()
+        report.check(until(5, lambda: files()["MAIN.open_files"] <= real - 50), f"open files after closing: {files()}")
+        on_disk = subprocess.run(["stat", "-f", "-c", "%T", str(v.n)], capture_output=True, text=True).stdout.strip() not in ("tmpfs", "ramfs")
+        report.check(("is on a disk" in v.log()) == on_disk, f"a working directory on a disk ({on_disk}) is told: {v.log()}")
+
+
 def leaves_core(report, program):
     """The process dies of the very signal: where cores are allowed, the system is told to leave one."""
     pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
@@ -339,7 +363,7 @@ def main():
     for how in ("kill -9", "panic"):
         dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
     busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
-    for test in (no_grace, manager_gone, worker_gone, signals_are_reported, leaves_core, control_c, planted_panic, sleeps_when_idle):
+    for test in (no_grace, manager_gone, worker_gone, signals_are_reported, shows_what_it_is, leaves_core, control_c, planted_panic, sleeps_when_idle):
         test(report, o.varnishd)
     return report.close()
 

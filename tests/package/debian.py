@@ -33,7 +33,8 @@ def outside(report, program):
         built = subprocess.run([str(ROOT / "packaging/deb/build"), str(lacquer), str(d)], capture_output=True, text=True)
         if not report.check(built.returncode == 0, f"the package is built: {built.stderr}"):
             return
-        story = subprocess.Popen(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--uts", sys.executable,
+        # The shell is PID 1 there: it waits for whatever daemons leave behind.
+        story = subprocess.Popen(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--uts", "sh", "-c", '"$@"; exit $?', "sh", sys.executable,
                                   str(pathlib.Path(__file__).parent / "run.py"), "--inside", built.stdout.strip(), str(d)],
                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                  preexec_fn=die_with_parent)
@@ -206,9 +207,7 @@ class Story:
         self.old_log = self.log.read_text()
 
     def replaced(self):
-        """Ours over it: nothing of the operator's changes."""
-        if run("dpkg", "-s", "varnish-modules")[0] == 0:
-            run("dpkg", "-r", "varnish-modules")
+        """Ours beside it: nothing of the operator's changes, and Debian's package stays, with its varnishtest."""
         if not self.install("over Debian's", "dpkg", "-i"):
             return False
         for path, octets in self.kept.items():
@@ -227,7 +226,48 @@ class Story:
             self.check(os.path.realpath(path) == "/usr/bin/lacquer", f"{path} is ours")
         version = run("varnishd", "-V")[1]
         self.check("acquer" in version and "varnish-7.1.1" in version, f"varnishd -V: {version}")
+        self.check("installed" in run("dpkg-query", "-W", "-f", "${db:Status-Status}", "varnish")[1], "Debian's package stays")
+        case = pathlib.Path("/tmp/case.vtc")
+        case.write_text('varnishtest "A"\nserver s1 {\n\trxreq\n\ttxresp\n} -start\nvarnish v1 -vcl+backend { } -start\n'
+                        'client c1 {\n\ttxreq\n\trxresp\n\texpect resp.status == 200\n} -run\n'
+                        'shell { varnishd -V 2>&1 | grep -q -i lacquer }\n')
+        status, out = run("varnishtest", str(case))
+        self.check(status == 0, f"varnishtest is there, and tests ours: {out[-600:]}")
         return True
+
+    def given_back(self):
+        """Without ours Debian's is what it was; then ours again."""
+        status, out = run("dpkg", "-r", "lacquer")
+        self.check(status == 0, f"removal beside Debian's: {out}")
+        changed = [line for line in run("dpkg", "--verify", "varnish")[1].splitlines() if "/etc/" not in line]
+        left = [str(p) for d in ("/usr/bin", "/usr/sbin", str(UNITS), "/usr/share/varnish") for p in pathlib.Path(d).glob("*.debian")]
+        self.check(not changed and not left, f"Debian's files are back: {changed} {left}")
+        self.check("varnish" not in run("dpkg-divert", "--list")[1], "no diversion is left")
+        self.start("Debian's again")
+        self.check("acquer" not in run("varnishd", "-V")[1], "it is Debian's")
+        self.serves("Debian's again", "one")
+        self.stop("Debian's again")
+        self.old_log = self.log.read_text()
+        self.install("beside Debian's again", "dpkg", "-i")
+
+    def serviced(self, what, restarts=True, answer=200):
+        """As on a machine without systemd: by the script of init. (Debian's doesn't restart: it tests the command line first,
+        and finds the address in use.)"""
+        self.check(run("service", "varnish", "status")[0] == 3, f"{what}: doesn't run yet")
+        status, out = run("service", "varnish", "start")
+        self.check(status == 0 and until(LIMIT, lambda: get(ADDRESS, "/up").whole(answer), 0.1), f"{what}: service varnish start: {out}")
+        pid = int(pathlib.Path("/run/varnishd.pid").read_text())
+        self.check(run("service", "varnish", "status")[0] == 0, f"{what}: service varnish status")
+        self.check(os.path.realpath(f"/proc/{pid}/exe") == "/usr/bin/lacquer", f"{what}: ours runs")
+        status, out = run("service", "varnish", "reload")
+        self.check(status == 0, f"{what}: service varnish reload: {out}")
+        if restarts:
+            status, out = run("service", "varnish", "restart")
+            again = until(LIMIT, lambda: get(ADDRESS, "/up").whole(answer), 0.1)
+            old, pid = pid, int(pathlib.Path("/run/varnishd.pid").read_text())
+            self.check(status == 0 and again and pid != old, f"{what}: service varnish restart: {out}")
+        status, out = run("service", "varnish", "stop")
+        self.check(status == 0 and until(LIMIT, lambda: not pathlib.Path(f"/proc/{pid}/exe").exists()), f"{what}: service varnish stop: {out}")
 
     def works(self):
         self.start("ours")
@@ -262,7 +302,21 @@ class Story:
         self.serves("after -m", "three")
 
     def rotated(self):
+        """By Debian's script, which asks init's: here that may act for once, and finds itself enabled."""
         before = self.log.read_text()
+        with open("/etc/default/varnishncsa", "a") as f:
+            f.write("VARNISHNCSA_ENABLED=1\n")
+        policy = pathlib.Path("/usr/sbin/policy-rc.d")
+        policy.rename("/usr/sbin/policy-rc.d.off")
+        self.rotate()
+        pathlib.Path("/usr/sbin/policy-rc.d.off").rename(policy)
+        self.check(pathlib.Path(f"{self.log}.1").read_text().startswith(before), "the old log is set aside")
+        self.serves("after the rotation", "three")
+        self.log.rename(f"{self.log}.2")
+        self.check(self.ncsa.reload()[0] == 0, "varnishncsa reloads")
+        self.serves("after varnishncsa's reload", "three")
+
+    def rotate(self):
         if shutil.which("logrotate"):
             status, out = run("logrotate", "-f", "/etc/logrotate.d/varnish")
             self.check(status == 0, f"logrotate: {out}")
@@ -271,15 +325,12 @@ class Story:
             script = re.search(r"postrotate\n(.*)endscript", pathlib.Path("/etc/logrotate.d/varnish").read_text(), re.S)[1]
             status, out = run("sh", "-c", script)
             self.check(status == 0, f"after the rotation: {out}")
-        self.check(pathlib.Path(f"{self.log}.1").read_text().startswith(before), "the old log is set aside")
-        self.serves("after the rotation", "three")
-        self.log.rename(f"{self.log}.2")
-        self.check(self.ncsa.reload()[0] == 0, "varnishncsa reloads")
-        self.serves("after varnishncsa's reload", "three")
 
     def purged_old(self):
-        """The leftovers of Debian's package go, ours stay."""
+        """Debian's package goes, ours stays."""
         self.stop("ours")
+        if run("dpkg", "-s", "varnish-modules")[0] == 0:
+            run("dpkg", "-r", "varnish-modules")
         status, out = run("dpkg", "--purge", "varnish")
         self.check(status == 0, f"purge of Debian's: {out}")
         self.check(self.vcl.exists() and "three" in self.vcl.read_text(), "a purge of Debian's package leaves the VCL")
@@ -304,14 +355,15 @@ class Story:
         status, out = run("dpkg", "--force-depends", "-r", "lacquer")
         self.check(status == 0, f"removal: {out}")
         self.check(self.vcl.exists() and self.secret.exists() and self.log.exists(), "removal leaves VCL, secret and logs")
-        left = [p for p in ("/usr/sbin/varnishd", "/usr/bin/varnishlog", "/usr/bin/lacquer", str(UNITS / "varnish.service"), "/var/lib/varnish",
-                            "/var/log/varnish.kept") if os.path.lexists(p)]
+        left = [p for p in ("/usr/sbin/varnishd", "/usr/bin/varnishlog", "/usr/bin/lacquer", str(UNITS / "varnish.service"),
+                            "/var/lib/varnish") if os.path.lexists(p)]
         self.check(not left, f"removal leaves {left}")
         self.check("varnish" not in run("dpkg-divert", "--list")[1], "removal leaves no diversion")
         self.install("after removal", "dpkg", "-i")
         self.check("three" in self.vcl.read_text(), "what was left is taken up again")
         status, out = run("dpkg", "--force-depends", "--purge", "lacquer")
-        left = [p for p in ("/etc/varnish", "/var/lib/varnish", "/var/log/varnish", "/etc/logrotate.d/varnish") if os.path.lexists(p)]
+        left = [p for p in ("/etc/varnish", "/var/lib/varnish", "/var/log/varnish", "/etc/logrotate.d/varnish", "/etc/init.d/varnish",
+                            "/etc/init.d/varnishncsa", "/etc/default/varnish") if os.path.lexists(p)]
         self.check(status == 0 and not left, f"a purge leaves {left}: {out}")
 
     def fresh(self):
@@ -332,11 +384,14 @@ class Story:
         self.check(until(LIMIT, lambda: get(ADDRESS, "/").status == 503, 0.1), f"the VCL of the package is loaded: {unit.text()}")
         self.check(unit.reload()[0] == 0, "and reloaded")
         self.check(unit.stop(), "and it stops")
+        self.serviced("afresh", answer=503)
 
     def tell(self):
         self.debian()
         if not self.replaced():
             return
+        self.serviced("with Debian's script", restarts=False)
+        self.given_back()
         for step in (self.works, self.reloads, self.rotated, self.purged_old, self.upgraded, self.removed, self.fresh):
             step()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """What is packaged beside the binary: varnishreload, devicedetect.vcl, the container's entry point; with --full the Debian
-package as an operator meets it: installed over Debian's varnish, run by its units, reloaded, rotated, removed.
+package as an operator meets it: installed beside Debian's varnish, run by its units and by scripts of init, reloaded, rotated, removed.
 
 The package is tried on a copy of this system: an overlay in name spaces of its own, without systemd; what its units say is
 done by a small reader of units. Needs root and the package varnish for that.

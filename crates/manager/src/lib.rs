@@ -57,7 +57,11 @@ fn run(program: &str, request: Request, args: &[String]) -> Result<i32, Fatal> {
             Ok(0)
         }
         Request::Print(kind) => print(&kind),
-        Request::Serve(options) => serve::serve(&options, args.to_vec()),
+        Request::Serve(options) => {
+            // Whatever name it was started by: what monitoring looks for.
+            let _ = sys::limits::set_thread_name("varnishd");
+            serve::serve(&options, args.to_vec())
+        }
     }
 }
 

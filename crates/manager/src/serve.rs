@@ -397,6 +397,9 @@ fn begin(
 ) -> Result<i32, Fatal> {
     say(Loud::Debug, &format!("Version: {}", version_string()));
     say(Loud::Debug, &format!("Platform: {}", manager.vident));
+    if let Some(warning) = workdir::disk_warning(&manager.workdir).filter(|_| !manager.debug(DebugBit::VtcMode)) {
+        say(Loud::Info, &warning);
+    }
     if manager.params.feature.has(FeatureBit::Http2) {
         say(Loud::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
     }

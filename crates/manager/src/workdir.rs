@@ -71,6 +71,16 @@ pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
     })
 }
 
+/// What is said of a working directory on a disk: the log's memory is a file there, which the system writes out every now and then.
+pub fn disk_warning(path: &Path) -> Option<String> {
+    (!sys::disk::is_in_memory(Path::new(HERE)).ok()?).then(|| {
+        format!(
+            "{} is on a disk, to which the log's memory is written again and again: better have a tmpfs there",
+            path.display()
+        )
+    })
+}
+
 /// A directory that was there, or was made under a narrow umask, may be closed to the users of the jail.
 fn let_group_enter(path: &Path) -> io::Result<()> {
     const GROUP: u32 = 0o050;

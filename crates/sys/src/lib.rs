@@ -10,6 +10,7 @@ pub mod alloc;
 pub mod beneath;
 pub mod cpu;
 pub mod daemon;
+pub mod disk;
 pub mod extent;
 pub mod fault;
 pub mod fd;

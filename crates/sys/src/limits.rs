@@ -16,6 +16,21 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(hard)
 }
 
+/// How many files this process may have open.
+pub fn open_files_limit() -> io::Result<u64> {
+    Ok(getrlimit(Resource::RLIMIT_NOFILE)?.0)
+}
+
+/// How many files this process has open. Since Linux 6.2 that is one system call; before it the directory is read.
+pub fn open_files() -> io::Result<u64> {
+    const DIRECTORY: &str = "/proc/self/fd";
+    match std::fs::metadata(DIRECTORY)?.len() {
+        // The directory itself is open while it is read.
+        0 => Ok((std::fs::read_dir(DIRECTORY)?.count() as u64).saturating_sub(1)),
+        open => Ok(open),
+    }
+}
+
 /// Sets both limits, or what is in force when that is less: only root may go beyond a hard limit.
 pub(crate) fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let (_, most) = getrlimit(resource)?;
@@ -48,4 +63,17 @@ pub fn set_thread_name(name: &str) -> io::Result<()> {
 pub fn die_with_parent(signal: i32) -> io::Result<()> {
     let signal = nix::sys::signal::Signal::try_from(signal)?;
     Ok(nix::sys::prctl::set_pdeathsig(signal)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_opened_file_counts() {
+        let before = super::open_files().unwrap();
+        let files: Vec<_> = (0..50).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        let open = super::open_files().unwrap();
+        // Tests beside this one open and close some.
+        assert!(open > before + 25 && open < before + 75, "{before} {open}");
+        assert!(files.len() as u64 <= open && open <= super::open_files_limit().unwrap());
+    }
 }

@@ -40,6 +40,8 @@ async fn tend(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let began = engine.clock.mono();
     let mut next_told = None;
+    let mut files_seen = None;
+    engine.main.open_files_limit.set(sys::limits::open_files_limit().unwrap_or(0));
     let mut last_signs = None;
     let bell = Arc::new(rt::Bell::default());
     loop {
@@ -60,7 +62,11 @@ async fn tend(worker: Arc<Worker>) {
             }
             next_told = next;
         }
-        engine.main.uptime.set(engine.clock.mono().since(began) as u64);
+        let uptime = engine.clock.mono().since(began) as u64;
+        engine.main.uptime.set(uptime);
+        if files_seen.replace(uptime) != Some(uptime) {
+            engine.main.open_files.set(sys::limits::open_files().unwrap_or(0));
+        }
         let vcls = worker.vcls.count() as u64;
         engine.main.n_vcl.set(vcls);
         engine.main.pools.set(u64::from(engine.params.load().thread_pools));

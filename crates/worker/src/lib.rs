@@ -28,6 +28,8 @@ use birth::{Birth, Worker};
 
 /// The worker's whole life; the value is the exit status. `args[0]` is the number of the CLI descriptor.
 pub fn main(args: &[String]) -> i32 {
+    // What monitoring looks for.
+    let _ = sys::limits::set_thread_name("cache-main");
     let birth = match Birth::receive(args) {
         Ok(birth) => birth,
         Err(why) => {

@@ -34,8 +34,6 @@ impl Cache {
     /// Starts it before the origin and waits until it serves.
     pub fn start(options: &Options, origin: SocketAddr) -> Result<Self, String> {
         let directory = Directory::new()?;
-        let vcl = directory.0.join("demo.vcl");
-        fs::write(&vcl, vcl_text(origin)).map_err(|e| format!("{}: {e}", vcl.display()))?;
         let program = match &options.varnishd {
             Some(p) => p.clone(),
             None => std::env::current_exe().map_err(|e| format!("this program's own file: {e}"))?,
@@ -46,8 +44,8 @@ impl Cache {
             .args(["-d", "-a", &listen, "-s", &options.storage])
             .arg("-n")
             .arg(directory.n())
-            .arg("-f")
-            .arg(&vcl)
+            // The VCL comes by the CLI: root's jail might not be able to read a file of ours.
+            .args(["-f", ""])
             .process_group(0) // Ctrl-C is for us; we stop it in order
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,7 +62,7 @@ impl Cache {
         };
         let (input, output) = (Some(input), BufReader::new(output));
         let mut cache = Cache { child, input, output, said, directory, address: origin };
-        match cache.serve() {
+        match cache.serve(&vcl_text(origin)) {
             Ok(address) => cache.address = address,
             Err(e) => {
                 let _ = cache.stop();
@@ -114,9 +112,11 @@ impl Cache {
         Err("the cache did not stop and was killed".into())
     }
 
-    /// The dialogue of a start: banner, start, addresses.
-    fn serve(&mut self) -> Result<SocketAddr, String> {
+    /// The dialogue of a start: banner, VCL, start, addresses.
+    fn serve(&mut self, vcl: &str) -> Result<SocketAddr, String> {
         self.reply()?;
+        self.ask(&format!("vcl.inline demo << END-OF-DEMO\n{vcl}END-OF-DEMO"))?;
+        self.ask("vcl.use demo")?;
         self.ask("start")?;
         let addresses = self.ask("debug.listen_address")?;
         let first = addresses.lines().next().unwrap_or_default();
@@ -205,8 +205,8 @@ struct Directory(PathBuf);
 impl Directory {
     fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("lacquer-demo.{}", std::process::id()));
-        // The jail's user reads the VCL there; that the name is new is what create says.
-        fs::DirBuilder::new().mode(0o755).create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        // That the name is new is what create says.
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Directory(path))
     }
 

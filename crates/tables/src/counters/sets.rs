@@ -256,6 +256,8 @@ set! {
     mem_shed: Counter Info Integer "" "Memory steps: requests answered 503";
     txn_busy: Gauge Info Integer "" "Transactions in progress" => "Requests and fetches, each of which would take a thread in Varnish. Idle connections and requests parked on a busy object don't count.";
     stalls: Counter Info Integer "" "Times a runtime made no turn for a second";
+    open_files: Gauge Info Integer "" "Descriptors that the worker has open" => "Connections, files, and what the worker itself needs; looked at once a second.";
+    open_files_limit: Gauge Info Integer "" "Descriptors that the worker may have open" => "Its limit RLIMIT_NOFILE. At it accepting pauses (accept_paused, sess_fail_emfile).";
 }
 
 set! {

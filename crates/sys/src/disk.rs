@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What kind of file system a path is on.
+
+use std::io;
+use std::path::Path;
+
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+
+/// The other file system without a disk behind it.
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+
+/// Whether files there are in memory only.
+pub fn is_in_memory(path: &Path) -> io::Result<bool> {
+    let kind = statfs(path)?.filesystem_type();
+    Ok(kind == TMPFS_MAGIC || kind == FsType(RAMFS_MAGIC as _))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn shared_memory_is_in_memory() {
+        assert!(super::is_in_memory("/dev/shm".as_ref()).unwrap());
+        assert!(!super::is_in_memory("/proc".as_ref()).unwrap());
+    }
+}
