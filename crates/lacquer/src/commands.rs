@@ -143,6 +143,11 @@ fn serve(name: &str, args: &[String]) -> i32 {
 }
 
 fn vcl(_: &str, args: &[String]) -> i32 {
+    if let [help, command] = args
+        && help == "help"
+    {
+        return vcl("", &[command.clone(), "--help".to_owned()]);
+    }
     // The one of them that asks a running server.
     if args.first().is_some_and(|word| word == "profile") {
         return lacquer_adm::profile::main(&args[1..]);

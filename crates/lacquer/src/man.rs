@@ -23,7 +23,7 @@ enum Body {
     /// Prose.
     Prose(&'static str),
     /// The command's own help: its usage, then the rest as it is.
-    Help(&'static str),
+    Help(fn() -> String),
     /// A document in Markdown, of the kind that docs/man has.
     Markdown(&'static str),
 }
@@ -41,22 +41,22 @@ const PAGES: &[Page] = &[
     ("varnishhist", 1, "how times and sizes are distributed", Body::Prose(include_str!("man/varnishhist.txt"))),
     ("varnishadm", 1, "commands to a running varnishd", Body::Prose(include_str!("man/varnishadm.txt"))),
     ("varnishreload", 1, "load a VCL again", Body::Prose(include_str!("man/varnishreload.txt"))),
-    ("lacquer-demo", 1, "a web site and the cache before it, to see it at work", Body::Help(demo::USAGE)),
+    ("lacquer-demo", 1, "a web site and the cache before it, to see it at work", Body::Help(|| demo::USAGE.to_owned())),
     (
         "lacquer-explain",
         1,
         "would this URL be a hit, and if not, why",
         Body::Prose(include_str!("man/lacquer-explain.txt")),
     ),
-    ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(vcltool::USAGE)),
+    ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(vcltool::manual)),
     (
         "lacquer-statsd",
         1,
         "a metrics server in the place of node's statsd",
         Body::Markdown(include_str!("../../../docs/man/lacquer-statsd.1.md")),
     ),
-    ("lacquer-munin", 1, "a Munin plugin for all counters", Body::Help(statsd::MUNIN_HELP)),
-    ("lacquer-man", 1, "the manual", Body::Help(USAGE)),
+    ("lacquer-munin", 1, "a Munin plugin for all counters", Body::Help(|| statsd::MUNIN_HELP.to_owned())),
+    ("lacquer-man", 1, "the manual", Body::Help(|| USAGE.to_owned())),
     (
         "lacquer-panic",
         7,
@@ -166,7 +166,7 @@ fn roff((name, section, line, body): &Page) -> String {
     out.push_str(&format!("{} \\- {}\n", escape(name), escape(line)));
     out.push_str(&match body {
         Body::Prose(text) => from_prose(text),
-        Body::Help(text) => from_prose(&help_as_prose(text)),
+        Body::Help(text) => from_prose(&help_as_prose(&text())),
         Body::Markdown(text) => from_prose(&markdown_as_prose(text)),
     });
     out
@@ -246,7 +246,8 @@ fn from_prose(prose: &str) -> String {
 
 fn entry(term: &str, text: &str) -> String {
     let lines: Vec<String> = text.lines().filter(|l| !l.trim().is_empty()).map(|l| escape(l.trim())).collect();
-    format!(".TP\n\\fB{}\\fR\n{}\n", escape(term), lines.join("\n"))
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    format!(".TP\n\\fB{}\\fR\n{text}", escape(term))
 }
 
 fn from_table(table: &str) -> String {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The command line.
 
+use crate::help::is_for;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     Help,
@@ -20,6 +22,8 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Args {
     pub command: Command,
+    /// Which command's help is asked for; none: that of all.
+    pub topic: Option<Command>,
     pub files: Vec<String>,
     pub format: Format,
     pub syntax: u8,
@@ -50,6 +54,7 @@ impl Args {
 pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     let mut args = Args {
         command: Command::Help,
+        topic: None,
         files: Vec::new(),
         format: Format::Text,
         syntax: 41,
@@ -122,7 +127,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             "--builtin" => args.builtin = true,
             "--sub" => args.sub = Some(value()?),
             "--help" | "-h" | "-?" => {
-                args.command = Command::Help;
+                args.topic = Some(std::mem::replace(&mut args.command, Command::Help));
                 return Ok(args);
             }
             _ if word.starts_with("-I") => args.dirs.push(word[2..].to_owned()),
@@ -136,19 +141,6 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
         (Command::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
-    }
-}
-
-/// Whether an option means something to a command; what is no option at all is found out later.
-fn is_for(name: &str, command: &Command) -> bool {
-    use Command::{Check, Explain, Fmt, Migrate};
-    match name {
-        "--format" => matches!(command, Check | Migrate),
-        "--resolve" => *command == Check,
-        "--check" | "--diff" | "--indent" => *command == Fmt,
-        "--plain" | "--sub" | "--builtin" => *command == Explain,
-        "--syntax" | "--dialect" | "--vcl-dialect" | "--label" | "--store" => *command != Fmt,
-        _ => *command != Fmt || !name.starts_with("-I"),
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod diff;
 mod explain;
 mod fmt;
+mod help;
 mod judge;
 mod lsp;
 mod messages;
@@ -20,60 +21,31 @@ use base::say;
 use vcl::{Options, Sources};
 
 use args::{Args, Command};
-
-/// What `lacquer vcl` can do.
-pub const USAGE: &str = "\
-Usage: lacquer vcl check [options] FILE...    says all that is wrong with VCL files; a part of a VCL is judged with the
-                                              file that includes it, or by itself
-       lacquer vcl explain [options] FILE     shows the bytecode of each subroutine beside its source
-       lacquer vcl fmt [options] FILE...      lays files out in one way, in place
-       lacquer vcl profile [options] [VCL]    what each line of a running VCL costs (profile --help)
-       lacquer vcl lsp [options]              serves an editor on stdin and stdout (Language Server Protocol)
-       lacquer vcl migrate [options] FILE     prints a file of VCL 2.0, 2.1 or 3.0 as VCL 4.1 (its includes in their places)
-                                              on stdout, and what was changed and why on stderr
-
-A FILE called - is standard input; fmt then writes to standard output.
-
-  -I DIR           where to look for relative names (vcl_path); may be given several times (default /etc/varnish)
-  --syntax 4.0|4.1 of a part of a VCL 4: what the file that includes it begins with (default 4.1)
-  --dialect 2.0|2.1|3.0
-                   for files without `vcl 4.x;` (default: told by their words)
-  --label NAME     a label that `return (vcl(NAME))` may name; may be given several times
-  --store NAME     a store (`-s NAME=...`) that `storage.NAME` may name; may be given several times
-  --resolve        check: look host names up, and report those that have no address; else no network is asked
-  --format json    check: one JSON object per file and line: file, ok, errors, warnings (message, hint, code, source, line,
-                   column, text, related: message, source, line, column), notes
-                   migrate: one object: file, ok, dialect, vcl, notes (source, line, old, new, why, warning) or errors
-  --check          fmt: change nothing; name the files that would be changed
-  --diff           fmt: change nothing; show what would be changed, as diff -u does
-  --indent N|tab   fmt: what a level is indented by (default 4 spaces)
-  --plain          explain: without the optimiser
-  --sub NAME       explain: only this subroutine
-  --builtin        explain: the built-in VCL's subroutines too
-
-check is in colour on a terminal, unless NO_COLOR is set.
-They end with 0 when all files are good, 2 when one isn't, 1 when they can't be used so.
-";
+pub use help::manual;
 
 /// Runs `args`, the words after `lacquer vcl`; `sources` makes what files are read through, from a vcl_path. Gives the
 /// exit status.
 pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 {
     let args = match args::parse(args) {
         Ok(args) => args,
-        Err(why) => {
-            say::err(format_args!("lacquer vcl: {why}\n{USAGE}"));
-            return 1;
-        }
+        Err(why) => return refuse(args, &why),
     };
     let sources = sources(&args.path());
     match &args.command {
-        Command::Help => out(USAGE.as_bytes(), 0),
+        Command::Help => out(help::text(args.topic.as_ref()).as_bytes(), 0),
         Command::Check => check::run(&args, &*sources),
         Command::Explain => explain::run(&args, &*sources),
         Command::Fmt => fmt::run(&args),
         Command::Lsp => lsp::run(&args, &*sources),
         Command::Migrate => migrate::run(&args, &*sources),
     }
+}
+
+/// Says why a command line can't be used, and whose help tells more: exit status.
+fn refuse(args: &[String], why: &str) -> i32 {
+    let command = args.first().filter(|word| help::is_command(word)).map(|word| format!(" {word}")).unwrap_or_default();
+    say::err(format_args!("lacquer vcl{command}: {why}\n`lacquer vcl{command} --help` says what it takes.\n"));
+    1
 }
 
 /// Writes to stdout; gives `status`, or 1 where that fails. A reader that has seen enough is no failure.
