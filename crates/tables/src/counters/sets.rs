@@ -225,6 +225,7 @@ set! {
     sess_limited: Counter Info Integer "" "Connections refused: max_sessions";
     sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
     accept_paused: Counter Info Integer "" "Times accepting paused for lack of descriptors";
+    req_lone_lf: Counter Info Integer "" "Requests with lines that end with a lone LF";
     head_timeout: Counter Info Integer "" "Connections closed: head slower than timeout_head";
     recv_rate_low: Counter Info Integer "" "Connections closed: body slower than min_recv_rate";
     send_rate_low: Counter Info Integer "" "Connections closed: client slower than min_send_rate";
