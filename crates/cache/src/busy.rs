@@ -348,7 +348,7 @@ impl Busy {
             if oc.is_overtaken() {
                 when = shared.overtaken_until();
             }
-            shard.heads.unbusy(oc, filling.front.vary());
+            shard.heads.unbusy(oc, filling.front.vary(), shared.quick.vary_notice());
             oc.set_state(State::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);

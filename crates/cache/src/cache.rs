@@ -68,6 +68,8 @@ pub struct Params {
     pub rush_exponent: usize,
     /// Variants an objhead has at most (0: any number).
     pub vary_limit: usize,
+    /// From how many variants on an objhead has many.
+    pub vary_notice: usize,
     /// Requests parked on one objhead at most (0: any number).
     pub waitinglist_limit: usize,
     /// Bytes a passed body may be ahead of its reader (`None`: any number).
@@ -86,6 +88,7 @@ impl Default for Params {
             nuke_limit: 50,
             rush_exponent: 3,
             vary_limit: 0,
+            vary_notice: 10,
             waitinglist_limit: 0,
             transit_buffer: Some(1 << 20),
         }
@@ -97,6 +100,7 @@ impl Default for Params {
 pub(crate) struct Quick {
     nuke_limit: AtomicU32,
     vary_limit: AtomicUsize,
+    vary_notice: AtomicUsize,
     /// `u64::MAX`: any number.
     transit_buffer: AtomicU64,
 }
@@ -105,6 +109,7 @@ impl Quick {
     fn set(&self, params: &Params) {
         self.nuke_limit.store(params.nuke_limit, Relaxed);
         self.vary_limit.store(params.vary_limit, Relaxed);
+        self.vary_notice.store(params.vary_notice, Relaxed);
         self.transit_buffer.store(params.transit_buffer.unwrap_or(u64::MAX), Relaxed);
     }
 
@@ -114,6 +119,10 @@ impl Quick {
 
     pub fn vary_limit(&self) -> usize {
         self.vary_limit.load(Relaxed)
+    }
+
+    pub fn vary_notice(&self) -> usize {
+        self.vary_notice.load(Relaxed)
     }
 
     pub fn transit_buffer(&self) -> Option<u64> {

@@ -45,6 +45,8 @@ pub(crate) struct Objhead {
     waiting: VecDeque<Arc<Waiter>>,
     /// About how many of `waiting` went away.
     gone: usize,
+    /// It is counted as one with many variants: from this number on.
+    many_from: Option<usize>,
 }
 
 impl Slot {
@@ -124,6 +126,10 @@ impl Heads {
                 let at = at.expect("an objcore is removed from where it is");
                 head.hashes.remove(at);
                 let oc = head.objcs.remove(at);
+                if head.many_from.is_some_and(|many| head.objcs.len() < many) {
+                    head.many_from = None;
+                    self.main.n_vary_many.dec();
+                }
                 self.settle(&digest);
                 oc
             }
@@ -131,8 +137,9 @@ impl Heads {
         }
     }
 
-    /// Makes a busy variant a stored one: the newest, found by its vary key.
-    pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<Vary<'_>>) {
+    /// Makes a busy variant a stored one: the newest, found by its vary key. With `notice` of them the objhead has many.
+    pub fn unbusy(&mut self, oc: &Arc<Objcore>, vary: Option<Vary<'_>>, notice: usize) {
+        let main = self.main;
         if matches!(self.find(&oc.digest), Some(Slot::One(_))) {
             return;
         }
@@ -146,6 +153,7 @@ impl Heads {
         if let Some(vary) = vary.filter(|vary| !head.specs.iter().any(|spec| **spec == *vary.spec)) {
             head.specs.push(vary.spec.into());
         }
+        head.count_many(notice, main);
         let digest = head.digest;
         self.settle(&digest);
     }
@@ -278,6 +286,19 @@ impl Objhead {
         !self.waiting.is_empty()
     }
 
+    /// Counts what was stored: those that are being fetched are no variants yet, but who fetches many at once will have them.
+    fn count_many(&mut self, notice: usize, main: &Main) {
+        let count = self.objcs.len();
+        if count as u64 > main.vary_max.get() {
+            main.vary_max.set(count as u64);
+        }
+        if self.many_from.is_none() && count >= notice.max(2) {
+            self.many_from = Some(notice.max(2));
+            main.vary_many.inc();
+            main.n_vary_many.inc();
+        }
+    }
+
     fn new(digest: Digest, oc: Option<Arc<Objcore>>) -> Self {
         let mut head = Self {
             digest,
@@ -286,6 +307,7 @@ impl Objhead {
             specs: Vec::new(),
             waiting: VecDeque::new(),
             gone: 0,
+            many_from: None,
         };
         if let Some(oc) = oc {
             let hash = head.note(&oc);

@@ -266,6 +266,9 @@ async fn run(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> Resu
         Ok(Progress::Idle | Progress::Incomplete) => return Err(refuse(h1, req, &HeadError::BadStartLine, head_bytes)),
         Err(error) => return Err(refuse(h1, req, &error, head_bytes)),
     };
+    if parsed.lone_lf {
+        req.engine().main.req_lone_lf.inc();
+    }
     h1.used += parsed.consumed;
     h1.expect_body(parsed.framing, req.head.version());
     if parsed.framing == Framing::Chunked
@@ -300,6 +303,9 @@ fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: usize) -> S
         let first_line = input.split(|&b| b == b'\r' || b == b'\n').find(|line| !line.is_empty()).unwrap_or(&[]);
         req.log.put(Tag::HttpGarbage, first_line);
     }
+    if *error == HeadError::LoneLf {
+        req.engine().main.req_lone_lf.inc();
+    }
     if reaction.counts_as_400 {
         req.engine().main.client_req_400.inc();
     }
@@ -317,6 +323,7 @@ fn limits(params: &Params) -> Limits {
         line_bytes: params.http_req_hdr_len as usize,
         lenient: params.http_lenient,
         https_scheme: params.feature.has(FeatureBit::HttpsScheme),
+        lone_lf: params.http_lone_lf,
     }
 }
 

@@ -4,32 +4,27 @@
 use message::authority::{self, Target};
 use message::{Head, names};
 
-use crate::{HeadError, Limits};
+use crate::{HeadError, Limits, purge};
 
-/// Checks a whole request head whose target hasn't been taken apart yet.
-pub(crate) fn request(head: &Head, limits: &Limits) -> Result<(), HeadError> {
+/// Checks a whole request head whose target hasn't been taken apart yet. Whether its Host is the whole URL of a program that
+/// purges.
+pub(crate) fn request(head: &Head, limits: &Limits) -> Result<bool, HeadError> {
     let mut hosts = head.get_all(names::HOST.as_bytes());
     let host = hosts.next();
     if hosts.next().is_some() {
         return Err(HeadError::MultipleHost);
     }
     if limits.lenient {
-        return Ok(());
+        return Ok(host.is_some_and(|host| purge::is_purgers_host(head.method(), host)));
     }
     if head.method() == b"CONNECT" {
         return Err(HeadError::Connect);
     }
-    if host.is_some_and(|host| !authority::is_valid(host) && !is_purgers_host(head.method(), host)) {
+    let is_odd = host.is_some_and(|host| !authority::is_valid(host));
+    if is_odd && !host.is_some_and(|host| purge::is_purgers_host(head.method(), host)) {
         return Err(HeadError::BadHost);
     }
-    if is_good_target(head) { Ok(()) } else { Err(HeadError::BadTarget) }
-}
-
-/// Programs in the field that purge send a whole URL for a Host. Such a request is for VCL alone.
-fn is_purgers_host(method: &[u8], host: &[u8]) -> bool {
-    let is_url = |authority: &[u8]| !authority.is_empty() && authority::is_valid(authority);
-    matches!(method, b"BAN" | b"PURGE")
-        && matches!(authority::target(host, true), Target::Absolute { authority, .. } if is_url(authority))
+    if is_good_target(head) { Ok(is_odd) } else { Err(HeadError::BadTarget) }
 }
 
 /// A path, an absolute URI of http or https, or `*` with OPTIONS; never with a fragment. (An https URI is good even when

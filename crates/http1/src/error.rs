@@ -56,7 +56,7 @@ pub enum HeadError {
     },
     /// The head doesn't fit into its arena.
     NoSpace,
-    /// A lone LF ends a line of a request with a body.
+    /// A lone LF ends a line of a request where none may.
     LoneLf,
     /// Content-Length and Transfer-Encoding contradict each other or themselves.
     Framing(crate::FramingError),
@@ -140,7 +140,7 @@ impl HeadError {
             Self::BadTarget => Some(b"Invalid request target".to_vec()),
             Self::Connect => Some(b"CONNECT is not served".to_vec()),
             Self::Framing(error) => Some(error.text().as_bytes().to_vec()),
-            Self::LoneLf => Some(b"Lone LF in a request with a body".to_vec()),
+            Self::LoneLf => Some(b"Lone LF at the end of a line".to_vec()),
             Self::Overflow
             | Self::LeadingBlanks
             | Self::BadStartLine

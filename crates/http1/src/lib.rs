@@ -9,7 +9,8 @@ mod check;
 pub mod error;
 mod fields;
 pub mod framing;
-pub mod request;
+pub mod purge;
+mod request;
 pub mod response;
 pub mod scan;
 
@@ -31,12 +32,14 @@ pub struct Limits {
     pub lenient: bool,
     /// `feature=+https_scheme`: `https://` in a request target is taken apart like `http://`.
     pub https_scheme: bool,
+    /// `http_lone_lf`: a request without a body may end its lines with a lone LF; one with a body never may, unless lenient.
+    pub lone_lf: bool,
 }
 
 impl Default for Limits {
     /// The defaults of `http_req_size` and `http_req_hdr_len`; those of responses are the same.
     fn default() -> Self {
-        Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: false }
+        Limits { head_bytes: 32 * 1024, line_bytes: 8 * 1024, lenient: false, https_scheme: false, lone_lf: true }
     }
 }
 
@@ -62,4 +65,6 @@ pub struct Parsed {
     pub begin: usize,
     /// How the request's body is framed. For a response ask [`response_framing`], which needs the request's method.
     pub framing: Framing,
+    /// Whether a line ends with a lone LF.
+    pub lone_lf: bool,
 }

@@ -5,7 +5,7 @@ use message::chars::{is_blank, is_token, is_value_char};
 use message::{Head, Version, list, names};
 
 use crate::fields::{self, LineEnds, line_end};
-use crate::{Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, check, request_framing};
+use crate::{Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, check, purge, request_framing};
 
 /// Empty lines that may precede a start line (RFC 9112 2.2 asks for tolerance with at least one).
 const MAX_EMPTY_LINES: usize = 16;
@@ -48,12 +48,16 @@ fn parse(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<
     let at = start_line(input, begin, limits, head, &mut ends)?;
     fields::parse(input, at, begin, limits, head, &mut ends)?;
     let framing = framing_of(head)?;
-    if ends.lone_lf && framing != Framing::None && !limits.lenient {
+    if ends.lone_lf && !limits.lenient && (framing != Framing::None || !limits.lone_lf) {
         return Err(HeadError::LoneLf);
     }
-    check::request(head, limits)?;
-    message::authority::rewrite_absolute(head, limits.https_scheme).map_err(|lost| HeadError::of_lost(lost, begin))?;
-    Ok(Progress::Complete(Parsed { consumed: input.len(), begin, framing }))
+    let lost = |lost| HeadError::of_lost(lost, begin);
+    if check::request(head, limits)? {
+        purge::rewrite_host(head).map_err(lost)?;
+    }
+    let https = limits.https_scheme || head.url().first() != Some(&b'/') && purge::is_method(head.method());
+    message::authority::rewrite_absolute(head, https).map_err(lost)?;
+    Ok(Progress::Complete(Parsed { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf }))
 }
 
 fn http2_preface(input: &[u8]) -> Option<Progress> {

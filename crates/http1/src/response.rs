@@ -23,7 +23,7 @@ pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<
     let mut ends = LineEnds::new(scan.feeds());
     let at = start_line(&input[..end], begin, head, &mut ends)?;
     fields::parse(&input[..end], at, begin, limits, head, &mut ends)?;
-    Ok(Progress::Complete(Parsed { consumed: end, begin, framing: Framing::None }))
+    Ok(Progress::Complete(Parsed { consumed: end, begin, framing: Framing::None, lone_lf: ends.lone_lf }))
 }
 
 /// Parses `version SP status [SP [reason]]`, blanks in any number as varnishd does.

@@ -43,6 +43,50 @@ fn good_requests() {
 }
 
 #[test]
+fn programs_that_purge_mean_an_object() {
+    let host = |method: &str, url: &str, host: &str, want| {
+        request(&format!("{method} {url} HTTP/1.0\nHost: {host}\n\n"), want)
+    };
+    host("BAN", "/2012/a/", "http://www.example.org", Ok(("/2012/a/", "www.example.org")));
+    host("PURGE", "/a", "https://WWW.example.org:443/", Ok(("/a", "www.example.org")));
+    host("PURGE", "/", "http://h:8080/blog", Ok(("/blog/", "h:8080")));
+    host("PURGE", "/a", "http://h/a#b", Ok(("/a", "h")));
+    host("PURGE", "http://x/a", "http://h/b", Ok(("/a", "x")));
+    host("PURGE", "https://x/a?b", "x", Ok(("/a?b", "x")));
+    host("REFRESH", "/a", "http://h", Ok(("/a", "h")));
+    let bad = Err(HeadError::BadHost);
+    host("GET", "/a", "http://h", bad);
+    host("DELETE", "/a", "http://h", bad);
+    host("PURGE", "/a", "http://", bad);
+    host("PURGE", "/a", "http://u@h/", bad);
+    host("PURGE", "/", "http://h/a b", bad);
+    host("PURGE", "/", "ftp://h/a", bad);
+    lenient("PURGE / HTTP/1.1\r\nHost: http://h/a.html\r\n\r\n", Ok(("/a.html", "h")));
+    lenient("GET / HTTP/1.1\r\nHost: http://h/a\r\n\r\n", Ok(("/", "http://h/a")));
+}
+
+#[test]
+fn a_lone_lf_is_told_and_may_be_refused() {
+    let parse = |input: &str, lone_lf| {
+        parse_request(input.as_bytes(), &Limits { lone_lf, ..Limits::default() }, &mut Head::new())
+    };
+    let told = |input: &str| match parse(input, true) {
+        Ok(Progress::Complete(parsed)) => parsed.lone_lf,
+        other => panic!("{other:?}"),
+    };
+    assert!(!told("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+    for input in [
+        "GET / HTTP/1.0\n\n",
+        "GET / HTTP/1.1\nHost: h\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\n\r\n",
+        "GET / HTTP/1.1\r\nHost: h\r\n\n",
+    ] {
+        assert!(told(input), "{input:?}");
+        assert_eq!(parse(input, false), Err(HeadError::LoneLf), "{input:?}");
+    }
+}
+
+#[test]
 fn bad_start_lines() {
     for bad in [
         "GET /",
@@ -261,7 +305,7 @@ proptest! {
             head.write_to(&mut wire);
             let mut again = Head::new();
             let second = parse_request(&wire, &limits, &mut again);
-            let want = Parsed { consumed: wire.len(), begin: 0, framing: parsed.framing };
+            let want = Parsed { consumed: wire.len(), begin: 0, framing: parsed.framing, lone_lf: parsed.lone_lf };
             prop_assert_eq!(second, Ok(Progress::Complete(want)));
             prop_assert_eq!(head, again);
             prop_assert!(parsed.framing != Framing::Eof);

@@ -116,7 +116,13 @@ impl Exchange {
             }
         };
         let (plain, target) = without_target(&input[..end]).ok_or("bad request line")?;
-        let limits = Limits { head_bytes: HEAD_BYTES, line_bytes: HEAD_BYTES, lenient: true, https_scheme: false };
+        let limits = Limits {
+            head_bytes: HEAD_BYTES,
+            line_bytes: HEAD_BYTES,
+            lenient: true,
+            https_scheme: false,
+            lone_lf: true,
+        };
         let mut head = Head::with_limits(HeadLimits::new(LINES, HEAD_BYTES as u32 * 2));
         let framing = match parse_request(&plain, &limits, &mut head) {
             Ok(Progress::Complete(parsed)) => parsed.framing,

@@ -118,16 +118,40 @@ fn question(request: &Request) -> Result<engine::Question, String> {
         return Err("That is no method and URL as a request has them".to_owned());
     }
     question.fields = words.collect();
-    let rest = ["http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
-    question.url = match rest {
-        None => url,
-        Some(rest) => {
-            let at = rest.find(['/', '?']).unwrap_or(rest.len());
-            question.fields.insert(0, format!("Host: {}", &rest[..at]));
-            if rest[at..].starts_with('/') { rest[at..].to_owned() } else { format!("/{}", &rest[at..]) }
-        }
-    };
+    let (host, path) = taken_apart(&url)?;
+    // One that is given counts, as with curl.
+    let is_given =
+        question.fields.iter().any(|line| line.split(':').next().is_some_and(|n| n.eq_ignore_ascii_case("host")));
+    if let Some(host) = host.filter(|_| !is_given) {
+        question.fields.insert(0, format!("Host: {host}"));
+    }
+    question.fields.retain(|line| !line.ends_with(':'));
+    question.url = path;
     Ok(question)
+}
+
+/// Host and path of a URL as people write them for curl: `http://host/a`, `host:6081/a`, or a path alone.
+fn taken_apart(url: &str) -> Result<(Option<String>, String), String> {
+    let url = url.split('#').next().unwrap_or_default();
+    if url.starts_with('/') || url == "*" {
+        return Ok((None, url.to_owned()));
+    }
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let port = match scheme.to_ascii_lowercase().as_str() {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return Err(format!("{scheme}:// is not asked for here: http:// or https://")),
+    };
+    let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if host.contains('@') {
+        return Err("Give the user as a field: Authorization: Basic ...".to_owned());
+    }
+    let host = host.strip_suffix(port).unwrap_or(host);
+    if !message::authority::is_valid(host.as_bytes()) || host.is_empty() {
+        return Err(format!("{host:?} is no host"));
+    }
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok((Some(host.to_owned()), format!("{slash}{path}")))
 }
 
 fn fragfetch(worker: &Worker, bytes: &str) -> Reply {
@@ -401,4 +425,23 @@ fn xid(worker: &Worker, request: &Request) -> Reply {
     }
     let chunk = request.arg(1).map_or_else(|| "1".to_owned(), |word| word.to_string());
     Reply::ok(format!("XID is {} chunk {chunk}", worker.engine.vxids.last()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_as_curl_takes_them() {
+        let apart = |url: &str| taken_apart(url);
+        let is = |host: &str, path: &str| Ok((Some(host.to_owned()), path.to_owned()));
+        assert_eq!(apart("127.0.0.1:6081/a"), is("127.0.0.1:6081", "/a"));
+        assert_eq!(apart("localhost/a?b#c"), is("localhost", "/a?b"));
+        assert_eq!(apart("localhost"), is("localhost", "/"));
+        assert_eq!(apart("HTTP://h:80?x"), is("h", "/?x"));
+        assert_eq!(apart("https://h:443/"), is("h", "/"));
+        assert_eq!(apart("http://[::1]:6081/"), is("[::1]:6081", "/"));
+        assert_eq!(apart("/a"), Ok((None, "/a".to_owned())));
+        assert!(apart("ftp://h/").is_err() && apart("http://u:p@h/").is_err() && apart("http:///a").is_err());
+    }
 }

@@ -49,6 +49,7 @@ pub fn cache_params(params: &Params) -> cache::Params {
         nuke_limit: params.nuke_limit,
         rush_exponent: params.rush_exponent as usize,
         vary_limit: params.vary_limit as usize,
+        vary_notice: params.vary_notice as usize,
         waitinglist_limit: params.waitinglist_limit as usize,
         ..cache::Params::default()
     }

@@ -143,6 +143,12 @@ fn one_of_thousands_of_variants() {
         ("miss", "hit", "miss")
     );
     assert_eq!((kit.main.vary_limit.get(), kit.main.n_object.get(), kit.main.n_objecthead.get()), (5, 1000, 1));
+    let many = || (kit.main.vary_many.get(), kit.main.n_vary_many.get());
+    assert_eq!((many(), kit.main.vary_max.get()), ((1, 1), 1001));
+    kit.put_as(&Req::new("/few").field("user", "a"), Some("user"), kit.attrs(10.0, 0.0, 0.0, Flags::NONE), b"a");
+    assert_eq!(many(), (1, 1));
+    kit.cache.purge(&digest("/"), kit.now(), Purge::HARD);
+    assert_eq!((many(), kit.main.vary_max.get()), ((1, 0), 1001));
 }
 
 #[test]

@@ -352,6 +352,7 @@ impl Bereq {
             line_bytes: self.params.http_resp_hdr_len as usize,
             lenient: self.params.http_lenient,
             https_scheme: false,
+            lone_lf: true,
         }
     }
 

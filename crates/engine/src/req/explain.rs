@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use ::cache::{Flags, LookupOptions, Missed, Peek, Peeked};
 use base::{Mono, Vxid};
-use message::{Head, HeadLimits};
+use message::{Head, HeadLimits, names};
 use net::Address;
 use shm::vsl::TxnLog;
 use storage::Buf;
@@ -67,6 +67,10 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
             other => other,
         };
     }
+    if req.original.get(names::HOST).is_none() {
+        out.push_str("It has no Host: give a whole URL, as http://www.example.com/, or the field Host.\n");
+    }
+    let hash_counts = matches!(step, Step::Lookup | Step::Purge);
     let mut objects = String::new();
     let verdict = match step {
         Step::Lookup => req.look(&mut objects),
@@ -76,7 +80,7 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
         Step::Recv | Step::Restart => unreachable!("run above"),
         Step::Pass | Step::Pipe | Step::Purge | Step::Synth | Step::VclFail => req.decided(&step),
     };
-    req.tell_what_vcl_did(&mut out);
+    req.tell_what_vcl_did(hash_counts, &mut out);
     Ok(out + &objects + &verdict)
 }
 
@@ -126,10 +130,14 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
 }
 
 impl Req {
-    fn tell_what_vcl_did(&self, out: &mut String) {
+    /// What isn't looked up has no hash that matters.
+    fn tell_what_vcl_did(&self, hash_counts: bool, out: &mut String) {
         let vcl = self.vcl.as_ref().map_or("", |vcl| vcl.name.as_str());
         let Some(trial) = &self.trial else { return };
-        let _ = writeln!(out, "VCL {vcl} ran. It is looked up under {}.", trial.hashed.join(" + "));
+        let _ = match hash_counts {
+            true => writeln!(out, "VCL {vcl} ran. It is looked up under {}.", trial.hashed.join(" + ")),
+            false => writeln!(out, "VCL {vcl} ran. Nothing is looked up."),
+        };
         if self.head.url() != self.original.url() {
             let _ = writeln!(out, "VCL made the URL {}.", String::from_utf8_lossy(self.head.url()));
         }

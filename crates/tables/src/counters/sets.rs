@@ -225,6 +225,7 @@ set! {
     sess_limited: Counter Info Integer "" "Connections refused: max_sessions";
     sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
     accept_paused: Counter Info Integer "" "Times accepting paused for lack of descriptors";
+    req_lone_lf: Counter Info Integer "" "Requests with lines that end with a lone LF";
     head_timeout: Counter Info Integer "" "Connections closed: head slower than timeout_head";
     recv_rate_low: Counter Info Integer "" "Connections closed: body slower than min_recv_rate";
     send_rate_low: Counter Info Integer "" "Connections closed: client slower than min_send_rate";
@@ -232,6 +233,9 @@ set! {
     vcl_panic: Counter Info Integer "" "... of which while running VCL";
     regex_limit: Counter Info Integer "" "Regular expressions stopped by their step limit";
     vary_limit: Counter Info Integer "" "Variants dropped: vary_limit";
+    vary_many: Counter Info Integer "" "Times an objhead came to have vary_notice variants" => "Each is told in the log too, as a Notice of the next request that finds so many. What the application varies on, and what it is worth, is shown by lacquer explain.";
+    n_vary_many: Gauge Info Integer "" "Objheads that have vary_notice variants or more now";
+    vary_max: Gauge Info Integer "" "Most variants that an objhead has had";
     waitinglist_len: Gauge Info Integer "" "Requests parked on busy objects now";
     n_bgfetch: Gauge Info Integer "" "Background fetches running now";
     bgfetch_limited: Counter Info Integer "" "Background fetches not started: bgfetch_limit";

@@ -200,6 +200,8 @@ params! {
         "Pass interim responses of a backend, as 103 Early Hints, on to the client that waits for the answer. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
         "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a fragment in the URL, a chunked body that is seen to be broken.";
+    http_lone_lf: Switch = "on" ["bool"] { Own }
+        "Take requests without a body whose lines end with a lone LF instead of CRLF, as old programs that purge send them. Off, they are refused with 400. With a body they are refused in any case, unless http_lenient is on: another server might read two requests there. MAIN.req_lone_lf counts both.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}
         "How many header lines a head may have; the first line counts as five of them.";
     http_range_parts: Count = "16" ["ranges" min "1" max "1000"] { Own }
