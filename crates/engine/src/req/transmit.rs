@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
 use filters::{
-    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, default_deliver, open_deliver,
+    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, Stint, default_deliver,
+    open_deliver,
 };
 use message::{encoding, names};
 use shm::vsl::num::dec;
@@ -373,8 +374,9 @@ impl Req {
             down.pass(piece, transport);
             return self.flush_some(transport).await;
         }
+        let mut stint = Stint::default();
         loop {
-            let state = down.step(&mut piece, is_last, transport).map_err(|error| {
+            let step = down.step(&mut piece, is_last, transport).map_err(|error| {
                 self.log.putf(Tag::Error, format_args!("{error}"));
                 match error {
                     filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
@@ -382,9 +384,10 @@ impl Req {
                 }
             })?;
             self.flush_some(transport).await?;
-            match state {
+            match step.state {
                 State::End | State::Hungry => return Ok(()),
-                State::More => rt::yield_now().await,
+                State::More if stint.is_over(&step) => rt::yield_now().await,
+                State::More => {}
             }
         }
     }
