@@ -70,6 +70,7 @@ def run(report, varnishd, tools, work):
             report.check(begun, f"{name} shows what is new: {bytes(f.err)}")
             report.check(goes_on, f"{name} goes on after an overrun: {bytes(f.err)}")
             report.check(b"Log overrun\n" in f.err and b"Log reacquired\n" in f.err, f"{name} tells of an overrun: {bytes(f.err)}")
+            overruns = f.err.count(b"Log overrun\n")
             f.err.clear()
             v.cli.ask("stop")
             report.check(until(LIMIT, lambda: b"Failed to acquire log: No VSL chunk found (child not started ?)\n" in f.err),
@@ -80,6 +81,8 @@ def run(report, varnishd, tools, work):
             report.check(f.err.startswith(b"Log abandoned (vsl)\n") and f.err.endswith(b"Log reacquired\n"),
                          f"{name} tells of a restart: {bytes(f.err)}")
             report.check(f.close() == 0, f"{name} ends well when it is told to")
+            if str(tool.parent) != "/usr/bin":
+                report.check(b"\nLog overruns: %d (" % overruns in f.err, f"{name} says at its end how often it was overrun: {bytes(f.err)}")
             rotated(report, v, tool, work)
 
 

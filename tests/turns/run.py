@@ -19,7 +19,7 @@ LIMIT = 20
 VARNISHSTAT = shutil.which("varnishstat", path="/usr/bin:/usr/sbin")
 # The least that thread_pool_max may be: three requests with a fetch each.
 SMALL = ["-p", "thread_pools=1", "-p", "thread_pool_min=5", "-p", "thread_pool_max=6", "-p", "thread_queue_limit=2",
-         "-p", "log_no_hit=on"]
+         "-p", "log_no_hit=on", "-p", "pass_abort=on"]
 VCL = """vcl 4.1;
 backend default { .host = "%s"; .port = "%d"; }
 sub vcl_recv { if (req.url ~ "^/pass") { return (pass); } }
@@ -30,9 +30,10 @@ class Gate:
     """An origin that answers /slow when told to."""
 
     def __init__(self):
-        self.asked, self.go, self.lock = 0, threading.Event(), threading.Lock()
+        self.asked, self.paths, self.go, self.lock = 0, set(), threading.Event(), threading.Lock()
 
     def answer(self, _method, path, _fields):
+        self.paths.add(path)
         if "slow" in path:
             with self.lock:
                 self.asked += 1
@@ -60,10 +61,10 @@ def full(report, program):
         inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
         report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
         report.check(until(5, lambda: counters(v, "threads", "txn_busy") == (6, 6)), f"{counters(v, 'threads', 'txn_busy')}")
-        waiting = [begin(v, "/page"), begin(v, "/pass/slow/late")]
+        waiting = [begin(v, "/pass/given-up"), begin(v, "/pass/slow/late")]
         queued = until(5, lambda: counters(v, "thread_queue_len", "sess_queued") == (2, 2))
         report.check(queued, f"two wait: {counters(v, 'thread_queue_len', 'sess_queued')}")
-        refused = begin(v, "/page")
+        refused = begin(v, "/pass/refused")
         r = refused.response()
         report.check(r.whole(503) and r.get("Content-Length") == "0", f"the next is refused: {r}")
         r = refused.request("/page")
@@ -83,6 +84,34 @@ def full(report, program):
         # Varnish would keep thread_pool_min.
         report.check(until(5, lambda: counters(v, *names) == (4, 4, 2, 0, 5, 6, 0)), f"{names}: {counters(v, *names)}")
         report.check(get(v.address, "/page").whole(), "and it serves on")
+        wanted = {"/page"} | {f"/pass/slow/{n}" for n in (0, 1, 2, "late")}
+        report.check(gate.paths == wanted, f"nothing was fetched that nobody was to have: {gate.paths}")
+
+
+def unread(report, program):
+    """Who waits isn't read: it holds no request, and one whose head never comes whole keeps nobody else out."""
+    gate = Gate()
+    wide = [*SMALL, "-p", "thread_queue_limit=100"]
+    with Origin(simple(gate.answer)) as origin, Varnishd(program, wide, vcl=VCL % origin.address) as v:
+        inside = [begin(v, f"/pass/slow/{n}") for n in range(3)]
+        report.check(until(LIMIT, lambda: gate.asked == 3), "three are in progress")
+        halves = [Client(v.address, timeout=LIMIT) for _ in range(20)]
+        for client in halves:
+            client.send(b"GET /half HTTP/1.1\r\n")
+        waiting = [begin(v, f"/pass/late/{n}") for n in range(20)]
+        queued = until(5, lambda: counters(v, "thread_queue_len") == (40,))
+        report.check(queued, f"forty wait: {counters(v, 'thread_queue_len')}")
+        words = [VARNISHSTAT, "-n", str(v.n), "-1", "-f", "MEMPOOL.req*.live"]
+        shown = subprocess.run(words, capture_output=True, text=True).stdout
+        live = sum(int(line.split()[1]) for line in shown.splitlines())
+        report.check(live == 3, f"three requests are held: {live}")
+        gate.go.set()
+        answers = [client.response() for client in inside + waiting]
+        report.check(all(r.whole() for r in answers), f"all are answered: {[str(r) for r in answers if not r.whole()]}")
+        report.check(until(5, lambda: counters(v, "txn_busy") == (0,)), "no turn is kept by half a head")
+        for client in halves:
+            client.send(b"Host: bed.test\r\n\r\n")
+        report.check(all(client.response().whole() for client in halves), "halves are served once they are whole")
 
 
 def parked(report, program):
@@ -132,7 +161,7 @@ def main():
     if not VARNISHSTAT:
         sys.exit("Debian's varnishstat is needed (package varnish)")
     report = Report("turns")
-    for test in (full, parked, raised, by_default):
+    for test in (full, unread, parked, raised, by_default):
         test(report, o.varnishd)
     return report.close()
 

@@ -5,6 +5,7 @@ pub mod bereq;
 pub mod choice;
 pub mod contain;
 pub mod current;
+pub mod door;
 mod esi;
 mod extra;
 pub mod httplog;

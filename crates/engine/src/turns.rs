@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How many transactions may be in progress: `thread_pools` times `thread_pool_max`, as if each took a thread. A request
-//! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. A fetch
-//! counts and never waits, and neither does a request that goes on after it was parked: others wait for them.
+//! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. Mostly it
+//! does so before it is read: see `door`. A fetch counts and never waits, and neither does a request that goes on after it was parked: others wait
+//! for them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -80,6 +81,16 @@ impl Turns {
         self.waiting.load(Relaxed)
     }
 
+    /// Whether a request that came now would have to wait or be refused.
+    pub fn is_saturated(&self) -> bool {
+        self.busy.load(Relaxed) >= self.most.load(Relaxed)
+    }
+
+    /// Whether it would be refused.
+    pub fn is_full(&self) -> bool {
+        self.is_saturated() && self.waiting.load(Relaxed) >= self.most_waiting.load(Relaxed)
+    }
+
     fn try_enter(&self) -> bool {
         if self.busy.fetch_add(1, SeqCst) < self.most.load(Relaxed) {
             return true;
@@ -94,6 +105,7 @@ impl Turns {
         if self.waiting.load(SeqCst) > 0 {
             self.call_next();
         }
+        crate::door::call_first();
     }
 
     /// Calls as many of the queue as there is room for.

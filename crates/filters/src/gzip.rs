@@ -96,6 +96,7 @@ impl Filter for Gzip {
             Phase::Flush => {
                 step.produced = self.deflate.pack(&[], out, DeflateFlush::SyncFlush)?.made;
                 if step.produced < out.len() {
+                    self.deflate.release();
                     self.phase = Phase::Tail(0);
                 }
             }

@@ -8,15 +8,16 @@
 mod bits;
 mod header;
 mod huffman;
+mod window;
 
 use bits::Bits;
 use header::Header;
 use huffman::{DIST_BASE, DIST_EXTRA, Found, LEN_BASE, LEN_EXTRA, Table, fixed};
+use window::{WINDOW, Window};
 use zlib_rs::crc32::crc32;
 
 use crate::{FilterError, GzipBits};
 
-const WINDOW: usize = 32 * 1024;
 /// The order in which the lengths of the code length code come.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 const END_OF_BLOCK: u16 = 256;
@@ -63,7 +64,7 @@ pub(crate) struct Unzip {
     is_fixed: bool,
     is_last: bool,
     /// The last bytes of the output, as a ring.
-    window: Box<[u8]>,
+    window: Window,
     total_out: u64,
     crc: u32,
     marks: GzipBits,
@@ -88,7 +89,7 @@ impl Unzip {
             dists: Box::new(Table::empty()),
             is_fixed: false,
             is_last: false,
-            window: vec![0; WINDOW].into_boxed_slice(),
+            window: Window::default(),
             total_out: 0,
             crc: 0,
             marks: GzipBits::default(),
@@ -360,7 +361,7 @@ impl Unzip {
             let back = (distance - run.made) as u64;
             let from = ((self.total_out - back) % WINDOW as u64) as usize;
             let part = left.min(back as usize).min(WINDOW - from);
-            run.out[run.made..run.made + part].copy_from_slice(&self.window[from..from + part]);
+            run.out[run.made..run.made + part].copy_from_slice(self.window.get(from, part));
             run.made += part;
             left -= part;
         }
@@ -381,10 +382,11 @@ impl Unzip {
     fn remember(&mut self, made: &[u8]) {
         self.crc = crc32(self.crc, made);
         let tail = &made[made.len().saturating_sub(WINDOW)..];
-        let at = ((self.total_out + (made.len() - tail.len()) as u64) % WINDOW as u64) as usize;
-        let first = tail.len().min(WINDOW - at);
-        self.window[at..at + first].copy_from_slice(&tail[..first]);
-        self.window[..tail.len() - first].copy_from_slice(&tail[first..]);
+        if self.is_ended() {
+            self.window = Window::default();
+        } else if !tail.is_empty() {
+            self.window.put(self.total_out + (made.len() - tail.len()) as u64, tail);
+        }
         self.total_out += made.len() as u64;
     }
 

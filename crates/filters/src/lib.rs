@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What happens to a body between backend and storage (fetch) and between storage and client (deliver).
 //!
-//! Sans-IO: a [`Chain`] takes slices and fills slices, a bounded amount of work per call; the caller yields between
-//! calls. A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
+//! Sans-IO: a [`Chain`] takes slices and fills slices, a bounded amount of work per call; the caller yields every few
+//! calls ([`Stint`]). A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
 //! what a filter changes in the head is handed out as [`Edit`]s.
 //!
 //! What modules bring ([`Brought`]) runs in the same chain, by its name in the list.
@@ -24,6 +24,7 @@ mod gzip;
 mod inflate;
 mod packer;
 mod range;
+mod room;
 mod scan;
 mod step;
 pub mod stitch;
@@ -37,6 +38,7 @@ pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
 pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
 pub use range::{Multipart, Part, Range};
+pub use room::with_room;
 pub use scan::Scan;
-pub use step::{Asked, Edit, Filter, GzipBits, Note, SLICE, State, Step};
+pub use step::{Asked, Edit, Filter, GzipBits, Note, SLICE, State, Step, Stint};
 pub use test_gunzip::TestGunzip;

@@ -22,7 +22,7 @@ thread_local! {
 /// A raw deflate stream, as new.
 pub(crate) struct Packer {
     params: GzipParams,
-    /// There until it is dropped.
+    /// From the first bytes to the last: a body that hasn't begun to come, and one that is packed, hold none.
     deflate: Option<Deflate>,
     /// Flushed, but there was no room for it: written before anything else.
     spill: VecDeque<u8>,
@@ -37,18 +37,15 @@ pub(crate) struct Packed {
 
 impl Packer {
     pub(crate) fn new(params: GzipParams) -> Self {
-        let kept = SPARES.with_borrow_mut(|spares| {
-            let at = spares.iter().rposition(|(theirs, _)| *theirs == params)?;
-            Some(spares.swap_remove(at).1)
-        });
-        let deflate = kept.map_or_else(
-            || fresh(params),
-            |mut deflate| {
-                deflate.reset();
-                deflate
-            },
-        );
-        Self { params, deflate: Some(deflate), spill: VecDeque::new() }
+        Self { params, deflate: None, spill: VecDeque::new() }
+    }
+
+    /// All is written: the next body may have the compressor, which is warm still.
+    pub(crate) fn release(&mut self) {
+        debug_assert!(self.spill.is_empty(), "what is spilled is still to be written");
+        if let Some(deflate) = self.deflate.take() {
+            keep(self.params, deflate);
+        }
     }
 
     /// Packs what there is room for. A flush is through when it leaves room in `out`: until then it is to be asked for
@@ -81,7 +78,8 @@ impl Packer {
     }
 
     fn compress(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
-        let deflate = self.deflate.as_mut().expect("a packer has its compressor until it is dropped");
+        let params = self.params;
+        let deflate = self.deflate.get_or_insert_with(|| kept(params).unwrap_or_else(|| fresh(params)));
         let (from, to) = (deflate.total_in(), deflate.total_out());
         match deflate.compress(input, out, flush) {
             Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
@@ -91,7 +89,31 @@ impl Packer {
     }
 }
 
+/// The one that was used last.
+fn kept(params: GzipParams) -> Option<Deflate> {
+    let mut deflate = SPARES.with_borrow_mut(|spares| {
+        let at = spares.iter().rposition(|(theirs, _)| *theirs == params)?;
+        Some(spares.remove(at).1)
+    })?;
+    deflate.reset();
+    Some(deflate)
+}
+
+fn keep(params: GzipParams, deflate: Deflate) {
+    // A thread that ends has no use for it.
+    let _ = SPARES.try_with(|spares| {
+        let mut spares = spares.borrow_mut();
+        if spares.len() >= SPARE {
+            // The oldest: parameters may have changed.
+            spares.remove(0);
+        }
+        spares.push((params, deflate));
+    });
+}
+
 fn fresh(params: GzipParams) -> Deflate {
+    #[cfg(test)]
+    tests::MADE.set(tests::MADE.get() + 1);
     Deflate::new_with_config(DeflateConfig {
         level: i32::from(params.level.min(9)),
         method: Method::Deflated,
@@ -103,22 +125,42 @@ fn fresh(params: GzipParams) -> Deflate {
 
 impl Drop for Packer {
     fn drop(&mut self) {
-        let Some(deflate) = self.deflate.take() else { return };
-        // A thread that ends has no use for it.
-        let _ = SPARES.try_with(|spares| {
-            let mut spares = spares.borrow_mut();
-            if spares.len() >= SPARE {
-                // The oldest: parameters may have changed.
-                spares.remove(0);
-            }
-            spares.push((self.params, deflate));
-        });
+        if let Some(deflate) = self.deflate.take() {
+            keep(self.params, deflate);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        /// Compressors that were made.
+        pub(super) static MADE: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// 200 bodies are fetched at once, each of them packed when it has come: one compressor does.
+    #[test]
+    fn a_body_holds_a_compressor_only_while_it_is_packed() {
+        use crate::{Filter, Gzip, State};
+
+        let mut crowd: Vec<_> = (0..200).map(|_| Gzip::new(GzipParams::default())).collect();
+        for gzip in &mut crowd {
+            let (body, mut out) = (b"the same page again and again".as_slice(), [0; 200]);
+            let mut rest = body;
+            loop {
+                let step = gzip.step(rest, true, &mut out).expect("packs");
+                rest = &rest[step.consumed..];
+                if step.state == State::End {
+                    break;
+                }
+            }
+        }
+        assert_eq!(MADE.get(), 1);
+    }
 
     fn pack(params: GzipParams, body: &[u8]) -> Vec<u8> {
         let (mut packer, mut out) = (Packer::new(params), vec![0; body.len() + 1000]);

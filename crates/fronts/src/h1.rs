@@ -107,8 +107,13 @@ async fn turns(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, Parting) {
         {
             return (conn, close, Parting::default());
         }
+        if conn.sess.engine.turns.is_saturated() {
+            // Boxed: see `serve`.
+            conn.turn = Box::pin(engine::door::pass(&conn.sess)).await;
+        }
         let (back, turn) = runner::run(conn).await;
         conn = back;
+        conn.turn = None;
         if let Turn::End(close, parting) = turn {
             return (conn, close, parting);
         }
@@ -220,6 +225,7 @@ async fn request(h1: &mut H1, arrived: Arrived) -> Option<SessClose> {
     let Arrived { head_bytes, scan, t_first, t_req, params } = arrived;
     let mut req = Req::of(&h1.conn.sess, params, t_req);
     req.begin(t_first);
+    req.turn = h1.conn.turn.take();
     let ran = run(h1, &mut req, &scan, head_bytes).await;
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
         settle(h1, &mut req).await;
@@ -374,6 +380,8 @@ async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
 
 /// Waits for more of a head that has begun to come.
 async fn more(h1: &mut H1, head_limit: Duration) -> Result<usize, SessClose> {
+    // Who sends it slowly keeps nobody else out.
+    h1.conn.turn = None;
     let mut deadline = h1.conn.idle_deadline();
     if !head_limit.is_zero() {
         deadline = deadline.min(*h1.head_deadline.get_or_insert_with(|| Instant::now() + head_limit));

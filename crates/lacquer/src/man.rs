@@ -43,6 +43,12 @@ const PAGES: &[Page] = &[
     ("varnishreload", 1, "load a VCL again", Body::Prose(include_str!("man/varnishreload.txt"))),
     ("lacquer-demo", 1, "a web site and the cache before it, to see it at work", Body::Help(|| demo::USAGE.to_owned())),
     (
+        "lacquer-status",
+        1,
+        "how a running server was started and how it fares",
+        Body::Prose(include_str!("man/lacquer-status.txt")),
+    ),
+    (
         "lacquer-explain",
         1,
         "would this URL be a hit, and if not, why",

@@ -274,8 +274,9 @@ impl Tool {
         }
         let pid_file = self.background()?;
         let rate = self.select.rate.map(|(limit, period)| Rate { limit, period, credits: 1.0, last: Instant::now() });
-        let mut run = Run { tool: &self, workdir, query, signals, rate, left: self.count, sink };
+        let mut run = Run { tool: &self, workdir, query, signals, rate, left: self.count, overruns: 0, sink };
         let result = run.run(file.map(Source::File));
+        run.tell_gaps();
         if let Some(pid_file) = pid_file {
             pid_file.remove();
         }
@@ -345,6 +346,8 @@ struct Run<'a> {
     rate: Option<Rate>,
     /// Groups still to be given out (-k).
     left: Option<u64>,
+    /// How often the log has overtaken us.
+    overruns: u64,
     sink: &'a mut dyn Sink,
 }
 
@@ -368,8 +371,18 @@ impl Run<'_> {
             match self.read(&mut Source::Ring(Box::new(ring)))? {
                 Ended::Stop => return self.flush_out(),
                 Ended::Abandoned => say::err("Log abandoned (vsl)\n"),
-                Ended::Overrun => say::err("Log overrun\n"),
+                Ended::Overrun => {
+                    self.overruns += 1;
+                    say::err("Log overrun\n");
+                }
             }
+        }
+    }
+
+    /// Whoever kept the log is to know that it has gaps.
+    fn tell_gaps(&self) {
+        if self.overruns > 0 {
+            say::err(format_args!("Log overruns: {} (what was logged between is missing)\n", self.overruns));
         }
     }
 

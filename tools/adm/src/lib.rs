@@ -7,6 +7,7 @@ mod connection;
 pub mod explain;
 mod interactive;
 pub mod profile;
+pub mod status;
 mod words;
 
 use std::io::{self, IsTerminal, Write};

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 
 use cache::{FetchFailed, Flags, ObjRef};
 use filters::{
-    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, default_fetch, open_fetch,
+    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, Stint, default_fetch,
+    open_fetch,
 };
 use http1::{Decoder, Framing};
 use message::{Head, Lost, encoding, names};
@@ -243,8 +244,7 @@ impl Bereq {
     }
 
     async fn pump(&mut self, link: &mut Link, decoder: &mut Decoder, chain: &mut Chain) -> Result<(), Broken> {
-        let mut out = if chain.is_empty() { Vec::new() } else { vec![0; SLICE * 2] };
-        let mut sliced = 0;
+        let (mut stint, mut sliced) = (Stint::default(), 0);
         loop {
             while link.used < link.input.len() || decoder.is_complete() {
                 let step = match decoder.decode(&link.input[link.used..]) {
@@ -260,7 +260,7 @@ impl Bereq {
                         link.used = end;
                         self.acct.beresp_body += (end - start) as u64;
                         let data = std::mem::take(&mut link.input);
-                        let result = self.keep(chain, &data[start..end], false, &mut out).await;
+                        let result = self.keep(chain, &data[start..end], false, &mut stint).await;
                         link.input = data;
                         result?;
                         sliced += end - start;
@@ -271,7 +271,7 @@ impl Bereq {
                     }
                     http1::Step::End { consumed } => {
                         link.used += consumed;
-                        return self.body_is_whole(link, chain, &mut out).await;
+                        return self.body_is_whole(link, chain, &mut stint).await;
                     }
                 }
                 if sliced > SLICE * 8 {
@@ -294,7 +294,7 @@ impl Bereq {
             match read {
                 Ok(0) | Err(IoError::Closed) => {
                     let text = match (decoder.end_of_input(), read) {
-                        (Ok(()), Ok(_)) => return self.body_is_whole(link, chain, &mut out).await,
+                        (Ok(()), Ok(_)) => return self.body_is_whole(link, chain, &mut stint).await,
                         // A reset is not the end of a body that ends with its connection.
                         (Ok(()), Err(_)) => "eof socket fail",
                         (Err(error), _) => error.text(),
@@ -316,32 +316,29 @@ impl Bereq {
     }
 
     /// The last byte of the body is in: what the filters still hold goes to storage.
-    async fn body_is_whole(&mut self, link: &mut Link, chain: &mut Chain, out: &mut [u8]) -> Result<(), Broken> {
+    async fn body_is_whole(&mut self, link: &mut Link, chain: &mut Chain, stint: &mut Stint) -> Result<(), Broken> {
         if link.used < link.input.len() {
             // Bytes that nobody asked for: the next response on this connection would be theirs.
             link.close.get_or_insert(why::RX_JUNK);
         }
-        if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, out).await }
+        if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, stint).await }
     }
 
     /// Sends data through the filters into storage. The bytes of the body that come last are published by
     /// [`Bereq::end_body`], when the connection is back in its pool.
-    async fn keep(&mut self, chain: &mut Chain, mut data: &[u8], is_last: bool, out: &mut [u8]) -> Result<(), Broken> {
+    async fn keep(
+        &mut self,
+        chain: &mut Chain,
+        mut data: &[u8],
+        is_last: bool,
+        stint: &mut Stint,
+    ) -> Result<(), Broken> {
         if chain.is_empty() {
             return self.append(data);
         }
         loop {
-            let step = match chain.step(data, is_last, out) {
-                Ok(step) => step,
-                Err(error) => {
-                    self.log_notes(chain.take_notes());
-                    self.log.putf(Tag::FetchError, format_args!("{error}"));
-                    return Err(Broken::Logged);
-                }
-            };
+            let step = filters::with_room(|room| self.keep_some(chain, data, is_last, room))?;
             data = &data[step.consumed..];
-            self.log_notes(chain.take_notes());
-            self.append(&out[..step.produced])?;
             match step.state {
                 State::End => return Ok(()),
                 State::Hungry => return Ok(()),
@@ -350,8 +347,28 @@ impl Bereq {
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
                 return Err(Broken::Unwanted);
             }
-            rt::yield_now().await;
+            if stint.is_over(&step) {
+                rt::yield_now().await;
+            }
         }
+    }
+
+    /// One step of the filters, and what they made.
+    fn keep_some(
+        &mut self,
+        chain: &mut Chain,
+        data: &[u8],
+        is_last: bool,
+        room: &mut [u8],
+    ) -> Result<filters::Step, Broken> {
+        let step = chain.step(data, is_last, room);
+        self.log_notes(chain.take_notes());
+        let step = step.map_err(|error| {
+            self.log.putf(Tag::FetchError, format_args!("{error}"));
+            Broken::Logged
+        })?;
+        self.append(&room[..step.produced])?;
+        Ok(step)
     }
 
     fn append(&mut self, data: &[u8]) -> Result<(), Broken> {

@@ -3,7 +3,7 @@
 //! that makes them fit into their parent's body.
 
 use filters::stitch::{self, Blocks, Sum};
-use filters::{Chain, FilterError, Note, SLICE, Scan, State};
+use filters::{Chain, FilterError, Note, SLICE, Scan, State, Step};
 use message::{list, names};
 use storage::Buf;
 
@@ -47,28 +47,30 @@ impl Downstream {
     ///
     /// # Errors
     /// A filter can't go on.
-    pub fn step(&mut self, piece: &mut Buf, is_last: bool, out: &mut dyn Transport) -> Result<State, FilterError> {
+    pub fn step(&mut self, piece: &mut Buf, is_last: bool, out: &mut dyn Transport) -> Result<Step, FilterError> {
         if self.chain.is_empty() {
             let taken = self.join(piece.clone(), out)?;
             *piece = piece.slice(taken..piece.len());
-            return Ok(match (piece.is_empty(), is_last) {
+            let state = match (piece.is_empty(), is_last) {
                 (false, _) => State::More,
                 (true, false) => State::Hungry,
                 (true, true) => State::End,
-            });
+            };
+            return Ok(Step { consumed: taken, produced: taken, state });
         }
-        let mut made = vec![0; SLICE];
-        let step = self.chain.step(piece, is_last, &mut made)?;
+        let chain = &mut self.chain;
+        let (step, made) = filters::with_room(|room| {
+            let step = chain.step(piece, is_last, &mut room[..SLICE])?;
+            Ok((step, Buf::unaccounted(room[..step.produced].to_vec())))
+        })?;
         *piece = piece.slice(step.consumed..piece.len());
         self.given += step.consumed as u64;
-        made.truncate(step.produced);
-        let made = Buf::unaccounted(made);
         let mut at = 0;
         while at < made.len() {
             // At most one slice of gzip, which no filter makes in front of a joint that unpacks it.
             at += self.join(made.slice(at..made.len()), out)?;
         }
-        Ok(step.state)
+        Ok(step)
     }
 
     /// What the filters say of broken gzip.

@@ -163,7 +163,7 @@ pub struct Req {
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
     /// Its place among those in progress; a fragment has none of its own.
-    pub(crate) turn: Option<Turn>,
+    pub turn: Option<Turn>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
     /// Why it is no hit; `None` once it is one.

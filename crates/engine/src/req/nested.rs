@@ -52,7 +52,7 @@ impl<'a> Nested<'a> {
                 ready!(self.outer.poll_flush(cx, AHEAD_BYTES / 4))?;
             }
             let before = piece.len();
-            let stepped = self.down.step(piece, false, &mut *self.outer);
+            let stepped = self.down.step(piece, false, &mut *self.outer).map(|step| step.state);
             self.waiting_bytes -= before - piece.len();
             match stepped {
                 Ok(State::More) => {}

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use cache::{FetchFailed, Flags, ObjRef, Reader};
 use filters::{
-    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, default_deliver, open_deliver,
+    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, Stint, default_deliver,
+    open_deliver,
 };
 use message::{encoding, names};
 use shm::vsl::num::dec;
@@ -373,15 +374,17 @@ impl Req {
             down.pass(piece, transport);
             return self.flush_some(transport).await;
         }
+        let mut stint = Stint::default();
         loop {
-            let state = match down.step(&mut piece, is_last, transport) {
-                Ok(state) => state,
+            let step = match down.step(&mut piece, is_last, transport) {
+                Ok(step) => step,
                 Err(error) => return Err(self.broken_body(down, &error)),
             };
             self.flush_some(transport).await?;
-            match state {
+            match step.state {
                 State::End | State::Hungry => return Ok(()),
-                State::More => rt::yield_now().await,
+                State::More if stint.is_over(&step) => rt::yield_now().await,
+                State::More => {}
             }
         }
     }

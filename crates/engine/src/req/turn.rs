@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A request's turn among the transactions in progress, and the answer to one that there is no room for.
 
+use std::task::{Context, Waker};
+
 use message::hop::{self, Persistence};
 use message::names;
 use tables::close::SessClose;
@@ -11,22 +13,46 @@ use crate::httplog::RESP;
 use crate::transport::{BodyLen, BodyState, Transport};
 use crate::turns::{self, Entry};
 
+/// It was refused, or nobody wants it any more.
+pub(super) struct Unserved;
+
 impl Req {
     /// Waits until there is room for one more transaction.
-    pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), turns::Full> {
+    pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), Unserved> {
+        if self.turn.is_some() {
+            // It waited before it was read.
+            return if self.has_lost_client(transport) { Err(Unserved) } else { Ok(()) };
+        }
         let turn = match turns::enter(&self.sess) {
             Ok(Entry::Now(turn)) => turn,
             Ok(Entry::Later(wait)) => {
                 self.log.flush();
-                self.drive(transport, wait).await
+                let turn = self.drive(transport, wait).await;
+                if self.has_lost_client(transport) {
+                    return Err(Unserved);
+                }
+                turn
             }
-            Err(full) => {
+            Err(turns::Full) => {
                 self.refuse(transport);
-                return Err(full);
+                return Err(Unserved);
             }
         };
         self.turn = Some(turn);
         Ok(())
+    }
+
+    /// Whether the client went away while its request waited: nothing is begun for it then. As with a pass, that is asked
+    /// only where `pass_abort` says that a client which has closed its end wants no answer.
+    fn has_lost_client(&mut self, transport: &mut dyn Transport) -> bool {
+        let is_gone = self.params.pass_abort
+            && transport.body_state() == BodyState::None
+            && transport.poll_gone(&mut Context::from_waker(Waker::noop())).is_ready();
+        if is_gone {
+            self.why = Some(why::Why::new(NoHit::Refused, "the client is gone"));
+            self.close = Some(SessClose::RemClose);
+        }
+        is_gone
     }
 
     /// 503, with as little work as can be. The connection stays where it can: to close it and to accept its successor costs

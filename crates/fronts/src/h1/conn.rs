@@ -19,6 +19,8 @@ pub(crate) struct Conn {
     pub(crate) sess: Rc<Sess>,
     /// What was read; without memory while it is idle.
     pub(crate) input: Vec<u8>,
+    /// What it waited for before its request was read.
+    pub(crate) turn: Option<engine::turns::Turn>,
     /// Since when it waits for a request.
     pub(crate) idle_since: Instant,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Parting {
 
 impl Conn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
-        Conn { stream: Some(stream), sess, input: Vec::new(), idle_since: Instant::now() }
+        Conn { stream: Some(stream), sess, input: Vec::new(), turn: None, idle_since: Instant::now() }
     }
 
     pub(crate) fn stream(&self) -> &Stream {

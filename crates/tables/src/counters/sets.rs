@@ -224,6 +224,7 @@ set! {
     // From here on our own: 7.1 has none of these.
     sess_limited: Counter Info Integer "" "Connections refused: max_sessions";
     sess_limited_ip: Counter Info Integer "" "Connections refused: max_sessions_per_ip";
+    req_held: Counter Info Integer "" "Requests left unread for a time, the queue being full" => "No room was left for a request, not even to wait, and many had been refused just before: it was not read until there was room, or it could be refused (see thread_queue_limit).";
     accept_paused: Counter Info Integer "" "Times accepting paused for lack of descriptors";
     req_lone_lf: Counter Info Integer "" "Requests with lines that end with a lone LF";
     head_timeout: Counter Info Integer "" "Connections closed: head slower than timeout_head";

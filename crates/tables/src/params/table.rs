@@ -317,7 +317,7 @@ params! {
     thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
         "With thread_pool_max, bounds the transactions in progress. The number of threads follows the CPUs.";
     thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
-        "thread_pools times this many requests may wait for their turn when thread_pool_max is reached; more are answered 503 (sess_dropped). The connection stays, unless a body follows the request.";
+        "thread_pools times this many requests may wait for their turn when thread_pool_max is reached; more are answered 503 (sess_dropped). The connection stays, unless a body follows the request.\nA CPU refuses 2000 a second, and a burst of 200. Beyond that requests stand in line unread (req_held), 10000 at most, until there is room or they can be refused.";
     thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
         "No effect here: counters are exact at all times.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
