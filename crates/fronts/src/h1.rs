@@ -8,6 +8,7 @@ mod buffers;
 mod conn;
 mod pace;
 mod runner;
+mod send_limits;
 mod transport;
 
 use std::cell::{Cell, RefCell};

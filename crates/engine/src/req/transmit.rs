@@ -130,8 +130,11 @@ impl Req {
                 }
             }
         }
-        if self.nest.is_none() && !transport.has_input() && poll_fn(|cx| transport.poll_flush(cx, 0)).await.is_err() {
-            self.close.get_or_insert(SessClose::RemClose);
+        if self.nest.is_none()
+            && !transport.has_input()
+            && let Err(error) = poll_fn(|cx| transport.poll_flush(cx, 0)).await
+        {
+            self.close.get_or_insert(close_of(error));
         }
         self.mark("Resp");
         self.obj = None;

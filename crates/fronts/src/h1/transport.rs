@@ -18,6 +18,7 @@ use tables::close::SessClose;
 use super::buffers::Buffers;
 use super::conn::{AFTER_PIPE, Conn, Parting};
 use super::pace::{Pace, Verdict};
+use super::send_limits::{SendLimits, Wait};
 use crate::output::Output;
 
 /// Bytes of a request's body read at once.
@@ -61,9 +62,7 @@ pub(crate) struct H1 {
     is_broken: bool,
     /// The client is to get a reset instead of an end.
     is_reset: bool,
-    /// Since when the client has kept the response waiting: at all, and with the byte that is next.
-    send_began: Option<Instant>,
-    send_moved: Option<Instant>,
+    send_limits: SendLimits,
     send_timer: Option<Pin<Box<Sleep>>>,
     recv_timer: Option<Pin<Box<Sleep>>>,
     /// A request was served.
@@ -97,8 +96,7 @@ impl H1 {
             left: None,
             is_broken: false,
             is_reset: false,
-            send_began: None,
-            send_moved: None,
+            send_limits: SendLimits::NONE,
             send_timer: None,
             recv_timer: None,
             was_busy: false,
@@ -182,8 +180,7 @@ impl H1 {
         self.recv_since = None;
         self.recv_pace = Pace::default();
         self.send_pace = Pace::default();
-        self.send_began = None;
-        self.send_moved = None;
+        self.send_limits = SendLimits::NONE;
         self.send_timer = None;
     }
 
@@ -293,21 +290,22 @@ impl H1 {
 
     /// Ready when the client has had time enough to read.
     fn poll_send_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let engine = self.conn.sess.engine.clone();
+        let sess = self.conn.sess.clone();
+        let (engine, timeouts) = (&sess.engine, sess.timeouts.get());
         let least = engine.params.load().min_send_rate;
         loop {
-            // Nobody looks at the clock before the client makes us wait.
             let now = Instant::now();
-            self.send_moved.get_or_insert(now);
-            self.send_began.get_or_insert(now);
             self.send_pace.waits(now);
-            let mut limit = self.patience(now);
+            let mut limit = match self.send_limits.wait(engine.clock.mono(), timeouts.send, timeouts.idle_send) {
+                Wait::Over => return Poll::Ready(()),
+                Wait::For(limit) => limit,
+                Wait::Forever => Duration::MAX,
+            };
             match self.send_pace.judge(least, now) {
                 Verdict::TooSlow => {
                     engine.main.send_rate_low.inc();
                     return Poll::Ready(());
                 }
-                Verdict::GoOn(_) if limit.is_zero() => return Poll::Ready(()),
                 Verdict::GoOn(Duration::ZERO) => {}
                 Verdict::GoOn(left) => limit = limit.min(left),
             }
@@ -316,16 +314,6 @@ impl H1 {
             }
             self.send_timer = None;
         }
-    }
-
-    /// How long the client may still take to read.
-    fn patience(&self, now: Instant) -> Duration {
-        let timeouts = self.conn.sess.timeouts.get();
-        let left = |limit: Duration, since: Instant| {
-            if limit.is_zero() { Duration::MAX } else { (since + limit).saturating_duration_since(now) }
-        };
-        let (moved, began) = (self.send_moved.unwrap_or(now), self.send_began.unwrap_or(now));
-        left(timeouts.idle_send, moved).min(left(timeouts.send, began))
     }
 }
 
@@ -378,6 +366,8 @@ impl Transport for H1 {
             BodyLen::Known(len) => Some(len),
             BodyLen::None | BodyLen::Unknown => None,
         };
+        let sess = &self.conn.sess;
+        self.send_limits.begin(sess.engine.mono_of(log.last()), sess.timeouts.get().send);
         self.output.begin_body(self.left);
         self.acct.resp_head += self.output.add(|out| resp.write_to(out)) as u64;
         close
@@ -455,10 +445,14 @@ impl Transport for H1 {
     fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>> {
         while self.output.len() > keep {
             let Some(stream) = &self.conn.stream else { return Poll::Ready(Err(SendError::Closed)) };
+            if self.send_limits.forbid_write(|| self.conn.sess.engine.clock.mono()) {
+                return Poll::Ready(Err(SendError::TimedOut));
+            }
             match self.output.write(stream) {
                 Ok(0) => return Poll::Ready(Err(SendError::Closed)),
                 Ok(n) => {
-                    self.send_moved = None;
+                    // Room in the socket for all that is queued isn't a client that has caught up: more is at hand.
+                    self.send_limits.wrote(keep == 0 && self.output.len() == 0);
                     self.send_pace.moved(n, Instant::now);
                     self.send_timer = None;
                 }
