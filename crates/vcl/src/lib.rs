@@ -22,6 +22,7 @@ pub mod outline;
 mod personal;
 pub mod program;
 mod source;
+pub mod statements;
 mod stmt;
 mod symbols;
 mod token;

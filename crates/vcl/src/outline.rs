@@ -445,7 +445,7 @@ const MAX_PARTS: usize = 8;
 const MAX_UNREAD: usize = 1000;
 
 /// The tokens of `text`, and what was passed over: lines, from where they can't be read.
-fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
+pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
     let (mut out, mut unread, mut from) = (Vec::new(), Vec::new(), 0usize);
     while unread.len() < MAX_UNREAD {
         let first = out.len();

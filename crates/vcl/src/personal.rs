@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use tables::dialects::Dialect;
 use tables::vclvars::{HeadId, Method, Return, Var};
 
 use crate::program::{Callee, Compare, Op};
@@ -57,7 +58,7 @@ impl Vcc<'_> {
         for (at, ways) in found.lookups {
             let missing = all(ways).fold(0, |sum, known| sum | missing(known));
             if missing != 0 {
-                self.remark(at as usize - 2, at as usize + 1, &text(missing));
+                self.remark(at as usize - 2, at as usize + 1, &text(missing, self.program.dialect));
             }
         }
     }
@@ -227,7 +228,11 @@ fn missing(known: Known) -> Known {
     SEEN.iter().zip(&LAST).map(is_missing).sum()
 }
 
-fn text(missing: Known) -> String {
+/// The warning; what is to be written is in the file's own dialect.
+fn text(missing: Known, dialect: Option<Dialect>) -> String {
+    let method = if dialect.is_some() { "req.request" } else { "req.method" };
+    let reads = format!("({method} != \"GET\" && {method} != \"HEAD\")");
+    let pass = if dialect == Some(Dialect::V20) { "pass;" } else { "return (pass);" };
     let says = |bit: Known, text: &'static str| (missing & bit != 0).then_some(text);
     let what: Vec<&str> =
         [says(COOKIE_SEEN, "with a Cookie"), says(AUTH_SEEN, "with Authorization"), says(METHOD_SEEN, "with POST")]
@@ -235,7 +240,7 @@ fn text(missing: Known) -> String {
             .flatten()
             .collect();
     let when: Vec<&str> = [
-        says(METHOD_SEEN, "(req.method != \"GET\" && req.method != \"HEAD\")"),
+        (missing & METHOD_SEEN != 0).then_some(reads.as_str()),
         says(AUTH_SEEN, "req.http.Authorization"),
         says(COOKIE_SEEN, "req.http.Cookie"),
     ]
@@ -246,7 +251,7 @@ fn text(missing: Known) -> String {
     let when = if when.starts_with('(') && when.ends_with(')') { when } else { format!("({when})") };
     format!(
         "This looks everything up in the cache, also requests {}: a page made for one user may be shown to others.\n\
-         The built-in vcl_recv passes them. Leave this return out, or write before it: if {when} {{ return (pass); }}\n",
+         The built-in vcl_recv passes them. Leave this return out, or write before it: if {when} {{ {pass} }}\n",
         what.join(", or ")
     )
 }

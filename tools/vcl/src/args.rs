@@ -28,6 +28,8 @@ pub(crate) struct Args {
     pub format: Format,
     pub syntax: u8,
     pub dialect: Option<vcl::Dialect>,
+    /// explain: the bytecode.
+    pub code: bool,
     pub plain: bool,
     pub builtin: bool,
     pub sub: Option<String>,
@@ -59,6 +61,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         format: Format::Text,
         syntax: 41,
         dialect: None,
+        code: false,
         plain: false,
         builtin: false,
         sub: None,
@@ -123,6 +126,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             "--check" => args.check = true,
             "--diff" => args.diff = true,
             "--indent" => args.indent = Some(indent(&value()?)?),
+            "--code" => args.code = true,
             "--plain" => args.plain = true,
             "--builtin" => args.builtin = true,
             "--sub" => args.sub = Some(value()?),
@@ -139,6 +143,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
         (Command::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),
+        (Command::Explain, _) if !args.code && (args.plain || args.builtin) => {
+            Err("--plain and --builtin are for explain --code".to_owned())
+        }
+        (Command::Explain, _) if args.code && args.format == Format::Json => Err("--code is text only".to_owned()),
         (Command::Migrate, 2..) => Err("migrate takes one file".to_owned()),
         _ => Ok(args),
     }

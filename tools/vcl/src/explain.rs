@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl explain`: each subroutine's bytecode, under the line of source that it comes from.
+//! `lacquer vcl explain`: what a VCL does, in words; with `--code` each subroutine's bytecode, under the line of source that it
+//! comes from. An old file is told of as what `lacquer vcl migrate` makes of it.
 
 use std::fmt::Write;
 
 use base::say;
-use vcl::program::{Place, Program};
-use vcl::{Compiled, Sources, listing};
+use serde_json::{Value, json};
+use vcl::program::{AclDecl, BackendAddress, BackendDecl, Place, Program};
+use vcl::{Sources, listing};
 
-use crate::args::Args;
-use crate::{compile, out};
+use crate::args::{Args, Format};
+use crate::judge::{self, How};
+use crate::policy::{self, Fact, Told};
+use crate::texts::{Asks, Texts};
+use crate::{options, out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
-    match compile(&args.files[0], args, sources) {
-        Ok(Compiled { program, .. })
-            if args.sub.as_ref().is_some_and(|name| program.subs.iter().all(|s| s.name != *name)) =>
-        {
-            let names: Vec<&str> = program.subs.iter().map(|sub| sub.name.as_str()).collect();
-            let name = args.sub.as_deref().unwrap_or_default();
-            say::err(format_args!("no subroutine {name}; there are {}\n", names.join(", ")));
-            2
-        }
-        Ok(compiled) => {
-            say::err(&compiled.warnings);
-            out(text(&compiled.program, args.sub.as_deref(), args.builtin).as_bytes(), 0)
-        }
+    match explained(args, sources) {
+        Ok(text) => out(text.as_bytes(), 0),
         Err(why) => {
             say::err(format_args!("{}\n", why.trim_end()));
             2
@@ -31,8 +25,171 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     }
 }
 
+fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
+    let (name, text) = read(&args.files[0], sources)?;
+    let mut texts = Texts::new(sources, args.dialect);
+    texts.put(&name, &name, text.clone(), Value::Null);
+    let how = How { args, asks: Asks::default(), trusting: !args.code };
+    let compiled = judge::program(&texts, &name, how)?;
+    if args.code {
+        say::err(&compiled.warnings);
+        known_sub(args, &compiled.program.subs.iter().map(|sub| sub.name.clone()).collect::<Vec<_>>())?;
+        return Ok(code(&compiled.program, args.sub.as_deref(), args.builtin));
+    }
+    let dialect = compiled.program.dialect.map(vcl::Dialect::name);
+    if dialect.is_some() {
+        let migrated = vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|why| why.text)?;
+        texts.put(&name, &name, migrated.text, Value::Null);
+    }
+    let mut told = policy::tell(&texts, &name);
+    let names: Vec<String> = told.iter().map(|told| told.sub.clone()).collect();
+    known_sub(args, &names)?;
+    told.retain(|told| args.sub.as_ref().is_none_or(|sub| *sub == told.sub));
+    let policy = Policy { file: &args.files[0], name: &name, dialect, program: &compiled.program, told };
+    Ok(match args.format {
+        Format::Json => format!("{}\n", policy.as_json()),
+        Format::Text => policy.as_text(args.sub.is_none()),
+    })
+}
+
+/// The subroutine that is asked for exists.
+fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
+    match &args.sub {
+        Some(name) if !names.contains(name) => Err(format!("no subroutine {name}; there are {}", names.join(", "))),
+        _ => Ok(()),
+    }
+}
+
+/// What is told of one VCL.
+struct Policy<'a> {
+    file: &'a str,
+    /// The same as its places have it.
+    name: &'a str,
+    dialect: Option<&'static str>,
+    program: &'a Program,
+    told: Vec<Told>,
+}
+
+impl Policy<'_> {
+    fn as_text(&self, whole: bool) -> String {
+        let mut out = String::new();
+        if whole {
+            let _ = writeln!(out, "{}: VCL {}", self.file, self.version());
+            self.declarations(&mut out);
+        }
+        if self.dialect.is_some() {
+            out.push_str("Lines are those of what `lacquer vcl migrate` makes of it.\n");
+        }
+        for told in &self.told {
+            let _ = writeln!(out, "\n{}{}", told.sub, if told.facts.is_empty() { " (built in)" } else { ":" });
+            for fact in &told.facts {
+                let _ = writeln!(out, "  {:>12}  {}", self.place(fact), sentence(fact));
+            }
+            if !told.builtin.is_empty() && !told.is_final {
+                let then = if told.facts.is_empty() { "" } else { "Then the built-in one: " };
+                let _ = writeln!(out, "  {:>12}  {then}{}", "", told.builtin);
+            }
+        }
+        out
+    }
+
+    fn version(&self) -> String {
+        self.dialect.map_or_else(|| format!("{}.{}", self.program.syntax / 10, self.program.syntax % 10), str::to_owned)
+    }
+
+    /// `line 5`; of another file than the first its name, too.
+    fn place(&self, fact: &Fact) -> String {
+        if fact.source == self.name {
+            return format!("line {}", fact.line);
+        }
+        format!("{}:{}", fact.source.rsplit('/').next().unwrap_or_default(), fact.line)
+    }
+
+    fn backends(&self) -> impl Iterator<Item = &BackendDecl> {
+        self.program.backends.iter().filter(|backend| backend.name != judge::STAND_IN_BACKEND)
+    }
+
+    fn declarations(&self, out: &mut String) {
+        let default = self.program.default_backend.map(|index| index as usize);
+        for (n, backend) in self.program.backends.iter().enumerate() {
+            if backend.name == judge::STAND_IN_BACKEND {
+                continue;
+            }
+            let is_default = default == Some(n);
+            let mark = if is_default { " (what isn't sent elsewhere comes here)" } else { "" };
+            let _ = writeln!(out, "backend {}: {}{mark}", backend.name, address(backend));
+        }
+        for acl in &self.program.acls {
+            let _ = writeln!(out, "acl {}: {}", acl.name, entries(acl).join(", "));
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let fact = |fact: &Fact| json!({ "source": fact.source, "line": fact.line, "about": fact.about, "text": fact.text, "when": fact.when });
+        let sub = |told: &Told| {
+            let builtin = if told.is_final { "" } else { told.builtin };
+            let facts: Vec<Value> = told.facts.iter().map(fact).collect();
+            json!({ "name": told.sub, "facts": facts, "builtin": builtin })
+        };
+        let backends: Vec<Value> =
+            self.backends().map(|backend| json!({ "name": backend.name, "address": address(backend) })).collect();
+        let acls: Vec<Value> =
+            self.program.acls.iter().map(|acl| json!({ "name": acl.name, "entries": entries(acl) })).collect();
+        json!({
+            "file": self.file,
+            "dialect": self.version(),
+            "lines_of": if self.dialect.is_some() { "migrate" } else { "file" },
+            "backends": backends,
+            "acls": acls,
+            "subs": self.told.iter().map(sub).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What is done, and when.
+fn sentence(fact: &Fact) -> String {
+    let mut text = fact.text.clone();
+    if !text.starts_with('`')
+        && let Some(first) = text.get(..1)
+    {
+        text.replace_range(..1, &first.to_uppercase());
+    }
+    let when = conditions(&fact.when);
+    if when.is_empty() { format!("{text}.") } else { format!("{text}, if {when}.") }
+}
+
+/// All conditions as one; of `a or b, and a` the second says it.
+fn conditions(when: &[String]) -> String {
+    let is_said = |n: usize, one: &String| {
+        let mut parts = one.split(" or ");
+        parts.clone().count() > 1 && parts.any(|part| when[n + 1..].iter().any(|later| later == part))
+    };
+    let left: Vec<&String> = when.iter().enumerate().filter(|(n, one)| !is_said(*n, one)).map(|(_, one)| one).collect();
+    let grouped = |one: &&String| match left.len() > 1 && one.contains(" or ") && !one.starts_with("not (") {
+        true => format!("({one})"),
+        false => (*one).clone(),
+    };
+    left.iter().map(grouped).collect::<Vec<_>>().join(", and ")
+}
+
+fn address(backend: &BackendDecl) -> String {
+    match &backend.address {
+        BackendAddress::Inet { host, port, .. } => format!("{host} port {}", port.as_deref().unwrap_or("80")),
+        BackendAddress::Unix(path) => path.display().to_string(),
+        BackendAddress::None => "none".to_owned(),
+    }
+}
+
+fn entries(acl: &AclDecl) -> Vec<String> {
+    let entry = |entry: &vcl::program::AclEntry| {
+        let mask = entry.mask.map(|mask| format!("/{mask}")).unwrap_or_default();
+        format!("{}{}{mask}", if entry.negated { "not " } else { "" }, entry.addr)
+    };
+    acl.entries.iter().map(entry).collect()
+}
+
 /// The program: its declarations, then its subroutines; of the built-in VCL's only when asked for.
-fn text(program: &Program, only: Option<&str>, builtin: bool) -> String {
+fn code(program: &Program, only: Option<&str>, builtin: bool) -> String {
     let mut out = if only.is_none() { listing::declarations(program) } else { String::new() };
     for (n, sub) in program.subs.iter().enumerate() {
         let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
@@ -80,12 +237,69 @@ mod tests {
         let vcl =
             b"vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  if (req.url ~ \"^/a\") {\n    return (pass);\n  }\n}\n";
         let program = vcl::compile("x.vcl", vcl, &vcl::NoSources, &vcl::Options::default()).unwrap().program;
-        let shown = text(&program, Some("vcl_recv"), false);
+        let shown = code(&program, Some("vcl_recv"), false);
         assert!(shown.starts_with("\nsub vcl_recv:\n"), "{shown}");
         assert!(shown.contains("  x.vcl:4: if (req.url ~ \"^/a\") {\n"), "{shown}");
         assert!(shown.contains("req.url ~ \"^/a\"\n") && shown.contains("return pass\n"), "{shown}");
-        let whole = text(&program, None, false);
+        let whole = code(&program, None, false);
         assert!(whole.contains("sub vcl_recv:") && !whole.contains("sub vcl_builtin_synth"), "{whole}");
-        assert!(text(&program, None, true).contains("sub vcl_synth:"));
+        assert!(code(&program, None, true).contains("sub vcl_synth:"));
+    }
+
+    #[test]
+    fn conditions_are_joined_without_doubt() {
+        let join = |all: &[&str]| conditions(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+        assert_eq!(join(&["a or b"]), "a or b");
+        assert_eq!(join(&["a or b", "c"]), "(a or b), and c");
+        assert_eq!(join(&["a or b", "b"]), "b");
+        assert_eq!(join(&["not (a or b)", "c"]), "not (a or b), and c");
+    }
+
+    #[test]
+    fn a_policy_is_told_as_text_and_as_json() {
+        let text = "vcl 4.1;\nbackend web { .host = \"web.example\"; }\nacl p { ! \"10.0.0.0\"/8; }\nsub vcl_recv {\n  \
+                    if (client.ip ~ p) { return (pipe); }\n}\nsub vcl_hash { hash_data(req.url); return (lookup); }\n";
+        let program = vcl::compile("/x.vcl", text.as_bytes(), &Anything, &vcl::Options::default()).unwrap().program;
+        let mut texts = Texts::new(&vcl::NoSources, None);
+        texts.put("/x.vcl", "/x.vcl", text.as_bytes().to_vec(), Value::Null);
+        let told = policy::tell(&texts, "/x.vcl");
+        let policy = Policy { file: "x.vcl", name: "/x.vcl", dialect: None, program: &program, told };
+        let shown = policy.as_text(true);
+        for want in [
+            "x.vcl: VCL 4.1\nbackend web: web.example port 80 (what isn't sent elsewhere comes here)\nacl p: not 10.0.0.0/8\n",
+            "vcl_recv:\n        line 5  Piped: bytes go to and fro unread until the connection ends, if the client is in acl p.\n",
+            "Then the built-in one: An unknown method is piped.",
+            "\nvcl_backend_response (built in)\n                An answer that sets a cookie",
+        ] {
+            assert!(shown.contains(want), "{want}\n---\n{shown}");
+        }
+        // It returns: the built-in one is never reached.
+        assert!(!shown.contains("tell objects apart."), "{shown}");
+        let json = policy.as_json();
+        assert_eq!(
+            (&json["subs"][0]["facts"][0]["about"], &json["subs"][0]["facts"][0]["line"]),
+            (&json!("piped"), &json!(5))
+        );
+    }
+
+    /// Any name has an address.
+    struct Anything;
+
+    impl Sources for Anything {
+        fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
+            vcl::NoSources.read(path)
+        }
+
+        fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+            vcl::NoSources.glob(pattern)
+        }
+
+        fn resolve(&self, _: &str) -> Result<Vec<std::net::IpAddr>, String> {
+            Ok(vec![std::net::IpAddr::from([192, 0, 2, 1])])
+        }
+
+        fn is_socket(&self, path: &str) -> Result<bool, String> {
+            vcl::NoSources.is_socket(path)
+        }
     }
 }

@@ -44,8 +44,10 @@ const TOPICS: &[Topic] = &[
         Some(Explain),
         "explain",
         "[options] FILE",
-        "shows what a file compiles to, line by line",
-        "The bytecode of each subroutine stands beside its source.",
+        "tells in words what a VCL does",
+        "For each subroutine: what becomes of a request or an answer, if what holds, and on which line. With --format json it prints one \
+         object: file, dialect, lines_of, backends, acls, subs (name, facts: source, line, about, text, when; builtin). With --code it \
+         shows the bytecode of each subroutine below its source.",
         "lacquer vcl explain --sub vcl_recv default.vcl",
     ),
     Topic(None, "profile", "[options] [VCL]", "tells what each line of a VCL costs on a running server", "", ""),
@@ -96,13 +98,14 @@ const OPTIONS: &[Opt] = &[
         &[Check],
         "look host names up, and report those that have no address; else no network is asked",
     ),
-    Opt(&["--format"], "text|json", &[Check, Migrate], "for people, or for programs"),
+    Opt(&["--format"], "text|json", &[Check, Explain, Migrate], "for people, or for programs"),
     Opt(&["--check"], "", &[Fmt], "change nothing; name the files that would be changed"),
     Opt(&["--diff"], "", &[Fmt], "change nothing; show what would be changed, as diff -u does"),
     Opt(&["--indent"], "N|tab", &[Fmt], "what a level is indented by (default: 4 spaces)"),
-    Opt(&["--plain"], "", &[Explain], "without the optimiser"),
+    Opt(&["--code"], "", &[Explain], "the bytecode of each subroutine, below the lines that it comes from"),
+    Opt(&["--plain"], "", &[Explain], "of --code: without the optimiser"),
     Opt(&["--sub"], "NAME", &[Explain], "only this subroutine"),
-    Opt(&["--builtin"], "", &[Explain], "the built-in VCL's subroutines too"),
+    Opt(&["--builtin"], "", &[Explain], "of --code: the built-in VCL's subroutines too"),
 ];
 
 const STATUS: &str = "Exit status: 0 all files are good, 2 one isn't, 1 it can't be used so.";

@@ -17,6 +17,9 @@ const MOST: usize = 30;
 /// What stands for the file that includes a fragment.
 const STAND_IN: &str = "<editor>";
 
+/// The backend of that.
+pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
+
 /// How to judge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How<'a> {
@@ -182,10 +185,10 @@ impl<'a> Compile<'a> {
             ..Options::default()
         };
         let backend = if dialect.is_some() {
-            "backend lacquer_lsp { .host = \"192.0.2.1\"; }".to_owned()
+            format!("backend {STAND_IN_BACKEND} {{ .host = \"192.0.2.1\"; }}")
         } else {
             let syntax = how.args.syntax;
-            format!("vcl {}.{}; backend lacquer_lsp none;", syntax / 10, syntax % 10)
+            format!("vcl {}.{}; backend {STAND_IN_BACKEND} none;", syntax / 10, syntax % 10)
         };
         let is_part = !texts.is_whole(root) || !how.trusting && !texts.has_backend(root);
         let is_fragment = is_part && !root.contains('"');

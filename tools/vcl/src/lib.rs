@@ -12,6 +12,7 @@ mod judge;
 mod lsp;
 mod messages;
 mod migrate;
+mod policy;
 mod show;
 mod texts;
 
@@ -58,15 +59,6 @@ pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
         }
         _ => status,
     }
-}
-
-/// A file compiled, or what is wrong with it. Host names aren't resolved.
-fn compile(file: &str, args: &Args, sources: &dyn Sources) -> Result<vcl::Compiled, String> {
-    let (name, text) = read(file, sources)?;
-    let mut texts = texts::Texts::new(sources, args.dialect);
-    texts.put(&name, &name, text, serde_json::Value::Null);
-    let how = judge::How { args, asks: texts::Asks::default(), trusting: false };
-    judge::program(&texts, &name, how)
 }
 
 /// A file's name in messages, and its text.

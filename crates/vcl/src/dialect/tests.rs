@@ -329,6 +329,9 @@ fn what_is_left_out_is_told_at_load() {
         said.contains("This looks everything up in the cache") && said.contains("('old.vcl' Line 3 Pos 3)"),
         "{said}"
     );
+    let cure =
+        "(req.request != \"GET\" && req.request != \"HEAD\") || req.http.Authorization || req.http.Cookie) { pass; }";
+    assert!(said.contains(cure), "{said}");
 }
 
 #[test]
