@@ -117,7 +117,10 @@ FAULTS = {
 
 def plant_instructions(pid, code):
     """Has the first thread, which waits for commands, meet these instructions when it comes back from the system."""
-    pc = int(pathlib.Path(f"/proc/{pid}/syscall").read_text().split()[-1], 16)
+    def waits():
+        words = pathlib.Path(f"/proc/{pid}/syscall").read_text().split()
+        return len(words) > 2 and words
+    pc = int(until(LIMIT, waits)[-1], 16)
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
         memory.seek(pc)
         memory.write(bytes.fromhex(code))
@@ -163,6 +166,8 @@ def shows_what_it_is(report, program):
     with Varnishd(program, ["-b", "none"], descriptors=400) as v:
         names = comm(v.proc.pid), comm(v.worker())
         report.check(names == ("varnishd", "cache-main"), f"processes are called {names}")
+        lines = {pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in v.pids()}
+        report.check(len(lines) == 1, f"both show the same command line: {lines}")
         clients = [Client(v.address) for _ in range(50)]
         for client in clients:
             client.request("/x")

@@ -30,13 +30,15 @@ fn main() {
     let name = words.next().unwrap_or_else(|| OsString::from("lacquer"));
     let name = Path::new(&name).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let args: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    std::process::exit(run(&name, &args));
+    std::process::exit(match manager::handover::socket() {
+        Some(socket) => worker::main(&socket),
+        None => run(&name, &args),
+    });
 }
 
 fn run(name: &str, args: &[String]) -> i32 {
     match name {
         manager::checker::PROGRAM => manager::checker::run_child(),
-        manager::handover::PROGRAM => worker::main(args),
         _ if let Some(command) = commands::COMMANDS.iter().find(|c| c.program == Some(name)) => {
             (command.run)(name, args)
         }

@@ -12,9 +12,11 @@ fn main() {
     let mut words = std::env::args();
     let name = words.next().unwrap_or_default();
     let args: Vec<String> = words.collect();
+    if let Some(socket) = manager::handover::socket() {
+        std::process::exit(worker(&socket));
+    }
     std::process::exit(match name.rsplit('/').next() {
         Some(manager::checker::PROGRAM) => manager::checker::run_child(),
-        Some(manager::handover::PROGRAM) => worker(&args),
         _ => manager::main("varnishd", &args),
     });
 }
@@ -26,8 +28,8 @@ struct Stub {
     active: String,
 }
 
-fn worker(args: &[String]) -> i32 {
-    let number = args[0].parse().expect("the manager gives a number");
+fn worker(socket: &str) -> i32 {
+    let number = socket.parse().expect("the manager gives a number");
     let socket = sys::fd::inherit(number).expect("the manager's socket");
     let mut bytes = Vec::new();
     let read = |bytes: &mut Vec<u8>| {

@@ -70,8 +70,6 @@ pub struct Manager {
     pub(crate) sessions: Vec<Session>,
     pub(crate) timers: Timers,
     pub(crate) restarts: u32,
-    /// The command line, for the worker's process list entry.
-    pub(crate) arguments: Vec<String>,
     pub(crate) remove_workdir: bool,
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,

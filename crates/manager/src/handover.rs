@@ -14,15 +14,13 @@ use crate::listen::Protocol;
 use crate::storefile::StoreFile;
 use crate::stores::{Kind, StoreArg};
 
-/// The program name under which this executable is the worker. Its first argument is the number of the CLI's descriptor,
-/// where the hand-over waits; what follows only shows in process lists how the manager was started.
-pub const PROGRAM: &str = "lacquer-worker";
+/// The variable of the environment that makes this executable the worker: the number of the CLI's descriptor, where the
+/// hand-over waits. Its command line is the manager's, by which monitoring finds both.
+pub const SOCKET: &str = "LACQUER_WORKER";
 
-/// The worker's arguments.
-pub fn arguments(manager: &Manager, cli: i32) -> Vec<String> {
-    let mut arguments = vec![cli.to_string(), "--".into()];
-    arguments.extend(manager.arguments.iter().cloned());
-    arguments
+/// The number, in a worker.
+pub fn socket() -> Option<String> {
+    std::env::var(SOCKET).ok()
 }
 
 /// The message for a worker that inherits these descriptors.

@@ -35,7 +35,7 @@ use options::Request;
 /// Runs varnishd's command line, `args` without the program's name, which `program` gives for messages. Returns the
 /// exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
-    match options::parse(program, args).and_then(|request| run(program, request, args)) {
+    match options::parse(program, args).and_then(|request| run(program, request)) {
         Ok(status) => status,
         Err(fatal) => {
             let text = fatal.to_string();
@@ -50,7 +50,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     }
 }
 
-fn run(program: &str, request: Request, args: &[String]) -> Result<i32, Fatal> {
+fn run(program: &str, request: Request) -> Result<i32, Fatal> {
     match request {
         Request::Version => {
             report::stderr(usage::version_text(program).trim_end());
@@ -60,7 +60,7 @@ fn run(program: &str, request: Request, args: &[String]) -> Result<i32, Fatal> {
         Request::Serve(options) => {
             // Whatever name it was started by: what monitoring looks for.
             let _ = sys::limits::set_thread_name("varnishd");
-            serve::serve(&options, args.to_vec())
+            serve::serve(&options)
         }
     }
 }

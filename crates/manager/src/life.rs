@@ -85,8 +85,9 @@ impl Manager {
         let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
         self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
         let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd());
-        let arguments = handover::arguments(self, theirs.as_raw_fd());
-        let mut spawn = Spawn::new(&self.exe, handover::PROGRAM)?
+        let mut arguments = std::env::args_os();
+        let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
+            .env(handover::SOCKET, &theirs.as_raw_fd().to_string())?
             .standard(0, null.as_fd())
             .standard(1, printed.as_fd())
             .standard(2, printed.as_fd())

@@ -41,7 +41,7 @@ const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
 const WAITERS: [&str; 2] = ["epoll", "poll"];
 
 /// Runs the program; the value is its exit status.
-pub fn serve(options: &Options, arguments: Vec<String>) -> Result<i32, Fatal> {
+pub fn serve(options: &Options) -> Result<i32, Fatal> {
     report::configure(matches!(options.mode, Mode::Debug | Mode::Foreground), true);
     sys::fd::close_from(3);
     let exe = Executable::open_self().or_else(|e| argument(format!("Cannot open my own executable: {e}")))?;
@@ -49,7 +49,7 @@ pub fn serve(options: &Options, arguments: Vec<String>) -> Result<i32, Fatal> {
         Mode::Daemon => Some(sys::daemon::detach().or_else(|e| argument(format!("Fork() failed: {e}")))?),
         Mode::Foreground | Mode::Debug | Mode::PrintVcl => None,
     };
-    let (mut manager, mut todo) = prepare(options, arguments, exe)?;
+    let (mut manager, mut todo) = prepare(options, exe)?;
     if options.mode == Mode::PrintVcl {
         return Ok(print_vcls(&mut manager, &mut todo.vcls));
     }
@@ -69,7 +69,7 @@ struct Todo {
 }
 
 /// Jail, parameters, sockets, stores, workdir.
-fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result<(Manager, Todo), Fatal> {
+fn prepare(options: &Options, exe: Executable) -> Result<(Manager, Todo), Fatal> {
     // While we may: the worker inherits it.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
@@ -141,7 +141,6 @@ fn prepare(options: &Options, arguments: Vec<String>, exe: Executable) -> Result
         sessions: Vec::new(),
         timers: Timers::new(now),
         restarts: 0,
-        arguments,
         remove_workdir,
         ending: false,
         clock,

@@ -53,6 +53,7 @@ pub struct Credentials {
 pub struct Spawn<'a> {
     exe: &'a Executable,
     argv: Vec<CString>,
+    env: Vec<CString>,
     standard: [Option<BorrowedFd<'a>>; 3],
     keep: Vec<BorrowedFd<'a>>,
     cwd: Option<CString>,
@@ -75,6 +76,7 @@ impl<'a> Spawn<'a> {
         Ok(Spawn {
             exe,
             argv: vec![c_string(argv0.as_ref())?],
+            env: Vec::new(),
             standard: [None; 3],
             keep: Vec::new(),
             cwd: None,
@@ -91,6 +93,12 @@ impl<'a> Spawn<'a> {
     /// Adds an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> io::Result<Self> {
         self.argv.push(c_string(arg.as_ref())?);
+        Ok(self)
+    }
+
+    /// Adds a variable to the environment, which is ours otherwise.
+    pub fn env(mut self, name: &str, value: &str) -> io::Result<Self> {
+        self.env.push(CString::new(format!("{name}={value}"))?);
         Ok(self)
     }
 
@@ -179,9 +187,13 @@ impl<'a> Spawn<'a> {
         }
         let mut argv: Vec<*const libc::c_char> = self.argv.iter().map(|a| a.as_ptr()).collect();
         argv.push(std::ptr::null());
-        // SAFETY: argv is a NULL-terminated array of NUL-terminated strings that live in `self`; environ is libc's own
-        // and nothing changes it in this one-threaded process.
-        unsafe { libc::fexecve(self.exe.0.as_raw_fd(), argv.as_ptr(), environ) };
+        let inherited: Vec<CString> = std::env::vars_os()
+            .filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok())
+            .collect();
+        let mut env: Vec<*const libc::c_char> = inherited.iter().chain(&self.env).map(|v| v.as_ptr()).collect();
+        env.push(std::ptr::null());
+        // SAFETY: both are NULL-terminated arrays of NUL-terminated strings that live in `self` or here.
+        unsafe { libc::fexecve(self.exe.0.as_raw_fd(), argv.as_ptr(), env.as_ptr()) };
         io::Error::last_os_error()
     }
 
@@ -235,10 +247,6 @@ impl<'a> Spawn<'a> {
         setresgid(gid, gid, gid)?;
         Ok(setresuid(uid, uid, uid)?)
     }
-}
-
-unsafe extern "C" {
-    static environ: *const *const libc::c_char;
 }
 
 /// A started child. It isn't ended when dropped. Its descriptor polls readable when it has ended.

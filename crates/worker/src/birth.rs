@@ -32,8 +32,8 @@ pub struct Birth {
 }
 
 impl Birth {
-    pub fn receive(args: &[String]) -> Result<Birth, String> {
-        let number = args.first().and_then(|word| word.parse().ok());
+    pub fn receive(socket: &str) -> Result<Birth, String> {
+        let number = socket.parse().ok();
         let number = number.ok_or("the worker is started by the manager only")?;
         let socket = sys::fd::inherit(number).map_err(|error| format!("the manager's socket: {error}"))?;
         let mut bytes = Vec::new();

@@ -26,11 +26,11 @@ use tables::tags::Tag;
 
 use birth::{Birth, Worker};
 
-/// The worker's whole life; the value is the exit status. `args[0]` is the number of the CLI descriptor.
-pub fn main(args: &[String]) -> i32 {
+/// The worker's whole life; the value is the exit status. `socket` is the number of the CLI descriptor.
+pub fn main(socket: &str) -> i32 {
     // What monitoring looks for.
     let _ = sys::limits::set_thread_name("cache-main");
-    let birth = match Birth::receive(args) {
+    let birth = match Birth::receive(socket) {
         Ok(birth) => birth,
         Err(why) => {
             eprintln!("{why}");
