@@ -50,8 +50,7 @@ deb: build
 
 run: build
 ifneq ($(BACKEND)$(VCL),)
-	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && echo "http://$(LISTEN)/   varnishlog -n $$d/n" && \
-	$(BIN)/varnishd -F -n "$$d/n" -a '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
+	@scripts/run-cache $(BIN)/varnishd '$(LISTEN)' -s '$(STORAGE)' $(if $(VCL),-f '$(VCL)',-b '$(BACKEND)') $(OPTIONS)
 else
 	@$(BIN)/lacquer demo $(if $(filter-out file,$(origin LISTEN)),-a '$(LISTEN)') -s '$(STORAGE)' $(OPTIONS)
 endif

@@ -18,7 +18,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bed.daemon import die_with_parent
 from bed.http import get
-from bed.report import Report, options, until
+from bed.report import ROOT, Report, options, until
 
 LIMIT = 30
 
@@ -153,6 +153,29 @@ def demo(report, lacquer, how, work):
             p.wait()
 
 
+def run_cache(report, varnishd, how, work):
+    """What `make run BACKEND=...` starts ends with it, and its directory goes."""
+    tmp = pathlib.Path(tempfile.mkdtemp(dir=work))
+    os.chmod(tmp, 0o755)
+    p = subprocess.Popen([str(ROOT / "scripts/run-cache"), varnishd, "127.0.0.1:0", "-b", "http://127.0.0.1:1"], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ, TMPDIR=str(tmp)), start_new_session=True,
+                         preexec_fn=die_with_parent)
+    said = b""
+    try:
+        while b"Child launched OK" not in said and (line := p.stdout.readline()):
+            said += line
+        report.check(b"Child launched OK" in said and list(tmp.iterdir()), f"run-cache: runs in a directory of its own: {said}")
+        p.send_signal(getattr(signal, how))
+        # All that hold the pipe have ended when it does.
+        said += p.communicate(timeout=LIMIT)[0]
+        report.check(p.returncode == 0 and b"manager dies" in said, f"run-cache, {how}: status {p.returncode}: {said[-300:]}")
+        report.check(not list(tmp.iterdir()), f"run-cache, {how}: left behind {list(tmp.rglob('*'))[:5]}")
+    finally:
+        if p.poll() is None:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
 def page(report, lines):
     """The start page says what to do, and is stored."""
     found = [m for line in lines if (m := re.search(r"the cache +http://([\d.]+):(\d+)/", line))]
@@ -177,6 +200,8 @@ def main():
         unread(report, lacquer, work)
         for how in ("SIGINT", "SIGTERM", "SIGHUP", "closed pipe"):
             demo(report, lacquer, how, work)
+        for how in ("SIGINT", "SIGTERM", "SIGHUP"):
+            run_cache(report, o.varnishd, how, work)
     return report.close()
 
 
