@@ -64,7 +64,7 @@ impl ReqBody {
             BodyState::None => State::None,
             BodyState::Unread => State::Unread,
             BodyState::Done => State::Spent,
-            BodyState::Failed => State::Failed(BodyError::Malformed),
+            BodyState::Failed => State::Failed(BodyError::GivenUp),
         };
         Self::new(state, transport.body_len())
     }
@@ -224,7 +224,7 @@ impl ReqBody {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
         if matches!(inner.state, State::Unread | State::Lent | State::Caching) {
-            inner.state = State::Failed(BodyError::Closed);
+            inner.state = State::Failed(BodyError::GivenUp);
             wake(&mut inner.reader);
         }
     }

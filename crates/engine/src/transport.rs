@@ -39,13 +39,27 @@ pub enum BodyState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// Its framing is broken.
-    Malformed,
+    Malformed(http1::BodyError),
     /// The client closed before its end.
-    Closed,
+    Closed(http1::Cut),
     /// The client sends nothing, or too slowly.
-    TimedOut,
+    TimedOut(http1::Cut),
     /// More than may be kept.
     TooLarge,
+    /// Nobody reads it any more.
+    GivenUp,
+}
+
+impl BodyError {
+    /// varnishd's FetchError record for it, in the transaction of whoever sent the body.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Malformed(error) => error.text(),
+            Self::Closed(cut) | Self::TimedOut(cut) => http1::BodyError::Truncated(cut).text(),
+            Self::TooLarge => "Request body too big to cache",
+            Self::GivenUp => "Request body given up",
+        }
+    }
 }
 
 /// The response can't be sent any more.

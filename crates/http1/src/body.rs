@@ -152,17 +152,16 @@ impl Decoder {
     /// # Errors
     /// [`BodyError::Truncated`] unless the body is complete by that.
     pub fn end_of_input(&mut self) -> Result<(), BodyError> {
-        let cut = match &self.0 {
+        match &self.0 {
             State::Complete => return Ok(()),
             State::Eof => {
                 self.0 = State::Complete;
                 return Ok(());
             }
             State::Failed(error) => return Err(*error),
-            State::Length { .. } => Cut::Length,
-            State::Chunked(chunked) if chunked.data_ahead() > 0 => Cut::ChunkData,
-            State::Chunked(_) => Cut::Chunking,
-        };
+            State::Length { .. } | State::Chunked(_) => {}
+        }
+        let cut = self.cut();
         self.0 = State::Failed(BodyError::Truncated(cut));
         Err(BodyError::Truncated(cut))
     }
@@ -178,6 +177,15 @@ impl Decoder {
                 Step::More { .. } => return Ok(false),
                 Step::End { .. } => return Ok(true),
             }
+        }
+    }
+
+    /// Where a body that isn't complete would be cut now.
+    pub fn cut(&self) -> Cut {
+        match &self.0 {
+            State::Chunked(chunked) if chunked.data_ahead() > 0 => Cut::ChunkData,
+            State::Chunked(_) => Cut::Chunking,
+            State::Length { .. } | State::Eof | State::Complete | State::Failed(_) => Cut::Length,
         }
     }
 

@@ -121,7 +121,7 @@ impl Bereq {
                 }
                 Err(error) => {
                     // The origin must not take a broken upload for a whole one: the connection is cut.
-                    self.log.putf(Tag::FetchError, format_args!("req.body read error: {error:?}"));
+                    self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
                     link.conn.stream().reset_on_close();
                     link.close = Some(why::RX_BODY);
                     return Err(LATE);

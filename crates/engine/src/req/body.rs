@@ -7,10 +7,11 @@ use std::pin::pin;
 use std::task::Poll;
 
 use cache::ObjRef;
+use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::Req;
-use crate::transport::Transport;
+use crate::transport::{BodyError, Transport};
 
 impl Req {
     /// Awaits `wait`.
@@ -65,8 +66,27 @@ impl Req {
     /// Tells the client to send its body, once somebody wants it.
     fn continue_if_due(&mut self, transport: &mut dyn Transport) {
         if std::mem::take(&mut self.continue_now) {
-            transport.send_continue();
+            self.send_continue(transport);
         }
+    }
+
+    pub(super) fn send_continue(&mut self, transport: &mut dyn Transport) {
+        self.log.put(Tag::RespProtocol, b"HTTP/1.1");
+        self.log.put(Tag::RespStatus, b"100");
+        self.log.put(Tag::RespReason, b"Continue");
+        transport.send_continue();
+    }
+
+    /// The body was read for somebody, to its end or as far as it could be. After one that broke the connection ends.
+    pub(super) fn end_reading(&mut self) {
+        match self.body.failure() {
+            Some(BodyError::GivenUp) | None => {}
+            Some(error) => {
+                self.log.put(Tag::FetchError, error.text().as_bytes());
+                self.close = Some(SessClose::RxBody);
+            }
+        }
+        self.mark("ReqBody");
     }
 
     /// Lets a fetch that this request doesn't wait for have its body: until the body ends, or the fetch has an answer and
@@ -83,7 +103,7 @@ impl Req {
             false => Poll::Ready(()),
         });
         self.drive(transport, sent).await;
-        self.mark("ReqBody");
+        self.end_reading();
     }
 
     /// Reads what is left of the body and throws it away, so that the connection can go on; gives up on a body that is
@@ -95,14 +115,12 @@ impl Req {
             // The answer needn't wait: the connection's end takes care of what still comes.
             return;
         }
-        if self.want_continue {
-            // The client was never told to send it, and may do so or not: what comes next can't be told apart.
-            self.close.get_or_insert(tables::close::SessClose::RespClose);
-            return;
-        }
         let is_unread = self.body.is_unread();
         if is_unread {
             self.log.put(Tag::Storage, b"malloc Transient");
+        }
+        if std::mem::take(&mut self.want_continue) {
+            self.send_continue(transport);
         }
         let mut seen = 0;
         while transport.body_state() == BodyState::Unread {
@@ -114,8 +132,13 @@ impl Req {
             match piece {
                 Ok(Some(piece)) if seen + piece.len() <= MOST => seen += piece.len(),
                 Ok(None) => break,
-                Ok(Some(_)) | Err(_) => {
-                    self.close.get_or_insert(tables::close::SessClose::RxBody);
+                Ok(Some(_)) => {
+                    self.close = Some(SessClose::RxBody);
+                    break;
+                }
+                Err(error) => {
+                    self.log.put(Tag::FetchError, error.text().as_bytes());
+                    self.close = Some(SessClose::RxBody);
                     break;
                 }
             }

@@ -219,18 +219,19 @@ impl Ctx for ReqCtx<'_> {
 
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
         let body = self.req.body.clone();
-        if self.req.want_continue {
-            self.req.want_continue = false;
-            self.req.continue_now = true;
-        }
         let engine = self.req.engine();
         let named = self.req.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
-        if body.is_available() && !body.is_cached() {
+        let is_new = body.is_unread();
+        body.keep(limit, &store);
+        if let Some(error) = body.failure().filter(|_| is_new) {
+            // Its length says so: none of it is read.
+            self.req.log.put(Tag::FetchError, error.text().as_bytes());
+        } else if is_new {
             self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
             self.req.keeps_body = true;
+            self.req.continue_now = std::mem::take(&mut self.req.want_continue);
         }
-        body.keep(limit, &store);
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 

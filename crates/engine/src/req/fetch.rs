@@ -23,7 +23,7 @@ impl Req {
         self.log.rest();
         let arrived = self.hear(&obj, transport).await;
         if lends {
-            self.mark("ReqBody");
+            self.end_reading();
         }
         self.mark("Fetch");
         match arrived {

@@ -396,7 +396,7 @@ impl Req {
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
                     if std::mem::take(&mut self.keeps_body) {
-                        self.mark("ReqBody");
+                        self.end_reading();
                     }
                     machine.resume(value);
                 }

@@ -80,13 +80,9 @@ impl Req {
         }
         if self.want_continue && !self.late_continue {
             self.want_continue = false;
-            self.log.put(Tag::RespProtocol, b"HTTP/1.1");
-            self.log.put(Tag::RespStatus, b"100");
-            self.log.put(Tag::RespReason, b"Continue");
-            transport.send_continue();
+            self.send_continue(transport);
         }
-        if let Some(error) = self.body.failure() {
-            self.log.putf(Tag::FetchError, format_args!("Request body: {error:?}"));
+        if self.body.failure().is_some() {
             self.close = Some(SessClose::RxBody);
             return Step::Done;
         }

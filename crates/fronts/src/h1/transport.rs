@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
-use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Step};
+use http1::{ChunkHeader, Cut, Decoder, Framing, LAST_CHUNK, Step};
 use message::{Head, Version, list, names};
 use rt::{Instant, Sleep};
 use shm::vsl::TxnLog;
@@ -193,7 +193,7 @@ impl H1 {
         match (&self.body, self.body_failed) {
             (None, _) => false,
             (Some(_), None) => !self.body_done,
-            (Some(_), Some(error)) => error != BodyError::Closed,
+            (Some(_), Some(error)) => !matches!(error, BodyError::Closed(_)),
         }
     }
 
@@ -222,13 +222,22 @@ impl H1 {
                 self.body_done = true;
                 Some(Ok(None))
             }
-            Err(_) => Some(Err(BodyError::Malformed)),
+            Err(error) => Some(Err(BodyError::Malformed(error))),
         }
     }
 
     fn fail_body(&mut self, error: BodyError) -> Poll<Result<Option<Buf>, BodyError>> {
         self.body_failed = Some(error);
         Poll::Ready(Err(error))
+    }
+
+    /// Where the body is now, should it break off.
+    fn cut(&self) -> Cut {
+        self.body.as_ref().map_or(Cut::Length, Decoder::cut)
+    }
+
+    fn closed(&self) -> BodyError {
+        BodyError::Closed(self.cut())
     }
 
     /// Reads more of the body. Ready when something was read, or never will be.
@@ -241,15 +250,15 @@ impl H1 {
         input.reserve(BODY_READ_BYTES);
         let filled = loop {
             match self.conn.stream().try_read_buf(&mut input) {
-                Ok(0) => break Poll::Ready(Err(BodyError::Closed)),
+                Ok(0) => break Poll::Ready(Err(self.closed())),
                 Ok(n) => break Poll::Ready(Ok(n)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => match self.conn.stream().poll_readable(cx) {
                     Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(_)) => break Poll::Ready(Err(BodyError::Closed)),
+                    Poll::Ready(Err(_)) => break Poll::Ready(Err(self.closed())),
                     Poll::Pending => break Poll::Pending,
                 },
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break Poll::Ready(Err(BodyError::Closed)),
+                Err(_) => break Poll::Ready(Err(self.closed())),
             }
         };
         self.conn.input = input;
@@ -259,7 +268,7 @@ impl H1 {
                 self.recv_since = None;
                 Poll::Ready(filled.map(|n| self.recv_pace.moved(n, Instant::now)))
             }
-            Poll::Pending => self.poll_recv_patience(cx).map(|()| Err(BodyError::TimedOut)),
+            Poll::Pending => self.poll_recv_patience(cx).map(|()| Err(BodyError::TimedOut(self.cut()))),
         }
     }
 
