@@ -567,7 +567,17 @@ def programs(report, lacquer, folder):
         return done.returncode, done.stdout or b"", done.stderr
 
     report.check("check reads stdin", run("check", "-") == (0, b"-: good\n", b""))
-    report.check("explain too", b"sub vcl_recv" in run("explain", "--builtin", "-")[1])
+    report.check("explain too", b"The rest is looked up in the cache." in run("explain", "-")[1])
+    told = json.loads(run("explain", "--format", "json", "-")[1])
+    report.check("and as JSON", [sub["name"] for sub in told["subs"]][:1] == ["vcl_recv"], told)
+    report.check("the bytecode", b"sub vcl_recv" in run("explain", "--code", "--builtin", "-")[1])
+    bad = good + b"sub vcl_recv {\n    set req.urll = 1;\n    unset req.url;\n}\n"
+    status, text, _ = run("check", "-", stdin=bad)
+    report.check("check tells all errors, with marks and without colours",
+                 status == 2 and text.startswith(b"-: refused, 2 errors\n") and text.count(b"^") > 1 and b"\x1b" not in text, text)
+    part = b"sub helper {\n    set req.backend_hint = elsewhere;\n}\n"
+    status, text, _ = run("check", "--format", "json", "-", stdin=part)
+    report.check("a part of a VCL is judged alone", status == 0 and json.loads(text)["notes"], text)
     status, text, why = run("explain", "--sub", "nope", "-")
     report.check("a subroutine that isn't there", (status, text) == (2, b"") and b"vcl_recv" in why, why)
     status, text, _ = run("migrate", "-", stdin=old)
