@@ -55,9 +55,15 @@ impl BodyOnly for Kept<'_> {
 }
 
 impl Req {
-    /// Gives each filter what it asks for. What can't be had, isn't a 200 or is too long is `None`.
-    pub(super) async fn answer_filters(&mut self, chain: &mut Chain, transport: &mut dyn Transport) {
-        while let Some((filter, asked)) = chain.take_asked() {
+    /// Gives each filter what it asks for, `first` to begin with. What can't be had, isn't a 200 or is too long is `None`.
+    pub(super) async fn answer_filters(
+        &mut self,
+        first: (usize, Vec<Asked>),
+        chain: &mut Chain,
+        transport: &mut dyn Transport,
+    ) {
+        let mut next = Some(first);
+        while let Some((filter, asked)) = next {
             let top = match &self.top_req {
                 Some(top) => top.clone(),
                 None => self.make_top(),
@@ -80,6 +86,7 @@ impl Req {
                 self.top = top.privates.take();
             }
             chain.answer(filter, answers);
+            next = chain.take_asked();
         }
     }
 

@@ -103,9 +103,9 @@ impl Req {
             sent = match self.joint(plan.do_esi, transport).await {
                 Some(joint) => {
                     down.joint = joint;
-                    if !down.chain.is_empty() {
+                    if let Some(first) = down.chain.take_asked() {
                         // Boxed: few ask for anything.
-                        Box::pin(self.answer_filters(&mut down.chain, transport)).await;
+                        Box::pin(self.answer_filters(first, &mut down.chain, transport)).await;
                     }
                     self.send_body(made, plan.window, plan.do_esi, &mut down, transport).await
                 }
