@@ -28,7 +28,7 @@ SAME = [
     "param.set http_max_hdr 70000", "param.set vsl_mask +nosuch", "param.set thread_pool_max 5", "param.set workspace_client 1",
     "param.set gzip_level 20", "param.set pool_req 1,2", "param.set send_timeout never", "param.reset nosuch",
     "param.set auto_restart maybe", "param.set cli_limit 1", "param.set feature +x", "param.set debug none", "param.set",
-    "param.set default_ttl", "param.set listen_depth 2000", "param.show listen_depth", "param.set vcl_path a:b", "status", "ban.list",
+    "param.set default_ttl", "param.set gzip_buffer 1.5", "param.set h2_header_table_size 1.5b", "param.set vsl_space 0x10", "param.set listen_depth 2000", "param.show listen_depth", "param.set vcl_path a:b", "status", "ban.list",
     "vcl.list", "storage.list", "panic.show", "panic.clear", "backend.list", "backend.list -p", "vcl.deps", "vcl.discard nosuch",
     "vcl.use nosuch", "vcl.label a nosuch", "vcl.state boot cold", "vcl.state boot nosuch", "vcl.load a /nosuch", "vcl.load",
     "ban", "ban a", "ban req.url ~", "ban nosuch == 1", "ban obj.age < 1", "backend.set_health nosuch sick",
@@ -154,12 +154,16 @@ def old_names(report, program):
             shown = v.cli.ask(f"param.show {became[0]}") if became else ""
             report.check(not became or f"Value is: {became[1]}" in shown, f"param.set {name} {value}: {shown}")
         v.cli.ask("param.set critbit_cooloff 101")
+        v.cli.ask("param.set debug +workspace")
+        v.cli.ask("param.set debug +syncvsl")
         for name in REFUSED:
             reply = v.cli.ask_raw(f"param.set {name} 1g")
             report.check(reply[0] == 106 and len(reply[1]) > 30, f"param.set {name}: refused and explained: {reply}")
         reply = v.cli.ask_raw("param.set sess_timeout 3600")
         report.check(reply[0] == 200 and b"a descriptor that long" in reply[1], f"a long sess_timeout is told: {reply}")
     # The log is whole now.
+    told = [line for line in v.output if "Parameter debug: No effect here" in line]
+    report.check(len(told) == 1, f"a bit that nothing looks at is told of: {told}")
     told = [line for line in v.output if "critbit_cooloff" in line]
     report.check(len(told) == 1, f"what has no effect is told once: {told}")
 

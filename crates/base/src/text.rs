@@ -39,13 +39,19 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         "p" => 50,
         _ => return None,
     };
+    if shift == 0 && number.fract() != 0.0 {
+        return None;
+    }
     let bytes = number * (1u64 << shift) as f64;
     (0.0..9.2e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
 /// Why `parse_bytes` reads nothing in a text, as varnishd says it.
 pub fn why_no_bytes(text: &str) -> &'static str {
-    match text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+    let text = text.trim();
+    let is_half = text.trim_end_matches(['b', 'B']).trim_end().parse().is_ok_and(|n: f64| n.fract() != 0.0);
+    match text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        true if is_half => "Fractional BYTES not allowed",
         true => "Unknown BYTES unit of measurement ([KMGTP][B])",
         false => "Invalid number",
     }

@@ -3,7 +3,18 @@
 
 use message::{Head, Lost};
 use shm::vsl::TxnLog;
+use tables::params::{DebugBit, Params};
 use tables::tags::Tag;
+
+/// A record for each filter of a body, when `debug=+processors` asks for them; `what` is varnishd's word for the side.
+pub fn log_processors(log: &mut TxnLog, params: &Params, what: &str, names: &[u8]) {
+    if !params.debug.has(DebugBit::Processors) {
+        return;
+    }
+    for name in names.split(|c| *c == b' ').filter(|name| !name.is_empty()) {
+        log.put_parts(Tag::Debug, &[what.as_bytes(), b"(", name, b")"]);
+    }
+}
 
 /// The tags of one kind of head.
 #[derive(Clone, Copy, Debug)]

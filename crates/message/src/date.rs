@@ -2,6 +2,7 @@
 //! HTTP dates (RFC 9110 5.6.7): the three formats in, IMF-fixdate out. Leap seconds don't exist here.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::clock::Real;
 
@@ -88,14 +89,23 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 /// Reads a date: IMF-fixdate, the obsolete RFC 850 and asctime forms, and `1994-11-06T08:49:37` as varnishd does. `None` for
 /// anything else: a wrong weekday, a day that its month hasn't, years before 1899, trailing text.
 pub fn parse(text: &[u8]) -> Option<Real> {
-    let Ok(fixed) = <[u8; LEN]>::try_from(text) else { return parse_any(text) };
+    let Ok(fixed) = <[u8; LEN]>::try_from(text) else { return parse_any(text, takes_one_digit()) };
     let (known, time) = LAST.get();
     if known == fixed {
         return Some(time);
     }
-    let time = parse_any(text)?;
+    let time = parse_any(text, takes_one_digit())?;
     LAST.set((fixed, time));
     Some(time)
+}
+
+/// Whether a day before the tenth may have one digit: the feature `http_date_postel`.
+static TAKES_ONE_DIGIT: AtomicBool = AtomicBool::new(false);
+
+/// Takes `Thu, 4 Jan 2018 06:26:29 GMT`, which RFC 9110 doesn't allow, as well, or not any longer. For the whole process:
+/// a date is read in many places, and none of them has a reason to decide this for itself.
+pub fn take_one_digit_days(on: bool) {
+    TAKES_ONE_DIGIT.store(on, Ordering::Relaxed);
 }
 
 thread_local! {
@@ -103,8 +113,12 @@ thread_local! {
     static LAST: Cell<([u8; LEN], Real)> = const { Cell::new(([0; LEN], Real(0.0))) };
 }
 
-fn parse_any(text: &[u8]) -> Option<Real> {
-    let mut p = Cursor { rest: skip_blanks(text) };
+fn takes_one_digit() -> bool {
+    TAKES_ONE_DIGIT.load(Ordering::Relaxed)
+}
+
+fn parse_any(text: &[u8], takes_one_digit: bool) -> Option<Real> {
+    let mut p = Cursor { rest: skip_blanks(text), takes_one_digit };
     let first = *p.rest.first()?;
     let (date, time) = if first.is_ascii_digit() {
         let date = (p.digits(4)?, p.then(b"-")?.digits(2)?, p.then(b"-")?.digits(2)?);
@@ -155,6 +169,7 @@ type Stamp = (((u32, u32, u32), Option<u32>), u32);
 
 struct Cursor<'a> {
     rest: &'a [u8],
+    takes_one_digit: bool,
 }
 
 impl Cursor<'_> {
@@ -183,7 +198,9 @@ impl Cursor<'_> {
 
     /// `, 06 Nov 1994 08:49:37 GMT`
     fn imf(&mut self, weekday: u32) -> Option<Stamp> {
-        let day = self.then(b", ")?.digits(2)?;
+        self.then(b", ")?;
+        let is_short = self.takes_one_digit && self.rest.get(1) == Some(&b' ');
+        let day = self.digits(if is_short { 1 } else { 2 })?;
         let month = self.then(b" ")?.one_of(&MONTHS)? + 1;
         let year = self.then(b" ")?.digits(4)?;
         let time = self.then(b" ")?.time()?;
@@ -252,6 +269,18 @@ mod tests {
             "sun, 06 nov 1994 08:49:37 gmt",
         ] {
             check(text, None);
+        }
+    }
+
+    #[test]
+    fn a_day_of_one_digit_is_a_date_when_asked_for() {
+        let short = |text: &[u8]| parse_any(text, true).map(|t| t.0);
+        assert_eq!(short(b"Sun, 6 Nov 1994 08:49:37 GMT"), Some(784_111_777.0));
+        assert_eq!(short(b"Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777.0));
+        for text in
+            ["Sun,  6 Nov 1994 08:49:37 GMT", "Sunday, 6-Nov-94 08:49:37 GMT", "Sun, x Nov 1994 08:49:37 GMT", "Sun, 6"]
+        {
+            assert_eq!(short(text.as_bytes()), None, "{text}");
         }
     }
 

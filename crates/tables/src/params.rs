@@ -247,7 +247,8 @@ impl Params {
         });
         let value = value.map_err(|why| ParamError::Invalid { name: spec.name, value: text.to_owned(), why })?;
         let (value, note) = old::convert(name, spec, value);
-        let notes: Vec<&str> = [note, old::advice(spec, &value)].into_iter().flatten().collect();
+        let idle = value::idle_bit(&spec.value(self), &value);
+        let notes: Vec<&str> = [note, old::advice(spec, &value), idle].into_iter().flatten().collect();
         if spec.has(Flag::NotBuilt) && value != spec.value(&Params::default()) {
             return Err(ParamError::NotBuilt { name: spec.name });
         }

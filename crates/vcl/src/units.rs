@@ -134,7 +134,8 @@ impl Vcc<'_> {
         if let Some(ip) = short_ipv4(host) {
             return Ok(vec![IpAddr::V4(ip)]);
         }
-        if host.len() > 255 {
+        // No system call is asked for the name of nothing: it would give this machine's own address.
+        if host.is_empty() || host.len() > 255 {
             return Err("Name or service not known".to_owned());
         }
         self.outside.resolve(host)

@@ -392,6 +392,10 @@ impl<'a> Vcc<'a> {
             let shown: String = field.chars().take(20).collect();
             return self.fail_at(&format!("HTTP header ({shown}..) is too long.\n"), token);
         }
+        if field.is_empty() {
+            let name = &name[..name.len() - usize::from(name.ends_with('.'))];
+            return self.fail_at(&format!("Symbol '{name}.\"\"' has wrong type (none), expected var:\n"), token);
+        }
         if let Some(bad) = field.bytes().find(|c| !is_token_byte(*c)) {
             let shown = (bad as char).escape_default().to_string();
             return self.fail_at(&format!("Invalid character '{shown}' in header name.\n"), token);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Heads as VCL changes them: fields and the parts of start lines, each change logged under the head's own tags.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use message::{Head, HeadLimits, Lost};
 use shm::vsl::TxnLog;
 use tables::Tag;
@@ -146,13 +148,27 @@ pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -
     Ok(())
 }
 
-/// A byte that no header may have: a control byte other than TAB.
-fn is_bad(c: u8) -> bool {
-    c < 0x20 && c != b'\t' || c == 0x7f
+/// Whether values are checked: the feature `validate_headers`.
+static VALIDATES: AtomicBool = AtomicBool::new(true);
+
+/// Has values that VCL sets checked for control bytes, for the whole process, or not any longer.
+pub fn validate_values(on: bool) {
+    VALIDATES.store(on, Ordering::Relaxed);
+}
+
+/// A byte that no header may have: a control byte other than TAB. Unchecked values may have those, too, but never what would
+/// end the line: a field that becomes two is somebody's way in.
+fn is_bad(c: u8, validates: bool) -> bool {
+    match c {
+        b'\r' | b'\n' | 0 => true,
+        b'\t' => false,
+        _ => validates && (c < 0x20 || c == 0x7f),
+    }
 }
 
 fn check_value(value: &[u8], name: &[u8]) -> Result<(), Failure> {
-    if value.iter().any(|c| is_bad(*c)) {
+    let validates = VALIDATES.load(Ordering::Relaxed);
+    if value.iter().any(|c| is_bad(*c, validates)) {
         let (name, value) = (String::from_utf8_lossy(name), value.escape_ascii());
         return Err(format!("Bad header {name}: {value}").into());
     }

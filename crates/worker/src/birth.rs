@@ -104,7 +104,7 @@ impl Worker {
             regexes: Box::new(conf::Patterns),
             params: conf::cache_params(&start.params),
         });
-        vrt::regex::set_match_limit(start.params.pcre2_match_limit);
+        conf::apply_to_process(&start.params);
         let vcls = Arc::new(Vcls::default());
         crate::panic::know_vcls(&vcls);
         let hostname = sys::process::host_name();

@@ -350,7 +350,7 @@ fn change_params(
     engine.log.apply(&params);
     engine.turns.apply(&params);
     engine.cache.set_params(conf::cache_params(&params));
-    vrt::regex::set_match_limit(params.pcre2_match_limit);
+    conf::apply_to_process(&params);
     engine.params.store(Arc::new(params));
     Reply::ok("")
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Parameters and small services in the form in which the lower crates want them.
 
-use tables::params::Params;
+use tables::params::{FeatureBit, Params};
 
 /// Reads stored heads for bans.
 pub struct Heads;
@@ -35,6 +35,13 @@ impl cache::Regexes for Patterns {
             Err(error) => Err(error.text.to_string()),
         }
     }
+}
+
+/// Tells those that know no parameters, and whom each thread asks.
+pub fn apply_to_process(params: &Params) {
+    vrt::regex::set_match_limit(params.pcre2_match_limit);
+    vrt::fields::validate_values(params.feature.has(FeatureBit::ValidateHeaders));
+    message::date::take_one_digit_days(params.feature.has(FeatureBit::HttpDatePostel));
 }
 
 /// The parameters of the cache.

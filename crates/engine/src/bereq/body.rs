@@ -19,7 +19,7 @@ use tables::tags::Tag;
 use super::fetch::why;
 use super::{Bereq, Link, Step};
 use crate::extra::{Extra, Left};
-use crate::httplog::BERESP;
+use crate::httplog::{BERESP, log_processors};
 
 /// Bytes read from a backend at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -156,6 +156,7 @@ impl Bereq {
             &mut self.brought,
         )?;
         self.log.put(Tag::Filters, &names);
+        log_processors(&mut self.log, &self.params, "VFP_Open", &names);
         for (name, why) in &opened.left_out {
             self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {why}"));
         }

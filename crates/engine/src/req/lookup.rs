@@ -8,6 +8,7 @@ use std::task::Poll;
 use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
 use message::Head;
 use tables::no_hit::NoHit;
+use tables::params::DebugBit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -83,11 +84,21 @@ impl Req {
                 _ => break,
             };
             waited = true;
+            let tells = self.params.debug.has(DebugBit::Waitinglist);
+            if tells {
+                self.log.putf(
+                    Tag::Debug,
+                    format_args!("on waiting list <0x{:02x}{:02x}...>", self.digest.0[0], self.digest.0[1]),
+                );
+            }
             self.log.flush();
             // Who is parked takes nobody's place.
             let had_turn = self.turn.take().is_some();
             let came = self.wait_for(&mut ticket, &mut patience, transport).await;
             self.turn = had_turn.then(|| turns::enter_anyway(&sess));
+            if tells {
+                self.log.put(Tag::Debug, b"off waiting list");
+            }
             if !came {
                 engine.main.busy_timeout.inc();
                 self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));

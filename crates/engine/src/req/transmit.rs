@@ -19,7 +19,7 @@ use tables::tags::Tag;
 use super::downstream::{Downstream, Joint};
 use super::{Req, Source, Step};
 use crate::extra::Extra;
-use crate::httplog::RESP;
+use crate::httplog::{RESP, log_processors};
 use crate::transport::{BodyLen, SendError, Transport};
 
 /// How much may be queued for the client before the delivery waits for it.
@@ -167,6 +167,7 @@ impl Req {
     fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
         let names = self.filter_names();
         self.log.put(Tag::Filters, &names);
+        log_processors(&mut self.log, &self.params, "VDP_push", &names);
         if names.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }

@@ -34,25 +34,25 @@ macro_rules! bits {
 bits! {
     /// Value of `debug`.
     DebugBits DebugBit {
-        ReqState "req_state" "Log the states of requests";
-        Workspace "workspace" "Log workspaces";
-        Waitinglist "waitinglist" "Log waitinglists";
+        ReqState "req_state" "No effect here: what a request does is in its own log records";
+        Workspace "workspace" "No effect here: there are no workspaces";
+        Waitinglist "waitinglist" "Log requests that are parked on a busy object";
         Syncvsl "syncvsl" "Write each log record at once";
-        Hashedge "hashedge" "Rare paths of the index";
-        Vclrel "vclrel" "Release VCLs at once";
+        Hashedge "hashedge" "No effect here: the index has no such rare paths";
+        Vclrel "vclrel" "No effect here: VCLs are always released at once";
         Lurker "lurker" "Log the ban lurker";
-        EsiChop "esi_chop" "Cut ESI bodies into tiny pieces";
-        FlushHead "flush_head" "Send heads on their own";
+        EsiChop "esi_chop" "No effect here: the ESI parser has tests that cut bodies everywhere";
+        FlushHead "flush_head" "No effect here: a head is sent with what there is of the body";
         VtcMode "vtc_mode" "Run under varnishtest";
-        Witness "witness" "Log the order of locks";
-        VsmKeep "vsm_keep" "Keep shared memory on restart";
-        SlowAcceptor "slow_acceptor" "Accept slowly";
-        H2Nocheck "h2_nocheck" "Skip HTTP/2 checks";
+        Witness "witness" "No effect here: tests watch the order of locks";
+        VsmKeep "vsm_keep" "No effect here: no released varnishd has one either";
+        SlowAcceptor "slow_acceptor" "No effect here: connections are accepted as they come";
+        H2Nocheck "h2_nocheck" "No effect here: HTTP/2 isn't built yet";
         VmodSoKeep "vmod_so_keep" "No effect here: vmods are no files";
-        Processors "processors" "Log fetch and deliver filters";
-        Protocol "protocol" "Log protocol details";
+        Processors "processors" "Log filters as they are opened";
+        Protocol "protocol" "No effect here: no released varnishd has one either";
         VclKeep "vcl_keep" "Keep what VCL compiles to";
-        Lck "lck" "More counters of locks";
+        Lck "lck" "No effect here: locks are counted by the build feature costs";
     }
 }
 
@@ -67,17 +67,17 @@ bits! {
     /// Value of `feature`.
     FeatureBits FeatureBit {
         Http2 "http2" "HTTP/2";
-        ShortPanic "short_panic" "Short panic reports";
+        ShortPanic "short_panic" "No effect here: a report of a panic has no dump of memory to leave out";
         NoCoredump "no_coredump" "No core file; set before the worker starts";
         HttpsScheme "https_scheme" "Take the host out of https URLs in the request line";
-        HttpDatePostel "http_date_postel" "Accept malformed dates in Date, Last-Modified, Expires";
+        HttpDatePostel "http_date_postel" "Take days of one digit in Date, Last-Modified, Expires";
         EsiIgnoreHttps "esi_ignore_https" "Include https:// URLs as if they were http://";
         EsiDisableXmlCheck "esi_disable_xml_check" "ESI in bodies that do not look like XML";
         EsiIgnoreOtherElements "esi_ignore_other_elements" "Pass over elements that are not ESI";
         EsiRemoveBom "esi_remove_bom" "Pass over a byte order mark before ESI";
         EsiIncludeOnerror "esi_include_onerror" "Obey onerror of esi:include";
-        WaitSilo "wait_silo" "Wait for stores that outlive the worker";
-        ValidateHeaders "validate_headers" "Check headers that VCL sets";
+        WaitSilo "wait_silo" "No effect here: no store outlives the worker";
+        ValidateHeaders "validate_headers" "Refuse control bytes in headers that VCL sets";
         BusyStatsRate "busy_stats_rate" "No effect here: counters are exact at all times";
         Rfc9111 "rfc9111" "Follow RFC 9111 where Varnish differs";
     }

@@ -144,8 +144,8 @@ params! {
         "How long the manager waits for the worker's answer on the CLI before it takes it for dead.";
     clock_skew: Count = "10" ["seconds" min "0"] {}
         "How far a backend's clock may be from ours before its Date is not believed.";
-    clock_step: Seconds = "1.000" ["seconds" min "0.000"] {}
-        "How far the clock may jump. Here a larger jump is logged; lifetimes run on the monotonic clock.";
+    clock_step: Seconds = "1.000" ["seconds" min "0.000"] { NoEffect }
+        "How far the clock may jump. Here any jump is borne: lifetimes run on the monotonic clock.";
     connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
         "How long connecting to a backend may take. VCL can set it for a backend or a fetch.";
     critbit_cooloff: Seconds = "180.000" ["seconds" min "60.000" max "254.000"] { Wizard NoEffect }
@@ -176,21 +176,21 @@ params! {
         "Effort of compression: 0 none, 1 fast, 9 best.";
     gzip_memlevel: Count = "8" ["" min "1" max "9"] {}
         "Memory for compression: 1 little and slow, 9 much and fast.";
-    h2_header_table_size: Bytes = "4k" ["bytes" min "0b"] {}
+    h2_header_table_size: Bytes = "4k" ["bytes" min "0b"] { NoEffect }
         "Size of the HPACK table for decoding requests.";
-    h2_initial_window_size: Bytes = "65535b" ["bytes" min "65535b" max "2147483647b"] {}
+    h2_initial_window_size: Bytes = "65535b" ["bytes" min "65535b" max "2147483647b"] { NoEffect }
         "Initial flow-control window of a stream.";
-    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] {}
-        "How many streams a client may have open on a connection.";
-    h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
+    h2_max_concurrent_streams: Count = "100" ["streams" min "0"] { NoEffect }
+        "How many streams a client may have open on a connection. HTTP/2 isn't built yet.";
+    h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] { NoEffect }
         "The largest frame payload accepted.";
-    h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] {}
+    h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] { NoEffect }
         "The largest uncompressed header list accepted.";
-    h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard }
+    h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard NoEffect }
         "How much credit a WINDOW_UPDATE gives for request bodies.";
-    h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard }
+    h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard NoEffect }
         "The window for request bodies is kept at least this large.";
-    h2_rxbuf_storage: Text = "Transient" [""] { MustRestart }
+    h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
         "The store request bodies over HTTP/2 are buffered in.";
     http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
         "No effect here: gathered writes size themselves.";

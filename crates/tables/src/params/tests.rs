@@ -87,6 +87,30 @@ fn the_whole_refusal() {
 }
 
 #[test]
+fn a_bit_that_nothing_looks_at_says_so() {
+    let mut params = Params::default();
+    let mut note = |name, value| params.set(name, value).unwrap().note.unwrap_or_default();
+    assert_eq!(note("debug", "+workspace,+syncvsl"), "No effect here: there are no workspaces");
+    assert_eq!(note("debug", "+workspace"), "", "it was set before");
+    assert_eq!(note("debug", "-workspace"), "");
+    assert_eq!(note("feature", "+http_date_postel"), "");
+    assert!(note("feature", "+short_panic").starts_with("No effect here"));
+}
+
+#[test]
+fn parts_of_a_byte_are_refused() {
+    let mut params = Params::default();
+    for (text, is_taken) in
+        [("1.5", false), ("1.5b", false), ("1.5 B", false), ("2.0", true), ("1.5k", true), ("2", true)]
+    {
+        let set = params.set("h2_header_table_size", text);
+        let why = "Could not convert to bytes.\nFractional BYTES not allowed\n";
+        assert_eq!(set.is_ok(), is_taken, "{text}");
+        assert!(set.map_or_else(|error| error.to_string().starts_with(why), |_| true), "{text}");
+    }
+}
+
+#[test]
 fn old_names() {
     let mut params = Params::default();
     let applied = params.set("session_linger", "50").unwrap();

@@ -303,6 +303,18 @@ fn signed_words(text: &str) -> Result<Vec<(bool, &str)>, String> {
     Ok(words)
 }
 
+/// What is said of a bit that `new` sets, `old` hadn't, and nothing here looks at.
+pub(super) fn idle_bit(old: &Value, new: &Value) -> Option<&'static str> {
+    let (names, set) = match (old, new) {
+        (Value::Debug(old), Value::Debug(new)) => (DebugBits::NAMES, new.0 & !old.0),
+        (Value::Feature(old), Value::Feature(new)) => (FeatureBits::NAMES, new.0 & !old.0),
+        (Value::Experimental(old), Value::Experimental(new)) => (ExperimentalBits::NAMES, new.0 & !old.0),
+        _ => return None,
+    };
+    let set = names.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0).map(|(_, (_, text))| *text);
+    set.into_iter().find(|text| text.starts_with("No effect here"))
+}
+
 fn bits(spec: &Spec, now: &Value, text: &str) -> Result<Value, String> {
     let (names, current, what) = match now {
         Value::Debug(b) => (DebugBits::NAMES, b.0, "debug bit"),

@@ -77,14 +77,20 @@ fn tokens() {
     recv("set req.http.a = 1234567890123456;", "Too many digits for integer.");
     recv("set req.http.a = 1.1234;", "Too many digits for real.");
     recv("set req.http.a = 1234567890123.0;", "Too many digits for real.");
-    recv(":aaaa", "Illegal BLOB character");
     whole("vcl 4.1; :aaaa", "Missing colon at end of BLOB");
+    whole("vcl 4.1; sub vcl_recv { :aaaa\n", "Missing colon at end of BLOB");
+    whole("vcl 4.1; sub vcl_recv { :aaA=\n}\n", "Missing colon at end of BLOB");
+    whole("vcl 4.1; sub vcl_recv { :\n", "Missing colon at end of BLOB");
+    recv(":aaaa; set req.url = req.url;", "Illegal BLOB character");
     recv(":aa?:", "Illegal BLOB character:");
     whole("vcl 4.1; backend b none; table t { \"a\": \"b\", }", "are of Fastly's VCL");
     recv("} else: {", "Outside of texts a ':' begins and ends a BLOB");
     recv(":AB==:", "Illegal BLOB character:");
     recv(":a:", "BLOB must have n*4 base64 characters");
+    recv(":aaa==:", "Illegal BLOB character:");
     recv(":aaaa==a:", "Wrong padding ('=') in BLOB");
+    recv(":=; set req.url = req.url;", "Wrong padding ('=') in BLOB");
+    recv(":a===:", "Wrong padding ('=') in BLOB");
 }
 
 #[test]
@@ -130,6 +136,7 @@ fn names() {
     recv("return (vcl(vcl_recv));", "Symbol 'vcl_recv' has wrong type (sub), expected vcl:");
     recv("set req.http.a = storage.foo;", "Symbol not found: 'storage.foo'");
     recv("unset req.http.\"a\nb\";", "Unterminated string");
+    recv("unset req.http.\"\";", "Symbol 'req.http.\"\"' has wrong type (none), expected var:");
     recv("unset req.http.{\"a\nb\"};", "Invalid character '\\n' in header name");
     recv(&format!("unset req.http.{};", "buckingham".repeat(20)), "HTTP header (buckinghambuckingham..) is too long.");
 }
@@ -195,6 +202,7 @@ fn backends_and_probes() {
     bad("backend c { .host = req; }", "Expected CSTR got 'req'");
     bad("backend c { .host = \"127.0.0.1\"; .connect_timeout = \"120s\"; }", "Expected CNUM got '\"120s\"'");
     bad("backend c { .host = \"nowhere\"; }", "Backend host '\"nowhere\"' could not be resolved to an IP address:");
+    bad("backend c { .host = \"\"; }", "Backend host '\"\"' could not be resolved to an IP address:");
     bad("backend c { .host = \"many\"; }", "resolves to too many addresses.");
     bad("backend c { .host = \"[::1\"; }", "IPv6 address lacks ']'");
     bad("backend c { .host = \"[::1]x\"; }", "IPv6 address has wrong port separator");
@@ -222,6 +230,7 @@ fn acls() {
     bad("acl a { \"1.2.3.0/x\"; }", ".../mask is not numeric.");
     bad("acl a { \"1.2.3.4\"; ! \"1.2.3.4\"; }", "Conflicting ACL entries:");
     bad("acl a { \"...com\"; }", "DNS lookup(...com): ");
+    bad("acl a { \"\"; }", "DNS lookup(): Name or service not known");
     bad("acl a + log { }", "Expected a flag at:");
     bad("acl a +foo { }", "Unknown ACL flag:");
 }
