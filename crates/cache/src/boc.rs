@@ -241,8 +241,8 @@ impl Boc {
                 inner.why = why;
             }
             self.rank.store(next.rank(), Release);
-            if next.is_over() && !self.is_transit() || matches!(next, BocState::Failed(_)) {
-                // Readers go on in the objcore; a failed body is of no use to anybody.
+            if matches!(next, BocState::Finished { .. }) && !self.is_transit() {
+                // Readers go on in the objcore. What came of a failed body is theirs until they have gone.
                 inner.body.drop_before(u64::MAX);
             }
             std::mem::take(&mut inner.waiters)
@@ -392,10 +392,10 @@ impl Boc {
                 writer = inner.writer.take();
             }
             match self.state_in(&inner) {
-                BocState::Failed(why) => Poll::Ready(Err(why)),
                 BocState::Finished { .. } if !self.is_transit() => Poll::Ready(Ok(Found::Moved)),
                 state => match inner.body.at(offset) {
                     Some(buf) => Poll::Ready(Ok(Found::Bytes(buf))),
+                    None if let BocState::Failed(why) = state => Poll::Ready(Err(why)),
                     None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
                     None if state.is_over() => Poll::Ready(Ok(Found::End)),
                     None => {
