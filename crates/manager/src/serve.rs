@@ -146,7 +146,13 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, Todo), Fatal>
         clock,
     };
     manager.params_changed();
-    notes.iter().for_each(|note| manager.tell_once(note));
+    for note in &notes {
+        manager.tell_once(note);
+        // The log of a daemon isn't on the terminal; who types an old line is there still.
+        if options.mode == Mode::Daemon {
+            report::stderr(&format!("Info: {note}"));
+        }
+    }
     Ok((manager, todo))
 }
 
