@@ -51,6 +51,9 @@ pub const COMMANDS: &[Command] = &[
     command("explain", None, "lacquer-explain", "would this URL be a hit, and if not, why", |_, args| {
         lacquer_adm::explain::main(args)
     }),
+    command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
+        replay::main(args)
+    }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
         statsd::main(args)

@@ -54,6 +54,12 @@ const PAGES: &[Page] = &[
         "would this URL be a hit, and if not, why",
         Body::Prose(include_str!("man/lacquer-explain.txt")),
     ),
+    (
+        "lacquer-replay",
+        1,
+        "send a log's requests to a server and measure it",
+        Body::Prose(include_str!("man/lacquer-replay.txt")),
+    ),
     ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(vcltool::manual)),
     (
         "lacquer-statsd",
@@ -263,6 +269,7 @@ fn from_table(table: &str) -> String {
         "stat" => options(lacquer_stat::OPTIONS),
         "top" => options(lacquer_top::OPTIONS),
         "hist" => options(lacquer_hist::OPTIONS),
+        "replay" => replay_options(),
         "profiles" => lacquer_hist::profiles().iter().map(|(name, text)| entry(name, text)).collect(),
         "own-commands" => own_commands(),
         "tags" => tags(),
@@ -299,6 +306,14 @@ fn options(options: &[Opt]) -> String {
         entry(&term, help)
     };
     options.iter().map(one).collect()
+}
+
+fn replay_options() -> String {
+    let group = |(heading, options): &(&str, &[(&str, &str)])| {
+        let entries: String = options.iter().map(|(option, text)| entry(option, text)).collect();
+        format!(".SS {}\n{entries}", escape(heading))
+    };
+    replay::OPTIONS.iter().map(group).collect()
 }
 
 fn tags() -> String {

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One answer as it comes in: head, body, what the head says of the cache. No socket here.
+
+use http1::{Decoder, Framing, Limits, Progress, Step};
+use message::{Head, HeadLimits, Version};
+
+use crate::faults::Fault;
+
+/// Most bytes of a head.
+const HEAD_BYTES: usize = 128 << 10;
+/// Most lines of one.
+const HEAD_LINES: u16 = 500;
+
+/// Ways in which a cache tells that it had the answer.
+pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
+
+/// By each of [`SIGNS`]: not told, a miss, a hit.
+pub type Verdicts = [Option<bool>; SIGNS.len()];
+
+/// What is known once an answer is whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// What it says of the cache.
+    pub verdicts: Verdicts,
+    /// The connection may be used again.
+    pub keeps: bool,
+    /// Bytes of its body, without chunks' sizes.
+    pub body_bytes: u64,
+}
+
+/// What heads are parsed with; one for all connections.
+#[derive(Debug)]
+pub struct Codec {
+    limits: Limits,
+    head: Head,
+}
+
+impl Default for Codec {
+    fn default() -> Codec {
+        let limits = Limits { head_bytes: HEAD_BYTES, line_bytes: HEAD_BYTES, lenient: true, ..Limits::default() };
+        let lines = HeadLimits { fields: HEAD_LINES, bytes: 2 * HEAD_BYTES as u32 };
+        Codec { limits, head: Head::with_limits(lines) }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    Length(u64),
+    Coded(Decoder),
+    Eof,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Head,
+    Body(Body),
+}
+
+/// The state of one exchange.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    phase: Phase,
+    answer: Answer,
+    to_head: bool,
+    /// Bytes that wait for more.
+    kept: Vec<u8>,
+    has_begun: bool,
+}
+
+impl Incoming {
+    /// Before the first byte.
+    pub fn new() -> Incoming {
+        Incoming { phase: Phase::Head, answer: Answer::default(), to_head: false, kept: Vec::new(), has_begun: false }
+    }
+
+    /// For the next answer; `to_head`: the request was a HEAD.
+    pub fn expect(&mut self, to_head: bool) {
+        self.kept.clear();
+        (self.phase, self.answer, self.to_head, self.has_begun) = (Phase::Head, Answer::default(), to_head, false);
+    }
+
+    /// Whether anything of the answer has come.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Bytes of the body that are still to come, if they needn't be looked at.
+    pub fn plain_rest(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Body(Body::Length(left)) if self.kept.is_empty() => Some(left),
+            _ => None,
+        }
+    }
+
+    /// So many of those have come and gone.
+    pub fn discarded(&mut self, n: u64) -> Option<Answer> {
+        let Phase::Body(Body::Length(left)) = &mut self.phase else { return None };
+        let n = n.min(*left);
+        *left -= n;
+        self.answer.body_bytes += n;
+        (*left == 0).then_some(self.answer)
+    }
+
+    /// Takes what came; the answer when it is whole.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn take(&mut self, bytes: &[u8], codec: &mut Codec) -> Result<Option<Answer>, Fault> {
+        self.has_begun |= !bytes.is_empty();
+        let mut kept = std::mem::take(&mut self.kept);
+        let (used, done) = if kept.is_empty() {
+            let (used, done) = self.run(bytes, codec)?;
+            kept.extend_from_slice(&bytes[used..]);
+            (0, done)
+        } else {
+            kept.extend_from_slice(bytes);
+            self.run(&kept, codec)?
+        };
+        kept.drain(..used);
+        self.kept = kept;
+        let Some(mut answer) = done else { return Ok(None) };
+        // What nobody asked for makes the connection useless.
+        answer.keeps &= self.kept.is_empty();
+        Ok(Some(answer))
+    }
+
+    /// The connection has ended.
+    ///
+    /// # Errors
+    /// The answer isn't whole.
+    pub fn end(&mut self) -> Result<Answer, Fault> {
+        match &self.phase {
+            Phase::Body(Body::Eof) => Ok(self.answer),
+            Phase::Body(_) => Err(Fault::Truncated),
+            Phase::Head if self.has_begun => Err(Fault::Truncated),
+            Phase::Head => Err(Fault::Closed),
+        }
+    }
+
+    /// Goes as far as the input allows: bytes used, and the answer if that was its end.
+    fn run(&mut self, input: &[u8], codec: &mut Codec) -> Result<(usize, Option<Answer>), Fault> {
+        let mut at = 0;
+        loop {
+            let rest = &input[at..];
+            match &mut self.phase {
+                Phase::Head => match http1::parse_response(rest, &codec.limits, &mut codec.head) {
+                    Ok(Progress::Complete(parsed)) => {
+                        at += parsed.consumed;
+                        self.begin_body(&codec.head)?;
+                    }
+                    Ok(_) => return Ok((at, None)),
+                    Err(_) => return Err(Fault::BadHead),
+                },
+                Phase::Body(Body::Length(left)) => {
+                    let n = (*left).min(rest.len() as u64);
+                    *left -= n;
+                    self.answer.body_bytes += n;
+                    return Ok((at + n as usize, (*left == 0).then_some(self.answer)));
+                }
+                Phase::Body(Body::Eof) => {
+                    self.answer.body_bytes += rest.len() as u64;
+                    return Ok((input.len(), None));
+                }
+                Phase::Body(Body::Coded(decoder)) => match decoder.decode(rest) {
+                    Ok(Step::Data(range)) => {
+                        self.answer.body_bytes += range.len() as u64;
+                        at += range.end;
+                    }
+                    Ok(Step::More { consumed }) => return Ok((at + consumed, None)),
+                    Ok(Step::End { consumed }) => return Ok((at + consumed, Some(self.answer))),
+                    Err(_) => return Err(Fault::BadBody),
+                },
+            }
+        }
+    }
+
+    /// A head is whole: what follows it.
+    fn begin_body(&mut self, head: &Head) -> Result<(), Fault> {
+        let status = head.status();
+        if (100..200).contains(&status) && status != 101 {
+            return Ok(());
+        }
+        let framing = http1::response_framing(head, self.to_head).map_err(|_| Fault::BadHead)?;
+        let (verdicts, connection) = signs(head);
+        let keeps = match connection {
+            Some(close) => !close,
+            None => head.version() >= Version::HTTP11,
+        };
+        let keeps = keeps && framing != Framing::Eof && status != 101;
+        self.answer = Answer { status, verdicts, keeps, body_bytes: 0 };
+        self.phase = Phase::Body(match framing {
+            Framing::None => Body::Length(0),
+            Framing::Length(n) => Body::Length(n),
+            Framing::Chunked => Body::Coded(Decoder::response(framing)),
+            Framing::Eof => Body::Eof,
+        });
+        Ok(())
+    }
+}
+
+/// What the fields say of the cache, and whether Connection says `close` (true) or `keep-alive` (false).
+fn signs(head: &Head) -> (Verdicts, Option<bool>) {
+    let (mut verdicts, mut connection) = (Verdicts::default(), None);
+    for field in head.iter() {
+        let value = field.value();
+        match field.name().len() {
+            3 if field.is("Age") => verdicts[3] = Some(value.iter().any(|b| matches!(b, b'1'..=b'9'))),
+            7 if field.is("X-Cache") => verdicts[1] = x_cache(value).or(verdicts[1]),
+            9 if field.is("X-Varnish") => verdicts[2] = Some(value.contains(&b' ')),
+            10 if field.is("Connection") => {
+                let close = message::list::has(value, b"close");
+                let keep = message::list::has(value, b"keep-alive");
+                connection = if close || keep { Some(close) } else { connection };
+            }
+            12 if field.is("Cache-Status") => verdicts[0] = cache_status(value).or(verdicts[0]),
+            _ => {}
+        }
+    }
+    (verdicts, connection)
+}
+
+/// The last HIT or MISS: the cache next to us adds its own at the end.
+fn x_cache(value: &[u8]) -> Option<bool> {
+    let (mut at, mut last) = (0, None);
+    while let Some(rest) = value.get(at..) {
+        let Some(found) =
+            rest.windows(3).position(|w| w.eq_ignore_ascii_case(b"hit") || w.eq_ignore_ascii_case(b"mis"))
+        else {
+            break;
+        };
+        last = Some(rest[found].eq_ignore_ascii_case(&b'h'));
+        at += found + 3;
+    }
+    last
+}
+
+/// RFC 9211: the last member is the cache next to us; `hit` is a parameter of it.
+fn cache_status(value: &[u8]) -> Option<bool> {
+    let last = value.rsplit(|b| *b == b',').next()?;
+    let mut params = last.split(|b| *b == b';').map(<[u8]>::trim_ascii);
+    params.next().filter(|name| !name.is_empty())?;
+    Some(params.any(|p| p == b"hit" || p == b"hit=?1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(result: Result<Option<Answer>, Fault>) -> String {
+        match result {
+            Ok(None) => "more".into(),
+            Ok(Some(a)) => format!("{} {} bytes{}", a.status, a.body_bytes, if a.keeps { ", keeps" } else { "" }),
+            Err(fault) => format!("{fault:?}"),
+        }
+    }
+
+    /// All at once and then byte by byte: both must say the same.
+    fn check(text: &str, to_head: bool, want: &str) {
+        let mut codec = Codec::default();
+        let mut whole = Incoming::new();
+        whole.expect(to_head);
+        let mut got = whole.take(text.as_bytes(), &mut codec);
+        if got == Ok(None) {
+            got = whole.end().map(Some);
+        }
+        assert_eq!(shown(got), want, "{text:?}");
+        let mut single = Incoming::new();
+        single.expect(to_head);
+        let mut got = Ok(None);
+        for byte in text.as_bytes() {
+            got = single.take(&[*byte], &mut codec);
+            if got != Ok(None) {
+                break;
+            }
+        }
+        if got == Ok(None) {
+            got = single.end().map(Some);
+        }
+        assert_eq!(shown(got), want, "{text:?} by bytes");
+    }
+
+    #[test]
+    fn answers() {
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", false, "200 3 bytes, keeps");
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", true, "200 0 bytes, keeps");
+        check("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", false, "204 0 bytes, keeps");
+        check(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            false,
+            "200 3 bytes, keeps",
+        );
+        check("HTTP/1.1 200 OK\r\n\r\nabc", false, "200 3 bytes");
+        check("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\na", false, "200 1 bytes");
+        check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\na", false, "200 1 bytes, keeps");
+        check("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na", false, "200 1 bytes");
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", false, "Truncated");
+        check("HTTP/1.1 200 OK\r\nConte", false, "Truncated");
+        check("", false, "Closed");
+        check("nonsense\r\n\r\n", false, "BadHead");
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", false, "BadBody");
+    }
+
+    #[test]
+    fn what_nobody_asked_for_closes() {
+        let mut codec = Codec::default();
+        let mut incoming = Incoming::new();
+        let got = incoming.take(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc", &mut codec);
+        assert_eq!(shown(got), "200 1 bytes");
+    }
+
+    #[test]
+    fn signs_of_a_hit() {
+        let mut codec = Codec::default();
+        let mut of = |fields: &str| {
+            let mut incoming = Incoming::new();
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{fields}\r\n\r\n");
+            incoming.take(text.as_bytes(), &mut codec).unwrap().unwrap().verdicts
+        };
+        assert_eq!(of("A: b"), [None; 4]);
+        assert_eq!(of("Age: 0"), [None, None, None, Some(false)]);
+        assert_eq!(of("Age: 10\r\nX-Varnish: 3 5"), [None, None, Some(true), Some(true)]);
+        assert_eq!(of("X-Varnish: 3"), [None, None, Some(false), None]);
+        assert_eq!(of("X-Cache: MISS, HIT from a"), [None, Some(true), None, None]);
+        assert_eq!(of("X-Cache: Hit, miss"), [None, Some(false), None, None]);
+        assert_eq!(of("Cache-Status: a; hit, b; fwd=miss"), [Some(false), None, None, None]);
+        assert_eq!(of("Cache-Status: a; fwd=miss, b; hit; ttl=5"), [Some(true), None, None, None]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0usize..60, split in 0usize..90) {
+            let mut codec = Codec::default();
+            let _ = Incoming::new().take(&bytes, &mut codec);
+            let mut good = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nAge: 5\r\n\r\n3\r\nabc\r\n0\r\n\r\n".to_vec();
+            let at = at.min(good.len() - 1);
+            if let Some(byte) = bytes.first() { good[at] = *byte; }
+            let mut incoming = Incoming::new();
+            let (a, b) = good.split_at(split.min(good.len()));
+            if incoming.take(a, &mut codec) == Ok(None) {
+                let _ = incoming.take(b, &mut codec);
+            }
+        }
+    }
+}

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The loop that sends and receives: one thread, edge-triggered epoll, buffers reused.
+//!
+//! Streams of requests (`stream`) decide what is sent and when; connections (`link`) carry it. An open loop keeps no queue:
+//! what is due and finds no connection free stays where it is, and its latency counts from when it was due.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use sys::signal::{self, Signals};
+
+use crate::answer::{Answer, Codec};
+use crate::faults::Fault;
+use crate::link::{Event, Job, Link};
+use crate::socket::{Socket, connect_fault};
+use crate::stream::Stream;
+use crate::target::{Address, Addresses};
+
+const SECOND: u64 = 1_000_000_000;
+/// Between two looks for answers that are too late.
+const LOOK: u64 = SECOND / 10;
+/// A user whose connection failed tries again after this time.
+const BACK_OFF: u64 = SECOND / 10;
+/// How long answers are waited for after Ctrl-C.
+const PARTING: u64 = SECOND;
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 128 << 10;
+/// Waits shorter than this are timed exactly.
+const FINE: u64 = 20_000_000;
+
+const WAKE: Token = Token(usize::MAX);
+const SIGNAL: Token = Token(usize::MAX - 1);
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// All there was, or all that was asked for, is sent.
+    Done,
+    /// Its time is over.
+    Time,
+    /// Ctrl-C.
+    Interrupted,
+    /// No answer for too long.
+    GaveUp,
+}
+
+impl End {
+    /// Its name in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            End::Done => "done",
+            End::Time => "time",
+            End::Interrupted => "interrupted",
+            End::GaveUp => "gave_up",
+        }
+    }
+}
+
+/// What holds for all streams.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How long the run lasts, in nanoseconds.
+    pub duration: Option<u64>,
+    /// What is counted begins after this time.
+    pub warmup: u64,
+    /// How long an answer may take.
+    pub timeout: u64,
+    /// How long there may be failures and no answer; 0: for ever.
+    pub give_up: u64,
+    /// Addresses to come from, in turn.
+    pub bind: Vec<std::net::IpAddr>,
+}
+
+/// What is told once a second: nanoseconds since the start, and the streams.
+pub type Tick<'a> = dyn FnMut(u64, &[Stream]) + 'a;
+
+/// The machine. Connections stay open from one run to the next.
+pub struct Engine {
+    poll: Poll,
+    waker: Arc<Waker>,
+    signals: Signals,
+    begun: Instant,
+    links: Vec<Option<Link>>,
+    free: Vec<usize>,
+    addresses: Vec<Address>,
+    all: Addresses,
+    codec: Codec,
+    buffer: Vec<u8>,
+    /// When a user has thought, and of which stream.
+    thinking: BinaryHeap<Reverse<(u64, usize)>>,
+    binds: usize,
+    interrupts: u32,
+}
+
+impl Engine {
+    /// One without connections. Must be made before there are threads: it blocks signals.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn new(all: Addresses) -> io::Result<Engine> {
+        let signals = Signals::new(&[signal::SIGINT, signal::SIGTERM])?;
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNAL, Interest::READABLE)?;
+        // Else a wait ends up to 50 us late.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        Ok(Engine {
+            poll,
+            waker,
+            signals,
+            begun: Instant::now(),
+            links: Vec::new(),
+            free: Vec::new(),
+            addresses: Vec::new(),
+            all,
+            codec: Codec::default(),
+            buffer: vec![0; BUFFER_BYTES],
+            thinking: BinaryHeap::new(),
+            binds: 0,
+            interrupts: 0,
+        })
+    }
+
+    /// What a reader calls.
+    pub fn waker(&self) -> impl Fn() + Send + 'static {
+        let waker = self.waker.clone();
+        move || {
+            let _ = waker.wake();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    /// Sends all that `streams` have until an end is reached. Nanoseconds that were counted, and why it ended.
+    ///
+    /// # Errors
+    /// Waiting failed.
+    pub fn run(&mut self, streams: &mut [Stream], limits: &Limits, tick: &mut Tick<'_>) -> io::Result<(u64, End)> {
+        let start = self.now();
+        let mut run = Run {
+            start,
+            counted_from: start,
+            end: limits.duration.map(|d| start + limits.warmup + d),
+            next_second: start + SECOND,
+            next_look: start + LOOK,
+            is_warm: limits.warmup == 0,
+            over: None,
+            last_answer: start,
+            failed_since: false,
+            drain_until: u64::MAX,
+        };
+        self.thinking.clear();
+        streams.iter_mut().for_each(|s| s.begin(start, run.end));
+        let mut events = Events::with_capacity(512);
+        loop {
+            let mut now = self.now();
+            self.timers(streams, limits, &mut run, now, tick);
+            for s in 0..streams.len() {
+                self.pump(streams, s, limits, &mut run);
+            }
+            // After what was due before the end had its chance.
+            if run.over.is_none() && run.end.is_some_and(|end| now >= end) {
+                run.over = Some(End::Time);
+                run.drain_until = now + limits.timeout;
+            }
+            if self.is_over(streams, &mut run) {
+                break;
+            }
+            self.wait(&mut events, &run, streams)?;
+            for event in &events {
+                match event.token() {
+                    WAKE => {}
+                    SIGNAL => self.signal(&mut run),
+                    Token(at) => {
+                        now = self.now();
+                        self.event(streams, at, event.is_readable(), event.is_read_closed(), limits, &mut run, now);
+                    }
+                }
+            }
+        }
+        let now = self.now();
+        self.part(streams);
+        if run.over == Some(End::Time) {
+            let end = run.end.unwrap_or(now);
+            streams.iter_mut().for_each(|s| s.count_unsent(end, now));
+        }
+        streams.iter_mut().for_each(|s| s.stats.settle());
+        let until = run.end.filter(|_| run.over == Some(End::Time)).map_or(now, |end| end.max(run.last_answer));
+        Ok((until.saturating_sub(run.counted_from).max(1), run.over.unwrap_or(End::Done)))
+    }
+
+    fn signal(&mut self, run: &mut Run) {
+        while let Ok(Some(_)) = self.signals.take() {
+            self.interrupts += 1;
+            let now = self.now();
+            run.over = Some(End::Interrupted);
+            run.drain_until = if self.interrupts > 1 { now } else { now + PARTING };
+        }
+    }
+
+    /// What time alone brings about.
+    fn timers(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64, tick: &mut Tick<'_>) {
+        while let Some(Reverse((at, s))) = self.thinking.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.thinking.pop();
+            streams[s].ready += 1;
+        }
+        if !run.is_warm && now >= run.start + limits.warmup {
+            run.is_warm = true;
+            run.counted_from = now;
+            run.next_second = now + SECOND;
+            streams.iter_mut().for_each(Stream::forget);
+        }
+        if now >= run.next_second {
+            run.next_second += SECOND * ((now - run.next_second) / SECOND + 1);
+            tick(now - run.start, streams);
+            streams.iter_mut().for_each(|s| s.stats.end_second());
+        }
+        if now >= run.next_look {
+            run.next_look = now + LOOK;
+            self.time_out(streams, limits, run, now);
+            if limits.give_up > 0 && run.failed_since && now - run.last_answer > limits.give_up && run.over.is_none() {
+                run.over = Some(End::GaveUp);
+                run.drain_until = now;
+            }
+        }
+    }
+
+    fn time_out(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64) {
+        for at in 0..self.links.len() {
+            let is_late = |link: &Link| link.job.as_ref().is_some_and(|job| now - job.begun > limits.timeout);
+            if self.links[at].as_ref().is_some_and(is_late) {
+                self.fail(streams, at, Fault::Timeout, run, now);
+            }
+        }
+    }
+
+    fn is_over(&self, streams: &[Stream], run: &mut Run) -> bool {
+        let is_idle = streams.iter().all(|s| s.active == 0);
+        if run.over.is_some() {
+            return is_idle || self.now() >= run.drain_until;
+        }
+        // What walks beside the others doesn't keep them.
+        if streams.iter().filter(|s| !s.is_beside).all(|s| s.is_finished()) {
+            run.over = Some(End::Done);
+            run.drain_until = u64::MAX;
+            return is_idle;
+        }
+        false
+    }
+
+    /// Ends what is still under way.
+    fn part(&mut self, streams: &mut [Stream]) {
+        for at in 0..self.links.len() {
+            if self.links[at].as_ref().is_some_and(|link| link.job.is_some()) {
+                let Some(link) = self.links[at].take() else { continue };
+                self.free.push(at);
+                let stream = &mut streams[link.stream];
+                stream.active -= 1;
+                stream.open -= 1;
+                stream.stats.unfinished += 1;
+            }
+        }
+    }
+
+    /// Waits for events, or until the next thing is due.
+    fn wait(&mut self, events: &mut Events, run: &Run, streams: &[Stream]) -> io::Result<()> {
+        let now = self.now();
+        let mut until = run.next_second.min(run.next_look).min(run.drain_until);
+        until = until.min(run.end.filter(|_| run.over.is_none()).unwrap_or(u64::MAX));
+        let mut fine = u64::MAX;
+        if run.over.is_none() {
+            fine = streams.iter().map(|s| s.wake_at).min().unwrap_or(u64::MAX);
+            fine = fine.min(self.thinking.peek().map_or(u64::MAX, |Reverse((at, _))| *at));
+        }
+        let left = until.min(fine).saturating_sub(now);
+        let mut timeout = Duration::from_nanos(left);
+        if left > 0 && fine < until && left < FINE {
+            // epoll_wait knows milliseconds only.
+            let mut fds = [PollFd::new(self.poll.registry().as_fd(), PollFlags::POLLIN)];
+            match ppoll(&mut fds, Some(timeout.into()), None) {
+                Ok(_) | Err(nix::Error::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            timeout = Duration::ZERO;
+        }
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Begins whatever a stream may begin now.
+    fn pump(&mut self, streams: &mut [Stream], s: usize, limits: &Limits, run: &mut Run) {
+        if run.over.is_some() {
+            return;
+        }
+        loop {
+            let now = self.now();
+            let Some(job) = streams[s].next(now) else { return };
+            self.begin(streams, s, job, limits, run, now);
+        }
+    }
+
+    /// Gives a request to a connection.
+    fn begin(&mut self, streams: &mut [Stream], s: usize, job: Job, limits: &Limits, run: &mut Run, now: u64) {
+        let address = job.ask().address as usize;
+        let stream = &mut streams[s];
+        stream.active += 1;
+        let at = match stream.idle.get_mut(address).and_then(Vec::pop) {
+            Some(at) => at,
+            None => {
+                if stream.open >= stream.connections
+                    && let Some(other) = stream.idle.iter_mut().find_map(Vec::pop)
+                {
+                    self.close(stream, other);
+                }
+                match self.open(stream, s, address, limits, now) {
+                    Ok(at) => at,
+                    Err(fault) => {
+                        stream.stats.sent += 1;
+                        stream.stats.fault(fault);
+                        run.failed_since = true;
+                        stream.active -= 1;
+                        if !stream.pace.is_open() {
+                            self.thinking.push(Reverse((now + BACK_OFF, s)));
+                        }
+                        return;
+                    }
+                }
+            }
+        };
+        let Some(link) = &mut self.links[at] else { return };
+        stream.stats.sent += 1;
+        link.begin(job, stream.closes_after(link.served));
+        if let Event::Failed(fault) = link.write(&mut stream.stats) {
+            self.fail(streams, at, fault, run, now);
+        }
+    }
+
+    fn open(
+        &mut self,
+        stream: &mut Stream,
+        s: usize,
+        address: usize,
+        limits: &Limits,
+        now: u64,
+    ) -> Result<usize, Fault> {
+        if address >= self.addresses.len()
+            && let Ok(all) = self.all.lock()
+        {
+            self.addresses.clone_from(&all);
+        }
+        let to = self.addresses.get(address).ok_or(Fault::Connect)?;
+        let from = match limits.bind.len() {
+            0 => None,
+            n => {
+                self.binds += 1;
+                Some(limits.bind[self.binds % n])
+            }
+        };
+        let mut socket = Socket::connect(to, from).map_err(|e| connect_fault(&e))?;
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.links.push(None);
+            self.links.len() - 1
+        });
+        if socket.register(self.poll.registry(), Token(at)).is_err() {
+            self.free.push(at);
+            return Err(Fault::Exhausted);
+        }
+        self.links[at] = Some(Link::new(socket, s, address, now));
+        stream.open += 1;
+        stream.stats.connections += 1;
+        Ok(at)
+    }
+
+    fn close(&mut self, stream: &mut Stream, at: usize) {
+        // Dropping the socket takes it out of the poll.
+        if self.links[at].take().is_some() {
+            self.free.push(at);
+            stream.open -= 1;
+        }
+    }
+
+    /// Something happened to a connection.
+    fn event(
+        &mut self,
+        streams: &mut [Stream],
+        at: usize,
+        is_readable: bool,
+        is_closed: bool,
+        limits: &Limits,
+        run: &mut Run,
+        now: u64,
+    ) {
+        let Some(link) = self.links.get_mut(at).and_then(Option::as_mut) else { return };
+        let s = link.stream;
+        let stats = &mut streams[s].stats;
+        if link.job.is_none() {
+            // An idle connection: the server has closed it, or sends what nobody asked for.
+            if link.is_stale(&mut self.buffer) {
+                let address = link.address;
+                streams[s].idle[address].retain(|idle| *idle != at);
+                self.close(&mut streams[s], at);
+            }
+            return;
+        }
+        let mut event = link.connected(now, stats);
+        if matches!(event, Event::More) {
+            event = link.write(stats);
+        }
+        if is_readable && matches!(event, Event::More) {
+            event = link.read(&mut self.buffer, is_closed, &mut self.codec, stats);
+        }
+        match event {
+            Event::More => {}
+            Event::Answer(answer) => {
+                self.finish(streams, at, answer, run);
+                self.pump(streams, s, limits, run);
+            }
+            Event::Failed(fault) => self.retry_or_fail(streams, at, fault, limits, run, now),
+        }
+    }
+
+    /// A whole answer.
+    fn finish(&mut self, streams: &mut [Stream], at: usize, answer: Answer, run: &mut Run) {
+        let now = self.now();
+        let Some(link) = &mut self.links[at] else { return };
+        let Some(job) = link.job.take() else { return };
+        let (s, address, keeps) = (link.stream, link.address, answer.keeps && !link.closes);
+        link.served += 1;
+        let stream = &mut streams[s];
+        stream.stats.answer(&answer, now.saturating_sub(job.due), now.saturating_sub(job.begun), || job.label());
+        run.last_answer = now;
+        run.failed_since = false;
+        stream.active -= 1;
+        if keeps {
+            if stream.idle.len() <= address {
+                stream.idle.resize_with(address + 1, Vec::new);
+            }
+            stream.idle[address].push(at);
+        } else {
+            self.close(stream, at);
+        }
+        self.user_rests(stream, s, now);
+    }
+
+    fn user_rests(&mut self, stream: &mut Stream, s: usize, now: u64) {
+        if stream.pace.is_open() {
+            return;
+        }
+        match stream.think() {
+            0 => stream.ready += 1,
+            time => self.thinking.push(Reverse((now + time, s))),
+        }
+    }
+
+    /// A kept connection that the server closed while our request was on its way says nothing about the request.
+    fn retry_or_fail(
+        &mut self,
+        streams: &mut [Stream],
+        at: usize,
+        fault: Fault,
+        limits: &Limits,
+        run: &mut Run,
+        now: u64,
+    ) {
+        let Some(link) = &mut self.links[at] else { return };
+        let is_stale = link.served > 0 && !link.has_answer_begun() && matches!(fault, Fault::Closed | Fault::Reset);
+        if !is_stale || !link.job.as_ref().is_some_and(|job| job.ask().is_safe && !job.is_resent) {
+            self.fail(streams, at, fault, run, now);
+            return;
+        }
+        let s = link.stream;
+        let Some(mut job) = link.job.take() else { return };
+        let stream = &mut streams[s];
+        self.close(stream, at);
+        stream.active -= 1;
+        stream.stats.resent += 1;
+        // It is counted as sent once.
+        stream.stats.sent -= 1;
+        job.is_resent = true;
+        // The other idle ones to this address may have met the same end: this one goes over a new one.
+        let idle = stream.idle.get_mut(job.ask().address as usize).map(std::mem::take).unwrap_or_default();
+        idle.into_iter().for_each(|at| self.close(stream, at));
+        self.begin(streams, s, job, limits, run, now);
+    }
+
+    fn fail(&mut self, streams: &mut [Stream], at: usize, fault: Fault, run: &mut Run, now: u64) {
+        let Some(link) = &mut self.links[at] else { return };
+        let s = link.stream;
+        let stream = &mut streams[s];
+        stream.stats.fault(fault);
+        run.failed_since = true;
+        stream.active -= 1;
+        self.close(stream, at);
+        if stream.pace.is_open() {
+            return;
+        }
+        if matches!(fault, Fault::Refused | Fault::Connect | Fault::Exhausted) {
+            self.thinking.push(Reverse((now + BACK_OFF, s)));
+        } else {
+            self.user_rests(stream, s, now);
+        }
+    }
+}
+
+/// Where a run stands.
+struct Run {
+    start: u64,
+    counted_from: u64,
+    end: Option<u64>,
+    next_second: u64,
+    next_look: u64,
+    is_warm: bool,
+    over: Option<End>,
+    last_answer: u64,
+    /// Something failed since the last answer.
+    failed_since: bool,
+    drain_until: u64,
+}

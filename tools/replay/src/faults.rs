@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What can go wrong with a request.
+
+/// Why a request got no whole answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Nobody listens.
+    Refused,
+    /// Another error of connecting.
+    Connect,
+    /// No descriptor or no port is left here.
+    Exhausted,
+    /// The connection was reset.
+    Reset,
+    /// The connection ended before the answer began.
+    Closed,
+    /// The answer ended early.
+    Truncated,
+    /// What came is no HTTP/1 answer.
+    BadHead,
+    /// A body that is broken in itself.
+    BadBody,
+    /// No whole answer in time.
+    Timeout,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 9] = [
+        Fault::Refused,
+        Fault::Connect,
+        Fault::Exhausted,
+        Fault::Reset,
+        Fault::Closed,
+        Fault::Truncated,
+        Fault::BadHead,
+        Fault::BadBody,
+        Fault::Timeout,
+    ];
+
+    /// Its name in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Fault::Refused => "refused",
+            Fault::Connect => "connect",
+            Fault::Exhausted => "exhausted",
+            Fault::Reset => "reset",
+            Fault::Closed => "closed",
+            Fault::Truncated => "truncated",
+            Fault::BadHead => "bad_head",
+            Fault::BadBody => "bad_body",
+            Fault::Timeout => "timeout",
+        }
+    }
+
+    /// What the report says.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Fault::Refused => "connections refused",
+            Fault::Connect => "connections failed",
+            Fault::Exhausted => "no descriptor or port left here",
+            Fault::Reset => "connections reset",
+            Fault::Closed => "connections closed without an answer",
+            Fault::Truncated => "answers cut off",
+            Fault::BadHead => "answers that aren't HTTP/1",
+            Fault::BadBody => "answers with broken chunks",
+            Fault::Timeout => "answers not in time (--timeout)",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `--log-format`: lines of a log whose format is declared, in the notation of Apache's LogFormat and varnishncsa's -F.
+//!
+//! What tells of the request is taken (`%r %m %U %q %t %v %V %{...}i`), all else is passed over.
+
+use std::borrow::Cow;
+
+use crate::draft::{Draft, Skip, Stamp};
+use crate::ncsa;
+
+/// What a directive says of the request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum What {
+    Request,
+    Method,
+    Url,
+    Query,
+    Time,
+    /// Seconds since 1970 times this, in nanoseconds of one.
+    Epoch(i64),
+    Host,
+    Field(String),
+    Other,
+}
+
+/// A directive and the text up to the next one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Piece {
+    what: What,
+    after: Vec<u8>,
+    is_quoted: bool,
+}
+
+/// A format that was understood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogFormat {
+    before: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+impl LogFormat {
+    /// Reads a format.
+    ///
+    /// # Errors
+    /// A directive that doesn't end, or a format that tells of no request.
+    pub fn parse(text: &str) -> Result<LogFormat, String> {
+        let (mut before, mut pieces) = (Vec::new(), Vec::<Piece>::new());
+        let text = text.replace("\\\"", "\"").replace("\\t", "\t");
+        let mut rest = text.as_str();
+        while let Some(c) = rest.chars().next() {
+            if c == '%' && !rest.starts_with("%%") {
+                let (what, next) = directive(&rest[1..]).ok_or_else(|| format!("--log-format: what is {rest:?}?"))?;
+                let last = pieces.last().map_or(&before, |p| &p.after);
+                let is_quoted = last.ends_with(b"\"");
+                pieces.push(Piece { what, after: Vec::new(), is_quoted });
+                rest = next;
+                continue;
+            }
+            let literal = pieces.last_mut().map_or(&mut before, |p| &mut p.after);
+            literal.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            rest = &rest[if c == '%' { 2 } else { c.len_utf8() }..];
+        }
+        if !pieces.iter().any(|p| matches!(p.what, What::Request | What::Url)) {
+            return Err("--log-format: neither %r nor %U is in it".into());
+        }
+        Ok(LogFormat { before, pieces })
+    }
+
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// Why it gives no request.
+    pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<Draft<'a>, Skip> {
+        let mut draft = Draft { method: Cow::Borrowed(b"GET"), ..Draft::default() };
+        let (mut url, mut query) = (None, None);
+        let mut rest = line.strip_prefix(&self.before[..]).ok_or(Skip::NotALine)?;
+        let mut is_joined = false;
+        for piece in &self.pieces {
+            // Of `%U%q` the first takes both: nothing stands between them.
+            if is_joined {
+                is_joined = piece.after.is_empty();
+                if !is_joined {
+                    rest = rest.strip_prefix(&piece.after[..]).ok_or(Skip::Cut)?;
+                }
+                continue;
+            }
+            let stop = self.stop_after(piece);
+            let end = if piece.what == What::Time
+                && rest.starts_with(b"[")
+                && let Some(bracket) = memchr::memchr(b']', rest)
+            {
+                // Its blank is no end.
+                bracket + 1
+            } else if piece.is_quoted && stop.starts_with(b"\"") {
+                ncsa::closing_quote(rest).ok_or(Skip::Cut)?
+            } else if stop.is_empty() {
+                rest.len()
+            } else {
+                memchr::memmem::find(rest, stop).ok_or(Skip::Cut)?
+            };
+            if !rest[end..].starts_with(stop) {
+                return Err(Skip::NotALine);
+            }
+            let value = ncsa::unescape(&rest[..end]);
+            match &piece.what {
+                What::Request => ncsa::set_request(&mut draft, value)?,
+                What::Method => draft.method = value,
+                What::Url => url = Some(value),
+                What::Query => query = Some(value),
+                What::Time => draft.time = ncsa::parse_time(&rest[..end]).or_else(|| bracketed(&rest[..end])),
+                What::Epoch(unit) => draft.time = epoch(&value, *unit),
+                What::Host if !value.is_empty() && *value != *b"-" => draft.host = draft.host.or(Some(value)),
+                What::Field(name) => draft.add_logged(name.as_bytes(), value),
+                What::Host | What::Other => {}
+            }
+            rest = &rest[end..];
+            if piece.after.is_empty() {
+                is_joined = true;
+            } else {
+                rest = &rest[piece.after.len()..];
+            }
+        }
+        if let Some(url) = url {
+            let url = match query {
+                Some(query) => Cow::Owned([&url[..], &query[..]].concat()),
+                None => url,
+            };
+            let host = draft.host.take();
+            draft.set_url(url)?;
+            draft.host = draft.host.take().or(host);
+        }
+        if draft.method.is_empty() || !draft.method.iter().all(|&b| message::chars::is_tchar(b)) {
+            return Err(Skip::NoRequest);
+        }
+        Ok(draft)
+    }
+
+    /// The text that ends a piece: its own, or that of the piece joined to it.
+    fn stop_after<'a>(&'a self, piece: &'a Piece) -> &'a [u8] {
+        let from = self.pieces.iter().position(|p| std::ptr::eq(p, piece)).unwrap_or(0);
+        self.pieces[from..].iter().map(|p| &p.after[..]).find(|after| !after.is_empty()).unwrap_or_default()
+    }
+}
+
+fn directive(text: &str) -> Option<(What, &str)> {
+    let text = text.trim_start_matches(|c: char| matches!(c, '<' | '>' | '!' | ',') || c.is_ascii_digit());
+    if let Some(inner) = text.strip_prefix('{') {
+        let (name, rest) = inner.split_once('}')?;
+        let letter = rest.chars().next()?;
+        let what = match letter {
+            'i' if name.eq_ignore_ascii_case("host") => What::Host,
+            'i' => What::Field(name.to_owned()),
+            't' => match name.trim_start_matches("begin:").trim_start_matches("end:") {
+                "sec" | "%s" => What::Epoch(1_000_000_000),
+                "msec" => What::Epoch(1_000_000),
+                "usec" => What::Epoch(1000),
+                _ => What::Time,
+            },
+            _ => What::Other,
+        };
+        return Some((what, &rest[letter.len_utf8()..]));
+    }
+    let letter = text.chars().next()?;
+    let what = match letter {
+        'r' => What::Request,
+        'm' => What::Method,
+        'U' => What::Url,
+        'q' => What::Query,
+        't' => What::Time,
+        'v' | 'V' => What::Host,
+        _ => What::Other,
+    };
+    Some((what, &text[letter.len_utf8()..]))
+}
+
+fn bracketed(text: &[u8]) -> Option<Stamp> {
+    ncsa::parse_time(text.strip_prefix(b"[")?.strip_suffix(b"]")?)
+}
+
+fn epoch(text: &[u8], unit: i64) -> Option<Stamp> {
+    let (whole, fraction) = std::str::from_utf8(text).ok()?.trim().split_once('.').map_or_else(
+        || (std::str::from_utf8(text).unwrap_or_default().trim(), ""),
+        |(whole, fraction)| (whole, fraction),
+    );
+    let ns = whole.parse::<i64>().ok().filter(|n| *n >= 0)?.checked_mul(unit)?;
+    let is_whole = unit == 1_000_000_000 && fraction.is_empty();
+    let more = fraction.parse::<f64>().map_or(0.0, |n| n / 10f64.powi(fraction.len() as i32) * unit as f64);
+    Some(Stamp { ns: ns.checked_add(more as i64)?, is_whole_second: is_whole })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(format: &str, line: &str, want: &str) {
+        let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        let got = match LogFormat::parse(format) {
+            Err(error) => error,
+            Ok(format) => match format.read(line.as_bytes()) {
+                Err(skip) => format!("{skip:?}"),
+                Ok(d) => {
+                    let fields: String = d.fields.iter().map(|(n, v)| format!(" {}={}", s(n), s(v))).collect();
+                    let host = d.host.as_deref().map_or_else(|| "-".into(), s);
+                    format!(
+                        "{} {host} {}{fields} @{}",
+                        s(&d.method),
+                        s(&d.target),
+                        d.time.map_or(0, |t| t.ns / 1_000_000)
+                    )
+                }
+            },
+        };
+        assert_eq!(got, want, "{format}");
+    }
+
+    #[test]
+    fn formats() {
+        let line = r#"h 1.2.3.4 [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.1" 200 "x=\"1\"" "gzip""#;
+        check(
+            r#"%v %h %t "%r" %>s "%{Cookie}i" "%{Accept-Encoding}i""#,
+            line,
+            r#"GET h /a Cookie=x="1" Accept-Encoding=gzip @971211336000"#,
+        );
+        check("%t %U", "[10/Oct/2000:13:55:36 -0700] /a", "GET - /a @971211336000");
+        check("%t %U", "[10/Oct/2000:13:55:36 -0700]x /a", "NotALine");
+        check("%{sec}t %m %U%q %{Host}i", "7 HEAD /a?b www", "HEAD www /a?b @7000");
+        check("%{%s}t %m %U%q", "7.25 HEAD /a?b", "HEAD - /a?b @7250");
+        check("%U", "http://a/b", "GET a /b @0");
+        check("%U|%q|%%", "/b|?c|%", "GET - /b?c @0");
+        check("%h %s", "", "--log-format: neither %r nor %U is in it");
+        check("%r %", "", "--log-format: what is \"%\"?");
+        check("%h \"%r\" %s", "1 \"GET /", "Cut");
+        check("x%U", "/a", "NotALine");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_can_hurt(format in "[%a-zU{}\" ]{0,20}", line in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(format) = LogFormat::parse(&format) {
+                let _ = format.read(&line);
+            }
+            let usual = LogFormat::parse(r#"%h %t "%r" %U%q %{usec}t "%{Cookie}i""#).unwrap();
+            let _ = usual.read(&line);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One connection: what is sent over it, what comes back.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::answer::{Answer, Codec, Incoming};
+use crate::faults::Fault;
+use crate::reader::{Ask, Batch};
+use crate::socket::{Socket, connect_fault};
+use crate::stats::Stats;
+
+/// A request under way.
+#[derive(Debug)]
+pub struct Job {
+    batch: Arc<Batch>,
+    at: usize,
+    /// When its latency begins.
+    pub due: u64,
+    /// When it was given to a connection.
+    pub begun: u64,
+    /// It goes over the wire a second time.
+    pub is_resent: bool,
+}
+
+impl Job {
+    /// The request at a place of a batch.
+    pub fn new(batch: Arc<Batch>, at: usize, due: u64, begun: u64) -> Job {
+        Job { batch, at, due, begun, is_resent: false }
+    }
+
+    /// What it is.
+    pub fn ask(&self) -> &Ask {
+        &self.batch.asks[self.at]
+    }
+
+    fn head(&self) -> &[u8] {
+        self.batch.head(self.ask())
+    }
+
+    /// Method (if it isn't GET), host and target, for the report.
+    pub fn label(&self) -> String {
+        let head = self.head();
+        let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
+        let mut words = lines.next().unwrap_or_default().split(|b| *b == b' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let host = lines.next().and_then(|line| line.strip_prefix(b"Host: ")).unwrap_or_default();
+        let method = if method == b"GET" { String::new() } else { format!("{} ", String::from_utf8_lossy(method)) };
+        format!("{method}{}{}", String::from_utf8_lossy(host), String::from_utf8_lossy(target))
+    }
+}
+
+/// What became of a step.
+#[derive(Debug)]
+pub enum Event {
+    /// It goes on.
+    More,
+    /// The answer is whole.
+    Answer(Answer),
+    /// It failed.
+    Failed(Fault),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Link {
+    socket: Socket,
+    /// Whose it is.
+    pub stream: usize,
+    /// Where it goes.
+    pub address: usize,
+    /// What it carries.
+    pub job: Option<Job>,
+    /// Requests answered over it.
+    pub served: u32,
+    /// The request under way says `Connection: close`.
+    pub closes: bool,
+    /// When connecting began; None: it is connected.
+    connecting: Option<u64>,
+    written: usize,
+    /// The head with `Connection: close`, where that is sent.
+    closing: Vec<u8>,
+    incoming: Incoming,
+}
+
+impl Link {
+    /// A connection that is being made.
+    pub fn new(socket: Socket, stream: usize, address: usize, now: u64) -> Link {
+        Link {
+            socket,
+            stream,
+            address,
+            job: None,
+            served: 0,
+            closes: false,
+            connecting: Some(now),
+            written: 0,
+            closing: Vec::new(),
+            incoming: Incoming::new(),
+        }
+    }
+
+    /// Takes a request; `closes`: it is the last one here.
+    pub fn begin(&mut self, job: Job, closes: bool) {
+        self.incoming.expect(job.ask().is_head);
+        self.written = 0;
+        self.closes = closes;
+        self.closing.clear();
+        if closes {
+            let head = job.head();
+            self.closing.extend_from_slice(head.strip_suffix(b"\r\n").unwrap_or(head));
+            self.closing.extend_from_slice(b"Connection: close\r\n\r\n");
+        }
+        self.job = Some(job);
+    }
+
+    /// Whether something of the answer has come.
+    pub fn has_answer_begun(&self) -> bool {
+        self.incoming.has_begun()
+    }
+
+    /// The first event of a connection: whether it was made.
+    pub fn connected(&mut self, now: u64, stats: &mut Stats) -> Event {
+        let Some(since) = self.connecting else { return Event::More };
+        if let Some(error) = self.socket.take_error() {
+            return Event::Failed(connect_fault(&error));
+        }
+        self.connecting = None;
+        stats.connect.add(now.saturating_sub(since));
+        Event::More
+    }
+
+    /// Writes what is left of the request.
+    pub fn write(&mut self, stats: &mut Stats) -> Event {
+        let Some(job) = &self.job else { return Event::More };
+        let head = if self.closes { &self.closing[..] } else { job.head() };
+        while let Some(rest) = head.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match self.socket.write(rest) {
+                Ok(0) => return Event::Failed(Fault::Reset),
+                Ok(n) => {
+                    self.written += n;
+                    stats.bytes_out += n as u64;
+                }
+                Err(error) => return write_error(&error, self.connecting.is_some()),
+            }
+        }
+        Event::More
+    }
+
+    /// Reads what has come; `is_closed`: up to the end of the connection, of which no other event will tell.
+    pub fn read(&mut self, buffer: &mut [u8], is_closed: bool, codec: &mut Codec, stats: &mut Stats) -> Event {
+        loop {
+            let plain = self.incoming.plain_rest();
+            let read = match plain {
+                Some(left) => {
+                    let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                    self.socket.discard(&mut buffer[..most]).map(|n| (n, most))
+                }
+                None => self.socket.read(buffer).map(|n| (n, buffer.len())),
+            };
+            let (n, most) = match read {
+                Ok((0, _)) => return self.incoming.end().map_or_else(Event::Failed, Event::Answer),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Event::More,
+                Err(_) => return Event::Failed(Fault::Reset),
+            };
+            stats.bytes_in += n as u64;
+            let taken = match plain {
+                Some(_) => Ok(self.incoming.discarded(n as u64)),
+                None => self.incoming.take(&buffer[..n], codec),
+            };
+            match taken {
+                Ok(Some(answer)) => return Event::Answer(answer),
+                Ok(None) => {}
+                Err(fault) => return Event::Failed(fault),
+            }
+            // Less than there was room for: the socket is empty, and the next bytes are an event of their own.
+            if n < most && !is_closed {
+                return Event::More;
+            }
+        }
+    }
+
+    /// Whether an idle connection is of no use any more.
+    pub fn is_stale(&mut self, buffer: &mut [u8]) -> bool {
+        !matches!(self.socket.read(buffer), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+fn write_error(error: &io::Error, is_connecting: bool) -> Event {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Event::More,
+        io::ErrorKind::NotConnected if is_connecting => Event::More,
+        // An answer may have come before the end: what is there to read tells.
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset if !is_connecting => Event::More,
+        _ => Event::Failed(connect_fault(error)),
+    }
+}

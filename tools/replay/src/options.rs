@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The words after `lacquer replay`.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use base::text;
+
+use crate::draft::Extras;
+use crate::engine::Limits;
+use crate::format::LogFormat;
+use crate::order::Order;
+use crate::pace::Pace;
+use crate::reader::Plan;
+use crate::server::Watched;
+use crate::stream::Keep;
+use crate::target::{Address, Rules};
+
+const SYNOPSIS: &str = "\
+Usage: lacquer replay --to ADDRESS [OPTION...] SOURCE...
+       lacquer replay --compare A.json B.json
+
+Sends the requests of a log to a server and measures how it answers. Load only servers that you may load.
+
+SOURCE is a log of a web server or of varnishncsa, a list of URLs (also `METHOD URL`, and fields after tabs), or what
+varnishlog -w wrote; each may be packed with gzip; `-` is standard input. Several are read one after the other.
+";
+
+const EPILOGUE: &str = "
+Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered or the run was given up.
+TIME is 500ms, 10s, 5m, 1h, or a number of seconds.
+
+Examples:
+  lacquer replay --to 127.0.0.1:6081 access.log
+  lacquer replay --to 127.0.0.1:6081 --rate 2000 -d 1m --loop --format json access.log > a.json
+  lacquer replay --to 127.0.0.1:6081 --speed 4 access.log.1.gz access.log
+";
+
+/// An option with its value, and what it does.
+type Opt = (&'static str, &'static str);
+
+/// All options, in groups with a heading: the usage and the manual are made from it.
+pub const OPTIONS: &[(&str, &[Opt])] = &[
+    (
+        "Source",
+        &[
+            ("-n DIR, --live[=DIR]", "Instead of files: requests as a running varnishd gets them"),
+            ("--log-format FORMAT", "How lines look, as Apache's LogFormat; else they tell themselves"),
+        ],
+    ),
+    (
+        "Where to",
+        &[
+            ("--to ADDRESS", "HOST:PORT, or unix:PATH: for the requests of all hosts"),
+            ("--map HOST=ADDRESS", "Another address for this host (may be repeated)"),
+            ("--each-host", "Instead of --to: each host's own address, looked up by its name"),
+            ("--host NAME", "The Host of requests whose source knows none"),
+            ("--bind ADDRESS[-LAST]", "Come from these addresses in turn: one alone has about 28,000 ports"),
+        ],
+    ),
+    (
+        "What",
+        &[
+            ("--methods LIST", "Methods that are sent (default GET,HEAD; `all`); no log holds bodies"),
+            ("-H, --header 'NAME: V'", "Set this field in every request; `NAME:` alone leaves it out"),
+            ("--order log|shuffle", "As in the source (default), or shuffled"),
+            ("--seed N", "What is drawn at random follows from it (default 1)"),
+            ("--window N", "With --order shuffle: so many requests are mixed (default 100000)"),
+            ("--loop", "Begin anew at the end of the source"),
+        ],
+    ),
+    (
+        "When (default: each connection sends as soon as it has its answer)",
+        &[
+            ("--think TIME[-TIME]", "Each connection waits that long after an answer"),
+            ("--rate N", "Open loop: N requests a second; latency counts from when each was due"),
+            ("--random-gaps", "With --rate: gaps of chance (exponential), as independent users make them"),
+            ("--speed X", "Open loop: as the log's own clock says, X times as fast"),
+            ("--max-gap TIME", "Longest pause of the log that --speed keeps (default 1h)"),
+            ("-d, --duration TIME", "End after this time"),
+            ("--requests N", "End after so many"),
+            ("--warmup TIME", "Not counted; --duration begins after it"),
+        ],
+    ),
+    (
+        "Connections",
+        &[
+            ("-c, --connections N", "At most so many (default 10; open loop 1000)"),
+            ("--keep-alive PERCENT", "Share of requests after which a connection is kept (default 100)"),
+            ("--per-connection N", "Requests on one connection at most"),
+            ("--timeout TIME", "Longest wait for an answer (default 30s)"),
+            ("--give-up TIME", "End when requests fail and none is answered for so long (default 10s; 0: never)"),
+        ],
+    ),
+    (
+        "Report",
+        &[
+            ("--format text|json", "For people (default) or for programs"),
+            ("--pid PID[,PID...]", "The server's CPU time: of these processes and their children"),
+            ("--cgroup DIR", "The same, of a cgroup"),
+            ("--top N", "So many of the slowest URLs (default 10)"),
+            ("-q, --quiet", "No progress, even on a terminal"),
+            ("--compare", "No run: two reports side by side, and whether they differ by more than noise"),
+        ],
+    ),
+];
+
+/// What `lacquer replay --help` prints.
+pub fn usage() -> String {
+    let mut out = SYNOPSIS.to_owned();
+    for (heading, options) in OPTIONS {
+        out.push_str(&format!("\n{heading}:\n"));
+        options.iter().for_each(|(option, text)| out.push_str(&format!("  {option:<24} {text}\n")));
+    }
+    out.push_str(EPILOGUE);
+    out
+}
+
+/// How the report is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// A run as asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The requests.
+    pub plan: Plan,
+    /// Their pace.
+    pub pace: Pace,
+    /// Connections at most.
+    pub connections: usize,
+    /// How they are kept.
+    pub keep: Keep,
+    /// Requests at most.
+    pub requests: Option<u64>,
+    /// What holds for the run.
+    pub limits: Limits,
+    /// The report.
+    pub format: Format,
+    /// Whose CPU time.
+    pub watched: Option<Watched>,
+    /// How many of the slowest.
+    pub top: usize,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// What the words ask for.
+#[derive(Debug)]
+pub enum Asked {
+    /// A run.
+    Run(Box<Options>),
+    /// Two reports are to be compared.
+    Compare(String, String, Format),
+    /// To print the usage.
+    Help,
+}
+
+const DEFAULT_WINDOW: usize = 100_000;
+const MOST_CONNECTIONS: usize = 100_000;
+/// Addresses of `--bind` at most.
+const MOST_BINDS: u128 = 65_536;
+
+/// What is set word by word.
+#[derive(Default)]
+struct Words {
+    sources: Vec<String>,
+    live: Option<Option<String>>,
+    log_format: Option<String>,
+    to: Option<String>,
+    map: Vec<String>,
+    each_host: bool,
+    host: Option<String>,
+    bind: Vec<IpAddr>,
+    methods: Option<String>,
+    fields: Vec<(String, Option<String>)>,
+    shuffle: bool,
+    seed: Option<u64>,
+    window: Option<usize>,
+    repeat: bool,
+    think: Option<(u64, u64)>,
+    rate: Option<f64>,
+    random_gaps: bool,
+    speed: Option<f64>,
+    max_gap: Option<u64>,
+    duration: Option<u64>,
+    requests: Option<u64>,
+    warmup: Option<u64>,
+    connections: Option<usize>,
+    keep_alive: Option<f64>,
+    per_connection: Option<u32>,
+    timeout: Option<u64>,
+    give_up: Option<u64>,
+    format: Format,
+    pids: Option<Vec<u32>>,
+    cgroup: Option<PathBuf>,
+    top: Option<usize>,
+    quiet: bool,
+    compare: bool,
+}
+
+/// Reads the words; names among them are looked up.
+///
+/// # Errors
+/// One line that names the wrong one.
+pub fn parse(args: &[String]) -> Result<Asked, String> {
+    let mut words = Words::default();
+    let mut rest = args.iter();
+    let mut is_literal = false;
+    while let Some(word) = rest.next() {
+        if is_literal || word == "-" || !word.starts_with('-') {
+            words.sources.push(word.clone());
+            continue;
+        }
+        if word == "--" {
+            is_literal = true;
+            continue;
+        }
+        let (name, mut inline) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+            _ => (word.as_str(), None),
+        };
+        if matches!(name, "-h" | "-?" | "--help") {
+            return Ok(Asked::Help);
+        }
+        if words.flag(name, &mut inline) {
+            if inline.is_some() {
+                return Err(format!("{name} takes no value"));
+            }
+            continue;
+        }
+        let mut value =
+            || inline.take().or_else(|| rest.next().cloned()).ok_or_else(|| format!("{name} needs a value"));
+        words.valued(name, &mut value)?;
+    }
+    words.finish()
+}
+
+impl Words {
+    /// Words without a value, or whose value is optional.
+    fn flag(&mut self, name: &str, inline: &mut Option<String>) -> bool {
+        match name {
+            "--live" => self.live = Some(inline.take()),
+            "--each-host" => self.each_host = true,
+            "--loop" => self.repeat = true,
+            "--random-gaps" => self.random_gaps = true,
+            "-q" | "--quiet" => self.quiet = true,
+            "--compare" => self.compare = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn valued(&mut self, name: &str, value: &mut dyn FnMut() -> Result<String, String>) -> Result<(), String> {
+        let wrong = |value: &str| format!("{name} {value}: not understood (--help shows the usage)");
+        match name {
+            "-n" => self.live = Some(Some(value()?)),
+            "--log-format" => self.log_format = Some(value()?),
+            "--to" => self.to = Some(value()?),
+            "--map" => self.map.push(value()?),
+            "--host" => self.host = Some(value()?),
+            "--bind" => {
+                let text = value()?;
+                self.bind.extend(addresses(&text).ok_or_else(|| wrong(&text))?);
+            }
+            "--methods" => self.methods = Some(value()?),
+            "-H" | "--header" => {
+                let text = value()?;
+                self.fields.push(field(&text).ok_or_else(|| wrong(&text))?);
+            }
+            "--order" => {
+                self.shuffle = match value()?.as_str() {
+                    "log" => false,
+                    "shuffle" => true,
+                    other => return Err(wrong(other)),
+                };
+            }
+            "--seed" => self.seed = Some(number(name, &value()?, 0, u64::MAX)?),
+            "--window" => self.window = Some(number(name, &value()?, 1, 10_000_000)? as usize),
+            "--think" => {
+                let text = value()?;
+                let (from, to) = text.split_once('-').unwrap_or((&text, &text));
+                let range = time(from).zip(time(to)).filter(|(from, to)| from <= to);
+                self.think = Some(range.ok_or_else(|| wrong(&text))?);
+            }
+            "--rate" => self.rate = Some(positive(name, &value()?)?),
+            "--speed" => {
+                let text = value()?;
+                self.speed = Some(positive(name, text.strip_suffix('x').unwrap_or(&text))?);
+            }
+            "--max-gap" => self.max_gap = Some(duration(name, &value()?)?),
+            "-d" | "--duration" => self.duration = Some(duration(name, &value()?)?),
+            "--requests" => self.requests = Some(number(name, &value()?, 1, u64::MAX)?),
+            "--warmup" => self.warmup = Some(duration(name, &value()?)?),
+            "-c" | "--connections" => {
+                self.connections = Some(number(name, &value()?, 1, MOST_CONNECTIONS as u64)? as usize);
+            }
+            "--keep-alive" => {
+                let text = value()?;
+                let percent = text.trim_end_matches('%').parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
+                self.keep_alive = Some(percent.ok_or_else(|| wrong(&text))? / 100.0);
+            }
+            "--per-connection" => self.per_connection = Some(number(name, &value()?, 1, u64::from(u32::MAX))? as u32),
+            "--timeout" => self.timeout = Some(duration(name, &value()?)?),
+            "--give-up" => self.give_up = Some(duration(name, &value()?)?),
+            "--format" => {
+                self.format = match value()?.as_str() {
+                    "text" => Format::Text,
+                    "json" => Format::Json,
+                    other => return Err(wrong(other)),
+                };
+            }
+            "--pid" => {
+                let text = value()?;
+                let pids: Result<Vec<u32>, _> = text.split(',').map(|pid| pid.trim().parse()).collect();
+                self.pids = Some(pids.map_err(|_| wrong(&text))?);
+            }
+            "--cgroup" => self.cgroup = Some(value()?.into()),
+            "--top" => self.top = Some(number(name, &value()?, 0, 10_000)? as usize),
+            _ => return Err(format!("unknown option {name} (--help shows the usage)")),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Asked, String> {
+        if self.compare {
+            return match <[String; 2]>::try_from(self.sources) {
+                Ok([a, b]) => Ok(Asked::Compare(a, b, self.format)),
+                Err(_) => Err("--compare needs two reports".into()),
+            };
+        }
+        self.check()?;
+        let rules = self.rules()?;
+        let pace = match (self.rate, self.speed, self.think) {
+            (Some(rate), ..) => Pace::Rate { rate, is_random: self.random_gaps },
+            (_, Some(speed), _) => Pace::Log { speed },
+            (.., think) => {
+                let (from, to) = think.unwrap_or((0, 0));
+                Pace::Closed { from, to }
+            }
+        };
+        let host = self.host.or_else(|| self.to.as_deref().map(authority));
+        let methods = self.methods.as_deref().unwrap_or("GET,HEAD");
+        let methods = match methods {
+            "all" => Vec::new(),
+            list => list.split(',').map(|m| m.trim().to_uppercase()).collect(),
+        };
+        let order = if self.shuffle {
+            Order::Shuffled { window: self.window.unwrap_or(DEFAULT_WINDOW) }
+        } else {
+            Order::AsRead
+        };
+        let plan = Plan {
+            files: self.sources,
+            live: self.live.map(|name| shm::reader::Reader::workdir_of(name.as_deref())),
+            format: self.log_format.as_deref().map(LogFormat::parse).transpose()?,
+            methods,
+            extras: Extras { fields: self.fields, host },
+            rules,
+            order,
+            seed: self.seed.unwrap_or(1),
+            is_timed: self.speed.is_some(),
+            max_gap: self.max_gap.unwrap_or(3_600_000_000_000),
+            repeat: self.repeat,
+        };
+        let limits = Limits {
+            duration: self.duration,
+            warmup: self.warmup.unwrap_or(0),
+            timeout: self.timeout.unwrap_or(30_000_000_000),
+            give_up: self.give_up.unwrap_or(10_000_000_000),
+            bind: self.bind,
+        };
+        Ok(Asked::Run(Box::new(Options {
+            plan,
+            pace,
+            connections: self.connections.unwrap_or(if pace.is_open() { 1000 } else { 10 }),
+            keep: Keep { share: self.keep_alive.unwrap_or(1.0), most: self.per_connection },
+            requests: self.requests,
+            limits,
+            format: self.format,
+            watched: self.pids.map(Watched::Pids).or(self.cgroup.map(Watched::Cgroup)),
+            top: self.top.unwrap_or(10),
+            quiet: self.quiet,
+        })))
+    }
+
+    /// Words that don't go together.
+    fn check(&self) -> Result<(), String> {
+        let rules = [
+            (self.sources.is_empty() && self.live.is_none(), "no source (--help shows the usage)"),
+            (!self.sources.is_empty() && self.live.is_some(), "files or a running varnishd (-n), not both"),
+            (self.to.is_none() && self.map.is_empty() && !self.each_host, "where to? --to, --map or --each-host"),
+            (self.to.is_some() && self.each_host, "--to or --each-host, not both"),
+            (self.rate.is_some() && self.speed.is_some(), "--rate or --speed, not both"),
+            (self.think.is_some() && (self.rate.is_some() || self.speed.is_some()), "--think is for the closed loop"),
+            (self.random_gaps && self.rate.is_none(), "--random-gaps needs --rate"),
+            (self.speed.is_some() && self.shuffle, "--speed keeps the log's order"),
+            (self.window.is_some() && !self.shuffle, "--window needs --order shuffle"),
+            (self.max_gap.is_some() && self.speed.is_none(), "--max-gap needs --speed"),
+            (self.pids.is_some() && self.cgroup.is_some(), "--pid or --cgroup, not both"),
+            (self.repeat && self.live.is_some(), "a running varnishd has no end to --loop at"),
+            (self.repeat && self.sources.iter().any(|s| s == "-"), "standard input can't be read again (--loop)"),
+            (
+                self.repeat && self.duration.is_none() && self.requests.is_none(),
+                "--loop without an end: give --duration or --requests",
+            ),
+            (
+                self.log_format.is_some() && self.live.is_some(),
+                "--log-format is for lines of a file, not for a running varnishd",
+            ),
+            (self.sources.iter().filter(|s| *s == "-").count() > 1, "standard input can be read only once"),
+        ];
+        rules.iter().find(|(is_wrong, _)| *is_wrong).map_or(Ok(()), |(_, text)| Err((*text).to_owned()))
+    }
+
+    fn rules(&self) -> Result<Rules, String> {
+        let mut map = HashMap::new();
+        for text in &self.map {
+            let (host, address) = text.split_once('=').ok_or_else(|| format!("--map {text}: HOST=ADDRESS"))?;
+            map.insert(host.to_ascii_lowercase().into_bytes(), Address::parse(address)?);
+        }
+        Ok(Rules { to: self.to.as_deref().map(Address::parse).transpose()?, map, each_host: self.each_host })
+    }
+}
+
+/// The Host for an address that was given.
+fn authority(to: &str) -> String {
+    if to.starts_with('/') || to.starts_with("unix:") {
+        return "localhost".into();
+    }
+    to.strip_prefix("http://").unwrap_or(to).trim_end_matches('/').to_owned()
+}
+
+fn number(name: &str, text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let plain = text.replace('_', "");
+    let found = plain.parse().ok().filter(|n| (least..=most).contains(n));
+    found.ok_or_else(|| format!("{name} {text}: not a number from {least} to {most}"))
+}
+
+fn positive(name: &str, text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|n| n.is_finite() && (1e-6..=1e8).contains(n));
+    found.ok_or_else(|| format!("{name} {text}: not a number above 0"))
+}
+
+/// `500ms`, `10s`, or seconds; in nanoseconds.
+fn time(text: &str) -> Option<u64> {
+    let seconds = text::parse_duration(text).or_else(|| text.parse::<f64>().ok())?;
+    (0.0..=1e9).contains(&seconds).then_some((seconds * 1e9) as u64)
+}
+
+fn duration(name: &str, text: &str) -> Result<u64, String> {
+    time(text).ok_or_else(|| format!("{name} {text}: not a time (500ms, 10s, 5m)"))
+}
+
+fn field(text: &str) -> Option<(String, Option<String>)> {
+    let (name, value) = text.split_once(':')?;
+    let value = value.trim();
+    let is_good = message::chars::is_token(name.as_bytes()) && value.bytes().all(message::chars::is_value_char);
+    is_good.then(|| (name.to_owned(), (!value.is_empty()).then(|| value.to_owned())))
+}
+
+/// `127.0.0.2`, or `127.0.0.2-127.0.0.9`.
+fn addresses(text: &str) -> Option<Vec<IpAddr>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse().ok()?, last.parse().ok()?) {
+        (IpAddr::V4(first), IpAddr::V4(last)) => {
+            let (first, last) = (u32::from(first), u32::from(last));
+            let fits = first <= last && u128::from(last - first) < MOST_BINDS;
+            fits.then(|| (first..=last).map(|n| IpAddr::V4(n.into())).collect())
+        }
+        (IpAddr::V6(first), IpAddr::V6(last)) => {
+            let (first, last) = (u128::from(first), u128::from(last));
+            let fits = first <= last && last - first < MOST_BINDS;
+            fits.then(|| (first..=last).map(|n| IpAddr::V6(n.into())).collect())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, want: &str) {
+        let args: Vec<String> = line.split('|').map(str::to_owned).filter(|w| !w.is_empty()).collect();
+        let got = match parse(&args) {
+            Err(error) => error,
+            Ok(Asked::Help) => "help".into(),
+            Ok(Asked::Compare(a, b, format)) => format!("compare {a} {b} {format:?}"),
+            Ok(Asked::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.files),
+        };
+        assert_eq!(got, want, "{line}");
+    }
+
+    #[test]
+    fn words() {
+        let to = "--to|127.0.0.1:80";
+        check(&format!("{to}|a"), r#"Closed { from: 0, to: 0 } 10 ["a"]"#);
+        check(&format!("{to}|-|--think=1s-1500ms|-c|3"), r#"Closed { from: 1000000000, to: 1500000000 } 3 ["-"]"#);
+        check(&format!("{to}|a|--rate|5|--random-gaps"), r#"Rate { rate: 5.0, is_random: true } 1000 ["a"]"#);
+        check(&format!("{to}|--speed|2x|--|-a"), r#"Log { speed: 2.0 } 1000 ["-a"]"#);
+        check("--help", "help");
+        check("--compare|a|b|--format=json", "compare a b Json");
+        check("--compare|a", "--compare needs two reports");
+        check("", "no source (--help shows the usage)");
+        check("a", "where to? --to, --map or --each-host");
+        check(&format!("{to}|a|--rate|5|--speed|2"), "--rate or --speed, not both");
+        check(&format!("{to}|a|--rate|0"), "--rate 0: not a number above 0");
+        check(&format!("{to}|a|--loop"), "--loop without an end: give --duration or --requests");
+        check(&format!("{to}|-|--loop|-d|1"), "standard input can't be read again (--loop)");
+        check(&format!("{to}|a|--quiet=x"), "--quiet takes no value");
+        check(&format!("{to}|a|--nope"), "unknown option --nope (--help shows the usage)");
+        check(&format!("{to}|a|-d"), "-d needs a value");
+        check(&format!("{to}|a|-H|x y: z"), "-H x y: z: not understood (--help shows the usage)");
+        check("--map|a|x", "--map a: HOST=ADDRESS");
+    }
+
+    #[test]
+    fn the_usage_names_every_option() {
+        let source = include_str!("options.rs");
+        let (_, code) = source.split_once("fn flag").unwrap();
+        let (code, _) = code.split_once("fn finish").unwrap();
+        let names = code
+            .split('"')
+            .filter(|w| w.starts_with("--") && w[2..].chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+        let mut n = 0;
+        for name in names {
+            assert!(usage().contains(name), "{name}");
+            n += 1;
+        }
+        assert!(n > 20, "only {n}");
+    }
+}

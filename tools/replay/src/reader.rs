@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The thread that reads the sources: lines become requests' bytes, in batches that the sender takes over.
+//!
+//! It is never far ahead: a bounded channel stops it, so a log without end costs no more memory than a short one.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use logq::source::strerror;
+
+use crate::draft::{Draft, Extras, Skip, Stamp};
+use crate::format::LogFormat;
+use crate::input::{self, Input, Line};
+use crate::order::{Order, Rng, Shuffler};
+use crate::target::{Addresses, Router, Rules};
+use crate::timing::Timing;
+use crate::{ncsa, urls, vsl};
+
+/// Requests of a batch, and bytes of their heads, at most (one head more).
+const BATCH_REQUESTS: usize = 512;
+const BATCH_BYTES: usize = 128 << 10;
+/// Batches that may wait to be taken.
+const AHEAD: usize = 8;
+/// What is kept in memory to be sent again (`--loop`); longer sources are read again.
+const KEPT_BYTES: usize = 64 << 20;
+/// Notes that are kept; more would say nothing new.
+const MOST_NOTES: usize = 20;
+
+/// One request to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Where its head lies in the batch's bytes.
+    pub begin: u32,
+    /// Where it ends.
+    pub end: u32,
+    /// Number of its address.
+    pub address: u32,
+    /// By the log's clock, in nanoseconds since the first request.
+    pub due: u64,
+    /// A HEAD: its answer has no body.
+    pub is_head: bool,
+    /// May be sent a second time when a connection turns out to be closed.
+    pub is_safe: bool,
+}
+
+/// Requests in the order in which they are sent.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Heads.
+    pub bytes: Vec<u8>,
+    /// What they are.
+    pub asks: Vec<Ask>,
+}
+
+impl Batch {
+    /// The head of a request.
+    pub fn head(&self, ask: &Ask) -> &[u8] {
+        self.bytes.get(ask.begin as usize..ask.end as usize).unwrap_or_default()
+    }
+
+    /// Adds a request, its place set anew.
+    pub fn push(&mut self, head: &[u8], ask: Ask) {
+        let begin = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(head);
+        self.asks.push(Ask { begin, end: self.bytes.len() as u32, ..ask });
+    }
+
+    fn is_full(&self) -> bool {
+        self.asks.len() >= BATCH_REQUESTS || self.bytes.len() >= BATCH_BYTES
+    }
+}
+
+/// A batch on its way, and how much later than told its requests are due (`--loop`).
+pub type Sent = (Arc<Batch>, u64);
+
+/// What to read and how.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Files; `-` is standard input.
+    pub files: Vec<String>,
+    /// A running varnishd's workdir.
+    pub live: Option<PathBuf>,
+    /// None: lines tell their format themselves.
+    pub format: Option<LogFormat>,
+    /// Methods that are sent; empty: all.
+    pub methods: Vec<String>,
+    /// What every request gets.
+    pub extras: Extras,
+    /// Where they go.
+    pub rules: Rules,
+    /// As in the source, or shuffled.
+    pub order: Order,
+    /// What is drawn follows from it.
+    pub seed: u64,
+    /// The log's clock is heeded.
+    pub is_timed: bool,
+    /// Longest pause that is kept, in nanoseconds.
+    pub max_gap: u64,
+    /// Begin anew at the end.
+    pub repeat: bool,
+}
+
+/// What the reader tells while it works.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Bytes read, as they lie on the disk.
+    pub read: Arc<AtomicU64>,
+    /// Bytes there are, if that is known.
+    pub size: AtomicU64,
+    /// Lines and records that gave no request, by [`Skip`].
+    pub skipped: [AtomicU64; Skip::ALL.len()],
+    /// Requests made of the sources.
+    pub requests: AtomicU64,
+    /// Times that went back, and pauses cut.
+    pub clock_jumps: AtomicU64,
+    /// Things to know.
+    pub notes: Mutex<Vec<String>>,
+    /// The sender wants none any more.
+    pub is_over: AtomicBool,
+    /// The sender waits for a batch.
+    pub is_hungry: AtomicBool,
+}
+
+impl Told {
+    fn note(&self, text: String) {
+        if let Ok(mut notes) = self.notes.lock()
+            && notes.len() < MOST_NOTES
+            && !notes.contains(&text)
+        {
+            notes.push(text);
+        }
+    }
+
+    fn skip(&self, skip: Skip) {
+        self.skipped[skip as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Starts reading. `wake` is called when a batch came that the sender waits for.
+///
+/// # Errors
+/// No thread.
+pub fn start(
+    plan: Plan,
+    addresses: Addresses,
+    wake: impl Fn() + Send + 'static,
+) -> std::io::Result<(Receiver<Sent>, Arc<Told>)> {
+    let (to, from) = sync_channel(AHEAD);
+    let told = Arc::new(Told::default());
+    if plan.live.is_none() && !plan.files.iter().any(|f| f == "-") {
+        let sizes = plan.files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len());
+        told.size.store(sizes.sum(), Ordering::Relaxed);
+    }
+    let shared = told.clone();
+    std::thread::Builder::new().name("replay-reader".into()).spawn(move || {
+        let mut rng = Rng::new(plan.seed);
+        let mut out = Out {
+            to,
+            told: shared.clone(),
+            wake: Box::new(wake),
+            batch: Batch::default(),
+            base: 0,
+            kept: plan.repeat.then(Vec::new),
+            kept_bytes: 0,
+            last_due: 0,
+        };
+        let mut router = Router::new(plan.rules.clone(), addresses);
+        let mut is_on = read_all(&plan, &mut router, &shared, &mut rng, &mut out);
+        let requests = shared.requests.load(Ordering::Relaxed);
+        while is_on && plan.repeat && requests > 0 {
+            out.base += out.last_due + out.last_due / requests.max(1);
+            is_on = match out.kept.take() {
+                Some(kept) => {
+                    let again = out.again(&kept, plan.order, &mut rng);
+                    out.kept = Some(kept);
+                    again
+                }
+                None => read_all(&plan, &mut router, &shared, &mut rng, &mut out),
+            };
+        }
+        // The sender learns of the end when the channel is dropped.
+        let Out { to, wake, .. } = out;
+        drop(to);
+        wake();
+    })?;
+    Ok((from, told))
+}
+
+/// Where batches go.
+struct Out {
+    to: SyncSender<Sent>,
+    told: Arc<Told>,
+    wake: Box<dyn Fn()>,
+    batch: Batch,
+    base: u64,
+    /// What was sent so far, for the next round; None: it is too much, or there is no next one.
+    kept: Option<Vec<Arc<Batch>>>,
+    kept_bytes: usize,
+    last_due: u64,
+}
+
+impl Out {
+    /// Adds a request; false when the sender wants none any more.
+    fn push(&mut self, head: &[u8], ask: Ask) -> bool {
+        self.last_due = self.last_due.max(ask.due);
+        self.batch.push(head, ask);
+        !self.batch.is_full() || self.flush()
+    }
+
+    fn flush(&mut self) -> bool {
+        if self.batch.asks.is_empty() {
+            return !self.told.is_over.load(Ordering::Relaxed);
+        }
+        let batch = Arc::new(std::mem::take(&mut self.batch));
+        self.kept_bytes += batch.bytes.len() + batch.asks.len() * size_of::<Ask>();
+        if self.kept_bytes > KEPT_BYTES {
+            self.kept = None;
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.push(batch.clone());
+        }
+        self.send(batch)
+    }
+
+    fn send(&mut self, batch: Arc<Batch>) -> bool {
+        let is_taken = self.to.send((batch, self.base)).is_ok();
+        if self.told.is_hungry.swap(false, Ordering::SeqCst) {
+            (self.wake)();
+        }
+        is_taken && !self.told.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Sends what was kept once more.
+    fn again(&mut self, kept: &[Arc<Batch>], order: Order, rng: &mut Rng) -> bool {
+        let Order::Shuffled { .. } = order else { return kept.iter().all(|batch| self.send(batch.clone())) };
+        let mut places: Vec<(u32, u32)> = Vec::new();
+        for (b, batch) in kept.iter().enumerate() {
+            places.extend((0..batch.asks.len()).map(|i| (b as u32, i as u32)));
+        }
+        rng.shuffle(&mut places);
+        for (b, i) in places {
+            let batch = &kept[b as usize];
+            let ask = batch.asks[i as usize];
+            self.batch.push(batch.head(&ask), ask);
+            if self.batch.is_full() {
+                let full = Arc::new(std::mem::take(&mut self.batch));
+                if !self.send(full) {
+                    return false;
+                }
+            }
+        }
+        let rest = Arc::new(std::mem::take(&mut self.batch));
+        rest.asks.is_empty() || self.send(rest)
+    }
+}
+
+/// From a draft to a batch.
+struct Stages<'a> {
+    plan: &'a Plan,
+    router: &'a mut Router,
+    told: &'a Told,
+    timing: Option<Timing>,
+    shuffler: Option<Shuffler>,
+    rng: &'a mut Rng,
+    out: &'a mut Out,
+    head: Vec<u8>,
+}
+
+/// Reads every source once; false when the sender wants no more.
+fn read_all(plan: &Plan, router: &mut Router, told: &Told, rng: &mut Rng, out: &mut Out) -> bool {
+    let timing = plan.is_timed.then(|| Timing::new(plan.max_gap));
+    let shuffler = match plan.order {
+        Order::AsRead => None,
+        Order::Shuffled { window } => Some(Shuffler::new(window)),
+    };
+    let mut stages = Stages { plan, router, told, timing, shuffler, rng, out, head: Vec::new() };
+    if let Some(workdir) = &plan.live {
+        return stages.live(workdir.clone()) && stages.finish();
+    }
+    plan.files.iter().all(|name| stages.file(name)) && stages.finish()
+}
+
+impl Stages<'_> {
+    fn file(&mut self, name: &str) -> bool {
+        let told = self.told;
+        let opened = input::open(name, &told.read);
+        let read = match opened {
+            Ok(Input::Lines(mut from)) => self.lines(&mut from),
+            Ok(Input::Records(mut from)) => {
+                let mut is_on = true;
+                let read = vsl::read(&mut from, &mut |draft| {
+                    is_on = self.take(draft);
+                    is_on
+                });
+                read.map(|()| is_on).map_err(|e| (e, is_on))
+            }
+            Err(error) => {
+                told.note(error);
+                return true;
+            }
+        };
+        match read {
+            Ok(is_on) => is_on,
+            Err((error, is_on)) => {
+                let what = match error.kind() {
+                    std::io::ErrorKind::UnexpectedEof => "it was cut off".to_owned(),
+                    _ => strerror(&error),
+                };
+                told.note(format!("{name}: {what}; what came before that was used"));
+                is_on
+            }
+        }
+    }
+
+    fn lines(&mut self, from: &mut BufReader<Box<dyn std::io::Read>>) -> Result<bool, (std::io::Error, bool)> {
+        let plan = self.plan;
+        let mut line = Vec::new();
+        loop {
+            // Before it waits for more, what is there goes out.
+            if memchr::memchr(b'\n', from.buffer()).is_none() && !self.out.flush() {
+                return Ok(false);
+            }
+            let draft = match input::next_line(from, &mut line) {
+                Err(error) => return Err((error, true)),
+                Ok(Line::End) => return Ok(true),
+                Ok(Line::TooLong) => Err(Skip::TooLong),
+                Ok(Line::Whole) => match (&plan.format, line.trim_ascii_start()) {
+                    (_, b"") => continue,
+                    (Some(format), _) => format.read(&line),
+                    (None, text) if text.starts_with(b"#") || urls::is_url_line(text) => match urls::parse(text) {
+                        Ok(None) => continue,
+                        Ok(Some(draft)) => Ok(draft),
+                        Err(skip) => Err(skip),
+                    },
+                    (None, text) => match ncsa::parse(text) {
+                        // A list of bare hosts: `www.example.com/path`.
+                        Err(Skip::NotALine) if is_one_word(text) => {
+                            urls::parse(text).and_then(|d| d.ok_or(Skip::NotALine))
+                        }
+                        other => other,
+                    },
+                },
+            };
+            if !self.take(draft) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn live(&mut self, workdir: PathBuf) -> bool {
+        let told = self.told;
+        let mut is_on = true;
+        let followed = vsl::follow(
+            workdir,
+            &mut |draft| {
+                is_on = match draft {
+                    Some(draft) => self.take(draft),
+                    None => self.out.flush(),
+                };
+                is_on
+            },
+            &mut |text| told.note(text),
+        );
+        if let Err(error) = followed {
+            told.note(error);
+        }
+        is_on
+    }
+
+    /// Takes what a line gave; false when the sender wants no more.
+    fn take(&mut self, draft: Result<Draft<'_>, Skip>) -> bool {
+        let ask = match draft.and_then(|draft| self.make(&draft)) {
+            Ok(ask) => ask,
+            Err(skip) => {
+                self.told.skip(skip);
+                return true;
+            }
+        };
+        self.told.requests.fetch_add(1, Ordering::Relaxed);
+        let (ask, time) = ask;
+        let Some(timing) = &mut self.timing else { return self.pass_on(ask) };
+        // Timed requests are known to have a time.
+        let Some(time) = time else { return true };
+        let head = std::mem::take(&mut self.head);
+        timing.add(&head, ask, time);
+        self.head = head;
+        self.give_timed(false)
+    }
+
+    fn give_timed(&mut self, is_end: bool) -> bool {
+        let Some(timing) = &mut self.timing else { return true };
+        let ready = timing.take(is_end);
+        self.told.clock_jumps.store(timing.jumps, Ordering::Relaxed);
+        ready.asks.iter().all(|ask| self.out.push(ready.head(ask), *ask))
+    }
+
+    fn pass_on(&mut self, ask: Ask) -> bool {
+        match &mut self.shuffler {
+            None => self.out.push(&self.head, ask),
+            Some(shuffler) => match shuffler.swap(&self.head, ask, self.rng) {
+                Some((head, ask)) => self.out.push(&head, ask),
+                None => true,
+            },
+        }
+    }
+
+    /// Writes the head; its length and what else is known.
+    fn make(&mut self, draft: &Draft<'_>) -> Result<(Ask, Option<Stamp>), Skip> {
+        let plan = self.plan;
+        let is_wanted = |method: &String| method.as_bytes() == &*draft.method;
+        if *draft.method == *b"CONNECT" || !(plan.methods.is_empty() || plan.methods.iter().any(is_wanted)) {
+            return Err(Skip::Method);
+        }
+        if self.timing.is_some() && draft.time.is_none() {
+            return Err(Skip::NoTime);
+        }
+        let host = draft.host.as_deref().or(plan.extras.host.as_ref().map(String::as_bytes)).ok_or(Skip::NoAddress)?;
+        if host.is_empty() || host.iter().any(|&b| b <= b' ' || b == 0x7f) {
+            return Err(Skip::BadTarget);
+        }
+        let address = self.router.route(draft, host)?;
+        self.head.clear();
+        plan.extras.encode(draft, host, &mut self.head)?;
+        let (is_head, is_safe) = (*draft.method == *b"HEAD", matches!(&*draft.method, b"GET" | b"HEAD" | b"OPTIONS"));
+        let ask = Ask { begin: 0, end: self.head.len() as u32, address, due: 0, is_head, is_safe };
+        Ok((ask, draft.time))
+    }
+
+    fn finish(&mut self) -> bool {
+        if !self.give_timed(true) {
+            return false;
+        }
+        if let Some(shuffler) = self.shuffler.take() {
+            for (head, ask) in shuffler.rest(self.rng) {
+                if !self.out.push(&head, ask) {
+                    return false;
+                }
+            }
+        }
+        self.out.flush()
+    }
+}
+
+fn is_one_word(line: &[u8]) -> bool {
+    line.first().is_some_and(u8::is_ascii_alphanumeric)
+        && line.contains(&b'.')
+        && !line.trim_ascii_end().contains(&b' ')
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is counted during a run: totals, distributions, a series of seconds, the slowest requests.
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, SIGNS};
+use crate::faults::Fault;
+
+/// The longest time that is told apart, in nanoseconds: an hour.
+const LONGEST: u64 = 3_600_000_000_000;
+/// Seconds that are kept; of a longer run the last ones.
+const MOST_SECONDS: usize = 100_000;
+/// Percentiles of the report.
+pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// Times in nanoseconds with three digits (HdrHistogram).
+#[derive(Clone, Debug)]
+pub struct Times {
+    all: Histogram<u64>,
+    sum: u128,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        let all =
+            Histogram::new_with_bounds(1000, LONGEST, 3).expect("1000 * 2 <= LONGEST, and 3 digits are few enough");
+        Times { all, sum: 0 }
+    }
+}
+
+impl Times {
+    /// Adds one.
+    pub fn add(&mut self, ns: u64) {
+        self.all.saturating_record(ns);
+        self.sum += u128::from(ns);
+    }
+
+    /// Adds all of another.
+    pub fn add_all(&mut self, other: &Times) {
+        // Both have the same bounds: nothing is refused.
+        let _ = self.all.add(&other.all);
+        self.sum += other.sum;
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.all.reset();
+        self.sum = 0;
+    }
+
+    /// How many.
+    pub fn len(&self) -> u64 {
+        self.all.len()
+    }
+
+    /// The mean, in nanoseconds.
+    pub fn mean(&self) -> f64 {
+        if self.all.is_empty() { 0.0 } else { self.sum as f64 / self.all.len() as f64 }
+    }
+
+    /// The longest.
+    pub fn max(&self) -> u64 {
+        self.all.max()
+    }
+
+    /// The time that so many of a hundred don't exceed.
+    pub fn percentile(&self, percent: f64) -> u64 {
+        if self.all.is_empty() { 0 } else { self.all.value_at_percentile(percent).min(self.all.max()) }
+    }
+
+    /// In milliseconds, as the report has it.
+    pub fn json(&self) -> Value {
+        let ms = |ns: f64| (ns / 1e3).round() / 1e3;
+        let mut out = json!({"count": self.len(), "mean": ms(self.mean()), "max": ms(self.max() as f64)});
+        for p in PERCENTILES {
+            out[format!("p{p}")] = json!(ms(self.percentile(p) as f64));
+        }
+        out
+    }
+}
+
+/// One second of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Second {
+    /// Answers.
+    pub answers: u64,
+    /// Requests without one.
+    pub faults: u64,
+    /// Hits, by the best sign there is.
+    pub hits: u64,
+    /// Nanoseconds.
+    pub mean: f64,
+    /// Nanoseconds.
+    pub p50: u64,
+    /// Nanoseconds.
+    pub p99: u64,
+}
+
+/// The slowest requests, each URL once.
+#[derive(Clone, Debug)]
+pub struct Slowest {
+    most: usize,
+    /// Longest first.
+    list: Vec<(u64, u16, String)>,
+}
+
+impl Slowest {
+    /// Adds one if it is among them; `label` is asked for only then.
+    pub fn add(&mut self, ns: u64, status: u16, label: impl FnOnce() -> String) {
+        if self.list.len() >= self.most && self.list.last().is_none_or(|last| last.0 >= ns) {
+            return;
+        }
+        let label = label();
+        if let Some(at) = self.list.iter().position(|(.., known)| *known == label) {
+            if self.list[at].0 >= ns {
+                return;
+            }
+            self.list.remove(at);
+        }
+        let at = self.list.partition_point(|(time, ..)| *time >= ns);
+        self.list.insert(at, (ns, status, label));
+        self.list.truncate(self.most);
+    }
+
+    /// Time in nanoseconds, status, URL.
+    pub fn iter(&self) -> impl Iterator<Item = &(u64, u16, String)> {
+        self.list.iter()
+    }
+}
+
+/// All that is counted of one stream of requests.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Requests begun.
+    pub sent: u64,
+    /// Whole answers.
+    pub answers: u64,
+    /// Of each status.
+    pub status: Vec<u64>,
+    /// By [`Fault`].
+    pub faults: [u64; Fault::ALL.len()],
+    /// Answers that had each of [`SIGNS`], and those that it calls hits.
+    pub signs: [(u64, u64); SIGNS.len()],
+    /// Answers with any sign, and hits by the first of [`SIGNS`] that they had.
+    pub known: u64,
+    /// See `known`.
+    pub hits: u64,
+    /// Bytes received, heads included.
+    pub bytes_in: u64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// From when a request was due (open loop) or begun (closed loop) to the end of its answer.
+    pub latency: Times,
+    /// From when it was begun.
+    pub service: Times,
+    /// How much later than due requests were begun (open loop).
+    pub late: Times,
+    /// How long connecting took.
+    pub connect: Times,
+    /// Connections made.
+    pub connections: u64,
+    /// Requests sent again because a kept connection turned out to be closed.
+    pub resent: u64,
+    /// Requests that were due and not begun when the time was over.
+    pub unsent: u64,
+    /// Requests whose answer wasn't waited for when the run ended.
+    pub unfinished: u64,
+    /// The slowest.
+    pub slowest: Slowest,
+    /// Second by second.
+    pub seconds: Vec<Second>,
+    current: Second,
+    current_times: Times,
+}
+
+impl Stats {
+    /// Nothing counted; `top`: so many of the slowest are kept.
+    pub fn new(top: usize) -> Stats {
+        Stats {
+            sent: 0,
+            answers: 0,
+            status: vec![0; 1000],
+            faults: [0; Fault::ALL.len()],
+            signs: [(0, 0); SIGNS.len()],
+            known: 0,
+            hits: 0,
+            bytes_in: 0,
+            body_bytes: 0,
+            bytes_out: 0,
+            latency: Times::default(),
+            service: Times::default(),
+            late: Times::default(),
+            connect: Times::default(),
+            connections: 0,
+            resent: 0,
+            unsent: 0,
+            unfinished: 0,
+            slowest: Slowest { most: top, list: Vec::new() },
+            seconds: Vec::new(),
+            current: Second::default(),
+            current_times: Times::default(),
+        }
+    }
+
+    /// An answer came.
+    pub fn answer(&mut self, answer: &Answer, latency: u64, service: u64, label: impl FnOnce() -> String) {
+        self.answers += 1;
+        self.current.answers += 1;
+        if let Some(count) = self.status.get_mut(usize::from(answer.status)) {
+            *count += 1;
+        }
+        self.body_bytes += answer.body_bytes;
+        for (count, verdict) in self.signs.iter_mut().zip(answer.verdicts) {
+            if let Some(is_hit) = verdict {
+                count.0 += 1;
+                count.1 += u64::from(is_hit);
+            }
+        }
+        if let Some(is_hit) = answer.verdicts.iter().flatten().next() {
+            self.known += 1;
+            self.hits += u64::from(*is_hit);
+            self.current.hits += u64::from(*is_hit);
+        }
+        self.current_times.add(latency);
+        self.service.add(service);
+        self.slowest.add(latency, answer.status, label);
+    }
+
+    /// A request failed.
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults[fault as usize] += 1;
+        self.current.faults += 1;
+    }
+
+    /// A request never was begun; it has waited so long.
+    pub fn unsent(&mut self, waited: u64) {
+        self.unsent += 1;
+        self.latency.add(waited);
+    }
+
+    /// Requests that failed, of all kinds.
+    pub fn failed(&self) -> u64 {
+        self.faults.iter().sum()
+    }
+
+    /// The second that runs.
+    pub fn current(&self) -> (&Second, &Times) {
+        (&self.current, &self.current_times)
+    }
+
+    /// A second is over.
+    pub fn end_second(&mut self) {
+        let times = &self.current_times;
+        let second =
+            Second { mean: times.mean(), p50: times.percentile(50.0), p99: times.percentile(99.0), ..self.current };
+        self.settle();
+        if self.seconds.len() >= MOST_SECONDS {
+            self.seconds.remove(0);
+        }
+        self.seconds.push(second);
+    }
+
+    /// Adds what the part of a second brought that the run ended in; it is no second of the series.
+    pub fn settle(&mut self) {
+        self.latency.add_all(&self.current_times);
+        self.current_times.clear();
+        self.current = Second::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        let mut times = Times::default();
+        assert_eq!((times.percentile(99.0), times.mean()), (0, 0.0));
+        (1..=1000u64).for_each(|n| times.add(n * 1_000_000));
+        for p in [50.0, 90.0, 99.0, 99.9] {
+            let (got, want) = (times.percentile(p) as f64, p * 1e7);
+            assert!((got - want).abs() / want < 0.002, "p{p}: {got}");
+        }
+        assert!((times.mean() - 500.5e6).abs() < 1.0);
+        times.add(u64::MAX);
+        assert_eq!(times.len(), 1001);
+    }
+
+    #[test]
+    fn the_slowest_are_kept_each_url_once() {
+        let mut slowest = Slowest { most: 3, list: Vec::new() };
+        for (ns, url) in [(5, "a"), (9, "b"), (1, "c"), (7, "a"), (6, "d"), (2, "e"), (9, "b"), (8, "a")] {
+            slowest.add(ns, 200, || url.to_owned());
+        }
+        let got: Vec<_> = slowest.iter().map(|(ns, _, url)| (*ns, url.as_str())).collect();
+        assert_eq!(got, [(9, "b"), (8, "a"), (6, "d")]);
+    }
+
+    #[test]
+    fn sums_agree_with_the_series() {
+        let mut stats = Stats::new(1);
+        let answer = Answer { status: 200, verdicts: [None, None, Some(true), None], keeps: true, body_bytes: 5 };
+        for n in 0..10 {
+            stats.answer(&answer, 1_000_000, 900_000, || "u".into());
+            if n % 4 == 3 {
+                stats.end_second();
+            }
+        }
+        stats.settle();
+        assert_eq!(stats.seconds.iter().map(|s| s.answers).collect::<Vec<_>>(), [4, 4]);
+        assert_eq!((stats.answers, stats.latency.len(), stats.service.len()), (10, 10, 10));
+        assert_eq!((stats.known, stats.hits, stats.body_bytes, stats.status[200]), (10, 10, 50, 10));
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A stream of requests: where they come from, their pace, their connections, what is counted of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use crate::link::Job;
+use crate::order::Rng;
+use crate::pace::Pace;
+use crate::reader::{Sent, Told};
+use crate::stats::Stats;
+
+/// Requests that were due and not begun, counted one by one at most.
+const MOST_UNSENT: u64 = 10_000_000;
+
+/// How a stream's connections are kept.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Keep {
+    /// Share of requests after which the connection stays.
+    pub share: f64,
+    /// Requests on one connection at most.
+    pub most: Option<u32>,
+}
+
+/// A stream.
+pub struct Stream {
+    /// For the report.
+    pub name: String,
+    /// See [`Pace`].
+    pub pace: Pace,
+    /// Most connections.
+    pub connections: usize,
+    /// See [`Keep`].
+    pub keep: Keep,
+    /// Most requests.
+    pub most: Option<u64>,
+    /// The run doesn't wait for its end.
+    pub is_beside: bool,
+    /// What is counted.
+    pub stats: Stats,
+    /// What its reader tells.
+    pub told: Arc<Told>,
+    /// Requests under way.
+    pub active: usize,
+    /// Connections open.
+    pub open: usize,
+    /// Users that may send (closed loop).
+    pub ready: usize,
+    /// Idle connections by address.
+    pub idle: Vec<Vec<usize>>,
+    /// When it wants to be asked again.
+    pub wake_at: u64,
+    /// Requests begun in this run.
+    pub begun: u64,
+    top: usize,
+    from: Receiver<Sent>,
+    current: Option<Sent>,
+    at: usize,
+    is_ended: bool,
+    start: u64,
+    /// Nothing that is due from here on is sent.
+    end: u64,
+    next_due: f64,
+    rng: Rng,
+}
+
+impl Stream {
+    /// A stream that has sent nothing.
+    pub fn new(
+        name: &str,
+        from: Receiver<Sent>,
+        told: Arc<Told>,
+        pace: Pace,
+        connections: usize,
+        top: usize,
+    ) -> Stream {
+        Stream {
+            name: name.to_owned(),
+            pace,
+            connections: connections.max(1),
+            keep: Keep { share: 1.0, most: None },
+            most: None,
+            is_beside: false,
+            stats: Stats::new(top),
+            told,
+            active: 0,
+            open: 0,
+            ready: 0,
+            idle: Vec::new(),
+            wake_at: u64::MAX,
+            begun: 0,
+            top,
+            from,
+            current: None,
+            at: 0,
+            is_ended: false,
+            start: 0,
+            end: u64::MAX,
+            next_due: 0.0,
+            rng: Rng::new(0x1acc),
+        }
+    }
+
+    /// A run begins.
+    pub fn begin(&mut self, now: u64, end: Option<u64>) {
+        (self.start, self.end) = (now, end.unwrap_or(u64::MAX));
+        self.begun = 0;
+        self.ready = self.connections;
+        self.next_due = now as f64;
+        self.stats = Stats::new(self.top);
+    }
+
+    /// What was counted was to warm up.
+    pub fn forget(&mut self) {
+        let under_way = self.active as u64;
+        self.stats = Stats::new(self.top);
+        // They end in what is counted from now on.
+        self.stats.sent = under_way;
+    }
+
+    /// Whether all is sent and answered.
+    pub fn is_finished(&self) -> bool {
+        self.active == 0 && (self.is_ended || self.is_full())
+    }
+
+    fn is_full(&self) -> bool {
+        self.most.is_some_and(|most| self.begun >= most)
+    }
+
+    /// The next request if it may be sent now.
+    pub fn next(&mut self, now: u64) -> Option<Job> {
+        self.wake_at = u64::MAX;
+        let has_room = match self.pace {
+            Pace::Closed { .. } => self.ready > 0,
+            Pace::Rate { .. } | Pace::Log { .. } => self.active < self.connections,
+        };
+        if !has_room || self.is_full() {
+            return None;
+        }
+        if let Pace::Rate { .. } = self.pace
+            && self.next_due > now as f64
+        {
+            self.wake_at = if self.next_due < self.end as f64 { self.next_due as u64 } else { u64::MAX };
+            return None;
+        }
+        if !self.fill() {
+            return None;
+        }
+        let Some((batch, base)) = &self.current else { return None };
+        let due = match self.pace {
+            Pace::Closed { .. } => now,
+            Pace::Rate { .. } => self.next_due as u64,
+            Pace::Log { speed } => self.start + ((base + batch.asks[self.at].due) as f64 / speed) as u64,
+        };
+        if due >= self.end {
+            return None;
+        }
+        if due > now {
+            self.wake_at = due;
+            return None;
+        }
+        let job = Job::new(batch.clone(), self.at, due, now);
+        self.at += 1;
+        self.begun += 1;
+        if self.pace.is_open() {
+            self.next_due += self.pace.gap(&mut self.rng);
+            self.stats.late.add(now - due);
+        } else {
+            self.ready -= 1;
+        }
+        Some(job)
+    }
+
+    /// Sees that there is a request to look at.
+    fn fill(&mut self) -> bool {
+        while self.current.as_ref().is_none_or(|(batch, _)| self.at >= batch.asks.len()) {
+            if self.is_ended {
+                return false;
+            }
+            let got = match self.from.try_recv() {
+                Err(TryRecvError::Empty) => {
+                    // Said before the second look: what comes after that wakes us.
+                    self.told.is_hungry.store(true, Ordering::SeqCst);
+                    self.from.try_recv()
+                }
+                other => other,
+            };
+            match got {
+                Ok(sent) => (self.current, self.at) = (Some(sent), 0),
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => self.is_ended = true,
+            }
+        }
+        true
+    }
+
+    /// Whether the connection closes after the next request.
+    pub fn closes_after(&mut self, served: u32) -> bool {
+        self.keep.most.is_some_and(|most| served + 1 >= most)
+            || (self.keep.share < 1.0 && self.rng.unit() >= self.keep.share)
+    }
+
+    /// How long the user thinks who has just got an answer.
+    pub fn think(&mut self) -> u64 {
+        self.pace.think(&mut self.rng)
+    }
+
+    /// Counts what was due before `end` and never begun: leaving it out would hide a server that stands still.
+    pub fn count_unsent(&mut self, end: u64, now: u64) {
+        if !matches!(self.pace, Pace::Rate { .. }) || self.is_full() || self.is_ended {
+            return;
+        }
+        let mut n = 0;
+        while self.next_due < end as f64 && n < MOST_UNSENT && self.most.is_none_or(|most| self.begun + n < most) {
+            self.stats.unsent(now.saturating_sub(self.next_due as u64));
+            self.next_due += self.pace.gap(&mut self.rng);
+            n += 1;
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.told.is_over.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Requests of a varnishlog: as the client sent them, before VCL touched them.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use logq::group::{Grouper, Wanted};
+use logq::{Grouping, Reason, Txn, TxnType, record};
+use shm::reader::log::{From, Ring, Step};
+use tables::Tag;
+
+use crate::draft::{Draft, Skip, Stamp};
+
+/// How long a follower sleeps when the log has nothing new.
+const IDLE: Duration = Duration::from_millis(5);
+/// Between two looks for a log that is gone.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// A gatherer of requests' transactions.
+pub fn grouper() -> Grouper {
+    let wanted = Wanted { backend: false, client: true, esi: false, limit: 1000, timeout: Duration::from_secs(120) };
+    Grouper::new(Grouping::Vxid, wanted)
+}
+
+/// Takes what came out of a grouper as far as it is requests of clients; false when `take` has had enough.
+pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Draft<'_>, Skip>) -> bool) -> bool {
+    while let Some(shown) = grouper.take(|group| group.iter().filter_map(request).all(&mut *take)) {
+        if shown == Some(false) {
+            return false;
+        }
+    }
+    true
+}
+
+/// What a request's transaction says; None for what no client asked (ESI, restarts).
+fn request<'a>(txn: &Txn<'a>) -> Option<Result<Draft<'a>, Skip>> {
+    if txn.kind != TxnType::Req || txn.reason != Reason::Rxreq {
+        return None;
+    }
+    let mut draft = Draft::default();
+    let mut url = None;
+    for rec in record::records(txn.records) {
+        let text = rec.text();
+        match rec.tag {
+            Tag::Timestamp if draft.time.is_none() => draft.time = time(text),
+            Tag::ReqMethod if draft.method.is_empty() => draft.method = Cow::Borrowed(text),
+            Tag::ReqUrl if url.is_none() => url = Some(text),
+            Tag::ReqHeader => add(&mut draft, text),
+            Tag::ReqUnset => remove(&mut draft, text),
+            // From here on VCL has its say.
+            Tag::VclCall => break,
+            _ => {}
+        }
+    }
+    let host = draft.host.take();
+    let set = url.ok_or(Skip::NoRequest).and_then(|url| draft.set_url(Cow::Borrowed(url)));
+    draft.host = draft.host.take().or(host);
+    let is_method = !draft.method.is_empty() && draft.method.iter().all(|&b| message::chars::is_tchar(b));
+    Some(set.and(if is_method { Ok(draft) } else { Err(Skip::NoRequest) }))
+}
+
+fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = text.iter().position(|b| *b == b':')?;
+    let name = &text[..colon];
+    let is_name = !name.is_empty() && name.iter().all(|&b| message::chars::is_tchar(b));
+    is_name.then(|| (name, text[colon + 1..].trim_ascii()))
+}
+
+fn add<'a>(draft: &mut Draft<'a>, text: &'a [u8]) {
+    match split(text) {
+        Some((name, value)) if name.eq_ignore_ascii_case(b"host") => draft.host = Some(Cow::Borrowed(value)),
+        Some((name, value)) => draft.fields.push((Cow::Borrowed(name), Cow::Borrowed(value))),
+        None => {}
+    }
+}
+
+fn remove(draft: &mut Draft<'_>, text: &[u8]) {
+    if let Some((name, value)) = split(text) {
+        draft.fields.retain(|(n, v)| !(n.eq_ignore_ascii_case(name) && **v == *value));
+    }
+}
+
+/// `Start: 1700000000.123456 0.000000 0.000000`
+fn time(text: &[u8]) -> Option<Stamp> {
+    let seconds = std::str::from_utf8(text).ok()?.split_ascii_whitespace().nth(1)?;
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    let ns = whole.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(digits.parse().ok()?)?;
+    Some(Stamp { ns, is_whole_second: false })
+}
+
+/// Reads the records of a file; an error at its end means that it was cut.
+///
+/// # Errors
+/// It can't be read, or ends within a record.
+pub fn read(from: &mut dyn Read, take: &mut dyn FnMut(Result<Draft<'_>, Skip>) -> bool) -> io::Result<()> {
+    let mut grouper = grouper();
+    let mut buffer = Vec::new();
+    let ended = loop {
+        match next_record(from, &mut buffer) {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+        grouper.feed(&buffer, Instant::now());
+        if !requests(&mut grouper, take) {
+            return Ok(());
+        }
+    };
+    grouper.flush(Instant::now());
+    requests(&mut grouper, take);
+    ended
+}
+
+fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    buffer.clear();
+    (&mut *from).take(record::HEAD as u64).read_to_end(buffer)?;
+    if buffer.is_empty() {
+        return Ok(false);
+    }
+    let first = buffer.get(..4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes);
+    let whole =
+        first.filter(|_| buffer.len() == record::HEAD).map(record::length).ok_or(io::ErrorKind::UnexpectedEof)?;
+    from.take((whole - record::HEAD) as u64).read_to_end(buffer)?;
+    if buffer.len() < whole { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(true) }
+}
+
+/// Takes what a follower found, None when there is nothing new; false when it has had enough.
+pub type Take<'a> = dyn FnMut(Option<Result<Draft<'_>, Skip>>) -> bool + 'a;
+
+/// Follows the log of a workdir until `take` has had enough: it gets None when the log has nothing new. `note` is told when
+/// the log is lost.
+///
+/// # Errors
+/// There is no log to begin with.
+pub fn follow(workdir: PathBuf, take: &mut Take<'_>, note: &mut dyn FnMut(String)) -> Result<(), String> {
+    let open = || Ring::open(&workdir, From::Now).map_err(|e| format!("{}: {e}", workdir.display()));
+    let mut ring = open()?;
+    while let Some(lost) = follow_ring(&mut ring, take) {
+        note(format!("{}: the log was {lost}; some requests are missing", workdir.display()));
+        ring = loop {
+            if !take(None) {
+                return Ok(());
+            }
+            match open() {
+                Ok(ring) => break ring,
+                Err(_) => std::thread::sleep(RETRY),
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Until the ring is lost (how), or `take` has had enough (None).
+fn follow_ring(ring: &mut Ring, take: &mut Take<'_>) -> Option<&'static str> {
+    let mut grouper = grouper();
+    loop {
+        match ring.step() {
+            Step::Records(bytes) => grouper.feed(bytes, Instant::now()),
+            Step::Overrun => return Some("overrun"),
+            Step::Abandoned => return Some("abandoned"),
+            Step::End | Step::Eof => {
+                if !take(None) {
+                    return None;
+                }
+                std::thread::sleep(IDLE);
+                continue;
+            }
+        }
+        if !requests(&mut grouper, &mut |draft| take(Some(draft))) {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use shm::vsl::Marker;
+
+    type Records = &'static [(Tag, &'static str)];
+
+    fn file(transactions: &[(u32, &str, Records)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (vxid, begin, records) in transactions {
+            let mut put = |tag, text: &str| bytes.extend(record::make(tag, *vxid, Marker::Client, text.as_bytes()));
+            put(Tag::Begin, begin);
+            records.iter().for_each(|(tag, text)| put(*tag, text));
+            put(Tag::End, "");
+        }
+        bytes
+    }
+
+    fn shown(bytes: &[u8]) -> (Vec<String>, bool) {
+        let mut all = Vec::new();
+        let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        let ended = read(&mut &bytes[..], &mut |draft| {
+            all.push(match draft {
+                Err(skip) => format!("{skip:?}"),
+                Ok(d) => {
+                    let fields: String = d.fields.iter().map(|(n, v)| format!(" {}={}", s(n), s(v))).collect();
+                    let host = d.host.as_deref().map_or_else(|| "-".into(), s);
+                    format!("{} {host} {}{fields} @{}", s(&d.method), s(&d.target), d.time.map_or(0, |t| t.ns))
+                }
+            });
+            true
+        });
+        (all, ended.is_ok())
+    }
+
+    const TYPICAL: Records = &[
+        (Tag::Timestamp, "Start: 1700000000.25 0.000000 0.000000"),
+        (Tag::ReqMethod, "GET"),
+        (Tag::ReqUrl, "/a?b"),
+        (Tag::ReqHeader, "Host: a.nz"),
+        (Tag::ReqHeader, "Cookie: x=1"),
+        (Tag::ReqHeader, "Cookie: y=2"),
+        (Tag::ReqUnset, "Cookie: y=2"),
+        (Tag::VclCall, "RECV"),
+        (Tag::ReqUrl, "/rewritten"),
+        (Tag::ReqUnset, "Cookie: x=1"),
+    ];
+
+    #[test]
+    fn what_clients_sent() {
+        let bytes = file(&[
+            (3, "req 2 rxreq", TYPICAL),
+            (5, "req 3 esi 1", TYPICAL),
+            (7, "req 2 rxreq", &[(Tag::ReqMethod, "GET")]),
+        ]);
+        let want = vec!["GET a.nz /a?b Cookie=x=1 @1700000000250000000".to_owned(), "NoRequest".to_owned()];
+        assert_eq!(shown(&bytes), (want.clone(), true));
+        assert_eq!(shown(&bytes[..bytes.len() - 3]), (want, false));
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_can_hurt(bytes in proptest::collection::vec(any::<u8>(), 0..400), at in 0usize..300, byte: u8) {
+            shown(&bytes);
+            let mut good = file(&[(3, "req 2 rxreq", TYPICAL)]);
+            let at = at % good.len();
+            good[at] = byte;
+            shown(&good);
+        }
+    }
+}
