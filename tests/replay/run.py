@@ -402,6 +402,32 @@ def servers(report, tool, d, ours):
         report.check(r["status"] == {"200": lines} and r["cache"]["told"] == 0, f"nginx: {r['status']}")
 
 
+def scenarios(report, tool, d):
+    """Cold and hot passes, a walker beside the hot set, a ramp up to what a server can do."""
+    (d / "pages").write_text("".join(f"/{i}\n" for i in range(50)))
+    (d / "site").write_text("".join(f"/site{i}\n" for i in range(5)))
+    for name, program in [("lacquer", tool.varnishd), ("varnishd", GENUINE)]:
+        with Origin(simple(lambda *_: ("Cache-Control: max-age=100\r\n", b"body"))) as origin, Varnishd(program, backend=origin.address) as v:
+            r = tool.json("--to", "%s:%d" % v.address, "--passes", 2, d / "pages")
+            hits = [p["cache"]["by"]["X-Varnish"]["hits"] for p in r["passes"]]
+            report.check(hits == [0, 50] and [p["answers"] for p in r["passes"]] == [50, 50], f"{name}: cold and hot: {hits}")
+    with Ear() as ear:
+        r = tool.json("--to", ear.address, "--loop", "-d", 1, "-c", 2, "--walker", d / "site", "--walker-rate", 20, d / "ten")
+        walked = [p for *_, p in ear.asked() if p.startswith("/site")]
+        report.check(walked == [f"/site{i % 5}" for i in range(20)], f"a walker goes in order and again: {len(walked)}")
+        report.check(r["walker"]["answers"] == 20 and r["answers"] == len(ear.heard) - 20, f"each is counted by itself: {r['walker']['answers']}")
+    # One connection and 10 ms an answer: 100 a second at most.
+    with Ear(lambda path: threading.Event().wait(0.01) or b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as ear:
+        r = tool.json("--to", ear.address, "-c", 1, "--loop", "--ramp", "40:400:180", "--hold", "1500ms", "--until", "p50>200ms", d / "ten")
+        report.check((r["last_good_rate"], r["limit_passed"], len(r["steps"])) == (40, "p50>200ms", 2), f"a ramp: {r['last_good_rate']} {r['limit_passed']}")
+    with Ear(lambda path: b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n") as ear:
+        status, out, _ = tool.run("--to", ear.address, "--loop", "--ramp", "20:100:20", "--hold", "300ms", d / "ten")
+        report.check("errors>1% was passed; last good rate: null" in out, f"a ramp that fails at once: {out[-200:]!r}")
+    for args, word in [(["--passes", 2, "--ramp", "1:2:1"], "not both"), (["--hold", 1], "need --ramp"), (["--ramp", "2:1:1"], "not understood"), (["--walker", "-"], "--walker needs a file")]:
+        status, _, err = tool.run("--to", "127.0.0.1:1", *args, d / "ten")
+        report.check(status == 2 and word in err, f"{args}: {status} {err!r}")
+
+
 def compared(report, tool, d):
     """Two runs side by side."""
     def run(name, delay):
@@ -425,7 +451,8 @@ def main():
     FULL = o.full
     report = Report("replay")
     tool = Tool(o.lacquer or str(pathlib.Path(__file__).resolve().parent.parent.parent / "dist/bin/lacquer"))
-    groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, compared=compared)
+    tool.varnishd = o.varnishd
+    groups = dict(sources=sources, targets=targets, pacing=pacing, figures=figures, faults=faults, endless=endless, scenarios=scenarios, compared=compared)
     with tempfile.TemporaryDirectory() as name:
         d = pathlib.Path(name)
         (d / "ten").write_text("/x\n" * 10)

@@ -20,6 +20,7 @@ mod pace;
 mod progress;
 mod reader;
 mod report;
+mod scenario;
 mod server;
 mod socket;
 mod stats;
@@ -35,7 +36,10 @@ use serde_json::Value;
 use engine::{End, Engine};
 pub use options::OPTIONS;
 use options::{Asked, Format, Options};
+use pace::Pace;
 use progress::Progress;
+use reader::Plan;
+use scenario::Scenario;
 use server::Meter;
 use stream::Stream;
 use target::Addresses;
@@ -78,7 +82,8 @@ fn print(format: Format, json: &Value, text: impl FnOnce() -> String) {
 fn run(o: &Options) -> Result<i32, String> {
     let failed = |e: std::io::Error| logq::source::strerror(&e);
     // What can't be read at all ends the run before it begins.
-    for name in o.plan.files.iter().filter(|name| *name != "-") {
+    let walked = o.walker.iter().flat_map(|(plan, _)| &plan.files);
+    for name in o.plan.files.iter().chain(walked).filter(|name| *name != "-") {
         std::fs::File::open(name).map_err(|e| format!("{name}: {}", failed(e)))?;
     }
     let mut meter = o.watched.clone().map(Meter::new).transpose()?;
@@ -86,14 +91,70 @@ fn run(o: &Options) -> Result<i32, String> {
     let _ = sys::limits::raise_open_files(2 * o.connections as u64 + 64);
     let addresses = Addresses::default();
     let mut engine = Engine::new(addresses.clone()).map_err(failed)?;
-    let (from, told) = reader::start(o.plan.clone(), addresses, engine.waker()).map_err(failed)?;
-    let mut stream = Stream::new("replay", from, told, o.pace, o.connections, o.top);
-    (stream.keep, stream.most) = (o.keep, o.requests);
-    let mut streams = [stream];
-    let lasts = o.limits.duration.map(|d| d + o.limits.warmup);
+    let read =
+        |plan: &Plan, engine: &Engine| reader::start(plan.clone(), addresses.clone(), engine.waker()).map_err(failed);
+    let (from, told) = read(&o.plan, &engine)?;
+    let mut streams = vec![Stream::new("replay", from, told, o.pace, o.connections, o.top)];
+    (streams[0].keep, streams[0].most) = (o.keep, o.requests);
+    if let Some((plan, pace)) = &o.walker {
+        let (from, told) = read(plan, &engine)?;
+        let mut walker = Stream::new("walker", from, told, *pace, 1, o.top);
+        walker.is_beside = true;
+        streams.push(walker);
+    }
+    let (mut parts, mut passed, mut worst) = (Vec::new(), None, 0);
+    for i in 0..o.scenario.parts() {
+        let (name, pace) = o.scenario.part(i, o.pace);
+        if i > 0 && matches!(o.scenario, Scenario::Passes(_)) {
+            let (from, told) = read(&o.plan, &engine)?;
+            streams[0].refill(from, told);
+        }
+        streams[0].pace = pace;
+        let (mut report, end) = part(o, &mut engine, &mut streams, &mut meter)?;
+        if let Pace::Rate { rate, .. } = pace {
+            report["target_rate"] = rate.into();
+        }
+        if o.format == Format::Text {
+            let heading = if name.is_empty() { String::new() } else { format!("== {name}\n") };
+            say::out(format_args!("{heading}{}", report::text(&report)));
+        }
+        parts.push(report);
+        passed = o.scenario.passed(&streams[0].stats);
+        worst = worst.max(status(&streams, end));
+        let is_step_over = matches!(o.scenario, Scenario::Ramp { .. }) && end == End::Done;
+        if passed.is_some() || is_step_over || matches!(end, End::Interrupted | End::GaveUp) {
+            break;
+        }
+    }
+    let whole = o.scenario.json(parts, passed);
+    match (o.format, &o.scenario) {
+        (Format::Json, _) => say::out(format_args!("{whole:#}\n")),
+        (Format::Text, Scenario::Ramp { .. }) => {
+            let passed =
+                passed.map_or("no limit was passed".to_owned(), |limit| format!("{} was passed", limit.text()));
+            say::out(format_args!("== {passed}; last good rate: {}\n", whole["last_good_rate"]));
+        }
+        (Format::Text, _) => {}
+    }
+    Ok(worst)
+}
+
+/// One run, and its report.
+fn part(
+    o: &Options,
+    engine: &mut Engine,
+    streams: &mut [Stream],
+    meter: &mut Option<Meter>,
+) -> Result<(Value, End), String> {
+    let mut limits = o.limits.clone();
+    if let Scenario::Ramp { hold, .. } = o.scenario {
+        limits.duration = Some(hold);
+    }
+    let lasts = limits.duration.map(|d| d + limits.warmup);
     let progress = Progress::new(o.quiet, lasts, o.plan.repeat);
     let mut client = server::own_cpu_seconds();
-    let mut is_warm = o.limits.warmup == 0;
+    let mut is_warm = limits.warmup == 0;
+    meter.iter_mut().for_each(Meter::restart);
     let mut tick = |passed: u64, streams: &[Stream]| {
         if !is_warm && passed > o.limits.warmup {
             is_warm = true;
@@ -103,12 +164,11 @@ fn run(o: &Options) -> Result<i32, String> {
         meter.iter_mut().for_each(Meter::look);
         progress.show(passed, streams);
     };
-    let (ns, end) = engine.run(&mut streams, &o.limits, &mut tick).map_err(failed)?;
+    let (ns, end) = engine.run(streams, &limits, &mut tick).map_err(|e| logq::source::strerror(&e))?;
     progress.end();
     meter.iter_mut().for_each(Meter::look);
-    let report = report::run(&streams, ns, end, server::own_cpu_seconds() - client, meter.as_ref());
-    print(o.format, &report, || report::text(&report));
-    Ok(status(&streams, end))
+    let report = report::run(streams, ns, end, server::own_cpu_seconds() - client, meter.as_ref());
+    Ok((report, end))
 }
 
 fn status(streams: &[Stream], end: End) -> i32 {

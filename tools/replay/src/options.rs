@@ -13,6 +13,7 @@ use crate::format::LogFormat;
 use crate::order::Order;
 use crate::pace::Pace;
 use crate::reader::Plan;
+use crate::scenario::{self, Limit, Scenario};
 use crate::server::Watched;
 use crate::stream::Keep;
 use crate::target::{Address, Rules};
@@ -84,6 +85,17 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
         ],
     ),
     (
+        "Scenarios",
+        &[
+            ("--passes N", "The source so many times, each reported: a cold cache, then a hot one"),
+            ("--walker FILE", "Beside the others, on one connection, in order, for ever: a search robot"),
+            ("--walker-rate N", "Its requests a second (default: as answers come)"),
+            ("--ramp FROM:TO:STEP", "Rates one after the other, until a limit is passed"),
+            ("--hold TIME", "With --ramp: how long each is held (default 10s)"),
+            ("--until LIMIT", "p99>50ms, or errors>1% (may be repeated; default errors>1%)"),
+        ],
+    ),
+    (
         "Connections",
         &[
             ("-c, --connections N", "At most so many (default 10; open loop 1000)"),
@@ -140,6 +152,10 @@ pub struct Options {
     pub keep: Keep,
     /// Requests at most.
     pub requests: Option<u64>,
+    /// Parts of the run.
+    pub scenario: Scenario,
+    /// What goes on beside it, and at which pace.
+    pub walker: Option<(Plan, Pace)>,
     /// What holds for the run.
     pub limits: Limits,
     /// The report.
@@ -204,6 +220,12 @@ struct Words {
     top: Option<usize>,
     quiet: bool,
     compare: bool,
+    passes: Option<u32>,
+    walker: Option<String>,
+    walker_rate: Option<f64>,
+    ramp: Option<Vec<f64>>,
+    hold: Option<u64>,
+    until: Vec<Limit>,
 }
 
 /// Reads the words; names among them are looked up.
@@ -295,6 +317,18 @@ impl Words {
                 let text = value()?;
                 self.speed = Some(positive(name, text.strip_suffix('x').unwrap_or(&text))?);
             }
+            "--passes" => self.passes = Some(number(name, &value()?, 1, 1000)? as u32),
+            "--walker" => self.walker = Some(value()?),
+            "--walker-rate" => self.walker_rate = Some(positive(name, &value()?)?),
+            "--ramp" => {
+                let text = value()?;
+                self.ramp = Some(scenario::rates(&text).ok_or_else(|| wrong(&text))?);
+            }
+            "--hold" => self.hold = Some(duration(name, &value()?)?),
+            "--until" => {
+                let text = value()?;
+                self.until.push(Limit::parse(&text, time).ok_or_else(|| wrong(&text))?);
+            }
             "--max-gap" => self.max_gap = Some(duration(name, &value()?)?),
             "-d" | "--duration" => self.duration = Some(duration(name, &value()?)?),
             "--requests" => self.requests = Some(number(name, &value()?, 1, u64::MAX)?),
@@ -338,7 +372,8 @@ impl Words {
         }
         self.check()?;
         let rules = self.rules()?;
-        let pace = match (self.rate, self.speed, self.think) {
+        let first_rate = self.ramp.as_ref().and_then(|rates| rates.first().copied());
+        let pace = match (self.rate.or(first_rate), self.speed, self.think) {
             (Some(rate), ..) => Pace::Rate { rate, is_random: self.random_gaps },
             (_, Some(speed), _) => Pace::Log { speed },
             (.., think) => {
@@ -370,6 +405,29 @@ impl Words {
             max_gap: self.max_gap.unwrap_or(3_600_000_000_000),
             repeat: self.repeat,
         };
+        let walker_pace = match self.walker_rate {
+            Some(rate) => Pace::Rate { rate, is_random: false },
+            None => Pace::Closed { from: 0, to: 0 },
+        };
+        let walker = self.walker.map(|file| {
+            let plan = Plan {
+                files: vec![file],
+                live: None,
+                order: Order::AsRead,
+                is_timed: false,
+                repeat: true,
+                ..plan.clone()
+            };
+            (plan, walker_pace)
+        });
+        let scenario = match (self.passes, self.ramp) {
+            (Some(n), _) => Scenario::Passes(n),
+            (_, Some(rates)) => {
+                let limits = if self.until.is_empty() { vec![Limit::Errors(0.01)] } else { self.until };
+                Scenario::Ramp { rates, hold: self.hold.unwrap_or(10_000_000_000), limits }
+            }
+            _ => Scenario::Plain,
+        };
         let limits = Limits {
             duration: self.duration,
             warmup: self.warmup.unwrap_or(0),
@@ -383,6 +441,8 @@ impl Words {
             connections: self.connections.unwrap_or(if pace.is_open() { 1000 } else { 10 }),
             keep: Keep { share: self.keep_alive.unwrap_or(1.0), most: self.per_connection },
             requests: self.requests,
+            scenario,
+            walker,
             limits,
             format: self.format,
             watched: self.pids.map(Watched::Pids).or(self.cgroup.map(Watched::Cgroup)),
@@ -400,7 +460,24 @@ impl Words {
             (self.to.is_some() && self.each_host, "--to or --each-host, not both"),
             (self.rate.is_some() && self.speed.is_some(), "--rate or --speed, not both"),
             (self.think.is_some() && (self.rate.is_some() || self.speed.is_some()), "--think is for the closed loop"),
-            (self.random_gaps && self.rate.is_none(), "--random-gaps needs --rate"),
+            (self.random_gaps && self.rate.is_none() && self.ramp.is_none(), "--random-gaps needs --rate or --ramp"),
+            (self.passes.is_some() && self.ramp.is_some(), "--passes or --ramp, not both"),
+            (
+                self.passes.is_some() && self.repeat && self.requests.is_none() && self.duration.is_none(),
+                "--passes ends at the source's end, --loop never does",
+            ),
+            (
+                self.passes.is_some() && (self.live.is_some() || self.sources.iter().any(|s| s == "-")),
+                "--passes needs files: they are read again",
+            ),
+            (
+                self.ramp.is_some() && (self.rate.is_some() || self.speed.is_some() || self.think.is_some()),
+                "--ramp sets the pace: no --rate, --speed or --think",
+            ),
+            (self.ramp.is_some() && self.duration.is_some(), "--ramp takes --hold, not --duration"),
+            ((self.hold.is_some() || !self.until.is_empty()) && self.ramp.is_none(), "--hold and --until need --ramp"),
+            (self.walker_rate.is_some() && self.walker.is_none(), "--walker-rate needs --walker"),
+            (self.walker.as_deref() == Some("-"), "--walker needs a file: it is read again"),
             (self.speed.is_some() && self.shuffle, "--speed keeps the log's order"),
             (self.window.is_some() && !self.shuffle, "--window needs --order shuffle"),
             (self.max_gap.is_some() && self.speed.is_none(), "--max-gap needs --speed"),
@@ -408,7 +485,7 @@ impl Words {
             (self.repeat && self.live.is_some(), "a running varnishd has no end to --loop at"),
             (self.repeat && self.sources.iter().any(|s| s == "-"), "standard input can't be read again (--loop)"),
             (
-                self.repeat && self.duration.is_none() && self.requests.is_none(),
+                self.repeat && self.duration.is_none() && self.requests.is_none() && self.ramp.is_none(),
                 "--loop without an end: give --duration or --requests",
             ),
             (

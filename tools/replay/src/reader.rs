@@ -170,6 +170,10 @@ pub fn start(
         let mut router = Router::new(plan.rules.clone(), addresses);
         let mut is_on = read_all(&plan, &mut router, &shared, &mut rng, &mut out);
         let requests = shared.requests.load(Ordering::Relaxed);
+        // By the log's clock a round begins when the one before is over, so rounds can't share a batch.
+        if let Some(kept) = out.kept.as_mut().filter(|_| !plan.is_timed) {
+            fill_up(kept);
+        }
         while is_on && plan.repeat && requests > 0 {
             out.base += out.last_due + out.last_due / requests.max(1);
             is_on = match out.kept.take() {
@@ -187,6 +191,20 @@ pub fn start(
         wake();
     })?;
     Ok((from, told))
+}
+
+/// Makes one batch of a few requests by repeating them: handing over a batch costs as much as many requests.
+fn fill_up(kept: &mut Vec<Arc<Batch>>) {
+    let few: Vec<(Arc<Batch>, Ask)> =
+        kept.iter().flat_map(|batch| batch.asks.iter().map(|ask| (batch.clone(), *ask))).take(BATCH_REQUESTS).collect();
+    let mut batch = Batch::default();
+    if few.is_empty() || few.len() >= BATCH_REQUESTS {
+        return;
+    }
+    while !batch.is_full() {
+        few.iter().for_each(|(from, ask)| batch.push(from.head(ask), *ask));
+    }
+    *kept = vec![Arc::new(batch)];
 }
 
 /// Where batches go.
@@ -448,4 +466,29 @@ fn is_one_word(line: &[u8]) -> bool {
     line.first().is_some_and(u8::is_ascii_alphanumeric)
         && line.contains(&b'.')
         && !line.trim_ascii_end().contains(&b' ')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_requests_are_repeated_in_their_order() {
+        let mut batch = Batch::default();
+        let ask = Ask { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
+        for (address, head) in [&b"a"[..], b"bb", b"c"].into_iter().enumerate() {
+            batch.push(head, Ask { address: address as u32, ..ask });
+        }
+        let mut kept = vec![Arc::new(batch)];
+        fill_up(&mut kept);
+        assert_eq!(kept.len(), 1);
+        let heads: Vec<u8> = kept[0].asks.iter().flat_map(|ask| kept[0].head(ask).to_vec()).collect();
+        assert_eq!(kept[0].asks.len() % 3, 0);
+        assert_eq!(heads, b"abbc".repeat(kept[0].asks.len() / 3));
+        assert!(kept[0].asks.len() >= BATCH_REQUESTS && kept[0].asks[4].address == 1);
+        let whole = kept.clone();
+        fill_up(&mut kept);
+        assert!(Arc::ptr_eq(&kept[0], &whole[0]), "enough is left alone");
+        fill_up(&mut Vec::new());
+    }
 }

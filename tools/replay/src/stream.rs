@@ -119,6 +119,12 @@ impl Stream {
         self.stats.sent = under_way;
     }
 
+    /// Takes another source; connections stay.
+    pub fn refill(&mut self, from: Receiver<Sent>, told: Arc<Told>) {
+        self.told.is_over.store(true, Ordering::Relaxed);
+        (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
+    }
+
     /// Whether all is sent and answered.
     pub fn is_finished(&self) -> bool {
         self.active == 0 && (self.is_ended || self.is_full())

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Runs of several parts: passes over the same source, steps of a rising rate.
+
+use serde_json::{Value, json};
+
+use crate::pace::Pace;
+use crate::server::round;
+use crate::stats::Stats;
+
+/// Steps of a ramp at most.
+const MOST_STEPS: usize = 1000;
+
+/// What is done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Scenario {
+    /// One run.
+    Plain,
+    /// The source so many times, each reported by itself: the first finds a cold cache, the next a hot one.
+    Passes(u32),
+    /// Rates one after the other, each so long (nanoseconds), until a limit is passed.
+    Ramp {
+        /// Requests a second.
+        rates: Vec<f64>,
+        /// How long each is held.
+        hold: u64,
+        /// What ends it.
+        limits: Vec<Limit>,
+    },
+}
+
+impl Scenario {
+    /// How many parts there are at most.
+    pub fn parts(&self) -> usize {
+        match self {
+            Scenario::Plain => 1,
+            Scenario::Passes(n) => *n as usize,
+            Scenario::Ramp { rates, .. } => rates.len(),
+        }
+    }
+
+    /// The name and the pace of a part.
+    pub fn part(&self, i: usize, pace: Pace) -> (String, Pace) {
+        match (self, pace) {
+            (Scenario::Plain, _) => (String::new(), pace),
+            (Scenario::Passes(_), _) => (format!("pass {}", i + 1), pace),
+            (Scenario::Ramp { rates, .. }, _) => {
+                let rate = rates.get(i).copied().unwrap_or(1.0);
+                let is_random = matches!(pace, Pace::Rate { is_random: true, .. });
+                (format!("{rate} a second"), Pace::Rate { rate, is_random })
+            }
+        }
+    }
+
+    /// The limit that a part has passed.
+    pub fn passed(&self, stats: &Stats) -> Option<Limit> {
+        match self {
+            Scenario::Plain | Scenario::Passes(_) => None,
+            Scenario::Ramp { limits, .. } => limits.iter().find(|limit| limit.is_passed(stats)).copied(),
+        }
+    }
+
+    /// What comes of all parts; `passed`: the limit that ended it.
+    pub fn json(&self, mut parts: Vec<Value>, passed: Option<Limit>) -> Value {
+        let rate = |part: &Value| part["target_rate"].clone();
+        match self {
+            Scenario::Plain => parts.pop().unwrap_or_default(),
+            Scenario::Passes(_) => json!({"passes": parts}),
+            Scenario::Ramp { .. } => {
+                let good = parts.len() - usize::from(passed.is_some() && !parts.is_empty());
+                json!({
+                    "limit_passed": passed.map(Limit::text),
+                    "last_good_rate": parts[..good].last().map(rate),
+                    "steps": parts,
+                })
+            }
+        }
+    }
+}
+
+/// What a server may do at most.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Limit {
+    /// So many of a hundred answers within so many nanoseconds.
+    Latency(f64, u64),
+    /// The share of requests that fail, or are answered 5xx.
+    Errors(f64),
+}
+
+impl Limit {
+    /// `p99>50ms` or `errors>1%`; `time` reads times.
+    pub fn parse(text: &str, time: impl Fn(&str) -> Option<u64>) -> Option<Limit> {
+        let (what, most) = text.split_once('>')?;
+        match (what.trim(), most.trim()) {
+            ("errors", most) => {
+                let percent = most.strip_suffix('%')?.parse::<f64>().ok()?;
+                (0.0..=100.0).contains(&percent).then_some(Limit::Errors(percent / 100.0))
+            }
+            (percentile, most) => {
+                let percent = percentile.strip_prefix('p')?.parse::<f64>().ok()?;
+                (0.0..=100.0).contains(&percent).then_some(())?;
+                Some(Limit::Latency(percent, time(most)?))
+            }
+        }
+    }
+
+    /// As it was given.
+    pub fn text(self) -> String {
+        match self {
+            Limit::Latency(percent, ns) => format!("p{percent}>{}ms", round(ns as f64 / 1e6, 3)),
+            Limit::Errors(share) => format!("errors>{}%", round(share * 100.0, 3)),
+        }
+    }
+
+    fn is_passed(self, stats: &Stats) -> bool {
+        match self {
+            Limit::Latency(percent, most) => stats.latency.percentile(percent) > most,
+            Limit::Errors(share) => {
+                let bad = stats.failed() + stats.unsent + stats.status[500..600].iter().sum::<u64>();
+                bad as f64 > share * (stats.sent + stats.unsent) as f64
+            }
+        }
+    }
+}
+
+/// `FROM:TO:STEP`
+pub fn rates(text: &str) -> Option<Vec<f64>> {
+    let numbers: Vec<f64> = text.split(':').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [from, to, step] = numbers[..] else { return None };
+    let is_good = [from, to, step].iter().all(|n| n.is_finite() && (1e-3..=1e8).contains(n)) && from <= to;
+    let n = ((to - from) / step + 1e-9) as usize + 1;
+    (is_good && n <= MOST_STEPS).then(|| (0..n).map(|i| from + step * i as f64).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::Fault;
+
+    #[test]
+    fn ramps_and_limits() {
+        assert_eq!(rates("100:300:100"), Some(vec![100.0, 200.0, 300.0]));
+        assert_eq!(rates("1:1:5"), Some(vec![1.0]));
+        for bad in ["", "1:2", "3:2:1", "0:1:1", "1:1e8:1", "1:2:nan"] {
+            assert_eq!(rates(bad), None, "{bad}");
+        }
+        let time = |text: &str| text.strip_suffix("ms")?.parse::<u64>().ok().map(|ms| ms * 1_000_000);
+        assert_eq!(Limit::parse("p99.9>50ms", time).map(Limit::text), Some("p99.9>50ms".into()));
+        assert_eq!(Limit::parse("errors>0.5%", time).map(Limit::text), Some("errors>0.5%".into()));
+        for bad in ["", "p99", "p101>5ms", "errors>5", "x>5ms", "p99>5"] {
+            assert_eq!(Limit::parse(bad, time), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_passed_when_it_is_exceeded() {
+        let mut stats = Stats::new(1);
+        (stats.sent, stats.status[503]) = (100, 1);
+        let passed = |stats: &Stats| (Limit::Errors(0.01).is_passed(stats), Limit::Latency(99.0, 5).is_passed(stats));
+        assert_eq!(passed(&stats), (false, false));
+        stats.fault(Fault::Reset);
+        stats.latency.add(1_000_000);
+        assert_eq!(passed(&stats), (true, true));
+    }
+}
