@@ -268,6 +268,11 @@ def faults(report, tool, d):
     status, out, _ = tool.run("--to", f"127.0.0.1:{port}", "--give-up", "500ms", "--format", "json", d / "ten")
     r = json.loads(out)
     report.check(status == 1 and r["answers"] == 0 and r["errors"]["refused"] > 0, f"nobody there: {status} {r['errors']}")
+    # A failure and then a pause of the log is no dead server.
+    lines = [f'1.1.1.1 - - {STAMP % s} "GET /{s} HTTP/1.1" 200 1' for s in (0, 2)]
+    with Ear(lambda path: b"hello\r\n\r\n" if path == "/0" else ok) as ear:
+        r = tool.json("--to", ear.address, "--speed", 1, "--give-up", "300ms", "-", stdin="\n".join(lines).encode())
+        report.check((r["answers"], r["failed"], r["end"]) == (1, 1, "done"), f"a pause after a failure: {r['answers']} {r['end']}")
     # A connection that the server closes between requests costs nobody a request.
     with Ear() as ear:
         ear.answer = lambda path: ok if path != "/close" else ok.replace(b"\r\n\r\n", b"\r\nX: y\r\n\r\n", 1)

@@ -155,7 +155,7 @@ impl Engine {
             is_warm: limits.warmup == 0,
             over: None,
             last_answer: start,
-            failed_since: false,
+            failing: None,
             drain_until: u64::MAX,
         };
         self.thinking.clear();
@@ -230,7 +230,7 @@ impl Engine {
         if now >= run.next_look {
             run.next_look = now + LOOK;
             self.time_out(streams, limits, run, now);
-            if limits.give_up > 0 && run.failed_since && now - run.last_answer > limits.give_up && run.over.is_none() {
+            if limits.give_up > 0 && run.failing_time() >= limits.give_up && run.over.is_none() {
                 run.over = Some(End::GaveUp);
                 run.drain_until = now;
             }
@@ -331,7 +331,7 @@ impl Engine {
                     Err(fault) => {
                         stream.stats.sent += 1;
                         stream.stats.fault(fault);
-                        run.failed_since = true;
+                        run.failed(now);
                         stream.active -= 1;
                         if !stream.pace.is_open() {
                             self.thinking.push(Reverse((now + BACK_OFF, s)));
@@ -443,7 +443,7 @@ impl Engine {
         let stream = &mut streams[s];
         stream.stats.answer(&answer, now.saturating_sub(job.due), now.saturating_sub(job.begun), || job.label());
         run.last_answer = now;
-        run.failed_since = false;
+        run.failing = None;
         stream.active -= 1;
         if keeps {
             if stream.idle.len() <= address {
@@ -502,7 +502,7 @@ impl Engine {
         let s = link.stream;
         let stream = &mut streams[s];
         stream.stats.fault(fault);
-        run.failed_since = true;
+        run.failed(now);
         stream.active -= 1;
         self.close(stream, at);
         if stream.pace.is_open() {
@@ -526,7 +526,18 @@ struct Run {
     is_warm: bool,
     over: Option<End>,
     last_answer: u64,
-    /// Something failed since the last answer.
-    failed_since: bool,
+    /// The first and the last failure since the last answer.
+    failing: Option<(u64, u64)>,
     drain_until: u64,
+}
+
+impl Run {
+    fn failed(&mut self, now: u64) {
+        self.failing = Some((self.failing.map_or(now, |(first, _)| first), now));
+    }
+
+    /// How long there were failures and no answer. A pause of the log after a failure says nothing.
+    fn failing_time(&self) -> u64 {
+        self.failing.map_or(0, |(first, last)| last - first)
+    }
 }
