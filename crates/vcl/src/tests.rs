@@ -30,6 +30,7 @@ impl Sources for Few {
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         match host {
+            "" => Ok(vec!["0.0.0.0".parse().unwrap(), "::".parse().unwrap()]),
             "both" => Ok(vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()]),
             "many" => Ok(vec!["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()]),
             _ => Err("Name or service not known".to_owned()),
@@ -63,8 +64,9 @@ fn everyday_vcl_compiles() {
         probe p { .url = "/"; .interval = 5s; .window = 5; .threshold = 3; }
         backend a { .host = "192.0.2.1"; .port = "8080"; .probe = p; .connect_timeout = 1.5s; }
         backend c { .path = "/sock"; .probe = { .request = "GET / HTTP/1.1" "Connection: close"; } }
+        backend d { .host = ":80"; }
         acl local { "127.0.0.1"; "192.168"/16; ! "192.168.7"; ("nowhere"); "2001:db8::"/32; }
-        sub vcl_init { new rr = directors.round_robin(); rr.add_backend(a); rr.add_backend(c); }
+        sub vcl_init { new rr = directors.round_robin(); rr.add_backend(a); rr.add_backend(c); rr.add_backend(d); }
         sub vcl_recv {
             set req.backend_hint = rr.backend();
             if (req.method == "PURGE") { if (client.ip !~ local) { return (synth(405, "no")); } return (purge); }

@@ -123,7 +123,10 @@ impl Vcc<'_> {
 
     fn lookup(&mut self, text: &str) -> Result<Vec<SocketAddr>, String> {
         let (host, port) = Self::host_and_port(text)?;
-        Ok(self.addresses(host)?.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+        // `:80` is any address of this machine; nothing at all is none.
+        let is_any = host.is_empty() && !text.is_empty();
+        let found = if is_any { self.outside.resolve(host)? } else { self.addresses(host)? };
+        Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
     }
 
     /// The addresses of a host: a literal one is itself.
