@@ -150,8 +150,16 @@ impl Server {
 
     fn worker(&self) -> u32 {
         let path = format!("/proc/{0}/task/{0}/children", self.process.id());
-        let children = std::fs::read_to_string(path).unwrap();
-        children.split_whitespace().last().expect("a worker").parse().unwrap()
+        let begin = Instant::now();
+        // The sockets are there before the worker is.
+        loop {
+            let children = std::fs::read_to_string(&path).unwrap();
+            if let Some(worker) = children.split_whitespace().last() {
+                return worker.parse().unwrap();
+            }
+            assert!(begin.elapsed() < LIMIT, "there is no worker");
+            std::thread::yield_now();
+        }
     }
 
     fn counter(&self, name: &str) -> u64 {

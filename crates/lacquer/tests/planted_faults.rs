@@ -152,7 +152,8 @@ fn check_filter(name: &str, plant: &str) {
 
 #[test]
 fn a_fault_in_a_delivery_costs_one_request() {
-    check_filter("deliver", "gunzip=4");
+    // A small body takes two turns. In the second there is nothing left that could be lost.
+    check_filter("deliver", "gunzip=3");
 }
 
 #[test]
