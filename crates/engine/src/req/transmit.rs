@@ -288,7 +288,13 @@ impl Req {
     ) -> Result<(), Cut> {
         let mut left = bytes.unwrap_or(u64::MAX);
         while left > 0 {
-            let Some(mut piece) = self.next_piece(&mut reader, transport).await? else { break };
+            let mut piece = match self.next_piece(&mut reader, transport).await {
+                Ok(Some(piece)) => piece,
+                // Whatever the reason, a range that ends early is told as one.
+                Ok(None) => break,
+                Err(Cut::Fetch) if bytes.is_some() => break,
+                Err(cut) => return Err(cut),
+            };
             if piece.len() as u64 > left {
                 piece = piece.slice(0..left as usize);
             }
