@@ -56,8 +56,9 @@ BROWSERS = {
     "nomatch": ["Opera/9.80 (Windows NT 6.1; U; en) Presto/2.8.131 Version/11.10", "Mozilla/4.0 (compatible; MSIE 6.0; Windows NT 5.1; en) Opera 8.50", ""],
 }
 # 4 browsers x 18 languages x 2 views: never more variants than these words allow.
+# In one text: the directory of this file may be closed to the jail's user.
 DEVICES = f"""vcl 4.1;
-include "{PACKAGING}/files/usr/share/varnish/vcl/devicedetect.vcl";
+{(PACKAGING / "files/usr/share/varnish/vcl/devicedetect.vcl").read_text()}
 backend b none;
 sub vcl_recv {{
     call devicedetect;

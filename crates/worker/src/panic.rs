@@ -73,8 +73,14 @@ fn report(what: &str) -> String {
     text
 }
 
-/// With names, the middle of a long one left out: where a recursion began is at its end.
+/// With names, the middle of a long one left out: where a recursion began is at its end. The names are in the program's file;
+/// where this user can't reach that, the addresses tell more than `<unknown>`.
 fn backtrace() -> String {
+    if std::env::current_exe().and_then(std::fs::File::open).is_err() {
+        let mut text = String::new();
+        let _ = write_addresses(&mut text);
+        return text;
+    }
     let text = Backtrace::force_capture().to_string();
     let lines: Vec<&str> = text.lines().collect();
     let left_out = lines.len().saturating_sub(2 * BACKTRACE_LINES);

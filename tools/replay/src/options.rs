@@ -29,7 +29,8 @@ varnishlog -w wrote; each may be packed with gzip; `-` is standard input. Severa
 ";
 
 const EPILOGUE: &str = "
-Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered or the run was given up.
+Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered or the run was
+given up.
 TIME is 500ms, 10s, 5m, 1h, or a number of seconds.
 
 Examples:
