@@ -136,7 +136,7 @@ def told(report, v, number, what, wanted):
     status, text = v.cli.ask_raw("panic.show")
     # The names are in the program's file, which the jail's user may not be able to reach.
     reaches = all(above.stat().st_mode & 0o001 for above in pathlib.Path(v.proc.args[0]).resolve().parents)
-    frame = b"worker::main" if reaches or os.geteuid() else b" (lacquer+0x"
+    frame = b"worker/src/lib.rs:" if reaches or os.geteuid() else b" (lacquer+0x"
     parts = [b"Panic at: ", wanted, b"transaction = ", b"boot (active): ", b"argv = ", b"Backtrace:", frame]
     missing = [part for part in parts if part not in text]
     report.check(status == 200 and not missing, f"{name}: panic.show {status} has no {missing}: {text[:600]}")
