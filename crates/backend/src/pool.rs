@@ -7,7 +7,6 @@
 //! those that are too old.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -95,7 +94,7 @@ pub(crate) struct Ends {
 impl Ends {
     pub fn of(stream: &Stream) -> Box<Self> {
         let (peer, local) = (stream.peer(), stream.local());
-        let fd = dec(u64::from(stream.as_fd().as_raw_fd().unsigned_abs()));
+        let fd = dec(stream.number().into());
         let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
         Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len() })
     }

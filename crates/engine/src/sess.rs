@@ -76,8 +76,8 @@ pub struct Sess {
     pub timeouts: Cell<SessTimeouts>,
     /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
-    /// Its socket; another's once the session is over.
-    pub socket: sys::tcp::SocketNumber,
+    /// Its socket, if it has one of its own; another's once the session is over.
+    pub socket: Option<sys::tcp::SocketNumber>,
     /// What `std.set_ip_tos` asked for, until the front has done it.
     pub tos: Cell<Option<u32>>,
 }

@@ -49,8 +49,6 @@ pub struct Accepted {
     pub peer: Address,
     /// The address it connected to.
     pub local: Address,
-    /// The descriptor's number, for the log.
-    pub fd: i32,
 }
 
 /// A request's head has come whole.
@@ -75,8 +73,8 @@ enum Turn {
 
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
-    let Accepted { stream, peer, local, fd } = accepted;
-    let sess = open(&engine, &listener, &stream, local, peer, fd);
+    let Accepted { stream, peer, local } = accepted;
+    let sess = open(&engine, &listener, &stream, local, peer);
     let conn = Box::new(Conn::new(stream, sess.clone()));
     let (conn, close, parting) = match contain::contained(pin!(turns(conn))).await {
         Ok((conn, close, parting)) => (Some(conn), close, parting),
@@ -148,7 +146,6 @@ fn open(
     stream: &Stream,
     local: Address,
     peer: Address,
-    fd: i32,
 ) -> Rc<Sess> {
     let vxid = engine.vxids.take();
     let now = engine.clock.real();
@@ -159,7 +156,7 @@ fn open(
     let (from, to) = (peer.text(), local.text());
     let mut record = log.record(Tag::SessOpen);
     record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
-    record.sp_time(now).sp_num(fd as u64);
+    record.sp_time(now).sp_num(stream.number().into());
     drop(record);
     drop(log);
     engine.main.s_sess.inc();
@@ -176,7 +173,7 @@ fn open(
         t_open: now,
         timeouts: Cell::new(SessTimeouts::of(&params)),
         peer_ids: stream.peer_ids(),
-        socket: sys::tcp::SocketNumber::new(fd),
+        socket: stream.socket_number(),
         tos: Cell::new(None),
     })
 }

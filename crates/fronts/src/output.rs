@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use net::Stream;
+use net::{Stream, ZeroCopy};
 use storage::Buf;
 use sys::lend::{Lender, Lent, Loans};
 
@@ -105,9 +105,9 @@ impl Output {
     pub(crate) fn write(&mut self, stream: &Stream) -> io::Result<usize> {
         let wrote = match self.often {
             0 => self.copy(stream)?,
-            _ => match self.lend(stream)? {
-                Lent::Bytes(wrote) => wrote,
-                Lent::Impossible => self.copy(stream)?,
+            _ => match stream.zero_copy().map(|stream| self.lend(&stream)).transpose()? {
+                Some(Lent::Bytes(wrote)) => wrote,
+                Some(Lent::Impossible) | None => self.copy(stream)?,
             },
         };
         self.advance(wrote);
@@ -115,7 +115,7 @@ impl Output {
     }
 
     /// Lends a run of pieces that are sent often, or begins with what comes before it.
-    fn lend(&self, stream: &Stream) -> io::Result<Lent> {
+    fn lend(&self, stream: &ZeroCopy<'_>) -> io::Result<Lent> {
         let own = match self.pieces.front() {
             Some(Piece::Own(len)) => &self.own[self.own_written..self.own_written + len],
             _ => &[],

@@ -33,6 +33,10 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn connect(target: &Target, limit: Duration) -> Result<Stream, ConnectError> {
+    #[cfg(any(test, feature = "memory"))]
+    if let Some(dialed) = crate::memory::dial(target) {
+        return dialed.map_err(ConnectError::Os);
+    }
     let connected = rt::timeout(limit, async {
         match target {
             Target::Inet(addr) => {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Listeners, streams, connectors and the PROXY protocol.
 //!
-//! A [`Stream`] belongs to the runtime of the thread that made it; between threads it travels as a [`Bare`] descriptor,
-//! which is registered nowhere.
+//! A [`Stream`] belongs to the runtime of the thread that made it; between threads it travels [`Parked`]. Whether it has a
+//! descriptor, and whether that carries what is read and written as it is, only `stream` knows: who needs either asks for it
+//! ([`Stream::socket_number`], [`Stream::zero_copy`]) and has another way.
 
 pub mod address;
 pub mod connect;
 pub mod listener;
+#[cfg(any(test, feature = "memory"))]
+pub mod memory;
 pub mod proxy;
 pub mod resolve;
 pub mod stream;
@@ -15,4 +18,4 @@ pub use address::{Address, AddressText};
 pub use connect::{ConnectError, Target, connect};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
-pub use stream::{Bare, IoError, Keepalive, Parked, Pending, Stream};
+pub use stream::{IoError, Keepalive, Parked, Pending, Stream, ZeroCopy};

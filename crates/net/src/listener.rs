@@ -185,8 +185,8 @@ mod tests {
             let Accept::Connection(first) = listener.accept().await else { panic!("no connection") };
             assert_eq!(first.peer, one.local());
             assert_eq!(first.stream.local(), listener.local());
-            assert!(SockRef::from(&first.stream).tcp_nodelay().unwrap());
-            assert!(SockRef::from(&first.stream).keepalive().unwrap());
+            assert!(first.stream.socket().unwrap().tcp_nodelay().unwrap());
+            assert!(first.stream.socket().unwrap().keepalive().unwrap());
             assert!(matches!(listener.try_accept(), Accept::Connection(_)));
             assert!(matches!(listener.try_accept(), Accept::Nothing));
             let (accepted, _three) = tokio::join!(listener.accept(), connect(&target, Duration::from_secs(5)));

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use rt::{Instant, Patience};
 use socket2::{Domain, SockRef};
 use sys::lend::{self, Lender, Lent, Loans};
+use sys::tcp::SocketNumber;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -25,13 +26,21 @@ pub enum Stream {
     Tcp(TcpStream),
     /// A unix-domain stream.
     Unix(UnixStream),
+    /// A stream within this process, without a descriptor.
+    #[cfg(any(test, feature = "memory"))]
+    Memory(crate::memory::End),
 }
 
-/// A connected stream that is registered with no runtime: what pools keep and threads hand over.
-#[derive(Debug)]
-pub struct Bare {
-    fd: OwnedFd,
-    unix: bool,
+/// The same call on whatever a stream is.
+macro_rules! on {
+    ($stream:expr, $s:ident => $call:expr) => {
+        match $stream {
+            Stream::Tcp($s) => $call,
+            Stream::Unix($s) => $call,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory($s) => $call,
+        }
+    };
 }
 
 /// A connected stream in a pool. It stays registered with the runtime it came from: the thread that gave it mostly takes it
@@ -43,6 +52,10 @@ pub struct Parked {
     /// In which turn of its runtime it was put aside.
     turn: u64,
 }
+
+/// A stream that the kernel sends from without a copy: see [`Stream::zero_copy`].
+#[derive(Debug)]
+pub struct ZeroCopy<'a>(&'a TcpStream);
 
 /// What waits on an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,36 +97,81 @@ impl Keepalive {
 }
 
 impl Stream {
-    /// Registers a connected socket with this thread's runtime.
-    ///
-    /// # Errors
-    /// The descriptor can't be registered.
-    pub fn from_bare(bare: Bare) -> io::Result<Self> {
-        if bare.unix {
-            UnixStream::from_std(bare.fd.into()).map(Stream::Unix)
-        } else {
-            TcpStream::from_std(bare.fd.into()).map(Stream::Tcp)
-        }
-    }
-
     /// The two ends of a connection within this process, registered with this thread's runtime.
     ///
     /// # Errors
     /// No descriptors are to be had.
     pub fn pair() -> io::Result<(Self, Self)> {
+        #[cfg(any(test, feature = "memory"))]
+        if crate::memory::is_installed() {
+            let (one, other) = crate::memory::pair(Address::Unix, Address::Unix);
+            return Ok((one.into(), other.into()));
+        }
         let (one, other) = UnixStream::pair()?;
         Ok((Stream::Unix(one), Stream::Unix(other)))
     }
 
-    /// Takes the stream out of its runtime.
+    /// Registers it with this thread's runtime instead of the one it came from.
     ///
     /// # Errors
-    /// The descriptor can't be deregistered; it is closed then.
-    pub fn into_bare(self) -> io::Result<Bare> {
-        Ok(match self {
-            Stream::Tcp(s) => Bare { fd: s.into_std()?.into(), unix: false },
-            Stream::Unix(s) => Bare { fd: s.into_std()?.into(), unix: true },
-        })
+    /// The descriptor can't be registered anew; it is closed then.
+    fn move_here(self) -> io::Result<Self> {
+        match self {
+            Stream::Tcp(s) => TcpStream::from_std(s.into_std()?).map(Stream::Tcp),
+            Stream::Unix(s) => UnixStream::from_std(s.into_std()?).map(Stream::Unix),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(end) => Ok(Stream::Memory(end)),
+        }
+    }
+
+    /// The socket that carries it, for the options that sockets have. What travels on it may be sealed: nothing is read from it
+    /// or written to it here.
+    pub(crate) fn socket(&self) -> Option<SockRef<'_>> {
+        match self {
+            Stream::Tcp(s) => Some(SockRef::from(s)),
+            Stream::Unix(s) => Some(SockRef::from(s)),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(_) => None,
+        }
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Stream::Tcp(s) => Some(s),
+            Stream::Unix(_) => None,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(_) => None,
+        }
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        match self {
+            Stream::Tcp(s) => Some(s.as_raw_fd()),
+            Stream::Unix(s) => Some(s.as_raw_fd()),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(_) => None,
+        }
+    }
+
+    /// What the log calls it: the number of its descriptor, or what stands for one.
+    pub fn number(&self) -> u32 {
+        match self {
+            Stream::Tcp(s) => s.as_raw_fd().unsigned_abs(),
+            Stream::Unix(s) => s.as_raw_fd().unsigned_abs(),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(end) => end.number(),
+        }
+    }
+
+    /// Its socket, to ask the kernel about the connection; `None` where no socket is.
+    pub fn socket_number(&self) -> Option<SocketNumber> {
+        self.fd().map(SocketNumber::new)
+    }
+
+    /// How to send without a copy, where the kernel may take the bytes as they lie in memory: on TCP, and only as long as they
+    /// travel as they are.
+    pub fn zero_copy(&self) -> Option<ZeroCopy<'_>> {
+        self.tcp().map(ZeroCopy)
     }
 
     /// Puts it aside, for any thread.
@@ -125,45 +183,39 @@ impl Stream {
     pub fn peer_ids(&self) -> Option<(u32, u32)> {
         match self {
             Stream::Tcp(_) => None,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(_) => None,
             Stream::Unix(s) => s.peer_cred().ok().map(|ids| (ids.uid(), ids.gid())),
         }
     }
 
-    /// Sets the type of service (traffic class) of what is sent from now on; nothing on a unix socket.
+    /// Sets the type of service (traffic class) of what is sent from now on; nothing where that isn't TCP.
     ///
     /// # Errors
     /// The operating system's word.
     pub fn set_tos(&self, tos: u32) -> io::Result<()> {
-        let Stream::Tcp(s) = self else { return Ok(()) };
+        let Some(s) = self.tcp() else { return Ok(()) };
         let socket = SockRef::from(s);
         if s.local_addr()?.is_ipv4() { socket.set_tos_v4(tos) } else { socket.set_tclass_v6(tos) }
     }
 
-    /// Waits until bytes can be read or the peer has closed.
+    /// Waits until bytes can be read or the peer has closed. Nothing may be there after all: a read says so, and then the wait
+    /// is on again.
     ///
     /// # Errors
     /// The runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(s) => s.readable().await,
-            Stream::Unix(s) => s.readable().await,
-        }
+        on!(self, s => s.readable().await)
     }
 
     /// [`Stream::readable`] for hand-written futures.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Tcp(s) => s.poll_read_ready(cx),
-            Stream::Unix(s) => s.poll_read_ready(cx),
-        }
+        on!(self, s => s.poll_read_ready(cx))
     }
 
     /// [`Stream::writable`] for hand-written futures.
     pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self {
-            Stream::Tcp(s) => s.poll_write_ready(cx),
-            Stream::Unix(s) => s.poll_write_ready(cx),
-        }
+        on!(self, s => s.poll_write_ready(cx))
     }
 
     /// Waits until bytes can be written.
@@ -171,10 +223,7 @@ impl Stream {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn writable(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(s) => s.writable().await,
-            Stream::Unix(s) => s.writable().await,
-        }
+        on!(self, s => s.writable().await)
     }
 
     /// Reads what is there; 0 is the end. `WouldBlock` when nothing is.
@@ -182,10 +231,7 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => s.try_read(into),
-            Stream::Unix(s) => s.try_read(into),
-        }
+        on!(self, s => s.try_read(into))
     }
 
     /// Reads what is there to the end of `into`, up to its spare capacity (nothing is reserved); 0 is the end.
@@ -196,10 +242,7 @@ impl Stream {
         if into.len() == into.capacity() {
             return Err(ErrorKind::InvalidInput.into());
         }
-        match self {
-            Stream::Tcp(s) => s.try_read_buf(into),
-            Stream::Unix(s) => s.try_read_buf(into),
-        }
+        on!(self, s => s.try_read_buf(into))
     }
 
     /// As [`Stream::try_read_buf`], and waits when nothing is there. A read that leaves spare capacity has emptied the
@@ -208,10 +251,7 @@ impl Stream {
         if into.len() == into.capacity() {
             return Poll::Ready(Err(ErrorKind::InvalidInput.into()));
         }
-        match self {
-            Stream::Tcp(s) => pin!(s.read_buf(into)).poll(cx),
-            Stream::Unix(s) => pin!(s.read_buf(into)).poll(cx),
-        }
+        on!(self, s => pin!(s.read_buf(into)).poll(cx))
     }
 
     /// Writes what fits. `WouldBlock` when nothing does.
@@ -219,10 +259,7 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => s.try_write(bytes),
-            Stream::Unix(s) => s.try_write(bytes),
-        }
+        on!(self, s => s.try_write(bytes))
     }
 
     /// Writes what fits of several pieces with one system call. `WouldBlock` when nothing does.
@@ -230,32 +267,7 @@ impl Stream {
     /// # Errors
     /// The operating system's word.
     pub fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => s.try_write_vectored(pieces),
-            Stream::Unix(s) => s.try_write_vectored(pieces),
-        }
-    }
-
-    /// Writes what fits of `bytes`, which more follows at once: the kernel may wait for that to fill a packet.
-    ///
-    /// # Errors
-    /// The operating system's word.
-    pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(s) => s.try_io(Interest::WRITABLE, || lend::begin(s.as_fd(), bytes)),
-            Stream::Unix(s) => s.try_write(bytes),
-        }
-    }
-
-    /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
-    ///
-    /// # Errors
-    /// The operating system's word.
-    pub fn try_lend(&self, lender: &mut Lender, loans: &Loans<'_>, more: bool) -> io::Result<Lent> {
-        match self {
-            Stream::Tcp(s) => s.try_io(Interest::WRITABLE, || lender.send(s.as_fd(), loans, more)),
-            Stream::Unix(_) => Ok(Lent::Impossible),
-        }
+        on!(self, s => s.try_write_vectored(pieces))
     }
 
     /// Reads at least one byte to the end of `into` (within its spare capacity, which must not be zero); 0 is the end.
@@ -348,39 +360,59 @@ impl Stream {
 
     /// What waits to be read, without reading it.
     pub fn pending(&self) -> Pending {
-        pending(self.as_fd())
+        pending_of(self.peek())
+    }
+
+    /// Whether a byte is there, 0 at the end. Sockets here never block, so that answers at once.
+    fn peek(&self) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(s) => peek(&SockRef::from(s)),
+            Stream::Unix(s) => peek(&SockRef::from(s)),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(end) => end.peek(),
+        }
     }
 
     /// What waits to be read as far as the runtime has heard when it last asked for events: the system is asked only when
     /// there was one. On the thread of the stream's runtime.
     fn heard(&self) -> Pending {
-        let peek = || peek(self.as_fd());
         pending_of(match self {
-            Stream::Tcp(s) => s.try_io(Interest::READABLE, peek),
-            Stream::Unix(s) => s.try_io(Interest::READABLE, peek),
+            Stream::Tcp(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
+            Stream::Unix(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(end) => end.peek(),
         })
     }
 
     /// Says that nothing more will be written (FIN).
     pub fn shutdown_write(&self) {
-        // A connection that is gone already has nothing left to say.
-        let _ = SockRef::from(self).shutdown(Shutdown::Write);
+        #[cfg(any(test, feature = "memory"))]
+        if let Stream::Memory(end) = self {
+            end.shutdown_write();
+        }
+        if let Some(socket) = self.socket() {
+            // A connection that is gone already has nothing left to say.
+            let _ = socket.shutdown(Shutdown::Write);
+        }
     }
 
     /// Makes close send RST, so that a peer sees a cut and not an end. Nothing on a unix socket.
     pub fn reset_on_close(&self) {
-        let _ = SockRef::from(self).set_linger(Some(Duration::ZERO));
+        #[cfg(any(test, feature = "memory"))]
+        if let Stream::Memory(end) = self {
+            end.reset_on_close();
+        }
+        if let Some(socket) = self.socket() {
+            let _ = socket.set_linger(Some(Duration::ZERO));
+        }
     }
 
-    /// Sets TCP keepalive; nothing on a unix socket.
+    /// Sets TCP keepalive; nothing where that isn't TCP.
     ///
     /// # Errors
     /// The operating system refused a value.
     pub fn set_keepalive(&self, keepalive: &Keepalive) -> io::Result<()> {
-        if self.is_unix() {
-            return Ok(());
-        }
-        SockRef::from(self).set_tcp_keepalive(&keepalive.wanted())
+        self.tcp().map_or(Ok(()), |s| SockRef::from(s).set_tcp_keepalive(&keepalive.wanted()))
     }
 
     /// The peer's address; 0.0.0.0 port 0 when the connection is gone.
@@ -388,6 +420,8 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.peer_addr().map_or(nowhere(), Address::inet),
             Stream::Unix(_) => Address::Unix,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(end) => end.address(true),
         }
     }
 
@@ -396,6 +430,8 @@ impl Stream {
         match self {
             Stream::Tcp(s) => s.local_addr().map_or(nowhere(), Address::inet),
             Stream::Unix(_) => Address::Unix,
+            #[cfg(any(test, feature = "memory"))]
+            Stream::Memory(end) => end.address(false),
         }
     }
 
@@ -443,13 +479,8 @@ async fn until(deadline: Option<Instant>, ready: impl Future<Output = io::Result
     result.map_err(IoError::Os)
 }
 
-fn pending(fd: BorrowedFd<'_>) -> Pending {
-    pending_of(peek(fd))
-}
-
-/// Sockets here never block, so a peek answers at once.
-fn peek(fd: BorrowedFd<'_>) -> io::Result<usize> {
-    SockRef::from(&fd).peek(&mut [MaybeUninit::uninit()])
+fn peek(socket: &SockRef<'_>) -> io::Result<usize> {
+    socket.peek(&mut [MaybeUninit::uninit()])
 }
 
 fn pending_of(peeked: io::Result<usize>) -> Pending {
@@ -461,32 +492,21 @@ fn pending_of(peeked: io::Result<usize>) -> Pending {
     }
 }
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(s) => s.as_fd(),
-            Stream::Unix(s) => s.as_fd(),
-        }
-    }
-}
-
-impl Bare {
-    /// A connected stream socket from elsewhere; it is made non-blocking. Its family is looked up.
+impl ZeroCopy<'_> {
+    /// Writes what fits of `bytes`, which more follows at once: the kernel may wait for that to fill a packet.
     ///
     /// # Errors
-    /// It isn't a socket of a known family.
-    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        let unix = {
-            let socket = SockRef::from(&fd);
-            socket.set_nonblocking(true)?;
-            is_unix(&socket)?
-        };
-        Ok(Bare { fd, unix })
+    /// The operating system's word.
+    pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_io(Interest::WRITABLE, || lend::begin(self.0.as_fd(), bytes))
     }
 
-    /// What waits to be read, without reading it.
-    pub fn pending(&self) -> Pending {
-        pending(self.as_fd())
+    /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
+    ///
+    /// # Errors
+    /// The operating system's word.
+    pub fn try_lend(&self, lender: &mut Lender, loans: &Loans<'_>, more: bool) -> io::Result<Lent> {
+        self.0.try_io(Interest::WRITABLE, || lender.send(self.0.as_fd(), loans, more))
     }
 }
 
@@ -505,7 +525,7 @@ impl Parked {
     /// # Errors
     /// The descriptor can't be registered; it is closed then.
     pub fn unpark(self) -> io::Result<Stream> {
-        if self.home == rt::home() { Ok(self.stream) } else { Stream::from_bare(self.stream.into_bare()?) }
+        if self.home == rt::home() { Ok(self.stream) } else { self.stream.move_here() }
     }
 
     /// What waits to be read, without reading it.
@@ -523,18 +543,6 @@ impl Parked {
     pub fn heard(&self) -> Pending {
         let has_asked = self.home == rt::home() && self.turn != rt::turn();
         if has_asked { self.stream.heard() } else { self.pending() }
-    }
-}
-
-impl AsFd for Bare {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl From<Bare> for OwnedFd {
-    fn from(bare: Bare) -> OwnedFd {
-        bare.fd
     }
 }
 

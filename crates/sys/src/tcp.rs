@@ -30,6 +30,9 @@ pub struct Info {
 const LONGEST_NAME: usize = 16;
 
 impl SocketNumber {
+    /// Of a client that has no socket of its own: whatever it is asked fails, as with a socket that isn't TCP.
+    pub const NONE: SocketNumber = SocketNumber(-1);
+
     /// Of an open socket.
     pub const fn new(fd: RawFd) -> SocketNumber {
         SocketNumber(fd)
@@ -132,6 +135,6 @@ mod tests {
         assert!(socket.set_congestion(b"no such algorithm").is_err());
         socket.set_pacing_rate(1_024_000).expect("any socket can");
         assert_eq!(socket.pacing_rate().expect("any socket can"), 1_024_000);
-        assert!(SocketNumber::new(-1).info().is_err());
+        assert!(SocketNumber::NONE.info().is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -199,8 +199,8 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
         *count += 1;
     }
     let place = Place { engine: engine.clone(), network, crowd: worker.crowd.clone() };
-    let (info, fd) = (info.clone(), accepted.stream.as_fd().as_raw_fd());
-    let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local, fd };
+    let info = info.clone();
+    let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local };
     let open = engine::current::open(engine::current::What::Session);
     rt::spawn(async move {
         let (_place, _open) = (place, open);

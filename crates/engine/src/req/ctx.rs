@@ -262,7 +262,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
-        Some(self.req.sess.socket)
+        Some(self.req.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {

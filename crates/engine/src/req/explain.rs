@@ -104,7 +104,7 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
         timeouts: Cell::new(SessTimeouts::of(&params)),
         peer_ids: None,
         // There is no connection: asking about one is an error.
-        socket: sys::tcp::SocketNumber::new(-1),
+        socket: None,
         tos: Cell::new(None),
     });
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);

@@ -4,9 +4,7 @@
 use super::*;
 
 fn pair() -> (Stream, Stream) {
-    let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
-    let stream = |s: std::os::unix::net::UnixStream| Stream::from_bare(Bare::from_fd(s.into()).unwrap()).unwrap();
-    (stream(a), stream(b))
+    Stream::pair().unwrap()
 }
 
 fn soon(ms: u64) -> Option<Instant> {
@@ -53,31 +51,28 @@ fn an_idle_connection_tells_what_waits_on_it() {
         b.write_all(b"x", None).await.unwrap();
         assert_eq!(a.pending(), Pending::Data);
         a.read(&mut [0; 4], None).await.unwrap();
-        let bare = a.into_bare().unwrap();
-        assert_eq!(bare.pending(), Pending::Nothing);
+        let parked = a.park();
+        assert_eq!(parked.pending(), Pending::Nothing);
         drop(b);
-        assert_eq!(bare.pending(), Pending::Closed);
+        assert_eq!(parked.pending(), Pending::Closed);
     })
     .unwrap();
 }
 
 #[test]
 fn a_stream_moves_between_runtimes() {
-    let (mine, theirs) = rt::run(async {
-        let (a, b) = pair();
-        (a.into_bare().unwrap(), b.into_bare().unwrap())
-    })
-    .unwrap();
-    let other = std::thread::spawn(move || {
-        rt::run(async { Stream::from_bare(theirs).unwrap().write_all(b"moved", None).await.unwrap() }).unwrap();
-    });
     rt::run(async {
+        let (mine, theirs) = pair();
+        let theirs = theirs.park();
+        let other = std::thread::spawn(move || {
+            rt::run(async { theirs.unpark().unwrap().write_all(b"moved", None).await.unwrap() }).unwrap();
+        });
         let mut got = [0; 5];
-        let n = Stream::from_bare(mine).unwrap().read(&mut got, soon(5000)).await.unwrap();
+        let n = mine.read(&mut got, soon(5000)).await.unwrap();
         assert_eq!(&got[..n], b"moved");
+        other.join().unwrap();
     })
     .unwrap();
-    other.join().unwrap();
 }
 
 #[test]
