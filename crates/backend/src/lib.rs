@@ -11,6 +11,7 @@ mod director;
 mod endpoint;
 mod env;
 mod error;
+mod exchange;
 mod health;
 mod list;
 mod names;
@@ -27,6 +28,9 @@ pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
 pub use endpoint::{Endpoint, ResolveError};
 pub use env::{Env, HeapServices, Params, Services};
 pub use error::ConnectError;
+pub use exchange::{
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+};
 pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;

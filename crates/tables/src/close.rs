@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Why a session or backend connection ended: the second words of SessClose, BackendClose and of the `sc_*` counters.
+//! Why a session or backend connection ended: the word in SessClose records, the description in BackendClose records, and
+//! the `sc_*` counters.
 
 use crate::counters::{Counter, Main};
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident $text:literal $counter:ident $is_err:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $text:literal $counter:ident $is_err:literal $description:literal;)*) => {
         /// Why a connection was closed.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum SessClose {
@@ -18,6 +19,11 @@ macro_rules! reasons {
             /// The word the log shows (`REM_CLOSE`, ...).
             pub const fn text(self) -> &'static str {
                 match self { $(SessClose::$variant => $text,)* }
+            }
+
+            /// What BackendClose records say.
+            pub const fn description(self) -> &'static str {
+                match self { $(SessClose::$variant => $description,)* }
             }
 
             /// Whether this also counts as `MAIN.sess_closed_err`.
@@ -35,42 +41,45 @@ macro_rules! reasons {
 
 reasons! {
     /// The peer closed.
-    RemClose "REM_CLOSE" sc_rem_close false;
+    RemClose "REM_CLOSE" sc_rem_close false "Client Closed";
     /// The client asked for it (`Connection: close`).
-    ReqClose "REQ_CLOSE" sc_req_close false;
+    ReqClose "REQ_CLOSE" sc_req_close false "Client requested close";
     /// The client speaks HTTP/1.0 and did not ask to keep the connection.
-    ReqHttp10 "REQ_HTTP10" sc_req_http10 true;
+    ReqHttp10 "REQ_HTTP10" sc_req_http10 true "Proto < HTTP/1.1";
     /// A request or response that breaks the protocol.
-    RxBad "RX_BAD" sc_rx_bad true;
+    RxBad "RX_BAD" sc_rx_bad true "Received bad req/resp";
     /// The request body could not be read.
-    RxBody "RX_BODY" sc_rx_body true;
+    RxBody "RX_BODY" sc_rx_body true "Failure receiving req.body";
     /// Bytes that are no request at all.
-    RxJunk "RX_JUNK" sc_rx_junk true;
+    RxJunk "RX_JUNK" sc_rx_junk true "Received junk data";
     /// A head larger than allowed.
-    RxOverflow "RX_OVERFLOW" sc_rx_overflow true;
+    RxOverflow "RX_OVERFLOW" sc_rx_overflow true "Received buffer overflow";
     /// Too slow in sending a head.
-    RxTimeout "RX_TIMEOUT" sc_rx_timeout true;
+    RxTimeout "RX_TIMEOUT" sc_rx_timeout true "Receive timeout";
     /// Nothing for `timeout_idle`.
-    RxCloseIdle "RX_CLOSE_IDLE" sc_rx_close_idle false;
+    RxCloseIdle "RX_CLOSE_IDLE" sc_rx_close_idle false "timeout_idle reached";
     /// The end of a piped transaction.
-    TxPipe "TX_PIPE" sc_tx_pipe false;
+    TxPipe "TX_PIPE" sc_tx_pipe false "Piped transaction";
     /// Writing failed.
-    TxError "TX_ERROR" sc_tx_error true;
+    TxError "TX_ERROR" sc_tx_error true "Error transaction";
     /// The end of a body without framing.
-    TxEof "TX_EOF" sc_tx_eof false;
+    TxEof "TX_EOF" sc_tx_eof false "EOF transmission";
     /// The backend or VCL asked for it.
-    RespClose "RESP_CLOSE" sc_resp_close false;
+    RespClose "RESP_CLOSE" sc_resp_close false "Backend/VCL requested close";
     /// Some resource ran out.
-    Overload "OVERLOAD" sc_overload true;
+    Overload "OVERLOAD" sc_overload true "Out of some resource";
     /// More pipes than `pipe_sess_max`.
-    PipeOverflow "PIPE_OVERFLOW" sc_pipe_overflow true;
+    PipeOverflow "PIPE_OVERFLOW" sc_pipe_overflow true "Session pipe overflow";
     /// The object ended before the range that was announced.
-    RangeShort "RANGE_SHORT" sc_range_short true;
+    RangeShort "RANGE_SHORT" sc_range_short true "Insufficient data for range";
     /// HTTP/2 is not accepted here.
-    ReqHttp20 "REQ_HTTP20" sc_req_http20 true;
+    ReqHttp20 "REQ_HTTP20" sc_req_http20 true "HTTP2 not accepted";
     /// VCL failed.
-    VclFailure "VCL_FAILURE" sc_vcl_failure true;
+    VclFailure "VCL_FAILURE" sc_vcl_failure true "VCL failure";
 }
+
+/// What a BackendClose record says of a connection that closes for none of the reasons.
+pub const NOT_CLOSING: &str = "Not Closing";
 
 impl std::fmt::Display for SessClose {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One request to an origin and its response, whatever protocol is spoken with it: what `engine::Transport` is on the
+//! client's side.
+//!
+//! ```text
+//! send_head -> poll_send .. All -> (send_data -> poll_send .. All)* -> send_end -> poll_send .. All
+//!     \________ Interim, Answered: the origin speaks before the request's end ________/
+//! poll_head -> (Part | Interim)* -> Final -> poll_data -> (Piece | Part)* -> End
+//! ```
+//!
+//! An implementation knows no clock, no log and no parameter: who drives it waits as long as it likes, logs, and tells the
+//! origin's [`Conn`](crate::Conn) how the exchange ended. `Part` says that something moved and more is needed: a time limit
+//! begins anew. Events say by a [`SessClose`] why the connection can't carry another request.
+//!
+//! HTTP/1 over a stream is one implementation; a [`Service`](crate::Service) makes others, which may answer without any
+//! connection. Heads have no bytes of framing, and a reason phrase may be missing, so that binary protocols fit: of a
+//! multiplexed connection an exchange is one stream, whose flow control shows as `Pending`.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use message::Head;
+use net::Address;
+use storage::Buf;
+use tables::close::SessClose;
+
+/// How a request's body is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLen {
+    /// There is none.
+    None,
+    /// So many bytes.
+    Known(u64),
+    /// It ends with [`Exchange::send_end`].
+    Unknown,
+}
+
+/// How the end of a response's body is told: varnishd's body status, with its numbers and words in FetchBody records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyStatus {
+    /// There is no body.
+    None,
+    /// So many bytes, at least one.
+    Length(u64),
+    /// The protocol marks the end: chunks, the end of a stream.
+    Chunked,
+    /// It ends with its connection.
+    Eof,
+}
+
+impl BodyStatus {
+    /// Number in FetchBody records.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Chunked => 2,
+            Self::Length(_) => 3,
+            Self::Eof => 4,
+        }
+    }
+
+    /// Word in FetchBody records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Chunked => "chunked",
+            Self::Length(_) => "length",
+            Self::Eof => "eof",
+        }
+    }
+}
+
+/// What a response's head may be; the number of lines is bounded by the limits of the `Head` that takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RespLimits {
+    /// `http_resp_size`
+    pub head_bytes: usize,
+    /// `http_resp_hdr_len`
+    pub line_bytes: usize,
+    /// `http_lenient`
+    pub lenient: bool,
+}
+
+/// How the sending goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All that was queued is out.
+    All,
+    /// Some of it is.
+    Part,
+    /// An interim response came and is in the head that was given.
+    Interim,
+    /// The final response has begun, or the origin ended the exchange: the rest isn't sent, and [`Exchange::poll_head`] tells
+    /// what there is. The connection can't be used again ([`SessClose::RxBody`]).
+    Answered,
+}
+
+/// How the receiving of a head goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Some bytes came.
+    Part,
+    /// An interim response (RFC 9110 15.2) is in the head that was given.
+    Interim,
+    /// The final response's head is there, as the origin sent it; what its connection fields nominate is marked.
+    Final {
+        /// Which body follows.
+        body: BodyStatus,
+        /// Why the connection ends after this response.
+        close: Option<SessClose>,
+    },
+}
+
+/// How the receiving of a body goes on.
+#[derive(Debug)]
+pub enum Data {
+    /// [`Exchange::data`] is the next piece.
+    Piece,
+    /// Some bytes came, none of them the body's.
+    Part,
+    /// The body is complete.
+    End {
+        /// Why the connection can't be used again.
+        close: Option<SessClose>,
+    },
+}
+
+/// The request can't be sent.
+#[derive(Debug)]
+pub enum SendError {
+    /// The origin closed and has said nothing.
+    Closed,
+    /// The operating system's word.
+    Os(io::Error),
+}
+
+/// There is no response's head to be had.
+#[derive(Debug)]
+pub enum HeadError {
+    /// The origin closed before its end.
+    Closed,
+    /// The operating system's word.
+    Os(io::Error),
+    /// Larger than the limits.
+    Overflow,
+    /// It isn't a head; its first word.
+    Garbage(Box<[u8]>),
+    /// It speaks another protocol.
+    OtherProtocol,
+    /// More interim responses than anybody has use for.
+    TooManyInterim,
+    /// The fields contradict each other about the body: in what.
+    Framing(&'static str),
+    /// A 1xx that no final response follows.
+    NotFinal,
+}
+
+impl HeadError {
+    /// Why the connection ends.
+    pub fn close(&self) -> SessClose {
+        match self {
+            Self::Closed => SessClose::RxBad,
+            Self::Os(_) => SessClose::RespClose,
+            Self::Overflow => SessClose::RxOverflow,
+            Self::Garbage(_) | Self::OtherProtocol | Self::TooManyInterim | Self::NotFinal => SessClose::RxJunk,
+            Self::Framing(_) => SessClose::RxBody,
+        }
+    }
+}
+
+/// The response's body is broken: it must never be taken for a whole one.
+#[derive(Debug)]
+pub enum BodyError {
+    /// In what, in varnishd's words.
+    Broken(&'static str),
+    /// The operating system's word.
+    Os(io::Error),
+}
+
+/// Bytes of an exchange for BereqAcct: heads and the request's body with the framing they were sent in, the response's body
+/// without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Acct {
+    pub bereq_head: u64,
+    pub bereq_body: u64,
+    pub beresp_head: u64,
+    pub beresp_body: u64,
+}
+
+impl std::ops::AddAssign for Acct {
+    fn add_assign(&mut self, other: Acct) {
+        self.bereq_head += other.bereq_head;
+        self.bereq_body += other.bereq_body;
+        self.beresp_head += other.beresp_head;
+        self.beresp_body += other.beresp_body;
+    }
+}
+
+/// One request and its response. Dropping it ends it.
+pub trait Exchange {
+    /// Whom it goes to: `beresp.backend.ip`.
+    fn peer(&self) -> Address;
+
+    /// The field that announces a body of unknown length in this protocol, where it takes one.
+    fn unknown_length(&self) -> Option<(&'static str, &'static [u8])>;
+
+    /// Queues the request's head, once. What it says of the body's length is true. The response's head will be held to `limits`.
+    fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits);
+
+    /// Queues the next piece of the body: when all before is out, and never an empty one.
+    fn send_data(&mut self, piece: Buf);
+
+    /// The body is complete; a body of unknown length may have fields behind it.
+    fn send_end(&mut self, trailers: Option<&Head>);
+
+    /// Writes what is queued. Once it answered [`Sent::Answered`] nothing more may be queued.
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Sent, SendError>>;
+
+    /// Ready when the origin speaks while there is nothing to be sent: [`Sent::Interim`], [`Sent::Answered`], or
+    /// [`Sent::Part`] for something else.
+    fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Sent>;
+
+    /// Receives a head into `beresp`.
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>>;
+
+    /// Whether a byte of a response has come.
+    fn has_begun(&self) -> bool;
+
+    /// Receives more of the body. The piece before is done with.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>>;
+
+    /// The piece that [`Exchange::poll_data`] spoke of last.
+    fn data(&self) -> &[u8];
+
+    /// Whether all that came was taken: the next [`Exchange::poll_data`] waits for the origin.
+    fn is_drained(&self) -> bool;
+
+    /// The fields behind the body, once it is complete, where the protocol has kept them.
+    fn trailers(&self) -> Option<&Head>;
+
+    /// The origin must see a cut when this is dropped, never an end: the request's body is broken.
+    fn reset(&mut self, why: SessClose);
+
+    /// Bytes so far.
+    fn acct(&self) -> Acct;
+}
