@@ -3,7 +3,7 @@
 
 use base::clock::Real;
 use cli::Request;
-use tables::cli_cmds::{self, Command, Filter, Served};
+use tables::cli_cmds::{self, Command, CommandId as Id, Filter, Served};
 use tables::json::quote;
 use tables::params::{DebugBit, ParamError, Show};
 
@@ -43,40 +43,42 @@ impl Manager {
         let answer = |members: &str| json_reply(&request.words, real, members);
         // Names are ASCII; one that isn't text is none.
         let text = |at: usize| request.arg(at).unwrap_or("\u{fffd}");
-        match command.name {
-            "banner" => Reply::ok(self.banner()),
-            "help" => self.help(request, authenticated),
-            "ping" if json => answer(", \"PONG\"\n"),
-            "ping" => Reply::ok(format!("PONG {} 1.0", real as u64)),
-            "quit" => Reply::new(Status::Close, "Closing CLI connection"),
-            "status" if json => answer(&format!(", {}", quote(self.worker.state.word()))),
-            "status" => Reply::ok(format!("Child in state {}", self.worker.state.word())),
-            "start" => self.start(),
-            "stop" => self.stop(),
-            "pid" => self.pid(request),
-            "panic.show" => self.panic_show(request),
-            "restarts" if request.wants_json() => self.json(request, &self.deaths.json(self.clock.real())),
-            "restarts" => Reply::ok(self.deaths.text(self.clock.real())),
-            "panic.clear" => self.panic_clear(arg(0)),
-            "param.show" => self.param_show(request),
-            "param.set" => self.param_set(text(0), Some(text(1)), request),
-            "param.reset" => self.param_set(text(0), None, request),
-            "storage.list" => self.storage_list(request),
-            "vcl.load" => self.vcl_load(text(0), Source::File(text(1).into()), arg(2)),
-            "vcl.inline" => {
+        match command.id {
+            Id::Banner => Reply::ok(self.banner()),
+            Id::Help => self.help(request, authenticated),
+            Id::Ping if json => answer(", \"PONG\"\n"),
+            Id::Ping => Reply::ok(format!("PONG {} 1.0", real as u64)),
+            Id::Quit => Reply::new(Status::Close, "Closing CLI connection"),
+            Id::Status if json => answer(&format!(", {}", quote(self.worker.state.word()))),
+            Id::Status => Reply::ok(format!("Child in state {}", self.worker.state.word())),
+            Id::Start => self.start(),
+            Id::Stop => self.stop(),
+            Id::Pid => self.pid(request),
+            Id::PanicShow => self.panic_show(request),
+            Id::Restarts if request.wants_json() => self.json(request, &self.deaths.json(self.clock.real())),
+            Id::Restarts => Reply::ok(self.deaths.text(self.clock.real())),
+            Id::PanicClear => self.panic_clear(arg(0)),
+            Id::ParamShow => self.param_show(request),
+            Id::ParamSet => self.param_set(text(0), Some(text(1)), request),
+            Id::ParamReset => self.param_set(text(0), None, request),
+            Id::StorageList => self.storage_list(request),
+            Id::VclLoad => self.vcl_load(text(0), Source::File(text(1).into()), arg(2)),
+            Id::VclInline => {
                 let source = request.args().get(1).cloned().unwrap_or_default();
                 self.vcl_load(text(0), Source::Text("<vcl.inline>".into(), source), arg(2))
             }
-            "vcl.use" => either(self.vcls.use_vcl(text(0), now, &mut self.worker)),
-            "vcl.state" => either(self.vcls.set_state(text(0), arg(1), now, &mut self.worker)),
-            "vcl.label" => either(self.vcls.label(text(0), text(1), now, &mut self.worker)),
-            "vcl.discard" => self.vcl_discard(request),
-            "vcl.list" => self.vcl_list(request),
-            "vcl.deps" if json => answer(&self.vcls.deps_json()),
-            "vcl.deps" => Reply::ok(self.vcls.deps()),
-            "vcl.symtab" => Reply::ok(self.vcls.symtab()),
-            "debug.panic.master" => not_built("The manager doesn't panic on request."),
-            other => not_built(&format!("The command {other} isn't built yet.")),
+            Id::VclUse => either(self.vcls.use_vcl(text(0), now, &mut self.worker)),
+            Id::VclState => either(self.vcls.set_state(text(0), arg(1), now, &mut self.worker)),
+            Id::VclLabel => either(self.vcls.label(text(0), text(1), now, &mut self.worker)),
+            Id::VclDiscard => self.vcl_discard(request),
+            Id::VclList => self.vcl_list(request),
+            Id::VclDeps if json => answer(&self.vcls.deps_json()),
+            Id::VclDeps => Reply::ok(self.vcls.deps()),
+            Id::VclSymtab => Reply::ok(self.vcls.symtab()),
+            Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),
+            Id::Auth => unreachable!("sessions answer it before they come here"),
+            // Served by the worker, so passed on and never run here.
+            Id::BackendList | Id::BackendSetHealth | Id::Ban | Id::BanList | Id::DebugFragfetch | Id::DebugListenAddress | Id::DebugPanicWorker | Id::DebugPersistent | Id::DebugReqpoolFail | Id::DebugShutdownDelay | Id::DebugSrandom | Id::DebugVmod | Id::DebugXid | Id::Explain | Id::VclProfile | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
         }
     }
 

@@ -13,7 +13,9 @@ pub enum Served {
 /// What is known of a command.
 #[derive(Debug)]
 pub struct Command {
-    /// Name.
+    /// Which.
+    pub id: CommandId,
+    /// As it is typed.
     pub name: &'static str,
     /// Short help: name and arguments.
     pub syntax: &'static str,
@@ -45,9 +47,17 @@ macro_rules! flag {
 }
 
 macro_rules! commands {
-    ($($name:literal $syntax:literal $help:literal $doc:literal $min:literal $max:expr, $served:ident [$($flag:ident)*];)*) => {
+    ($($id:ident $name:literal $syntax:literal $help:literal $doc:literal $min:literal $max:expr, $served:ident [$($flag:ident)*];)*) => {
+        /// Which command: what each process tells them apart by. Both match all of them, so that a new one can't be forgotten.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)]
+        pub enum CommandId {
+            $($id),*
+        }
+
         /// Every command, sorted by name.
         pub static COMMANDS: &[Command] = &[$(Command {
+            id: CommandId::$id,
             name: $name,
             syntax: $syntax,
             help: $help,
@@ -64,48 +74,48 @@ macro_rules! commands {
 }
 
 commands! {
-    "auth" "auth <response>" "Authenticate." "" 1 Some(1), Manager [open];
-    "backend.list" "backend.list [-j] [-p] [<backend_pattern>]" "List backends." "-p adds the state of probes." 0 Some(2), Worker [json];
-    "backend.set_health" "backend.set_health <backend_pattern> [auto|healthy|sick]" "Set the health of matching backends." "auto leaves it to the probe." 2 Some(2), Worker [];
-    "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
-    "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
-    "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
-    "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
-    "debug.listen_address" "debug.listen_address" "Show the addresses listened on." "" 0 Some(0), Worker [debug];
-    "debug.panic.master" "debug.panic.master" "Make the manager panic." "" 0 Some(0), Manager [debug];
-    "debug.panic.worker" "debug.panic.worker" "Make the worker panic." "" 0 Some(0), Worker [debug];
-    "debug.persistent" "debug.persistent [<stevedore> [<cmd>]]" "Stores that outlive the worker; none here." "" 0 Some(2), Worker [debug];
-    "debug.reqpool.fail" "debug.reqpool.fail" "Make requests find no memory, as told by a string of F and _." "" 1 Some(1), Worker [debug];
-    "debug.shutdown.delay" "debug.shutdown.delay" "Delay the end of the worker by some seconds." "" 1 Some(1), Worker [debug];
-    "debug.srandom" "debug.srandom" "Seed the random numbers." "" 0 Some(1), Worker [debug];
-    "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
-    "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
-    "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Say what would become of a request, and why." "vcl_recv and vcl_hash run as for a request of that client (127.0.0.1 unless given); the cache is only looked at, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
-    "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
-    "panic.clear" "panic.clear [-z]" "Forget the last panic; -z also clears the counters of it." "" 0 Some(1), Manager [];
-    "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
-    "param.reset" "param.reset <param>" "Set a parameter to its default." "" 1 Some(1), Manager [];
-    "param.set" "param.set [-j] <param> <value>" "Set a parameter." "" 2 Some(2), Manager [json];
-    "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
-    "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
-    "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
-    "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
-    "restarts" "restarts [-j]" "Show how often the worker ended, when and why." "The last twenty ends, newest first: when, after how many seconds, which process, how; and how many were in the last hour." 0 Some(0), Manager [json];
-    "start" "start" "Start the worker." "" 0 Some(0), Manager [];
-    "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
-    "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
-    "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
-    "vcl.deps" "vcl.deps [-j]" "List VCLs and what they depend on." "" 0 Some(0), Manager [json];
-    "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "All that match go, or none when something else depends on one." 1 None, Manager [];
-    "vcl.inline" "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]" "Compile and load VCL given here." "" 2 Some(3), Manager [];
-    "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Manager [];
-    "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Manager [json];
-    "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Manager [];
-    "vcl.profile" "vcl.profile [-j] on|off|show [<configname>]" "Count what each line of a VCL costs." "on begins anew; show tells for each line how often it ran, how often its condition held and what it took, and which order would be faster. A VCL that is loaded later isn't counted." 1 Some(2), Worker [json];
-    "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also what it includes." "" 0 Some(2), Worker [];
-    "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Manager [];
-    "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];
-    "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Manager [];
+    Auth "auth" "auth <response>" "Authenticate." "" 1 Some(1), Manager [open];
+    BackendList "backend.list" "backend.list [-j] [-p] [<backend_pattern>]" "List backends." "-p adds the state of probes." 0 Some(2), Worker [json];
+    BackendSetHealth "backend.set_health" "backend.set_health <backend_pattern> [auto|healthy|sick]" "Set the health of matching backends." "auto leaves it to the probe." 2 Some(2), Worker [];
+    Ban "ban" "ban <field> <operator> <arg> [&& <field> <oper> <arg> ...]" "Ban objects for which all conditions hold." "" 3 None, Worker [split];
+    BanList "ban.list" "ban.list [-j]" "List bans." "Time of the ban, objects that refer to it, C if completed, its conditions." 0 Some(0), Worker [json];
+    Banner "banner" "banner" "Show the banner." "" 0 Some(0), Manager [open];
+    DebugFragfetch "debug.fragfetch" "debug.fragfetch" "Deliver fetched bodies in pieces of this many bytes." "" 1 Some(1), Worker [debug];
+    DebugListenAddress "debug.listen_address" "debug.listen_address" "Show the addresses listened on." "" 0 Some(0), Worker [debug];
+    DebugPanicMaster "debug.panic.master" "debug.panic.master" "Make the manager panic." "" 0 Some(0), Manager [debug];
+    DebugPanicWorker "debug.panic.worker" "debug.panic.worker" "Make the worker panic." "" 0 Some(0), Worker [debug];
+    DebugPersistent "debug.persistent" "debug.persistent [<stevedore> [<cmd>]]" "Stores that outlive the worker; none here." "" 0 Some(2), Worker [debug];
+    DebugReqpoolFail "debug.reqpool.fail" "debug.reqpool.fail" "Make requests find no memory, as told by a string of F and _." "" 1 Some(1), Worker [debug];
+    DebugShutdownDelay "debug.shutdown.delay" "debug.shutdown.delay" "Delay the end of the worker by some seconds." "" 1 Some(1), Worker [debug];
+    DebugSrandom "debug.srandom" "debug.srandom" "Seed the random numbers." "" 0 Some(1), Worker [debug];
+    DebugVmod "debug.vmod" "debug.vmod" "Show loaded vmods." "" 0 Some(0), Worker [debug];
+    DebugXid "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
+    Explain "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Say what would become of a request, and why." "vcl_recv and vcl_hash run as for a request of that client (127.0.0.1 unless given); the cache is only looked at, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
+    Help "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
+    PanicClear "panic.clear" "panic.clear [-z]" "Forget the last panic; -z also clears the counters of it." "" 0 Some(1), Manager [];
+    PanicShow "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
+    ParamReset "param.reset" "param.reset <param>" "Set a parameter to its default." "" 1 Some(1), Manager [];
+    ParamSet "param.set" "param.set [-j] <param> <value>" "Set a parameter." "" 2 Some(2), Manager [json];
+    ParamShow "param.show" "param.show [-l|-j] [<param>|changed]" "Show parameters and their values." "" 0 Some(2), Manager [json];
+    Pid "pid" "pid [-j]" "Show the process ids of manager and worker." "" 0 Some(0), Manager [json];
+    Ping "ping" "ping [-j] [<timestamp>]" "Keep the connection alive." "" 0 Some(1), Manager [open json];
+    Quit "quit" "quit" "Close the connection." "" 0 Some(0), Manager [open];
+    Restarts "restarts" "restarts [-j]" "Show how often the worker ended, when and why." "The last twenty ends, newest first: when, after how many seconds, which process, how; and how many were in the last hour." 0 Some(0), Manager [json];
+    Start "start" "start" "Start the worker." "" 0 Some(0), Manager [];
+    Status "status" "status [-j]" "Show the state of the worker." "" 0 Some(0), Manager [json];
+    Stop "stop" "stop" "Stop the worker." "" 0 Some(0), Manager [];
+    StorageList "storage.list" "storage.list [-j]" "List stores." "" 0 Some(0), Manager [json];
+    VclDeps "vcl.deps" "vcl.deps [-j]" "List VCLs and what they depend on." "" 0 Some(0), Manager [json];
+    VclDiscard "vcl.discard" "vcl.discard <name_pattern>..." "Unload VCLs and labels that match." "All that match go, or none when something else depends on one." 1 None, Manager [];
+    VclInline "vcl.inline" "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]" "Compile and load VCL given here." "" 2 Some(3), Manager [];
+    VclLabel "vcl.label" "vcl.label <label> <configname>" "Give a VCL a label." "" 2 Some(2), Manager [];
+    VclList "vcl.list" "vcl.list [-j]" "List VCLs." "" 0 Some(0), Manager [json];
+    VclLoad "vcl.load" "vcl.load <configname> <filename> [auto|cold|warm]" "Compile and load a VCL file." "" 2 Some(3), Manager [];
+    VclProfile "vcl.profile" "vcl.profile [-j] on|off|show [<configname>]" "Count what each line of a VCL costs." "on begins anew; show tells for each line how often it ran, how often its condition held and what it took, and which order would be faster. A VCL that is loaded later isn't counted." 1 Some(2), Worker [json];
+    VclShow "vcl.show" "vcl.show [-v] [<configname>]" "Show the source of a VCL; -v also what it includes." "" 0 Some(2), Worker [];
+    VclState "vcl.state" "vcl.state <configname> [auto|cold|warm]" "Set the state of a VCL." "" 2 Some(2), Manager [];
+    VclSymtab "vcl.symtab" "vcl.symtab" "Show the symbols of VCL." "" 0 Some(0), Manager [debug];
+    VclUse "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Manager [];
 }
 
 /// The command of this name.

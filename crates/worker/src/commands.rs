@@ -9,6 +9,7 @@ use std::time::Duration;
 use backend::{AdminHealth, Director, Event};
 use base::Real;
 use cli::{Reply, Request, Status, reply};
+use tables::cli_cmds::{self, CommandId as Id};
 use tables::params::DebugBit;
 use vcl::{MAIN, Options, SourceBundle, Sources};
 use vrt::LoadedVcl;
@@ -24,55 +25,60 @@ const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 /// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
     let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
-    match request.name() {
-        "ping" => Reply::ok(format!("PONG {} 1.0", worker.engine.clock.real().0 as u64)),
-        "start" => start(worker),
-        "vcl.load" => vcl_load(worker, &arg(0), &arg(1), &arg(2)),
-        "vcl.use" => vcl_use(worker, &arg(0)),
-        "vcl.state" => vcl_state(worker, &arg(0), &arg(1)),
-        "vcl.label" => {
+    let Some(command) = cli_cmds::lookup(request.name()) else {
+        // The manager passes on what it doesn't know.
+        return request.command(true).err().unwrap_or_else(Reply::unknown);
+    };
+    match command.id {
+        Id::Ping => Reply::ok(format!("PONG {} 1.0", worker.engine.clock.real().0 as u64)),
+        Id::Start => start(worker),
+        Id::VclLoad => vcl_load(worker, &arg(0), &arg(1), &arg(2)),
+        Id::VclUse => vcl_use(worker, &arg(0)),
+        Id::VclState => vcl_state(worker, &arg(0), &arg(1)),
+        Id::VclLabel => {
             worker.vcls.label(&arg(0), &arg(1));
             if worker.vcls.active() == arg(0) { vcl_use(worker, &arg(0)) } else { Reply::ok("") }
         }
-        "vcl.discard" => vcl_discard(worker, &arg(0)),
-        "vcl.list" if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
-        "vcl.list" => Reply::ok(worker.vcls.list()),
-        "param.set" => param_set(worker, &arg(0), &arg(1)),
-        "param.reset" => param_reset(worker, &arg(0)),
-        "ban" => ban(worker, request),
-        "ban.list" => ban_list(worker, request),
-        "backend.list" => backend_list(worker, request),
-        "backend.set_health" => set_health(worker, &arg(0), &arg(1)),
-        "storage.list" if request.wants_json() => {
+        Id::VclDiscard => vcl_discard(worker, &arg(0)),
+        Id::VclList if request.wants_json() => with_json(worker, request, &worker.vcls.list_json()),
+        Id::VclList => Reply::ok(worker.vcls.list()),
+        Id::ParamSet => param_set(worker, &arg(0), &arg(1)),
+        Id::ParamReset => param_reset(worker, &arg(0)),
+        Id::Ban => ban(worker, request),
+        Id::BanList => ban_list(worker, request),
+        Id::BackendList => backend_list(worker, request),
+        Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
+        Id::StorageList if request.wants_json() => {
             with_json(worker, request, &format!(",\n{}", worker.engine.stores.list_json()))
         }
-        "storage.list" => Reply::ok(worker.engine.stores.list()),
-        "debug.listen_address" => Reply::ok(addresses(worker)),
-        "debug.xid" => xid(worker, request),
-        "debug.srandom" => {
+        Id::StorageList => Reply::ok(worker.engine.stores.list()),
+        Id::DebugListenAddress => Reply::ok(addresses(worker)),
+        Id::DebugXid => xid(worker, request),
+        Id::DebugSrandom => {
             worker.engine.random.seed(arg(0).parse().unwrap_or(1));
             Reply::ok("")
         }
-        "debug.fragfetch" => fragfetch(worker, &arg(0)),
-        "debug.panic.worker" => crate::panic::on_request("debug.panic.worker: You asked for it"),
-        "debug.persistent" => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
-        "debug.shutdown.delay" => match base::text::parse_duration(&arg(0)) {
+        Id::DebugFragfetch => fragfetch(worker, &arg(0)),
+        Id::DebugPanicWorker => crate::panic::on_request("debug.panic.worker: You asked for it"),
+        Id::DebugPersistent => Reply::new(Status::Cant, "There are no stores here that outlive the worker"),
+        Id::DebugShutdownDelay => match base::text::parse_duration(&arg(0)) {
             Some(seconds) => {
                 worker.shutdown_delay_ms.store((seconds.clamp(0.0, 3600.0) * 1e3) as u64, Ordering::Relaxed);
                 Reply::ok("")
             }
             None => Reply::new(Status::Param, "that is no number of seconds"),
         },
-        "debug.vmod" => Reply::ok(vmods_in_use(worker)),
-        "vcl.profile" => vcl_profile(worker, request),
-        "vcl.show" => vcl_show(worker, request),
-        "explain" => explain(worker, request),
-        other => match request.command(true) {
-            Ok(_) => Reply::new(Status::Unimplemented, format!("{other} isn't built yet")),
-            // The manager passes on what it doesn't know.
-            Err(unknown) => unknown,
-        },
+        Id::DebugVmod => Reply::ok(vmods_in_use(worker)),
+        Id::VclProfile => vcl_profile(worker, request),
+        Id::VclShow => vcl_show(worker, request),
+        Id::Explain => explain(worker, request),
+        Id::Auth | Id::Banner | Id::DebugPanicMaster | Id::DebugReqpoolFail | Id::Help | Id::PanicClear | Id::PanicShow | Id::ParamShow | Id::Pid | Id::Quit | Id::Restarts | Id::Status | Id::Stop | Id::VclDeps | Id::VclInline | Id::VclSymtab => not_built(command.name),
     }
+}
+
+/// Declared, but not for the worker, or not yet.
+fn not_built(name: &str) -> Reply {
+    Reply::new(Status::Unimplemented, format!("{name} isn't built yet"))
 }
 
 /// `explain [-m METHOD] [-c ADDRESS] URL [FIELD...]`
