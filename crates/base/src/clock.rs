@@ -29,6 +29,14 @@ impl Mono {
     }
 }
 
+impl std::ops::Add<Duration> for Mono {
+    type Output = Mono;
+
+    fn add(self, later: Duration) -> Mono {
+        self.plus(later.as_secs_f64())
+    }
+}
+
 impl Real {
     /// Seconds from `earlier` to `self`; negative when `earlier` is later.
     pub fn since(self, earlier: Real) -> f64 {

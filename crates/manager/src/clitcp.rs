@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use base::clock::Mono;
 use sys::fd::Want;
 use sys::sock::{self, Name};
 
@@ -50,11 +51,16 @@ pub fn identity(kind: &str, socket: &OwnedFd) -> String {
     format!("{kind} {} {}", word(sock::peer_name(socket)), word(sock::local_name(socket)))
 }
 
+/// The pause before another try, after a connection that was made; by so much it grows with each that wasn't.
+const STEP: Duration = Duration::from_secs(1);
+/// From here on it grows no more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
 /// The outgoing connection.
 #[derive(Debug)]
 enum State {
-    /// To be tried at this time (monotonic seconds).
-    Waiting { until: f64 },
+    /// To be tried at this time.
+    Waiting { until: Mono },
     /// On its way.
     Connecting(OwnedFd),
     /// A session has it.
@@ -66,13 +72,13 @@ enum State {
 pub struct Masters {
     addresses: Vec<SocketAddr>,
     next: usize,
-    pause: f64,
+    pause: Duration,
     state: State,
 }
 
 impl Masters {
     /// Resolves the arguments; None when there are none.
-    pub fn new(args: &[String], now: f64) -> Result<Option<Masters>, Fatal> {
+    pub fn new(args: &[String], now: Mono) -> Result<Option<Masters>, Fatal> {
         let mut addresses = Vec::new();
         for arg in args {
             let found = resolve(arg, 0)
@@ -82,7 +88,12 @@ impl Masters {
         if addresses.is_empty() {
             return if args.is_empty() { Ok(None) } else { argument("Could not resolve -M argument to address") };
         }
-        Ok(Some(Masters { addresses, next: 0, pause: 0.1, state: State::Waiting { until: now } }))
+        Ok(Some(Masters {
+            addresses,
+            next: 0,
+            pause: Duration::from_millis(100),
+            state: State::Waiting { until: now },
+        }))
     }
 
     /// What to wait for.
@@ -94,7 +105,7 @@ impl Masters {
     }
 
     /// When to call `poll` even without an event.
-    pub fn due(&self) -> Option<f64> {
+    pub fn due(&self) -> Option<Mono> {
         match self.state {
             State::Waiting { until } => Some(until),
             State::Connecting(_) | State::Connected => None,
@@ -102,7 +113,7 @@ impl Masters {
     }
 
     /// Tries, if it's time; gives a connection that was made.
-    pub fn poll(&mut self, now: f64) -> Option<OwnedFd> {
+    pub fn poll(&mut self, now: Mono) -> Option<OwnedFd> {
         if matches!(self.state, State::Waiting { until } if until <= now) {
             let address = self.addresses[self.next];
             self.state = match sock::start_connect_tcp(address) {
@@ -121,21 +132,21 @@ impl Masters {
         let State::Connecting(socket) = std::mem::replace(&mut self.state, State::Connected) else { return None };
         match failure {
             None => {
-                self.pause = 1.0;
+                self.pause = STEP;
                 Some(socket)
             }
             Some(e) => {
                 say(Loud::Info, &format!("Could not connect to CLI-master: {}", errno_text(&e)));
                 self.next = (self.next + 1) % self.addresses.len();
                 self.state = State::Waiting { until: now + self.pause };
-                self.pause = if self.pause < 10.0 { self.pause + 1.0 } else { self.pause };
+                self.pause = if self.pause < LONGEST_PAUSE { self.pause + STEP } else { self.pause };
                 None
             }
         }
     }
 
     /// The connection has ended.
-    pub fn closed(&mut self, now: f64) {
+    pub fn closed(&mut self, now: Mono) {
         self.state = State::Waiting { until: now + self.pause };
     }
 }

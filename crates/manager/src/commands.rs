@@ -78,7 +78,22 @@ impl Manager {
             Id::DebugPanicMaster => not_built("The manager doesn't panic on request."),
             Id::Auth => unreachable!("sessions answer it before they come here"),
             // Served by the worker, so passed on and never run here.
-            Id::BackendList | Id::BackendSetHealth | Id::Ban | Id::BanList | Id::DebugFragfetch | Id::DebugListenAddress | Id::DebugPanicWorker | Id::DebugPersistent | Id::DebugReqpoolFail | Id::DebugShutdownDelay | Id::DebugSrandom | Id::DebugVmod | Id::DebugXid | Id::Explain | Id::VclProfile | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
+            Id::BackendList
+            | Id::BackendSetHealth
+            | Id::Ban
+            | Id::BanList
+            | Id::DebugFragfetch
+            | Id::DebugListenAddress
+            | Id::DebugPanicWorker
+            | Id::DebugPersistent
+            | Id::DebugReqpoolFail
+            | Id::DebugShutdownDelay
+            | Id::DebugSrandom
+            | Id::DebugVmod
+            | Id::DebugXid
+            | Id::Explain
+            | Id::VclProfile
+            | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
         }
     }
 

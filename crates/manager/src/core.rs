@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::clock::Clock;
+use base::clock::{Clock, Mono};
 use sys::fd::Want;
 use sys::pidfile::PidFile;
 use sys::process::Executable;
@@ -30,13 +30,18 @@ use crate::vcls::{Quota, Vcls};
 use crate::workdir;
 use crate::worker::Worker;
 
-/// Seconds until the first look for VCLs that may go cold.
-const FIRST_COOLING: f64 = 3.0;
+/// Until the first look for VCLs that may go cold.
+const FIRST_COOLING: Duration = Duration::from_secs(3);
+
+/// Between updates of the uptime.
+const UPTIME_STEP: Duration = Duration::from_secs(1);
 
 /// CLI sessions at a time; further connections wait.
 const MOST_SESSIONS: usize = 256;
-/// Seconds without accepting after a failure to.
-const ACCEPT_PAUSE: f64 = 1.0;
+/// Without accepting after a failure to.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// The longest wait for events.
+const LONGEST_SLEEP: f64 = 3600.0;
 
 /// Everything the manager has.
 #[derive(Debug)]
@@ -75,22 +80,22 @@ pub struct Manager {
     pub(crate) ending: bool,
 }
 
-/// When things are due, in monotonic seconds.
+/// When things are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timers {
-    pub(crate) started: f64,
-    pub(crate) uptime: f64,
-    pub(crate) ping: Option<f64>,
-    pub(crate) cooling: f64,
-    pub(crate) restart: Option<f64>,
-    pub(crate) worker_started: f64,
+    pub(crate) started: Mono,
+    pub(crate) uptime: Mono,
+    pub(crate) ping: Option<Mono>,
+    pub(crate) cooling: Mono,
+    pub(crate) restart: Option<Mono>,
+    pub(crate) worker_started: Mono,
     /// Until when no CLI connection is taken.
-    pub(crate) cli_pause: f64,
+    pub(crate) cli_pause: Mono,
 }
 
 impl Timers {
     /// All set from `now`.
-    pub fn new(now: f64) -> Timers {
+    pub fn new(now: Mono) -> Timers {
         Timers {
             started: now,
             uptime: now,
@@ -114,8 +119,8 @@ enum Event {
 }
 
 impl Manager {
-    pub(crate) fn now(&self) -> f64 {
-        self.clock.mono().0
+    pub(crate) fn now(&self) -> Mono {
+        self.clock.mono()
     }
 
     pub(crate) fn debug(&self, bit: DebugBit) -> bool {
@@ -210,7 +215,7 @@ impl Manager {
             wants.push(want);
             events.push(Event::Master);
         }
-        let timeout = Duration::from_secs_f64((self.next_timer() - self.now()).clamp(0.0, 3600.0));
+        let timeout = Duration::from_secs_f64(self.next_timer().since(self.now()).clamp(0.0, LONGEST_SLEEP));
         match sys::fd::wait_any(&wants, Some(timeout)) {
             Ok(ready) => events.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(event, _)| event).collect(),
             Err(e) => {
@@ -220,26 +225,27 @@ impl Manager {
         }
     }
 
-    fn next_timer(&self) -> f64 {
+    fn next_timer(&self) -> Mono {
         let t = &self.timers;
         let master = self.masters.as_ref().and_then(Masters::due);
-        [Some(t.uptime), t.ping, Some(t.cooling), t.restart, master].into_iter().flatten().fold(f64::MAX, f64::min)
+        let others = [t.ping, Some(t.cooling), t.restart, master].into_iter().flatten();
+        others.fold(t.uptime, |first, due| if due < first { due } else { first })
     }
 
     fn on_timers(&mut self) {
         let now = self.now();
         if self.timers.uptime <= now {
-            self.timers.uptime = now + 1.0;
+            self.timers.uptime = now + UPTIME_STEP;
             if let Some(memory) = &self.memory {
-                memory.counters.uptime.set((now - self.timers.started) as u64);
+                memory.counters.uptime.set(now.since(self.timers.started) as u64);
             }
         }
         if self.timers.ping.is_some_and(|due| due <= now) {
             self.ping_worker();
         }
         if self.timers.cooling <= now {
-            let cooldown = self.params.vcl_cooldown.as_secs_f64();
-            self.timers.cooling = now + (cooldown * 0.45).max(0.1);
+            let cooldown = self.params.vcl_cooldown;
+            self.timers.cooling = now + cooldown.mul_f64(0.45).max(Duration::from_millis(100));
             self.vcls.cool(now, cooldown, &mut self.worker);
         }
         if self.timers.restart.is_some_and(|due| due <= now) {

@@ -35,7 +35,7 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
         cli_fd: cli,
         panic_fd: Some(panic),
         manager_pid: std::process::id(),
-        manager_start: Duration::from_secs_f64(manager.clock.real().0 - (manager.now() - manager.timers.started)),
+        manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user: name_of(credentials.as_ref().map(|c| c.uid)),
         group: credentials.and_then(|c| sys::user::group_name(c.gid)),
         vtc_mode: manager.debug(DebugBit::VtcMode),

@@ -2,6 +2,7 @@
 //! Starting, watching and burying workers.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use sys::process::{Exit, Spawn};
 use sys::signal;
@@ -17,10 +18,10 @@ use crate::reply::{Reply, ReplyExt, Status};
 use crate::report::{self, Loud, say};
 use crate::worker::State;
 
-/// A worker that lived shorter than this, in seconds, makes the next one wait.
-const SHORT_LIFE: f64 = 2.0;
-/// The longest wait, in seconds.
-const LONGEST_WAIT: f64 = 10.0;
+/// A worker that lived shorter than this makes the next one wait.
+const SHORT_LIFE: Duration = Duration::from_secs(2);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Exit status bits: a worker ended with a status, by a signal, with a core.
 const ENDED: i32 = 0x20;
@@ -127,8 +128,8 @@ impl Manager {
     }
 
     fn schedule_ping(&mut self) {
-        let interval = f64::from(self.params.ping_interval);
-        self.timers.ping = (interval > 0.0).then(|| self.now() + interval);
+        let interval = Duration::from_secs(u64::from(self.params.ping_interval));
+        self.timers.ping = (!interval.is_zero()).then(|| self.now() + interval);
     }
 
     /// Asks the worker whether it lives.
@@ -202,14 +203,14 @@ impl Manager {
     }
 
     /// The first restart comes at once; workers that die young make the next ones wait longer and longer.
-    fn restart_wait(&mut self) -> f64 {
-        if self.now() - self.timers.worker_started > SHORT_LIFE {
+    fn restart_wait(&mut self) -> Duration {
+        if self.now() > self.timers.worker_started + SHORT_LIFE {
             self.restarts = 0;
         }
         self.restarts = self.restarts.saturating_add(1);
         match self.restarts {
-            1 => 0.0,
-            n => (0.1 * f64::from(1u32 << (n - 2).min(10))).min(LONGEST_WAIT),
+            1 => Duration::ZERO,
+            n => Duration::from_millis(100 << (n - 2).min(10)).min(LONGEST_WAIT),
         }
     }
 
@@ -254,7 +255,7 @@ impl Manager {
         }
         say(if exit == Exit::Status(0) { Loud::Info } else { Loud::Error }, &text);
         let how = text.split_once(") ").map_or(text.as_str(), |(_, how)| how).to_owned();
-        let lived = self.now() - self.timers.worker_started;
+        let lived = self.now().since(self.timers.worker_started);
         self.deaths.note(Death {
             at: self.clock.real(),
             lived,

@@ -115,7 +115,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, Todo), Fatal>
     let store_files = crate::storefile::open_all(&stores, &jail)?;
     let identity = options.identity.clone().filter(|i| !i.is_empty()).unwrap_or_else(sys::process::host_name);
     let vident = format!("{},-j{}{}", platform(), jail.name(), stores.idents());
-    let now = clock.mono().0;
+    let now = clock.mono();
     let mut manager = Manager {
         exe,
         worker: Worker::new(jail.clone()),

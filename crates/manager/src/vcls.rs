@@ -8,6 +8,9 @@
 //! ```
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+use base::clock::Mono;
 
 use crate::named;
 use crate::reply::{Reply, ReplyExt, Status};
@@ -71,7 +74,7 @@ pub struct Prog {
     /// Names this one refers to: a label its VCL, a VCL the labels it returns to.
     uses: Vec<String>,
     /// Since when it could go cold, in monotonic seconds.
-    idle_since: Option<f64>,
+    idle_since: Option<Mono>,
 }
 
 /// All of them, in the order of loading.
@@ -145,7 +148,7 @@ impl Vcls {
     }
 
     /// Notes that the VCL may go cold from `now` on, if nothing holds it.
-    fn rest(&mut self, at: usize, now: f64) {
+    fn rest(&mut self, at: usize, now: Mono) {
         let prog = &self.progs[at];
         let held = self.is_active(at)
             || prog.state != State::Auto
@@ -181,7 +184,7 @@ impl Vcls {
         state: State,
         checked: Checked,
         quota: Quota,
-        now: f64,
+        now: Mono,
         worker: &mut dyn Ask,
     ) -> Reply {
         if let Some(unknown) = checked.labels.iter().find(|label| !self.is_label(label)) {
@@ -259,7 +262,7 @@ impl Vcls {
     }
 
     /// `vcl.use`
-    pub fn use_vcl(&mut self, name: &str, now: f64, worker: &mut dyn Ask) -> Result<Reply, Reply> {
+    pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn Ask) -> Result<Reply, Reply> {
         let at = self.find(name)?;
         if self.is_active(at) {
             return Ok(Reply::ok(""));
@@ -284,7 +287,7 @@ impl Vcls {
         &mut self,
         name: &str,
         state: Option<&str>,
-        now: f64,
+        now: Mono,
         worker: &mut dyn Ask,
     ) -> Result<Reply, Reply> {
         let at = self.find(name)?;
@@ -304,7 +307,7 @@ impl Vcls {
         Ok(Reply::ok(""))
     }
 
-    fn change_state(&mut self, at: usize, state: State, now: f64, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn change_state(&mut self, at: usize, state: State, now: Mono, worker: &mut dyn Ask) -> Result<(), Reply> {
         if self.progs[at].state == State::Label || self.progs[at].state == state {
             return Ok(());
         }
@@ -339,7 +342,7 @@ impl Vcls {
         Ok(())
     }
 
-    fn require_warm(&mut self, at: usize, now: f64, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn require_warm(&mut self, at: usize, now: Mono, worker: &mut dyn Ask) -> Result<(), Reply> {
         let prog = &self.progs[at];
         if prog.state == State::Cold {
             let text = format!("VCL '{}' is cold - set to auto or warm first", prog.name);
@@ -348,7 +351,7 @@ impl Vcls {
         self.set_warm(at, true, now, worker)
     }
 
-    fn set_warm(&mut self, at: usize, warm: bool, now: f64, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn set_warm(&mut self, at: usize, warm: bool, now: Mono, worker: &mut dyn Ask) -> Result<(), Reply> {
         if self.progs[at].warm == warm {
             return Ok(());
         }
@@ -365,8 +368,8 @@ impl Vcls {
         }
     }
 
-    /// Lets VCLs go cold that have rested for `cooldown` seconds. Called every now and then.
-    pub fn cool(&mut self, now: f64, cooldown: f64, worker: &mut dyn Ask) {
+    /// Lets VCLs go cold that have rested for `cooldown`. Called every now and then.
+    pub fn cool(&mut self, now: Mono, cooldown: Duration, worker: &mut dyn Ask) {
         for at in 0..self.progs.len() {
             let due = self.progs[at].idle_since.is_some_and(|since| since + cooldown < now);
             if due && let Err(answer) = self.set_warm(at, false, now, worker) {

@@ -72,7 +72,22 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
-        Id::Auth | Id::Banner | Id::DebugPanicMaster | Id::DebugReqpoolFail | Id::Help | Id::PanicClear | Id::PanicShow | Id::ParamShow | Id::Pid | Id::Quit | Id::Restarts | Id::Status | Id::Stop | Id::VclDeps | Id::VclInline | Id::VclSymtab => not_built(command.name),
+        Id::Auth
+        | Id::Banner
+        | Id::DebugPanicMaster
+        | Id::DebugReqpoolFail
+        | Id::Help
+        | Id::PanicClear
+        | Id::PanicShow
+        | Id::ParamShow
+        | Id::Pid
+        | Id::Quit
+        | Id::Restarts
+        | Id::Status
+        | Id::Stop
+        | Id::VclDeps
+        | Id::VclInline
+        | Id::VclSymtab => not_built(command.name),
     }
 }
 

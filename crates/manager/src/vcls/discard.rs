@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use base::clock::Mono;
 use base::fnmatch;
 
 use super::{Ask, State, Vcls};
@@ -10,7 +11,7 @@ use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
     /// `vcl.discard`: the files of what went, for the caller to remove, and the reply.
-    pub fn discard(&mut self, patterns: &[&str], now: f64, worker: &mut dyn Ask) -> (Vec<PathBuf>, Reply) {
+    pub fn discard(&mut self, patterns: &[&str], now: Mono, worker: &mut dyn Ask) -> (Vec<PathBuf>, Reply) {
         let marked = match self.mark(patterns) {
             Ok(marked) => marked,
             Err(reply) => return (Vec::new(), reply),
@@ -71,7 +72,7 @@ impl Vcls {
         text
     }
 
-    fn remove(&mut self, name: &str, now: f64, worker: &mut dyn Ask, files: &mut Vec<PathBuf>) {
+    fn remove(&mut self, name: &str, now: Mono, worker: &mut dyn Ask, files: &mut Vec<PathBuf>) {
         let at = self.at(name).expect("marked from this list");
         let _ = self.change_state(at, State::Cold, now, worker);
         if worker.is_running() {

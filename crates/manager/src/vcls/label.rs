@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `vcl.label`: a name for a VCL, which other VCLs can return to.
 
+use base::clock::Mono;
+
 use super::{Ask, Prog, State, Vcls, check_name, label_line};
 use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
     /// `vcl.label`
-    pub fn label(&mut self, label: &str, target: &str, now: f64, worker: &mut dyn Ask) -> Result<Reply, Reply> {
+    pub fn label(&mut self, label: &str, target: &str, now: Mono, worker: &mut dyn Ask) -> Result<Reply, Reply> {
         check_name(label)?;
         let existing = self.at(label);
         if existing.is_some_and(|at| self.progs[at].state != State::Label) {

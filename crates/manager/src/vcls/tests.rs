@@ -27,7 +27,7 @@ const QUOTA: Quota = Quota { most: 100, handling: 1 };
 fn add(vcls: &mut Vcls, name: &str, state: State, labels: &[&str], worker: &mut Yes) {
     let labels = labels.iter().map(|l| l.to_string()).collect();
     let checked = Checked { file: format!("vcl_{name}/b").into(), labels, warnings: String::new() };
-    let reply = vcls.load(name, state, checked, QUOTA, 0.0, worker);
+    let reply = vcls.load(name, state, checked, QUOTA, Mono(0.0), worker);
     assert!(reply.is_ok(), "{reply:?}");
 }
 
@@ -36,10 +36,10 @@ fn a_cold_vcl_never_becomes_active() {
     let (mut vcls, mut worker) = (Vcls::default(), Yes::default());
     add(&mut vcls, "c", State::Cold, &[], &mut worker);
     assert_eq!(vcls.not_startable(), Some("No active VCL"));
-    let refusal = vcls.use_vcl("c", 0.0, &mut worker).unwrap_err();
+    let refusal = vcls.use_vcl("c", Mono(0.0), &mut worker).unwrap_err();
     assert_eq!(refusal.text(), "VCL 'c' is cold - set to auto or warm first");
     add(&mut vcls, "w", State::Warm, &[], &mut worker);
-    assert_eq!(vcls.use_vcl("w", 0.0, &mut worker).unwrap().text(), "VCL 'w' now active");
+    assert_eq!(vcls.use_vcl("w", Mono(0.0), &mut worker).unwrap().text(), "VCL 'w' now active");
     assert_eq!(vcls.not_startable(), None);
     assert_eq!(vcls.list(), "available   cold    cold         -    c\nactive      warm    warm         -    w\n");
 }
@@ -49,9 +49,9 @@ fn unused_ones_go_cold_and_are_warmed_by_use() {
     let (mut vcls, mut worker) = (Vcls::default(), Yes { running: true, asked: Vec::new() });
     add(&mut vcls, "a", State::Auto, &[], &mut worker);
     add(&mut vcls, "b", State::Auto, &[], &mut worker);
-    vcls.use_vcl("a", 10.0, &mut worker).unwrap();
-    vcls.cool(700.0, 600.0, &mut worker);
-    vcls.use_vcl("b", 701.0, &mut worker).unwrap();
+    vcls.use_vcl("a", Mono(10.0), &mut worker).unwrap();
+    vcls.cool(Mono(700.0), Duration::from_secs(600), &mut worker);
+    vcls.use_vcl("b", Mono(701.0), &mut worker).unwrap();
     assert_eq!(
         worker.asked,
         [
@@ -69,14 +69,14 @@ fn unused_ones_go_cold_and_are_warmed_by_use() {
 fn labels_hold_their_vcl() {
     let (mut vcls, mut worker) = (Vcls::default(), Yes::default());
     add(&mut vcls, "a", State::Auto, &[], &mut worker);
-    vcls.label("l", "a", 0.0, &mut worker).unwrap();
+    vcls.label("l", "a", Mono(0.0), &mut worker).unwrap();
     add(&mut vcls, "main", State::Auto, &["l"], &mut worker);
-    vcls.use_vcl("main", 0.0, &mut worker).unwrap();
-    let (_, reply) = vcls.discard(&["a"], 0.0, &mut worker);
+    vcls.use_vcl("main", Mono(0.0), &mut worker).unwrap();
+    let (_, reply) = vcls.discard(&["a"], Mono(0.0), &mut worker);
     assert_eq!(reply.text(), "Cannot discard labeled VCL program a:\n\tl\n");
-    let (_, reply) = vcls.discard(&["l"], 0.0, &mut worker);
+    let (_, reply) = vcls.discard(&["l"], Mono(0.0), &mut worker);
     assert_eq!(reply.text(), "Cannot discard VCL label l, other VCLs depend on it:\n\tmain\n");
-    assert!(vcls.label("l", "main", 0.0, &mut worker).unwrap_err().text().ends_with("would create a loop"));
+    assert!(vcls.label("l", "main", Mono(0.0), &mut worker).unwrap_err().text().ends_with("would create a loop"));
     assert_eq!(
         vcls.push_lines(),
         ["vcl.load a vcl_a/b 1auto", "vcl.label l a", "vcl.load main vcl_main/b 1auto", "vcl.use \"main\""]
@@ -90,11 +90,11 @@ fn discard_takes_patterns_and_all_or_nothing() {
     for name in ["v1", "v2", "v3"] {
         add(&mut vcls, name, State::Auto, &[], &mut worker);
     }
-    vcls.use_vcl("v3", 0.0, &mut worker).unwrap();
-    vcls.label("l", "v1", 0.0, &mut worker).unwrap();
-    assert_eq!(vcls.discard(&["v*"], 0.0, &mut worker).1.status, Status::Cant);
-    assert_eq!(vcls.discard(&["x*"], 0.0, &mut worker).1.text(), "No VCL name matches x*\n");
-    let (files, reply) = vcls.discard(&["v1", "l", "v2"], 0.0, &mut worker);
+    vcls.use_vcl("v3", Mono(0.0), &mut worker).unwrap();
+    vcls.label("l", "v1", Mono(0.0), &mut worker).unwrap();
+    assert_eq!(vcls.discard(&["v*"], Mono(0.0), &mut worker).1.status, Status::Cant);
+    assert_eq!(vcls.discard(&["x*"], Mono(0.0), &mut worker).1.text(), "No VCL name matches x*\n");
+    let (files, reply) = vcls.discard(&["v1", "l", "v2"], Mono(0.0), &mut worker);
     assert!(reply.is_ok());
     assert_eq!(files.len(), 2);
     assert_eq!(vcls.progs.len(), 1);
