@@ -68,7 +68,7 @@ soak: cargo packages build
 
 bench: packages build
 	@bench/run.py; status=$$?; bench/run.py --report; exit $$status
-	$(CARGO) build --release -p statsd --examples
+	$(CARGO) build --release -p lacquer-statsd --examples
 	@bench/statsd/run
 
 profile: cargo packages

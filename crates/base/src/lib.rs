@@ -9,6 +9,7 @@ pub mod lock;
 pub mod planted;
 pub mod say;
 pub mod short;
+pub mod spelling;
 pub mod text;
 mod vxid;
 

@@ -25,7 +25,7 @@ pub struct Command {
 pub const COMMANDS: &[Command] = &[
     command("serve", Some("varnishd"), "varnishd", "the accelerator, with varnishd's options", serve),
     command("demo", None, "lacquer-demo", "a web site and the cache before it, to see it at work", |_, args| {
-        demo::main(args)
+        lacquer_demo::main(args)
     }),
     command("log", Some("varnishlog"), "varnishlog", "show the log", lacquer_log::main),
     command(
@@ -52,14 +52,14 @@ pub const COMMANDS: &[Command] = &[
         lacquer_adm::explain::main(args)
     }),
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
-        replay::main(args)
+        lacquer_replay::main(args)
     }),
     command("vcl", None, "lacquer-vcl", "check VCL files, lay them out, migrate old ones", vcl),
     command("statsd", None, "lacquer-statsd", "a metrics server in the place of node's statsd", |_, args| {
-        statsd::main(args)
+        lacquer_statsd::main(args)
     }),
     command("munin", None, "lacquer-munin", "a Munin plugin for the counters of either server", |_, args| {
-        statsd::munin("lacquer", args)
+        lacquer_statsd::munin("lacquer", args)
     }),
     command("man", None, "lacquer-man", "the manual: its pages, one of them, or all as files", |_, args| {
         crate::man::main(args)
@@ -128,9 +128,15 @@ pub fn help(words: &[String]) -> i32 {
 pub fn unknown(name: &str) -> i32 {
     let what = if name.starts_with('-') { "option" } else { "command" };
     let names = COMMANDS.iter().flat_map(|command| [Some(command.name), command.program]).flatten();
-    let near = crate::near::nearest(name, names).map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
+    let near = meant(name, names);
     say::err(format_args!("lacquer: no {what} {name:?}{near}\n`lacquer help` lists the commands.\n"));
     2
+}
+
+/// Which of `names` may be meant, to go on in the message that `word` is none of them.
+pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let near = base::spelling::nearest(word, names, word.len() / 3 + 1);
+    near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default()
 }
 
 /// Says that a program isn't there yet: exit status.
@@ -158,7 +164,7 @@ fn vcl(_: &str, args: &[String]) -> i32 {
     if args.first().is_some_and(|word| word == "profile") {
         return lacquer_adm::profile::main(&args[1..]);
     }
-    vcltool::main(args, &|path| Box::new(manager::checker::DiskSources::new(path)))
+    lacquer_vcl::main(args, &|path| Box::new(manager::checker::DiskSources::new(path)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 mod commands;
 mod man;
-mod near;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -43,7 +42,7 @@ fn run(name: &str, args: &[String]) -> i32 {
             (command.run)(name, args)
         }
         // Munin's plugins are links whose name ends in what they show.
-        _ if name.starts_with("lacquer_") || name.starts_with("statsd_") => statsd::munin(name, args),
+        _ if name.starts_with("lacquer_") || name.starts_with("statsd_") => lacquer_statsd::munin(name, args),
         "lacquer" => lacquer(args),
         _ if commands::is_later(name) => commands::refuse(name),
         _ => lacquer(args),

@@ -15,8 +15,7 @@ use tables::tags::TagKind;
 use tables::vcltext::{self, STATEMENTS};
 use tables::vclvars::{Method, Return, VARS};
 
-use crate::commands::{self, COMMANDS, Command};
-use crate::near::nearest;
+use crate::commands::{self, COMMANDS, Command, meant};
 
 /// What a page says.
 enum Body {
@@ -41,7 +40,12 @@ const PAGES: &[Page] = &[
     ("varnishhist", 1, "how times and sizes are distributed", Body::Prose(include_str!("man/varnishhist.txt"))),
     ("varnishadm", 1, "commands to a running varnishd", Body::Prose(include_str!("man/varnishadm.txt"))),
     ("varnishreload", 1, "load a VCL again", Body::Prose(include_str!("man/varnishreload.txt"))),
-    ("lacquer-demo", 1, "a web site and the cache before it, to see it at work", Body::Help(|| demo::USAGE.to_owned())),
+    (
+        "lacquer-demo",
+        1,
+        "a web site and the cache before it, to see it at work",
+        Body::Help(|| lacquer_demo::USAGE.to_owned()),
+    ),
     (
         "lacquer-status",
         1,
@@ -60,14 +64,14 @@ const PAGES: &[Page] = &[
         "send a log's requests to a server and measure it",
         Body::Prose(include_str!("man/lacquer-replay.txt")),
     ),
-    ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(vcltool::manual)),
+    ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
     (
         "lacquer-statsd",
         1,
         "a metrics server in the place of node's statsd",
         Body::Markdown(include_str!("../../../docs/man/lacquer-statsd.1.md")),
     ),
-    ("lacquer-munin", 1, "a Munin plugin for all counters", Body::Help(|| statsd::MUNIN_HELP.to_owned())),
+    ("lacquer-munin", 1, "a Munin plugin for all counters", Body::Help(|| lacquer_statsd::MUNIN_HELP.to_owned())),
     ("lacquer-man", 1, "the manual", Body::Help(|| USAGE.to_owned())),
     (
         "lacquer-panic",
@@ -127,7 +131,7 @@ pub fn main(args: &[String]) -> i32 {
                 let modules: Vec<String> = vmods::all().map(|(name, _)| name).collect();
                 let commands = COMMANDS.iter().map(|command| command.name);
                 let names = PAGES.iter().map(|page| page.0).chain(commands).chain(modules.iter().map(String::as_str));
-                let near = nearest(name, names).map(|near| format!(": is {near:?} meant?")).unwrap_or_default();
+                let near = meant(name, names);
                 say::err(format_args!("lacquer man: no page {name:?}{near}\n`lacquer man` lists them.\n"));
                 2
             }
@@ -313,7 +317,7 @@ fn replay_options() -> String {
         let entries: String = options.iter().map(|(option, text)| entry(option, text)).collect();
         format!(".SS {}\n{entries}", escape(heading))
     };
-    replay::OPTIONS.iter().map(group).collect()
+    lacquer_replay::OPTIONS.iter().map(group).collect()
 }
 
 fn tags() -> String {

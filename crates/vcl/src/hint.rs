@@ -590,31 +590,8 @@ impl Vcc<'_> {
 
 /// The name most like `word`, when there is one that is.
 pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let most = FAR.min(word.len() / 4 + 1);
-    let near = names.filter(|name| name.len().abs_diff(word.len()) <= most && *name != word);
-    let mut ranked: Vec<(usize, &str)> =
-        near.map(|name| (distance(word, name), name)).filter(|(d, _)| *d <= most).collect();
-    ranked.sort();
-    ranked.first().map(|(_, name)| *name)
-}
-
-/// How many letters must be changed, added, left out or swapped with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_ascii_lowercase().into_bytes(), b.to_ascii_lowercase().into_bytes());
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-                if swapped { best.min(rows[i - 2][j - 2] + 1) } else { best }
-            };
-        }
-    }
-    rows[a.len()][b.len()]
+    let limit = FAR.min(word.len() / 4 + 1);
+    base::spelling::nearest(word, names.filter(|name| *name != word), limit)
 }
 
 #[cfg(test)]
@@ -633,6 +610,5 @@ mod tests {
         assert_eq!(nearest("beresp.tll", names.into_iter()), Some("beresp.ttl"));
         assert_eq!(nearest("req.ulr", names.into_iter()), Some("req.url"));
         assert_eq!(nearest("client.ip", names.into_iter()), None);
-        assert_eq!((distance("lgo", "log"), distance("", "ab"), distance("abc", "abc")), (1, 2, 0));
     }
 }

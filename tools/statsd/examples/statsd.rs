@@ -3,5 +3,5 @@
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    std::process::exit(statsd::main(&args));
+    std::process::exit(lacquer_statsd::main(&args));
 }
