@@ -7,10 +7,7 @@
 //!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
 //! ```
 
-mod ahead;
-mod asked;
 mod body;
-mod body_only;
 mod ctx;
 mod deliver;
 mod downstream;
@@ -18,7 +15,6 @@ mod esi;
 pub mod explain;
 mod fetch;
 mod lookup;
-mod nested;
 mod pipe;
 mod range;
 mod recv;

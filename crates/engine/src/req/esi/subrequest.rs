@@ -11,11 +11,11 @@ use filters::{Asked, Chain};
 use storage::Buf;
 use tables::tags::Tag;
 
-use super::Req;
+use super::Top;
 use super::body_only::BodyOnly;
-use super::esi::Top;
 use crate::contain::contained;
 use crate::current::StepName;
+use crate::req::Req;
 use crate::transport::{SendError, Transport};
 
 /// A body that is kept.
@@ -56,7 +56,7 @@ impl BodyOnly for Kept<'_> {
 
 impl Req {
     /// Gives each filter what it asks for, `first` to begin with. What can't be had, isn't a 200 or is too long is `None`.
-    pub(super) async fn answer_filters(
+    pub(in crate::req) async fn answer_filters(
         &mut self,
         first: (usize, Vec<Asked>),
         chain: &mut Chain,

@@ -17,13 +17,13 @@ use esi::{Program, Step};
 use storage::Buf;
 use tables::tags::Tag;
 
-use super::Req;
 use super::body_only::BodyOnly;
-use super::downstream::Downstream;
-use super::esi::{Nest, Page, Top};
-use super::transmit::{Cut, close_of};
+use super::{Nest, Page, Top};
 use crate::contain::contained;
 use crate::current::StepName;
+use crate::req::Req;
+use crate::req::downstream::Downstream;
+use crate::req::transmit::{Cut, close_of};
 use crate::transport::{SendError, Transport};
 
 /// A page's fragments that have begun, in the order of the page.

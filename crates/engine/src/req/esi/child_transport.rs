@@ -8,7 +8,7 @@ use filters::{FilterError, State};
 use storage::Buf;
 
 use super::body_only::BodyOnly;
-use super::downstream::Downstream;
+use crate::req::downstream::Downstream;
 use crate::transport::{SendError, Transport};
 
 /// Steps of the parent's filters in one turn.

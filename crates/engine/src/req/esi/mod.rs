@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! ESI delivery: walks an object's program; what it includes are requests of their own whose bodies go into this one's.
 //!
-//! Varnish's ESI 1.0 subset: one include after the other (or `esi_parallel` at once: see `ahead`), `max_esi_depth` levels, each fragment with its own VCL, TTL
+//! Varnish's ESI 1.0 subset: one include after the other (or `esi_parallel` at once: see `prefetch`), `max_esi_depth` levels, each fragment with its own VCL, TTL
 //! and log transaction. A gzip page is joined from gzip pieces without being unpacked.
+
+mod body_only;
+mod child_transport;
+mod prefetch;
+mod subrequest;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -21,10 +26,10 @@ use tables::params::FeatureBit;
 use tables::tags::Tag;
 use vrt::Privates;
 
+use self::child_transport::Nested;
+use self::prefetch::{Ahead, End};
 use super::Req;
-use super::ahead::{Ahead, End};
 use super::downstream::Downstream;
-use super::nested::Nested;
 use super::transmit::Cut;
 use crate::contain::contained;
 use crate::current::StepName;
@@ -62,14 +67,14 @@ struct Stored {
 }
 
 /// The page's own gzip: what was joined so far.
-pub(super) struct Page {
+struct Page {
     is_gzip: bool,
     sum: Sum,
 }
 
 impl Req {
     /// Delivers an object along its ESI program.
-    pub(super) async fn send_esi(
+    pub(in crate::req) async fn send_esi(
         &mut self,
         obj: &ObjRef,
         down: &mut Downstream,
@@ -87,7 +92,7 @@ impl Req {
     }
 
     /// The client's request, for its fragments.
-    pub(super) fn make_top(&mut self) -> Rc<Top> {
+    fn make_top(&mut self) -> Rc<Top> {
         let mut head = Head::with_limits(self.head.limits());
         head.copy_from(&self.head);
         let places = match self.params.esi_parallel {
@@ -189,11 +194,11 @@ impl Req {
     }
 
     /// Whether fragments may be nested one level deeper.
-    pub(super) fn may_include(&self) -> bool {
+    fn may_include(&self) -> bool {
         self.esi_level < self.params.max_esi_depth.min(DEPTH_MAX)
     }
 
-    pub(super) fn refuse_depth(&mut self) {
+    fn refuse_depth(&mut self) {
         let limit = self.params.max_esi_depth.min(DEPTH_MAX);
         self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
     }
@@ -237,7 +242,7 @@ impl Req {
     }
 
     /// A fragment came to its end: whether its page goes on.
-    pub(super) fn included(&mut self, end: End, continues_on_error: bool, page: &mut Page) -> Result<(), Cut> {
+    fn included(&mut self, end: End, continues_on_error: bool, page: &mut Page) -> Result<(), Cut> {
         if end.panicked {
             return Err(Cut::Client(SessClose::Overload));
         }
@@ -254,7 +259,7 @@ impl Req {
     }
 
     /// The request for a fragment: as the client's came, but for what asks for a part, a condition, a body.
-    pub(super) fn child(&mut self, include: &Include, top: &Rc<Top>, is_gzip: bool) -> Box<Req> {
+    fn child(&mut self, include: &Include, top: &Rc<Top>, is_gzip: bool) -> Box<Req> {
         let engine = self.engine().clone();
         let vxid = engine.vxids.take();
         let mut child = Box::new(Req::new(&self.sess, vxid, self.params.clone(), self.t_req));
