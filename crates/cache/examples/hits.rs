@@ -16,7 +16,7 @@ const BODY: usize = 1024;
 fn main() {
     let count: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
     let clock = Clock::system();
-    let specs = StoreSpec::parse_all(&["malloc"]).expect("a store without a limit");
+    let specs = StoreSpec::in_memory(None);
     let counters: &'static tables::counters::Sma = Box::leak(Box::default());
     let stores = Stores::open(&specs, |_| counters).expect("stores in memory open");
     let cache = Cache::new(Config {

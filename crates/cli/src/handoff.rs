@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tables::params::{ParamError, Params};
+use tables::stores::Kind;
 
 use crate::client::quote;
 use crate::words::split;
@@ -48,8 +49,8 @@ pub struct Listener {
 pub struct Store {
     /// Name (`s0`, `Transient`, ...).
     pub name: String,
-    /// Kind (`malloc`, `file`, ...).
-    pub kind: String,
+    /// What it keeps its objects in.
+    pub kind: Kind,
     /// Size in bytes; `None` is unlimited.
     pub size: Option<u64>,
     /// File of a store that has one.
@@ -153,7 +154,14 @@ impl WorkerStart {
             let size = s.size.map_or_else(String::new, |n| n.to_string());
             let path = s.path.as_deref().map_or(&b""[..], path_bytes);
             let fd = s.fd.map_or_else(String::new, |fd| fd.to_string());
-            let words = [s.name.as_bytes(), s.kind.as_bytes(), size.as_bytes(), path, fd.as_bytes(), s.spec.as_bytes()];
+            let words = [
+                s.name.as_bytes(),
+                s.kind.as_str().as_bytes(),
+                size.as_bytes(),
+                path,
+                fd.as_bytes(),
+                s.spec.as_bytes(),
+            ];
             put(&mut body, "store", &words);
         }
         put(&mut body, "workdir", &[path_bytes(&self.workdir)]);
@@ -265,7 +273,7 @@ fn store(words: &[Vec<u8>]) -> Option<Store> {
     let fd = if fd.is_empty() { None } else { Some(number(fd)?) };
     let size = if size.is_empty() { None } else { Some(number(size)?) };
     let path = (!path.is_empty()).then(|| to_path(path));
-    Some(Store { name: text(name)?, kind: text(kind)?, size, path, fd, spec: text(spec)? })
+    Some(Store { name: text(name)?, kind: Kind::named(&text(kind)?)?, size, path, fd, spec: text(spec)? })
 }
 
 fn transport_word(transport: Transport) -> &'static [u8] {
@@ -329,7 +337,7 @@ mod tests {
             stores: vec![
                 Store {
                     name: "s0".into(),
-                    kind: "malloc".into(),
+                    kind: Kind::Malloc,
                     size: Some(100 << 20),
                     path: None,
                     fd: None,
@@ -337,7 +345,7 @@ mod tests {
                 },
                 Store {
                     name: "f".into(),
-                    kind: "file".into(),
+                    kind: Kind::File,
                     size: None,
                     path: Some("/var/f".into()),
                     fd: Some(9),

@@ -223,8 +223,7 @@ mod tests {
     #[test]
     fn long_bodies_are_not_lent() {
         let counters: &'static tables::counters::Sma = Box::leak(Box::default());
-        let stores =
-            storage::Stores::open(&storage::StoreSpec::parse_all(&["malloc,1m"]).unwrap(), |_| counters).unwrap();
+        let stores = storage::Stores::open(&storage::StoreSpec::in_memory(Some(1 << 20)), |_| counters).unwrap();
         let block = stores.all()[0].block(&[&[7; 64 * 1024]]).unwrap();
         let often = |len: Option<u64>| {
             let mut output = Output::default();

@@ -265,7 +265,7 @@ impl Manager {
     }
 
     fn storage_list(&self, request: &Request) -> Reply {
-        let rows = self.stores.iter().map(|store| (store.name.as_str(), store.kind_word()));
+        let rows = self.stores.iter().map(|store| (store.name.as_str(), store.kind.as_str()));
         if request.wants_json() {
             let object = |(name, kind)| format!("{{\n  \"name\": {},\n  \"storage\": {}\n}}", quote(name), quote(kind));
             let objects: Vec<String> = rows.map(object).collect();

@@ -12,7 +12,7 @@ use crate::core::Manager;
 use crate::jail::Role;
 use crate::listen::Protocol;
 use crate::storefile::StoreFile;
-use crate::stores::{Kind, StoreArg};
+use crate::stores::StoreArg;
 
 /// The variable of the environment that makes this executable the worker: the number of the CLI's descriptor, where the
 /// hand-over waits. Its command line is the manager's, by which monitoring finds both.
@@ -64,15 +64,11 @@ fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listene
 
 fn store(store: &StoreArg, files: &[StoreFile]) -> Store {
     let file = files.iter().find(|file| file.store == store.name);
-    let path = match &store.kind {
-        Kind::Malloc => None,
-        Kind::File { path, .. } => Some(path.clone()),
-    };
     Store {
         name: store.name.clone(),
-        kind: store.kind_word().into(),
+        kind: store.kind,
         size: file.map_or(store.bytes, |file| Some(file.bytes)),
-        path,
+        path: store.path.clone(),
         fd: file.map(|file| file.file.as_raw_fd()),
         spec: store.spec.clone(),
     }

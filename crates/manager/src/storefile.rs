@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
-use crate::stores::{Kind, StoreArg, Stores};
+use crate::stores::{StoreArg, Stores};
 
 /// A store's file.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
 }
 
 fn open(store: &StoreArg, jail: &Jail) -> Result<Option<StoreFile>, Fatal> {
-    let Kind::File { path, .. } = &store.kind else { return Ok(None) };
+    let Some(path) = &store.path else { return Ok(None) };
     let file = jail.privileged(|| open_path(path))?;
     let had = file.metadata().map_or(0, |meta| meta.len());
     let bytes = match store.bytes {

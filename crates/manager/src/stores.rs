@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! -s: which stores there are. Checked here, made by the worker.
+//! -s: which stores there are, read by the table of kinds (`tables::stores`). Checked here, made by the worker.
 
 use std::path::PathBuf;
 
 use base::text::{parse_bytes, why_no_bytes};
+use tables::stores::{self, DEFAULT, Kind, KindDef, MIN_BYTES, NOT_BUILT, OptionDef, TRANSIENT, Takes};
 
 use crate::fatal::{Fatal, argument};
 use crate::named;
-
-/// The store for short-lived and uncacheable bodies.
-pub const TRANSIENT: &str = "Transient";
-
-/// What a store keeps its objects in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Memory.
-    Malloc,
-    /// A file.
-    File {
-        /// Where; a directory means an unlinked file in it.
-        path: PathBuf,
-        /// Allocation unit in bytes, when given.
-        granularity: Option<u64>,
-    },
-}
 
 /// One store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,18 +20,10 @@ pub struct StoreArg {
     pub kind_text: String,
     /// What it is.
     pub kind: Kind,
+    /// Path of its file, for a kind that has one; a directory means an unlinked file in it.
+    pub path: Option<PathBuf>,
     /// Limit in bytes; None is unlimited (malloc), or an existing file's size.
     pub bytes: Option<u64>,
-}
-
-impl StoreArg {
-    /// The kind, as `storage.list` names it.
-    pub fn kind_word(&self) -> &'static str {
-        match self.kind {
-            Kind::Malloc => "malloc",
-            Kind::File { .. } => "file",
-        }
-    }
 }
 
 /// All stores, Transient last.
@@ -63,10 +39,7 @@ impl Stores {
     pub fn add(&mut self, spec: &str) -> Result<(), Fatal> {
         let parts = named::parse(spec, "-s")?;
         let kind_text = parts.words[0].clone();
-        if kind_text.is_empty() {
-            return argument("-s argument lacks strategy {malloc, file, ...}");
-        }
-        let check = kind_check(&kind_text)?;
+        let def = kind_of(&kind_text)?;
         let name = parts.name.unwrap_or_else(|| {
             self.unnamed += 1;
             format!("s{}", self.unnamed - 1)
@@ -78,8 +51,8 @@ impl Stores {
         if taken {
             return argument(format!("(-s {spec}) '{name}' is already defined"));
         }
-        let (kind, bytes) = check(&parts.words[1..], display_kind(&kind_text))?;
-        let store = StoreArg { name, spec: spec.to_string(), kind_text, kind, bytes };
+        let mut store = StoreArg { name, spec: spec.to_string(), kind_text, kind: def.kind, path: None, bytes: None };
+        store.take_options(def, &parts.words[1..])?;
         if store.name == TRANSIENT {
             self.transient = Some(store);
         } else {
@@ -91,10 +64,10 @@ impl Stores {
     /// Adds what has to be there and wasn't given: a 100 MB store, and Transient.
     pub fn complete(&mut self) -> Result<(), Fatal> {
         if self.list.is_empty() && self.transient.is_none() {
-            self.add("default,100m")?;
+            self.add(DEFAULT)?;
         }
         if self.transient.is_none() {
-            self.add("Transient=default")?;
+            self.add(&format!("{TRANSIENT}=default"))?;
         }
         Ok(())
     }
@@ -110,124 +83,73 @@ impl Stores {
     }
 }
 
-type Check = fn(&[String], &str) -> Result<(Kind, Option<u64>), Fatal>;
+/// The kind that `-s` names by this word.
+fn kind_of(word: &str) -> Result<&'static KindDef, Fatal> {
+    if word.is_empty() {
+        let words: Vec<_> = stores::words().collect();
+        return argument(format!("-s argument lacks strategy {{{}, ...}}", words.join(", ")));
+    }
+    if let Some((_, text)) = NOT_BUILT.iter().find(|(other, _)| *other == word) {
+        return argument(*text);
+    }
+    let Some(kind) = Kind::named(word) else {
+        let (known, example) =
+            (stores::listed(stores::words().chain(stores::aliases()), "and"), stores::KINDS[0].example);
+        return argument(format!("Unknown storage method \"{word}\"\n\tThere are {known}: {example}"));
+    };
+    Ok(kind.def())
+}
 
-fn kind_check(kind: &str) -> Result<Check, Fatal> {
-    match kind {
-        "malloc" | "default" => Ok(check_malloc),
-        "file" => Ok(check_file),
-        "debug" => argument("storage method \"debug\" isn't built into Lacquer: use malloc"),
-        "umem" => argument("storage method \"umem\" is Solaris' own: use malloc"),
-        "persistent" | "deprecated_persistent" => {
-            argument(format!("-s{kind} has been deprecated and isn't built into Lacquer: use malloc or file"))
+impl StoreArg {
+    fn take_options(&mut self, def: &KindDef, words: &[String]) -> Result<(), Fatal> {
+        let kind = def.word;
+        if words.len() > def.options.len() {
+            return argument(format!("(-s{kind}) too many arguments"));
         }
-        other => argument(format!(
-            "Unknown storage method \"{other}\"\n\tThere are malloc, file and default: -s malloc,256m"
-        )),
+        for (at, option) in def.options.iter().enumerate() {
+            match words.get(at).filter(|word| !word.is_empty()) {
+                Some(word) => self.take_option(def, option, word)?,
+                None if option.is_mandatory => return argument(format!("(-s{kind}) {} is mandatory", option.name)),
+                None => {}
+            }
+        }
+        // The size of a file that is there already may be left out.
+        if self.bytes.is_none() && self.path.as_ref().is_some_and(|path| !path.is_file()) {
+            return argument(format!("(-s{kind}) no size specified"));
+        }
+        Ok(())
+    }
+
+    fn take_option(&mut self, def: &KindDef, option: &OptionDef, word: &str) -> Result<(), Fatal> {
+        let (kind, name) = (def.word, option.name);
+        match option.takes {
+            Takes::Path => self.path = Some(PathBuf::from(word)),
+            Takes::Size => self.bytes = Some(size(def, option, word)?),
+            Takes::Bytes if parse_bytes(word).is_none() => {
+                return argument(format!("(-s{kind}) {name} \"{word}\": {}", why_no_bytes(word)));
+            }
+            Takes::Word(known) if !known.contains(&word) => {
+                return argument(format!("(-s {kind}) invalid {name}: \"{word}\""));
+            }
+            Takes::Bytes | Takes::Word(_) => {}
+        }
+        Ok(())
     }
 }
 
-/// "default" stands for malloc, in messages too.
-fn display_kind(kind: &str) -> &str {
-    if kind == "default" { "malloc" } else { kind }
-}
-
-fn check_malloc(words: &[String], kind: &str) -> Result<(Kind, Option<u64>), Fatal> {
-    if words.len() > 1 {
-        return argument(format!("(-s{kind}) too many arguments"));
-    }
-    let bytes = match words.first().map(String::as_str) {
-        None | Some("") => None,
-        Some(text) => Some(size(text, kind)?),
-    };
-    Ok((Kind::Malloc, bytes))
-}
-
-fn check_file(words: &[String], kind: &str) -> Result<(Kind, Option<u64>), Fatal> {
-    if words.len() > 4 {
-        return argument(format!("(-s{kind}) too many arguments"));
-    }
-    let word = |at: usize| words.get(at).map(String::as_str).filter(|w| !w.is_empty());
-    let Some(path) = word(0) else {
-        return argument(format!("(-s{kind}) path is mandatory"));
-    };
-    let path = PathBuf::from(path);
-    let bytes = word(1).map(|text| size(text, kind)).transpose()?;
-    let granularity = word(2)
-        .map(|text| bytes_of(text).ok_or(text))
-        .transpose()
-        .or_else(|text| argument(format!("(-s{kind}) granularity \"{text}\": {}", why_no_bytes(text))))?;
-    if let Some(advice) = word(3)
-        && !["normal", "random", "sequential"].contains(&advice)
-    {
-        return argument(format!("(-s {kind}) invalid advice: \"{advice}\""));
-    }
-    if bytes.is_none() && !path.is_file() {
-        return argument(format!("(-s{kind}) no size specified"));
-    }
-    Ok((Kind::File { path, granularity }, bytes))
-}
-
-fn bytes_of(text: &str) -> Option<u64> {
-    parse_bytes(text)
-}
-
-fn size(text: &str, kind: &str) -> Result<u64, Fatal> {
-    match bytes_of(text) {
+fn size(def: &KindDef, option: &OptionDef, word: &str) -> Result<u64, Fatal> {
+    let (kind, name) = (def.word, option.name);
+    match parse_bytes(word) {
         None => {
-            let like = if kind == "file" { "-s file,/var/lib/varnish/storage.bin,10G" } else { "-s malloc,256m" };
-            let why = why_no_bytes(text);
-            argument(format!("(-s{kind}) size \"{text}\": {why}\n\tA size is a number with k, m, g or t: {like}"))
+            let (why, example) = (why_no_bytes(word), def.example);
+            argument(format!("(-s{kind}) {name} \"{word}\": {why}\n\tA size is a number with k, m, g or t: {example}"))
         }
-        Some(bytes) if bytes < 1 << 20 => {
-            argument(format!("(-s{kind}) size \"{text}\": too small, did you forget to specify M or G?"))
+        Some(bytes) if bytes < MIN_BYTES => {
+            argument(format!("(-s{kind}) {name} \"{word}\": too small, did you forget to specify M or G?"))
         }
         Some(bytes) => Ok(bytes),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn list(specs: &[&str]) -> Result<Vec<(String, Option<u64>)>, Fatal> {
-        let mut stores = Stores::default();
-        for spec in specs {
-            stores.add(spec)?;
-        }
-        stores.complete()?;
-        Ok(stores.iter().map(|s| (s.name.clone(), s.bytes)).collect())
-    }
-
-    fn refused(specs: &[&str], text: &str) {
-        assert_eq!(list(specs), Err(Fatal::Argument(text.into())));
-    }
-
-    #[test]
-    fn stores_get_names_and_a_transient_one() {
-        let m = Some(1 << 20);
-        assert_eq!(
-            list(&["malloc,1m", "x=default,1m"]),
-            Ok(vec![("s0".into(), m), ("x".into(), m), (TRANSIENT.into(), None)])
-        );
-        assert_eq!(list(&[]), Ok(vec![("s0".into(), Some(100 << 20)), (TRANSIENT.into(), None)]));
-        assert_eq!(list(&["malloc,30G"]).unwrap()[0].1, Some(30 << 30));
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        refused(&["main=default,10m", "main=default,100m"], "(-s main=default,100m) 'main' is already defined");
-        refused(
-            &["Transient=default,10m", "Transient=default,100m"],
-            "(-s Transient=default,100m) 'Transient' is already defined",
-        );
-        refused(&["malloc,10"], "(-smalloc) size \"10\": too small, did you forget to specify M or G?");
-        refused(&["malloc,1m,2"], "(-smalloc) too many arguments");
-        refused(
-            &["malloc,1x"],
-            "(-smalloc) size \"1x\": Unknown BYTES unit of measurement ([KMGTP][B])\n\tA size is a number with k, m, g or t: -s malloc,256m",
-        );
-        refused(&["x"], "Unknown storage method \"x\"\n\tThere are malloc, file and default: -s malloc,256m");
-        refused(&["file"], "(-sfile) path is mandatory");
-    }
-}
+mod tests;

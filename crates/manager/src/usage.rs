@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The usage text and who we say we are.
 
+use tables::stores;
+
+/// Stands for the kinds of stores.
+const KINDS: &str = "{kinds}";
+
 /// Rows of the usage: option, text. A row with an empty text is a heading.
 const ROWS: &[(&str, &str)] = &[
     ("Basic options", ""),
@@ -31,7 +36,7 @@ const ROWS: &[(&str, &str)] = &[
     ("-t TTL", "Default TTL (parameter default_ttl)"),
     ("-p param=value", "Set a parameter; repeatable"),
     ("--vcl-dialect=2.0|2.1|3.0", "Language of VCL files without `vcl 4.x;` (parameter vcl_dialect)"),
-    ("-s [name=]kind[,options]", "Store: malloc, default or file; repeatable"),
+    ("-s [name=]kind[,options]", "Store: {kinds}; repeatable"),
     ("-l vsl", "Size of the log in shared memory (parameter vsl_space)"),
     ("Security options", ""),
     ("-r param[,param...]", "Protect parameters against the CLI; repeatable"),
@@ -46,11 +51,12 @@ const ROWS: &[(&str, &str)] = &[
 /// The whole usage text.
 pub fn usage(program: &str) -> String {
     let mut text = format!("Usage: {program} [options]\n");
+    let kinds = stores::listed(stores::all_words(), "or");
     for (option, what) in ROWS {
         if what.is_empty() {
             text.push_str(&format!("\n{option}:\n"));
         } else {
-            text.push_str(&format!("  {option:<28} # {what}\n"));
+            text.push_str(&format!("  {option:<28} # {}\n", what.replace(KINDS, &kinds)));
         }
     }
     text
@@ -93,6 +99,7 @@ mod tests {
         for letter in crate::options::OPTSTRING.chars().filter(|c| *c != ':') {
             assert!(text.contains(&format!("\n  -{letter} ")), "-{letter}");
         }
+        assert!(text.contains("# Store: malloc, default or file; repeatable\n"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Stores: where bodies and stored heads live, accounted to the byte. Knows bytes, never what a header is.
 //!
-//! * [`StoreSpec`] is one `-s` option; [`Stores`] are all of a worker's, Transient included.
+//! * [`StoreSpec`] says what a store is to be (one `-s` of the command line); [`Stores`] are all of a worker's, Transient included.
 //! * [`Store::block`] makes one right-sized allocation, accounted before it is made; [`Buf`] is a counted handle on a
 //!   range of it (owned, `Send`). Its bytes stay accounted until the last handle is gone.
 //! * [`Body`] is the list of a body's blocks while it grows; [`Store::seal`] packs it once it is whole.
@@ -19,7 +19,7 @@ mod tally;
 pub use body::{Body, Piece, piece_at};
 pub use buf::Buf;
 pub use seal::{SMALL_BODY, Sealed};
-pub use spec::{Kind, SpecError, StoreSpec};
+pub use spec::StoreSpec;
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;
 pub use tally::Tally;

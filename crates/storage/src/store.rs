@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sys::extent::{Extent, PAGE, Region};
+use tables::stores::Kind;
 use triomphe::ThinArc;
 
 use crate::buf::Buf;
-use crate::spec::{Kind, StoreSpec};
+use crate::spec::StoreSpec;
 use crate::tally::Tally;
 
 /// Smallest block with pages of its own.

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::spec::{StoreSpec, TRANSIENT};
+use tables::stores::TRANSIENT;
+
+use crate::spec::StoreSpec;
 use crate::store::{Store, StoreId};
 use crate::tally::Tally;
 
@@ -16,13 +18,13 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Opens the stores of [`StoreSpec::parse_all`]; `counters` gives each its set (`SMA.<name>`, `SMF.<name>`).
+    /// Opens these stores; `counters` gives each its set (`SMA.<name>`, `SMF.<name>`).
     ///
     /// # Errors
     /// What is wrong with a store's file.
     pub fn open<T: Into<Tally>>(specs: &[StoreSpec], mut counters: impl FnMut(&StoreSpec) -> T) -> io::Result<Stores> {
         assert!(specs.len() <= StoreId::MAX as usize, "stores are numbered in one byte");
-        assert!(specs.last().is_some_and(|spec| spec.name == TRANSIENT), "parse_all puts Transient last");
+        assert!(specs.last().is_some_and(|spec| spec.name == TRANSIENT), "Transient is the last store");
         let open =
             |(id, spec): (usize, &StoreSpec)| Store::open(id as StoreId, spec, counters(spec).into()).map(Arc::new);
         Ok(Stores { all: specs.iter().enumerate().map(open).collect::<Result<_, _>>()?, turn: AtomicUsize::new(0) })
@@ -52,19 +54,5 @@ impl Stores {
     pub fn next(&self) -> &Arc<Store> {
         let count = (self.all.len() - 1).max(1);
         &self.all[self.turn.fetch_add(1, Relaxed) % count]
-    }
-
-    /// The answer to `storage.list`.
-    pub fn list(&self) -> String {
-        let row = |store: &Arc<Store>| format!("\tstorage.{} = {}\n", store.name(), store.kind().as_str());
-        std::iter::once("Storage devices:\n".to_owned()).chain(self.all.iter().map(row)).collect()
-    }
-
-    /// The objects of `storage.list -j`, to be put behind the CLI's own first members.
-    pub fn list_json(&self) -> String {
-        let row = |store: &Arc<Store>| {
-            format!("{{\n  \"name\": \"{}\",\n  \"storage\": \"{}\"\n}}", store.name(), store.kind().as_str())
-        };
-        self.all.iter().map(row).collect::<Vec<_>>().join(",\n")
     }
 }

@@ -1,43 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Options, accounting, bodies.
+//! Accounting, bodies.
 
 use proptest::prelude::*;
 use tables::counters::Sma;
+use tables::stores::{Kind, TRANSIENT};
 
 use crate::*;
 
-fn specs(options: &[&str]) -> String {
-    match StoreSpec::parse_all(options) {
-        Ok(specs) => {
-            let row = |spec: &StoreSpec| format!("{}={}", spec.name, spec.limit.map_or(-1, |limit| limit as i64));
-            specs.iter().map(row).collect::<Vec<_>>().join(" ")
-        }
-        Err(error) => error.to_string(),
-    }
+const MB: u64 = 1 << 20;
+
+/// One store of that limit, and Transient.
+fn of(limit: u64) -> [(&'static str, Option<u64>); 2] {
+    [("s0", Some(limit)), (TRANSIENT, None)]
 }
 
-#[test]
-fn options() {
-    assert_eq!(specs(&[]), "s0=104857600 Transient=-1");
-    assert_eq!(
-        specs(&["malloc,1m", "Transient=malloc,2m", "a=default", "malloc"]),
-        "s0=1048576 a=-1 s1=-1 Transient=2097152"
-    );
-    assert_eq!(specs(&["malloc, 1g "]), "s0=1073741824 Transient=-1");
-    assert_eq!(specs(&[""]), "-s argument lacks strategy {malloc, file, ...}");
-    assert_eq!(specs(&["a="]), "Empty named -s argument \"a=\"");
-    assert_eq!(specs(&["0a=malloc"]), "invalid -s name \"0a\"=[...]");
-    assert_eq!(specs(&["huhu"]), "Unknown storage method \"huhu\"");
-    assert_eq!(specs(&["malloc,1m,2m"]), "(-smalloc) too many arguments");
-    assert_eq!(specs(&["malloc,200"]), "(-smalloc) size \"200\": too small, did you forget to specify M or G?");
-    assert_eq!(specs(&["malloc,1q"]), "(-smalloc) size \"1q\": Unknown BYTES unit of measurement ([KMGTP][B])");
-    assert_eq!(specs(&["a=malloc", "a=malloc,1m"]), "(-s a=malloc,1m) 'a' is already defined");
-    assert_eq!(specs(&["file,/tmp/x,1g"]), "-s file: this kind of storage is not built yet; use malloc");
-}
-
-fn open(options: &[&str]) -> (Stores, Vec<&'static Sma>) {
+/// Stores in memory of these names and limits.
+fn open(named: &[(&str, Option<u64>)]) -> (Stores, Vec<&'static Sma>) {
     let mut counters: Vec<&'static Sma> = Vec::new();
-    let stores = Stores::open(&StoreSpec::parse_all(options).unwrap(), |_| {
+    let specs: Vec<_> = named.iter().map(|(name, limit)| StoreSpec::malloc(name, *limit)).collect();
+    let stores = Stores::open(&specs, |_| {
         counters.push(Box::leak(Box::default()));
         counters[counters.len() - 1]
     })
@@ -47,7 +28,7 @@ fn open(options: &[&str]) -> (Stores, Vec<&'static Sma>) {
 
 #[test]
 fn no_gauge_shows_less_than_nothing() {
-    let (stores, counters) = open(&["malloc,1m"]);
+    let (stores, counters) = open(&of(MB));
     let (store, sma) = (&stores.all()[0], counters[0]);
     // Made by a thread that keeps its counts for a while, let go by another.
     let block = std::thread::scope(|scope| {
@@ -63,7 +44,7 @@ fn no_gauge_shows_less_than_nothing() {
 
 #[test]
 fn the_account_is_exact() {
-    let (stores, counters) = open(&["malloc,1m"]);
+    let (stores, counters) = open(&of(MB));
     let (store, sma) = (&stores.all()[0], counters[0]);
     let row = || [sma.c_req.get(), sma.c_fail.get(), sma.c_bytes.get(), sma.c_freed.get(), sma.g_alloc.get()];
     let block = store.block(&[b"head", b"body"]).unwrap();
@@ -80,7 +61,7 @@ fn the_account_is_exact() {
 
 #[test]
 fn large_blocks_have_whole_pages() {
-    let (stores, counters) = open(&["malloc,1m"]);
+    let (stores, counters) = open(&of(MB));
     let store = &stores.all()[0];
     let block = store.block(&[&[1; 4096], &[2; 4097]]).unwrap();
     assert_eq!((block[4095], block[4096], block.charged_bytes(), store.used_bytes()), (1, 2, 3 * 4096, 3 * 4096));
@@ -101,7 +82,7 @@ fn a_file_holds_all_blocks() {
     let path = std::env::temp_dir().join(format!("lacquer-store.{}", std::process::id()));
     let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
     file.set_len(1 << 20).unwrap();
-    let mut specs = StoreSpec::parse_all(&["f=malloc,1m"]).unwrap();
+    let mut specs = StoreSpec::in_memory(Some(MB));
     (specs[0].kind, specs[0].file) = (Kind::File, Some(std::sync::Arc::new(file)));
     let smf: &'static tables::counters::Smf = Box::leak(Box::default());
     let sma: &'static Sma = Box::leak(Box::default());
@@ -122,25 +103,15 @@ fn a_file_holds_all_blocks() {
 
 #[test]
 fn stores_take_turns_but_transient() {
-    let (stores, _) = open(&["a=malloc", "Transient=malloc", "b=malloc"]);
+    let (stores, _) = open(&[("a", None), ("b", None), (TRANSIENT, None)]);
     let names: Vec<_> = (0..3).map(|_| stores.next().name().to_owned()).collect();
     assert_eq!((names.join(" "), stores.transient().name()), ("a b a".to_owned(), "Transient"));
-    assert_eq!(
-        stores.list(),
-        "Storage devices:\n\tstorage.a = malloc\n\tstorage.b = malloc\n\tstorage.Transient = malloc\n"
-    );
-    assert!(stores.list_json().starts_with("{\n  \"name\": \"a\",\n  \"storage\": \"malloc\"\n},\n{"));
 }
 
 proptest! {
     #[test]
-    fn no_option_breaks_the_parser(option in "\\PC*") {
-        let _ = StoreSpec::parse_all(&[option]);
-    }
-
-    #[test]
     fn a_body_is_its_bytes(sizes in prop::collection::vec(0usize..9000, 0..60), room in 0u64..2, at in 0u64..100_000) {
-        let (stores, counters) = open(&["malloc,4m"]);
+        let (stores, counters) = open(&of(4 * MB));
         let store = &stores.all()[0];
         let (mut body, mut want) = (Body::default(), Vec::new());
         for (n, size) in sizes.iter().enumerate() {
@@ -174,7 +145,7 @@ proptest! {
 
     #[test]
     fn passed_bytes_are_let_go(sizes in prop::collection::vec(1usize..100, 1..40), upto in 0u64..2000) {
-        let (stores, _) = open(&["malloc,4m"]);
+        let (stores, _) = open(&of(4 * MB));
         let mut body = Body::default();
         sizes.iter().for_each(|size| body.push(stores.all()[0].block(&[&vec![1; *size]]).unwrap()));
         body.drop_before(upto);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is declared once: parameters, counters, log tags, CLI commands, close reasons, VCL variables, vmod signatures.
+//! What is declared once: parameters, counters, log tags, CLI commands, close reasons, kinds of stores, VCL variables, vmod signatures.
 
 pub mod cli_cmds;
 pub mod close;
@@ -8,6 +8,7 @@ pub mod dialects;
 pub mod json;
 pub mod no_hit;
 pub mod params;
+pub mod stores;
 pub mod tags;
 pub mod ttl_rules;
 pub mod vcltext;

@@ -18,6 +18,7 @@ use shm::vsl::LogRing;
 use shm::vsm::{Home, SegmentSet};
 use storage::{StoreSpec, Stores};
 use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
+use tables::stores::Kind;
 
 use crate::backends::Services;
 use crate::conf;
@@ -154,8 +155,8 @@ fn open_stores(start: &WorkerStart, stats: &Stats) -> Result<Stores, String> {
     let specs: Vec<StoreSpec> = start.stores.iter().map(store_spec).collect::<Result<_, _>>()?;
     let mut failed = None;
     let stores = Stores::open(&specs, |spec| match spec.kind {
-        storage::Kind::Malloc => storage::Tally::from(counted::<Sma>(stats, "SMA", &spec.name, &mut failed)),
-        storage::Kind::File => storage::Tally::from(counted::<Smf>(stats, "SMF", &spec.name, &mut failed)),
+        Kind::Malloc => storage::Tally::from(counted::<Sma>(stats, &spec.name, &mut failed)),
+        Kind::File => storage::Tally::from(counted::<Smf>(stats, &spec.name, &mut failed)),
     });
     let stores = stores.map_err(|error| format!("storage: {error}"))?;
     failed.map_or(Ok(stores), Err)
@@ -167,22 +168,12 @@ fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
         Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
         None => None,
     };
-    let kind = match store.kind.as_str() {
-        "malloc" | "default" => storage::Kind::Malloc,
-        "file" => storage::Kind::File,
-        other => return Err(format!("storage {other} isn't built yet; use malloc")),
-    };
-    Ok(StoreSpec { name: store.name.clone(), kind, limit: store.size, file })
+    Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file })
 }
 
 /// A store's counters, for as long as the process lives.
-fn counted<T: tables::counters::Set>(
-    stats: &Stats,
-    class: &str,
-    name: &str,
-    failed: &mut Option<String>,
-) -> &'static T {
-    match stats.add::<T>(&format!("{class}.{name}")) {
+fn counted<T: Set>(stats: &Stats, name: &str, failed: &mut Option<String>) -> &'static T {
+    match stats.add::<T>(&format!("{}.{name}", T::NAME)) {
         Ok(set) => Box::leak(Box::new(set)),
         Err(error) => {
             *failed = Some(format!("counters of storage {name}: {error}"));

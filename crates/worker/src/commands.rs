@@ -48,10 +48,6 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::BanList => ban_list(worker, request),
         Id::BackendList => backend_list(worker, request),
         Id::BackendSetHealth => set_health(worker, &arg(0), &arg(1)),
-        Id::StorageList if request.wants_json() => {
-            with_json(worker, request, &format!(",\n{}", worker.engine.stores.list_json()))
-        }
-        Id::StorageList => Reply::ok(worker.engine.stores.list()),
         Id::DebugListenAddress => Reply::ok(addresses(worker)),
         Id::DebugXid => xid(worker, request),
         Id::DebugSrandom => {
@@ -81,6 +77,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         | Id::PanicShow
         | Id::ParamShow
         | Id::Pid
+        | Id::StorageList
         | Id::Quit
         | Id::Restarts
         | Id::Status

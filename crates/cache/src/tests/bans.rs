@@ -200,7 +200,7 @@ fn a_ban_on_requests_is_a_barrier() {
 
 #[test]
 fn beyond_the_cutoff_objects_are_killed_unread() {
-    let kit = Kit::with(&["malloc"], Params { ban_cutoff: 3, ..Params::default() });
+    let kit = Kit::with(None, Params { ban_cutoff: 3, ..Params::default() });
     kit.put("/a", 1000.0, b"x");
     for n in 0..6 {
         kit.cache.ban_text(&format!("req.url == /{n}")).unwrap();
@@ -298,7 +298,7 @@ fn who_was_woken_finds_what_it_waited_for() {
 
 /// A hit on an object that 10,000 bans stand above: in how many turns, and what it found.
 fn hit_below_many(params: Params) -> (Kit, usize, &'static str) {
-    let kit = Kit::with(&["malloc"], Params { ban_dups: false, ..params });
+    let kit = Kit::with(None, Params { ban_dups: false, ..params });
     kit.put("/", 1000.0, b"x");
     for n in 0..10_000 {
         kit.cache.ban_text(&format!("req.url ~ no-{n}-such")).unwrap();

@@ -147,7 +147,7 @@ fn nobody_waits_in_line_for_what_helps_nobody() {
 
 #[test]
 fn so_many_may_wait() {
-    let kit = Kit::with(&["malloc"], Params { waitinglist_limit: 2, ..Params::default() });
+    let kit = Kit::with(None, Params { waitinglist_limit: 2, ..Params::default() });
     let busy = busy_of(kit.look("/"));
     let first = ticket_of(kit.look("/"));
     let _second = ticket_of(kit.look("/"));

@@ -25,15 +25,15 @@ pub struct Kit {
 
 impl Kit {
     pub fn new() -> Kit {
-        Kit::with(&["malloc"], Params::default())
+        Kit::with(None, Params::default())
     }
 
-    pub fn with(stores: &[&str], params: Params) -> Kit {
+    pub fn with(limit: Option<u64>, params: Params) -> Kit {
         let clock = Clock::manual();
         clock.advance(Duration::from_secs(1000));
         let main: &'static Main = Box::leak(Box::default());
         let mut sma: Vec<&'static Sma> = Vec::new();
-        let specs = StoreSpec::parse_all(stores).unwrap();
+        let specs = StoreSpec::in_memory(limit);
         let stores = Stores::open(&specs, |_| {
             sma.push(Box::leak(Box::default()));
             sma[sma.len() - 1]

@@ -41,7 +41,7 @@ impl Model {
     fn new(seed: u64) -> Model {
         let params = Params { ban_lurker_age: 3.0, ..Params::default() };
         Model {
-            kit: Kit::with(&["malloc,1m"], params),
+            kit: Kit::with(Some(1 << 20), params),
             rng: Rng::new(seed),
             step: 1,
             fetches: Vec::new(),

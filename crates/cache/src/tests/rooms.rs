@@ -6,7 +6,7 @@ use crate::*;
 
 #[test]
 fn a_full_store_makes_room() {
-    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = Kit::with(Some(1 << 20), Params::default());
     for n in 0..100 {
         kit.put(&format!("/{n}"), 100.0, &vec![b'x'; 50_000]);
     }
@@ -19,7 +19,7 @@ fn a_full_store_makes_room() {
 
 #[test]
 fn what_is_asked_for_again_stays() {
-    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = Kit::with(Some(1 << 20), Params::default());
     kit.put("/hot", 100.0, &[b'x'; 10_000]);
     for n in 0..1000 {
         let _ = hit_of(kit.look("/hot"));
@@ -30,7 +30,7 @@ fn what_is_asked_for_again_stays() {
 
 #[test]
 fn an_object_in_use_keeps_its_bytes() {
-    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = Kit::with(Some(1 << 20), Params::default());
     // Whole pages: what is occupied is what was put in.
     kit.put("/", 100.0, &[b'x'; 122 * 4096]);
     let obj = hit_of(kit.look("/"));
@@ -46,7 +46,7 @@ fn an_object_in_use_keeps_its_bytes() {
 
 #[test]
 fn nuke_limit_bounds_what_one_object_may_cost() {
-    let kit = Kit::with(&["malloc,1m"], Params { nuke_limit: 5, ..Params::default() });
+    let kit = Kit::with(Some(1 << 20), Params { nuke_limit: 5, ..Params::default() });
     for n in 0..1000 {
         kit.put(&format!("/{n}"), 100.0, &[b'x'; 1000]);
     }
@@ -60,7 +60,7 @@ fn nuke_limit_bounds_what_one_object_may_cost() {
 
 #[test]
 fn nothing_busy_is_evicted() {
-    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = Kit::with(Some(1 << 20), Params::default());
     let mut busy = busy_of(kit.look("/"));
     let attrs = kit.attrs(10.0, 0.0, 0.0, Flags::NONE);
     busy.set_head(&kit.cache.stores().all()[0].clone(), HEAD, None, &attrs).unwrap();
@@ -73,7 +73,7 @@ fn nothing_busy_is_evicted() {
 
 #[test]
 fn a_body_may_fill_its_store_to_the_last_byte() {
-    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = Kit::with(Some(1 << 20), Params::default());
     kit.put("/", 100.0, &vec![b'x'; (1 << 20) - HEAD.len()]);
     assert_eq!((kit.verdict("/"), kit.sma[0].g_space.get()), ("hit", 0));
 }

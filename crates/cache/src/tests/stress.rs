@@ -171,7 +171,7 @@ fn ranges_of_passed_bodies_come_whole() {
 
 #[test]
 fn eviction_and_lookups_on_many_threads() {
-    let kit = Kit::with(&["malloc,1m"], Params::default());
+    let kit = Kit::with(Some(1 << 20), Params::default());
     let kit = &kit;
     thread::scope(|scope| {
         for thread in 0..THREADS {
