@@ -13,6 +13,7 @@ mod interim;
 mod random;
 pub mod req;
 pub mod reqbody;
+mod response_filters;
 pub mod sess;
 pub mod shared;
 mod spare;

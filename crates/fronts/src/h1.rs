@@ -249,7 +249,7 @@ async fn settle(h1: &mut H1, req: &mut Req) {
     match engine::Transport::body_state(h1) {
         BodyState::None | BodyState::Done => {}
         // The client was never told to send it, and may do so or not: what comes next can't be told apart.
-        BodyState::Unread if req.want_continue => req.close = Some(SessClose::RespClose),
+        BodyState::Unread if req.body.is_expected() => req.close = Some(SessClose::RespClose),
         BodyState::Unread => req.discard_body(h1).await,
         BodyState::Failed => req.close = Some(SessClose::RxBody),
     }

@@ -74,7 +74,7 @@ impl PipeBereq {
             let bytes = bytes.to_string();
             lost |= BEREQ.force(&mut head, &mut log, names::CONTENT_LENGTH, bytes.as_bytes()).is_err();
         }
-        if std::mem::take(&mut req.want_continue) {
+        if req.body.take_expected() {
             lost |= BEREQ.append(&mut head, &mut log, names::EXPECT, &[b"100-continue"]).is_err();
         }
         if lost {
@@ -157,7 +157,7 @@ impl PipeBereq {
             url: req.head.url(),
             task: &req.task,
             digest: &req.digest.0,
-            identity: req.client_identity.as_ref(),
+            identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),

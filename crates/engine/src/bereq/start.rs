@@ -82,7 +82,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         interims: req.interims.clone(),
         stale,
         digest: req.digest,
-        client_identity: req.client_identity.clone(),
+        client_identity: req.settings.client_identity.clone(),
         body: lend(req, mode),
         no_retry: None,
         uncacheable: mode == Mode::Pass,
@@ -138,11 +138,7 @@ fn lend(req: &mut Req, mode: Mode) -> BereqBody {
     if req.body.is_cached() {
         return BereqBody::Kept(Rc::new(req.body.cached()));
     }
-    if std::mem::take(&mut req.want_continue) {
-        req.continue_now = true;
-    }
-    req.body.lend();
-    BereqBody::Lent(req.body.clone())
+    BereqBody::Lent(req.body.lend())
 }
 
 impl Bereq {

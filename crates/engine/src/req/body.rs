@@ -65,7 +65,7 @@ impl Req {
 
     /// Tells the client to send its body, once somebody wants it.
     fn continue_if_due(&mut self, transport: &mut dyn Transport) {
-        if std::mem::take(&mut self.continue_now) {
+        if self.body.take_due() {
             self.send_continue(transport);
         }
     }
@@ -119,7 +119,7 @@ impl Req {
         if is_unread {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
-        if std::mem::take(&mut self.want_continue) {
+        if self.body.take_expected() {
             self.send_continue(transport);
         }
         let mut seen = 0;

@@ -57,28 +57,28 @@ impl Ctx for ReqCtx<'_> {
             Var::Resp => Value::Http(HeadId::Resp),
             Var::ReqBackendHint => Value::Backend(req.director()),
             Var::ReqCanGzip => Value::Bool(message::encoding::takes_gzip(&req.head)),
-            Var::ReqEsi => Value::Bool(!req.disable_esi),
+            Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
             Var::ReqEsiLevel => Value::Int(i64::from(req.esi_level)),
-            Var::ReqGrace => Value::Duration(req.max_grace.unwrap_or(-1.0)),
-            Var::ReqTtl => Value::Duration(req.max_ttl.unwrap_or(-1.0)),
+            Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),
+            Var::ReqTtl => Value::Duration(req.settings.lookup.max_ttl.unwrap_or(-1.0)),
             Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.digest.0))),
-            Var::ReqHashAlwaysMiss => Value::Bool(req.hash_always_miss),
-            Var::ReqHashIgnoreBusy => Value::Bool(req.hash_ignore_busy),
-            Var::ReqHashIgnoreVary => Value::Bool(req.hash_ignore_vary),
+            Var::ReqHashAlwaysMiss => Value::Bool(req.settings.lookup.always_miss),
+            Var::ReqHashIgnoreBusy => Value::Bool(req.settings.lookup.ignore_busy),
+            Var::ReqHashIgnoreVary => Value::Bool(req.settings.lookup.ignore_vary),
             Var::ReqIsHitmiss => Value::Bool(req.is_hitmiss),
             Var::ReqIsHitpass => Value::Bool(req.is_hitpass),
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
-            Var::ReqStorage => Value::Stevedore(req.storage.clone()),
+            Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
             Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
             // A fragment's is what varnishd calls its includes.
             Var::ReqTransport => Value::text(if req.esi_level > 0 { "ESI_INCLUDE" } else { "HTTP/1" }),
             Var::ReqXid => Value::text(req.vxid.to_string()),
             Var::RespTime => Value::Time(req.t_resp().0),
-            Var::RespDoEsi => Value::Bool(!req.disable_esi),
-            Var::RespFilters => match &req.filters {
-                Some(filters) => Value::String(Some(filters.clone())),
-                None => Value::text(&*req.filter_names()),
+            Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),
+            Var::RespFilters => match req.filters.list() {
+                Some(listed) => Value::String(Some(listed.clone())),
+                None => Value::text(req.filter_names().text()),
             },
             Var::RespIsStreaming => Value::Bool(req.obj.as_ref().is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
@@ -90,7 +90,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), Failure> {
-        match &self.req.filters {
+        match self.req.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("resp", var)),
         }
@@ -101,25 +101,25 @@ impl Ctx for ReqCtx<'_> {
         let mut timeouts = req.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
-                Value::Backend(director) => req.backend_hint = Some(director),
+                Value::Backend(director) => req.settings.backend_hint = Some(director),
                 other => return Err(vars::wrong(&other)),
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
             Var::ReqEsi if req.esi_level > 0 => {}
-            Var::ReqEsi => req.disable_esi = !vars::boolean(&value)?,
+            Var::ReqEsi => req.settings.disable_esi = !vars::boolean(&value)?,
             Var::RespDoEsi => {
                 self.filters_open(var)?;
-                self.req.disable_esi = !vars::boolean(&value)?;
+                self.req.settings.disable_esi = !vars::boolean(&value)?;
                 return Ok(());
             }
-            Var::ReqGrace => req.max_grace = Some(vars::seconds(&value)?),
-            Var::ReqTtl => req.max_ttl = Some(vars::seconds(&value)?),
-            Var::ReqHashAlwaysMiss => req.hash_always_miss = vars::boolean(&value)?,
-            Var::ReqHashIgnoreBusy => req.hash_ignore_busy = vars::boolean(&value)?,
-            Var::ReqHashIgnoreVary => req.hash_ignore_vary = vars::boolean(&value)?,
-            Var::ReqStorage => req.storage = vars::text(value)?,
-            Var::ClientIdentity => req.client_identity = vars::text(value)?,
-            Var::RespFilters => req.filters = vars::text(value)?,
+            Var::ReqGrace => req.settings.lookup.max_grace = Some(vars::seconds(&value)?),
+            Var::ReqTtl => req.settings.lookup.max_ttl = Some(vars::seconds(&value)?),
+            Var::ReqHashAlwaysMiss => req.settings.lookup.always_miss = vars::boolean(&value)?,
+            Var::ReqHashIgnoreBusy => req.settings.lookup.ignore_busy = vars::boolean(&value)?,
+            Var::ReqHashIgnoreVary => req.settings.lookup.ignore_vary = vars::boolean(&value)?,
+            Var::ReqStorage => req.settings.storage = vars::text(value)?,
+            Var::ClientIdentity => req.settings.client_identity = vars::text(value)?,
+            Var::RespFilters => req.filters.set_list(vars::text(value)?),
             Var::SessIdleSendTimeout => timeouts.idle_send = vars::duration(&value)?,
             Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
             Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
@@ -141,10 +141,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
-        if !append {
-            self.req.made_body.clear();
-        }
-        self.req.made_body.extend_from_slice(data);
+        self.req.synthetic.write(data, append);
         Ok(())
     }
 
@@ -186,8 +183,7 @@ impl Ctx for ReqCtx<'_> {
         match id {
             HeadId::Req => {
                 self.req.head.copy_from(&self.req.original);
-                self.req.filters = None;
-                self.req.brought.clear();
+                self.req.filters.reset();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -201,7 +197,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn late_100_continue(&mut self, late: bool) {
-        self.req.late_continue = late;
+        self.req.body.set_late(late);
     }
 
     fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
@@ -220,7 +216,7 @@ impl Ctx for ReqCtx<'_> {
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
         let body = self.req.body.clone();
         let engine = self.req.engine();
-        let named = self.req.storage.as_ref().and_then(|name| engine.store_named(name));
+        let named = self.req.settings.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
         let is_new = body.is_unread();
         body.keep(limit, &store);
@@ -229,8 +225,7 @@ impl Ctx for ReqCtx<'_> {
             self.req.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
             self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
-            self.req.keeps_body = true;
-            self.req.continue_now = std::mem::take(&mut self.req.want_continue);
+            self.req.body.keep_for_vcl();
         }
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
@@ -247,7 +242,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn brought(&mut self) -> Option<&mut filters::Brought> {
-        Some(&mut self.req.brought)
+        Some(self.req.filters.injected())
     }
 
     fn left_with_object(&mut self, filter: &str) -> Option<Vec<u8>> {
@@ -293,7 +288,7 @@ impl ReqCtx<'_> {
             url: req.head.url(),
             task: &req.task,
             digest: &req.digest.0,
-            identity: req.client_identity.as_ref(),
+            identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: false,
             log: RefCell::new(&mut req.log),
@@ -302,7 +297,7 @@ impl ReqCtx<'_> {
 
     fn get_elsewhere(&mut self, var: Var) -> Value {
         let req = &*self.req;
-        let of_session = vars::of_session(&req.sess, req.client_identity.as_ref(), var);
+        let of_session = vars::of_session(&req.sess, req.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {
             return value;
         }

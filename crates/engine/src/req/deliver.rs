@@ -17,7 +17,7 @@ pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 impl Req {
     pub(super) async fn deliver(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
         if self.start_deliver(&obj).is_err() {
-            self.error = (500, None);
+            self.synthetic.ask(500, None);
             return Step::Synth;
         }
         self.t_resp.set(None);

@@ -29,7 +29,7 @@ impl Req {
         match arrived {
             Some(Ok(())) => Step::Deliver(obj),
             Some(Err(FetchFailed(_))) => {
-                self.error = (503, None);
+                self.synthetic.ask(503, None);
                 Step::Synth
             }
             None => self.give_up(),

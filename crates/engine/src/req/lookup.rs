@@ -56,14 +56,7 @@ impl Req {
 
     /// What VCL asks of the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
-        LookupOptions {
-            always_miss: self.hash_always_miss,
-            ignore_busy: self.hash_ignore_busy,
-            ignore_vary: self.hash_ignore_vary,
-            max_ttl: self.max_ttl,
-            max_grace: self.max_grace,
-            tells: self.tells_why(),
-        }
+        LookupOptions { tells: self.tells_why(), ..self.settings.lookup }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
@@ -103,7 +96,7 @@ impl Req {
                 engine.main.busy_timeout.inc();
                 self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
-                self.error = (503, None);
+                self.synthetic.ask(503, None);
                 return Step::Synth;
             }
             let now = engine.clock.mono();
@@ -141,7 +134,7 @@ impl Req {
                 Step::Pass
             }
             Lookup::Refused => {
-                self.error = (503, None);
+                self.synthetic.ask(503, None);
                 Step::Synth
             }
             Lookup::Wait(_) | Lookup::Unfinished(_) => unreachable!("waited for above"),

@@ -18,9 +18,11 @@ mod lookup;
 mod pipe;
 mod range;
 mod recv;
+mod settings;
 mod synth;
 mod transmit;
 mod turn;
+mod upload;
 pub(crate) mod why;
 
 use std::cell::Cell;
@@ -35,14 +37,13 @@ use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
 use tables::params::Params;
 use tables::tags::Tag;
-use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
 use crate::bereq::pipe::PipeBereq;
 use crate::current::StepName;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
-use crate::reqbody::ReqBody;
+use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
@@ -50,6 +51,9 @@ use crate::transport::Transport;
 use crate::turns::Turn;
 
 pub use self::ctx::ReqCtx;
+use self::settings::Settings;
+use self::synth::Synthetic;
+pub use self::upload::Upload;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -99,17 +103,11 @@ pub struct Req {
     /// When its last byte came (`req.time`).
     pub t_req: Real,
     /// What it has left in the way of body.
-    pub body: ReqBody,
+    pub body: Upload,
     /// Why the connection ends after it, once that is known.
     pub close: Option<SessClose>,
     /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
     pub(crate) gives_up: bool,
-    /// The client waits for 100 Continue before it sends the body.
-    pub want_continue: bool,
-    pub(crate) late_continue: bool,
-    /// VCL waits for the body that it keeps.
-    pub(crate) keeps_body: bool,
-    pub(crate) continue_now: bool,
     pub(crate) hasher: DigestBuilder,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
@@ -129,24 +127,14 @@ pub struct Req {
     pub(crate) esi_level: u32,
     pub(crate) is_grace_hit: bool,
     pub(crate) is_piped: bool,
-    pub(crate) max_ttl: Option<f64>,
-    pub(crate) max_grace: Option<f64>,
-    pub(crate) hash_always_miss: bool,
-    pub(crate) hash_ignore_busy: bool,
-    pub(crate) hash_ignore_vary: bool,
-    pub(crate) disable_esi: bool,
+    pub(crate) settings: Settings,
     pub(crate) is_hit: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_hitpass: bool,
-    /// What VCL set as `req.backend_hint`; see [`Req::director`].
-    pub(crate) backend_hint: Option<Option<Arc<dyn Director>>>,
-    pub(crate) storage: Option<Text>,
-    pub(crate) client_identity: Option<Text>,
-    pub(crate) error: (u16, Option<Vec<u8>>),
-    pub(crate) made_body: Vec<u8>,
-    pub(crate) filters: Option<Text>,
-    /// What modules do to the body.
-    pub(crate) brought: filters::Brought,
+    /// The answer that is made here, if one is.
+    pub(crate) synthetic: Synthetic,
+    /// What happens to the body of the response.
+    pub(crate) filters: ResponseFilters,
     /// Body bytes of the response, as a fragment's accounting has them.
     pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
@@ -200,13 +188,9 @@ impl Req {
             resp,
             vxid,
             t_req,
-            body: ReqBody::none(),
+            body: Upload::none(),
             close: None,
             gives_up: false,
-            want_continue: false,
-            late_continue: false,
-            keeps_body: false,
-            continue_now: false,
             hasher: DigestBuilder::new(),
             params,
             vcl: None,
@@ -221,22 +205,12 @@ impl Req {
             esi_level: 0,
             is_grace_hit: false,
             is_piped: false,
-            max_ttl: None,
-            max_grace: None,
-            hash_always_miss: false,
-            hash_ignore_busy: false,
-            hash_ignore_vary: false,
-            disable_esi: false,
+            settings: Settings::default(),
             is_hit: false,
             is_hitmiss: false,
             is_hitpass: false,
-            backend_hint: None,
-            storage: None,
-            client_identity: None,
-            error: (0, None),
-            made_body: Vec::new(),
-            filters: None,
-            brought: filters::Brought::default(),
+            synthetic: Synthetic::default(),
+            filters: ResponseFilters::default(),
             body_bytes: 0,
             task: Privates::default(),
             top: Privates::default(),
@@ -350,7 +324,7 @@ impl Req {
 
     /// Where it would be fetched from: `req.backend_hint`, which begins as the VCL's default.
     pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {
-        match &self.backend_hint {
+        match &self.settings.backend_hint {
             Some(set) => set.clone(),
             None => self.vcl.as_ref()?.default_backend().cloned(),
         }
@@ -391,7 +365,7 @@ impl Req {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
-                    if std::mem::take(&mut self.keeps_body) {
+                    if self.body.take_kept_for_vcl() {
                         self.end_reading();
                     }
                     machine.resume(value);
@@ -415,7 +389,7 @@ impl Req {
         self.why = why.or_else(|| self.why.take());
         match action {
             Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
-            Action::Synth { status, reason } => self.error = (*status, reason.clone()),
+            Action::Synth { status, reason } => self.synthetic.ask(*status, reason.clone()),
             Action::Abandon
             | Action::Beresp
             | Action::Deliver
@@ -476,10 +450,8 @@ impl Req {
 
     fn vcl_fail(&mut self) -> Step {
         self.rollback();
-        self.error = (503, Some(b"VCL failed".to_vec()));
+        self.synthetic.ask(503, Some(b"VCL failed".to_vec()));
         self.close = Some(SessClose::VclFailure);
-        self.filters = None;
-        self.brought.clear();
         Step::Synth
     }
 
@@ -488,7 +460,7 @@ impl Req {
         self.obj = None;
         if self.restarts > self.params.max_restarts {
             self.log.put(Tag::VclError, b"Too many restarts");
-            self.error = (503, None);
+            self.synthetic.ask(503, None);
             return Step::Synth;
         }
         let now = self.engine().clock.real();
@@ -506,9 +478,7 @@ impl Req {
         crate::current::work_for(self.sess.client.get(), next, self.head.url());
         self.log.resume(start, last);
         self.log.timestamp("Start", last);
-        self.error = (0, None);
-        self.filters = None;
-        self.brought.clear();
+        self.filters.reset();
         Step::Recv
     }
 
@@ -516,8 +486,7 @@ impl Req {
     pub(crate) fn rollback(&mut self) {
         self.head.copy_from(&self.original);
         self.task.clear();
-        self.filters = None;
-        self.brought.clear();
+        self.filters.reset();
     }
 
     /// Logs and marks a point in time.

@@ -8,6 +8,7 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::settings::Settings;
 use super::{Req, Step};
 use crate::httplog::REQ;
 use crate::reqbody::ReqBody;
@@ -19,7 +20,9 @@ impl Req {
         match http1::expect(&self.head) {
             Expect::Nothing => {}
             Expect::Continue => {
-                self.want_continue = self.head.version() >= Version::HTTP11 && !transport.has_input();
+                if self.head.version() >= Version::HTTP11 && !transport.has_input() {
+                    self.body.expect_continue();
+                }
                 REQ.unset(&mut self.head, &mut self.log, names::EXPECT);
             }
             Expect::Unknown => {
@@ -29,7 +32,7 @@ impl Req {
                 return Err(());
             }
         }
-        self.body = ReqBody::of(transport);
+        self.body.begin(ReqBody::of(transport));
         self.close = match hop::connection(&mut self.head) {
             Ok(Persistence::Keep) => None,
             Ok(Persistence::Close) => Some(SessClose::ReqClose),
@@ -78,8 +81,7 @@ impl Req {
         if action == Action::Fail {
             return Step::VclFail;
         }
-        if self.want_continue && !self.late_continue {
-            self.want_continue = false;
+        if self.body.take_unless_late() {
             self.send_continue(transport);
         }
         if self.body.failure().is_some() {
@@ -106,7 +108,7 @@ impl Req {
             Action::Vcl(_) => {
                 let why = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
                 self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
-                self.error = (503, None);
+                self.synthetic.ask(503, None);
                 Step::Synth
             }
             other => Self::common_step(other),
@@ -120,19 +122,11 @@ impl Req {
             if self.head.collect(names::CACHE_CONTROL).is_err() {
                 self.engine().main.losthdr.inc();
             }
-            self.backend_hint = None;
-            (self.max_ttl, self.max_grace) = (None, None);
-            self.disable_esi = false;
-            self.hash_always_miss = false;
-            self.hash_ignore_busy = false;
-            self.hash_ignore_vary = false;
-            self.client_identity = None;
-            self.storage = None;
+            self.settings = Settings::default();
         }
         self.is_hit = false;
         self.is_hitmiss = false;
         self.is_hitpass = false;
-        self.error = (0, None);
     }
 
     /// Adds the client to X-Forwarded-For.

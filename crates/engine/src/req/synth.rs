@@ -10,16 +10,47 @@ use super::{Req, Source, Step};
 use crate::httplog::RESP;
 use crate::transport::Transport;
 
+/// An answer that is made here: what asks for it says the status, `vcl_synth` writes the body.
+#[derive(Default)]
+pub(crate) struct Synthetic {
+    status: u16,
+    reason: Option<Vec<u8>>,
+    body: Vec<u8>,
+}
+
+impl Synthetic {
+    /// The next step is to be `Synth`, with that status.
+    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
+        (self.status, self.reason) = (status, reason);
+    }
+
+    /// VCL writes the body, or more of it.
+    pub fn write(&mut self, data: &[u8], append: bool) {
+        if !append {
+            self.body.clear();
+        }
+        self.body.extend_from_slice(data);
+    }
+
+    /// What was asked for; the body is empty again.
+    fn begin(&mut self) -> (u16, Option<Vec<u8>>) {
+        self.body.clear();
+        let status = if self.status < 100 { 501 } else { self.status };
+        (status, self.reason.take())
+    }
+
+    fn take_body(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.body)
+    }
+}
+
 impl Req {
     pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> Step {
         self.engine().main.s_synth.inc();
         self.obj = None;
-        let (status, reason) = std::mem::take(&mut self.error);
-        let status = if status < 100 { 501 } else { status };
+        let (status, reason) = self.synthetic.begin();
         self.start_synth(status, reason);
-        self.filters = None;
-        self.brought.clear();
-        self.made_body.clear();
+        self.filters.reset();
         self.t_resp.set(None);
         let action = self.vcl(Method::Synth, transport).await;
         self.mark("Process");
@@ -34,7 +65,7 @@ impl Req {
             }
             _ => {}
         }
-        let body = std::mem::take(&mut self.made_body);
+        let body = self.synthetic.take_body();
         RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
         self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
         if self.resp.get(names::CONNECTION).is_some_and(|value| list::is(value, b"close")) {
@@ -56,7 +87,7 @@ impl Req {
         self.set_resp(names::DATE, &[&date::format(now)]);
         self.set_resp(names::SERVER, &[b"Varnish"]);
         self.set_resp(names::X_VARNISH, &[self.vxid.to_string().as_bytes()]);
-        if self.want_continue {
+        if self.body.is_expected() {
             self.set_resp(names::CONNECTION, &[b"close"]);
         }
     }

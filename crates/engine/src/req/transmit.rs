@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The response goes out: filters, range, framing, and the body as it is stored or comes in.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -20,6 +19,7 @@ use super::downstream::{Downstream, Joint};
 use super::{Req, Source, Step};
 use crate::extra::Extra;
 use crate::httplog::{RESP, log_processors};
+use crate::response_filters::FilterNames;
 use crate::transport::{BodyLen, SendError, Transport};
 
 /// How much may be queued for the client before the delivery waits for it.
@@ -141,24 +141,18 @@ impl Req {
         Step::Done
     }
 
-    /// `resp.filters` with what modules brought.
-    pub(super) fn filter_names(&self) -> Cow<'static, [u8]> {
-        let names: Cow<'static, [u8]> = match &self.filters {
-            Some(names) => names.as_bytes().to_vec().into(),
-            None => self.filter_list().as_bytes().into(),
-        };
-        if self.brought.is_empty() {
-            return names;
-        }
-        let is_gzip = self.resp.get(names::CONTENT_ENCODING).is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
-        self.brought.complete(&names, Side::Deliver, is_gzip).map_or(names, Cow::Owned)
+    /// `resp.filters` with what modules injected.
+    pub(super) fn filter_names(&self) -> FilterNames {
+        let coding = || self.resp.get(names::CONTENT_ENCODING);
+        let is_gzip = || coding().is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
+        self.filters.names(Side::Deliver, || self.filter_list(), is_gzip)
     }
 
     /// The default of `resp.filters`.
     fn filter_list(&self) -> &'static str {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
         default_deliver(DeliverFacts {
-            do_esi: !self.disable_esi && flags.has(Flags::ESI),
+            do_esi: !self.settings.disable_esi && flags.has(Flags::ESI),
             do_gunzip: self.params.http_gzip_support && flags.has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head),
             do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
         })
@@ -166,21 +160,21 @@ impl Req {
 
     fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
         let names = self.filter_names();
-        self.log.put(Tag::Filters, &names);
-        log_processors(&mut self.log, &self.params, "VDP_push", &names);
+        self.log.put(Tag::Filters, names.text());
+        log_processors(&mut self.log, &self.params, "VDP_push", names.text());
         if names.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
         let coding = self.resp.get(names::CONTENT_ENCODING).map(<[u8]>::to_vec);
         // Before a range is judged, as each filter changes the head when its turn comes.
-        if names.split(|b| *b == b' ').any(|name| name == b"gunzip") {
+        if names.unpacks() {
             RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
         }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
         let mut window = Window::All;
-        let mut brought = std::mem::take(&mut self.brought);
+        let mut injected = std::mem::take(self.filters.injected());
         let opened = open_deliver(
-            &names,
+            names.text(),
             DeliverInput {
                 body_bytes: stored,
                 plain_bytes: self.plain_bytes(),
@@ -197,7 +191,7 @@ impl Req {
                     verdict
                 },
             },
-            &mut brought,
+            &mut injected,
         );
         let opened = opened.map_err(|error| self.log.putf(Tag::Error, format_args!("{error}")))?;
         for (name, why) in &opened.left_out {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What VCL sets of a request: it holds from one `vcl_recv` to the answer. A restart keeps all of it.
+
+use std::sync::Arc;
+
+use backend::Director;
+use cache::LookupOptions;
+use vrt::value::Text;
+
+/// The variables `req.*` and `client.*` that VCL may set and that aren't part of a head.
+#[derive(Default)]
+pub(crate) struct Settings {
+    /// `req.hash_always_miss`, `req.hash_ignore_*`, `req.ttl`, `req.grace`.
+    pub lookup: LookupOptions,
+    /// `req.esi` or `resp.do_esi` is false.
+    pub disable_esi: bool,
+    /// `req.backend_hint`, once it is set; see [`super::Req::director`].
+    pub backend_hint: Option<Option<Arc<dyn Director>>>,
+    /// `req.storage`
+    pub storage: Option<Text>,
+    /// `client.identity`
+    pub client_identity: Option<Text>,
+}
