@@ -15,6 +15,7 @@ use super::{Acct, Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::req::Req;
+use crate::req::verdict::Found;
 use crate::spare;
 use crate::turns;
 
@@ -91,8 +92,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         _open: crate::current::open(crate::current::What::Fetch),
         _turn: turns::enter_anyway(&req.sess),
         is_bgfetch: mode == Mode::Background,
-        is_hitmiss: req.is_hitmiss,
-        is_hitpass: req.is_hitpass,
+        is_hitmiss: req.verdict.found() == Found::HitForMiss,
+        is_hitpass: req.verdict.found() == Found::HitForPass,
         director: req.director(),
         backend: None,
         link: None,

@@ -13,6 +13,7 @@ use vrt::value::BackendRef;
 use vrt::{Ctx, Failure, Privates, Value};
 
 use super::Req;
+use super::verdict::Found;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
 use crate::extra::Extra;
@@ -65,8 +66,8 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqHashAlwaysMiss => Value::Bool(req.settings.lookup.always_miss),
             Var::ReqHashIgnoreBusy => Value::Bool(req.settings.lookup.ignore_busy),
             Var::ReqHashIgnoreVary => Value::Bool(req.settings.lookup.ignore_vary),
-            Var::ReqIsHitmiss => Value::Bool(req.is_hitmiss),
-            Var::ReqIsHitpass => Value::Bool(req.is_hitpass),
+            Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == Found::HitForMiss),
+            Var::ReqIsHitpass => Value::Bool(req.verdict.found() == Found::HitForPass),
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
             Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
@@ -302,7 +303,7 @@ impl ReqCtx<'_> {
             return value;
         }
         // For whom the object was fetched it has no hits, though others may have hit it by now.
-        if var == Var::ObjHits && !req.is_hit && self.method != Method::Hit && req.obj.is_some() {
+        if var == Var::ObjHits && req.verdict.found() != Found::Hit && self.method != Method::Hit && req.obj.is_some() {
             return Value::Int(0);
         }
         let now = req.now_of(self.method);

@@ -19,7 +19,7 @@ use tables::close::SessClose;
 use tables::no_hit::{NoHit, Uncacheable};
 
 use super::lookup::Asked;
-use super::why::{Why, mismatch, reason_of};
+use super::reason::{Reason, mismatch, reason_of};
 use super::{Req, Step};
 use crate::extra::Extra;
 use crate::sess::{ListenerInfo, Sess, SessTimeouts};
@@ -59,7 +59,7 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
     let mut out = format!("{} {}\n", question.method, question.url);
     let mut step = req.recv(&mut Nowhere).await;
     while let Step::Restart = step {
-        let place = req.why.as_ref().map(|why| why.detail.clone()).unwrap_or_default();
+        let place = req.verdict.reason().map(|reason| reason.detail.clone()).unwrap_or_default();
         let _ = writeln!(out, "VCL restarts it ({place}).");
         req.trial = Some(Trial::default());
         step = match req.restart() {
@@ -148,7 +148,7 @@ impl Req {
 
     /// `vcl_recv` decided it.
     fn decided(&self, step: &Step) -> String {
-        let why = self.why.clone().unwrap_or_else(Why::undecided);
+        let reason = self.verdict.reason().cloned().unwrap_or_else(Reason::undecided);
         let what = match step {
             Step::Pass => "It would be passed: fetched for this request alone.",
             Step::Pipe => "It would be piped.",
@@ -156,7 +156,7 @@ impl Req {
             Step::VclFail => "It would fail in VCL and be answered 503.",
             _ => "It would be answered by vcl_synth.",
         };
-        format!("{what}\n{}", told(&why))
+        format!("{what}\n{}", told(&reason))
     }
 
     /// The cache decides it.
@@ -229,7 +229,7 @@ impl Req {
     /// As a lookup decides, but for what only doing it would show.
     fn judge(&self, peek: &Peek, options: &LookupOptions, now: Mono) -> String {
         if options.always_miss {
-            return missed(&Why::new(NoHit::AlwaysMiss, ""));
+            return missed(&Reason::new(NoHit::AlwaysMiss, ""));
         }
         let mut seen = Missed::default();
         let (mut stale, mut is_busy) = (None::<&Peeked>, false);
@@ -270,12 +270,12 @@ impl Req {
         }
         seen.stale = stale.map(|found| found.times);
         seen.gone = peek.gone;
-        missed(&Why::of_missed(&seen, options, &self.head, now))
+        missed(&Reason::of_missed(&seen, options, &self.head, now))
     }
 }
 
-fn missed(why: &Why) -> String {
-    format!("It would be a miss, and be fetched.\n{}", told(why))
+fn missed(reason: &Reason) -> String {
+    format!("It would be a miss, and be fetched.\n{}", told(reason))
 }
 
 /// What an object that is found fresh means.
@@ -300,8 +300,8 @@ fn why_marked(extra: &[u8]) -> String {
     format!(" ({text}{meaning})")
 }
 
-fn told(why: &Why) -> String {
-    format!("Reason: {}\n  {}.\n", why.text(), why.reason.text())
+fn told(reason: &Reason) -> String {
+    format!("Reason: {}\n  {}.\n", reason.text(), reason.word.text())
 }
 
 /// Where the answer to a trial would go: nothing is sent.

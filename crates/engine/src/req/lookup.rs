@@ -12,7 +12,8 @@ use tables::params::DebugBit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
-use super::why::Why;
+use super::reason::Reason;
+use super::verdict::Verdict;
 use super::{Req, Step};
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
@@ -56,7 +57,7 @@ impl Req {
 
     /// What VCL asks of the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
-        LookupOptions { tells: self.tells_why(), ..self.settings.lookup }
+        LookupOptions { tells: self.tells_reason(), ..self.settings.lookup }
     }
 
     pub(super) async fn lookup(&mut self, transport: &mut dyn Transport) -> Step {
@@ -94,7 +95,7 @@ impl Req {
             }
             if !came {
                 engine.main.busy_timeout.inc();
-                self.why = Some(Why::new(NoHit::Waitinglist, "waitinglist_timeout"));
+                self.verdict = Verdict::no_hit(Reason::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
                 self.synthetic.ask(503, None);
                 return Step::Synth;
@@ -112,25 +113,23 @@ impl Req {
         if waited {
             self.mark("Waitinglist");
         }
-        self.why = Why::of_lookup(&looked, &options, &self.head, now);
+        self.verdict = Verdict::of_lookup(&looked, &options, &self.head, now);
         match looked.lookup {
-            Lookup::Hit(obj) => self.found(obj, false),
+            Lookup::Hit(obj) => self.found(obj),
             Lookup::Grace { stale, busy } => {
                 self.busy = busy;
-                self.found(stale, true)
+                self.found(stale)
             }
             Lookup::Miss(busy) => self.missed(busy, None),
             Lookup::MissStale { busy, stale } => self.missed(busy, Some(stale)),
             Lookup::HitForMiss { busy, xid, ttl_left } => {
                 self.log.record(Tag::HitMiss).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitmiss.tally();
-                self.is_hitmiss = true;
                 self.missed(busy, None)
             }
             Lookup::HitForPass { xid, ttl_left } => {
                 self.log.record(Tag::HitPass).num(u64::from(xid.log_id())).sp_fixed6(ttl_left);
                 engine.main.cache_hitpass.tally();
-                self.is_hitpass = true;
                 Step::Pass
             }
             Lookup::Refused => {
@@ -167,7 +166,7 @@ impl Req {
     }
 
     /// Logs the hit.
-    fn found(&mut self, obj: ObjRef, is_stale: bool) -> Step {
+    fn found(&mut self, obj: ObjRef) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
         // Told of an object that is still being fetched.
@@ -188,7 +187,6 @@ impl Req {
             }
         }
         drop(record);
-        self.is_grace_hit = is_stale;
         Step::Hit(obj)
     }
 
@@ -197,7 +195,7 @@ impl Req {
         self.obj = Some(obj);
         self.obj_head.iter_mut().for_each(Head::clear);
         let action = self.vcl(Method::Hit, transport).await;
-        let busy = if self.is_grace_hit { self.busy.take() } else { None };
+        let busy = self.busy.take();
         let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {
             Action::Deliver => {
@@ -209,28 +207,27 @@ impl Req {
                     self.mark("Fetch");
                 }
                 main.cache_hit.tally();
-                if self.is_grace_hit {
+                if self.verdict.in_grace() {
                     main.cache_hit_grace.inc();
                 }
-                self.is_hit = true;
                 self.gives_up = false;
                 self.discard_body(transport).await;
                 Step::Deliver(obj)
             }
             Action::Pass => {
                 main.cache_hit.tally();
-                self.is_hit = true;
                 Step::Pass
             }
             // `return (fetch)` of 4.0, `return (miss)` of 4.1 and 5: a fresh one instead of what was found. Who has no
             // right to fetch into the cache passes, as there.
-            Action::Fetch => match busy {
-                Some(busy) => self.missed(busy, Some(obj)),
-                None => {
+            Action::Fetch => {
+                self.verdict.refetch();
+                let Some(busy) = busy else {
                     self.log.put(Tag::VclError, b"vcl_hit{} returns miss without busy object.  Doing pass.");
-                    Step::Pass
-                }
-            },
+                    return Step::Pass;
+                };
+                self.missed(busy, Some(obj))
+            }
             other => Self::common_step(other),
         }
     }

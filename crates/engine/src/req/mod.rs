@@ -17,13 +17,14 @@ mod fetch;
 mod lookup;
 mod pipe;
 mod range;
+mod reason;
 mod recv;
 mod settings;
 mod synth;
 mod transmit;
 mod turn;
 mod upload;
-pub(crate) mod why;
+pub(crate) mod verdict;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -54,6 +55,7 @@ pub use self::ctx::ReqCtx;
 use self::settings::Settings;
 use self::synth::Synthetic;
 pub use self::upload::Upload;
+use self::verdict::Verdict;
 
 /// Where a request is.
 #[derive(Debug)]
@@ -125,12 +127,9 @@ pub struct Req {
     pub(crate) digest: Digest,
     pub(crate) restarts: u32,
     pub(crate) esi_level: u32,
-    pub(crate) is_grace_hit: bool,
     pub(crate) is_piped: bool,
     pub(crate) settings: Settings,
-    pub(crate) is_hit: bool,
-    pub(crate) is_hitmiss: bool,
-    pub(crate) is_hitpass: bool,
+    pub(crate) verdict: Verdict,
     /// The answer that is made here, if one is.
     pub(crate) synthetic: Synthetic,
     /// What happens to the body of the response.
@@ -150,8 +149,6 @@ pub struct Req {
     pub turn: Option<Turn>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
-    /// Why it is no hit; `None` once it is one.
-    pub(crate) why: Option<why::Why>,
     _open: crate::current::Open,
 }
 
@@ -203,12 +200,9 @@ impl Req {
             digest: Digest([0; 32]),
             restarts: 0,
             esi_level: 0,
-            is_grace_hit: false,
             is_piped: false,
             settings: Settings::default(),
-            is_hit: false,
-            is_hitmiss: false,
-            is_hitpass: false,
+            verdict: Verdict::undecided(),
             synthetic: Synthetic::default(),
             filters: ResponseFilters::default(),
             body_bytes: 0,
@@ -216,7 +210,6 @@ impl Req {
             top: Privates::default(),
             turn: None,
             trial: None,
-            why: Some(why::Why::undecided()),
             _open: crate::current::open(crate::current::What::Request),
             top_req: None,
             nest: None,
@@ -283,7 +276,7 @@ impl Req {
     /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
         self.body.give_up();
-        self.tell_why();
+        self.tell_verdict();
         let (mut acct, main) = (transport.acct(), self.engine().main);
         if self.esi_level == 0 {
             for (counter, bytes) in [
@@ -385,8 +378,7 @@ impl Req {
     /// What every action means wherever it comes from.
     fn after_vcl(&mut self, method: Method, action: &Action) {
         let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
-        let why = why::Why::of_vcl(method, action, spot, self.why.as_ref());
-        self.why = why.or_else(|| self.why.take());
+        self.verdict.decide(method, action, spot);
         match action {
             Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
             Action::Synth { status, reason } => self.synthetic.ask(*status, reason.clone()),
@@ -466,8 +458,8 @@ impl Req {
         let now = self.engine().clock.real();
         self.log.timestamp("Restart", now);
         let next = self.engine().vxids.take();
-        self.tell_why();
-        self.why = Some(why::Why::undecided());
+        self.tell_verdict();
+        self.verdict = Verdict::undecided();
         self.log.putf(Tag::Link, format_args!("req {next} restart"));
         self.log.put(Tag::End, b"");
         self.log.flush();

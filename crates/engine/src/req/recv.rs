@@ -117,16 +117,14 @@ impl Req {
 
     /// What each pass through `vcl_recv` starts from; a restart keeps what VCL set before.
     fn prepare(&mut self) {
-        if self.restarts == 0 {
-            self.forwarded_for();
-            if self.head.collect(names::CACHE_CONTROL).is_err() {
-                self.engine().main.losthdr.inc();
-            }
-            self.settings = Settings::default();
+        if self.restarts > 0 {
+            return;
         }
-        self.is_hit = false;
-        self.is_hitmiss = false;
-        self.is_hitpass = false;
+        self.forwarded_for();
+        if self.head.collect(names::CACHE_CONTROL).is_err() {
+            self.engine().main.losthdr.inc();
+        }
+        self.settings = Settings::default();
     }
 
     /// Adds the client to X-Forwarded-For.

@@ -8,7 +8,9 @@ use message::names;
 use tables::close::SessClose;
 use tables::no_hit::NoHit;
 
-use super::{Req, why};
+use super::Req;
+use super::reason::Reason;
+use super::verdict::Verdict;
 use crate::httplog::RESP;
 use crate::transport::{BodyLen, BodyState, Transport};
 use crate::turns::{self, Entry};
@@ -49,7 +51,7 @@ impl Req {
             && transport.body_state() == BodyState::None
             && transport.poll_gone(&mut Context::from_waker(Waker::noop())).is_ready();
         if is_gone {
-            self.why = Some(why::Why::new(NoHit::Refused, "the client is gone"));
+            self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
             self.close = Some(SessClose::RemClose);
         }
         is_gone
@@ -61,7 +63,7 @@ impl Req {
         let main = self.engine().main;
         main.sess_dropped.inc();
         main.req_dropped.inc();
-        self.why = Some(why::Why::new(NoHit::Refused, "thread_queue_limit"));
+        self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "thread_queue_limit"));
         let stays = transport.body_state() == BodyState::None
             && matches!(hop::connection(&mut self.head), Ok(Persistence::Keep))
             && self.resp.start_response(b"HTTP/1.1", 503).is_ok();

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What lookup and VCL have made of a request: a hit, or something else for one reason. Every step that decides so says it
+//! here; the last word is logged and counted once, when the transaction ends.
+//!
+//! ```text
+//! undecided --lookup--> Hit --vcl_hit--> Refetch                    (return (miss))
+//!     |         |         \--VCL--> NoHit { found: Hit, .. }        (return (pass), synth, restart, a failure)
+//!     |         \--> NoHit { found: Nothing | HitForMiss | HitForPass, .. } --VCL--> the same, for VCL's reason
+//!     \--VCL, refused--> NoHit { found: Nothing, .. }
+//! ```
+
+use cache::{Flags, Looked, Lookup, LookupOptions, ObjRef};
+use message::Head;
+use tables::tags::Tag;
+use vrt::{Action, Method, Spot};
+
+use super::Req;
+use super::reason::Reason;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// What the lookup found is the answer.
+    Hit {
+        /// It is stale.
+        in_grace: bool,
+    },
+    /// `vcl_hit` wants a fresh object in the place of what was found. No reason is declared for that: it counts as a hit.
+    Refetch,
+    /// Anything else.
+    NoHit { found: Found, reason: Reason },
+}
+
+/// What the lookup came across, of a request that is no hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// No lookup, or nothing that decides anything.
+    Nothing,
+    /// An object, but VCL decided otherwise.
+    Hit,
+    HitForMiss,
+    HitForPass,
+}
+
+impl Found {
+    fn of(lookup: &Lookup) -> Self {
+        match lookup {
+            Lookup::Hit(_) | Lookup::Grace { .. } => Found::Hit,
+            Lookup::HitForMiss { .. } => Found::HitForMiss,
+            Lookup::HitForPass { .. } => Found::HitForPass,
+            Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::Refused | Lookup::Wait(_) | Lookup::Unfinished(_) => {
+                Found::Nothing
+            }
+        }
+    }
+}
+
+impl Verdict {
+    /// Nothing was decided yet.
+    pub fn undecided() -> Self {
+        Self::no_hit(Reason::undecided())
+    }
+
+    /// It won't be looked up, or that led to nothing.
+    pub fn no_hit(reason: Reason) -> Self {
+        Verdict::NoHit { found: Found::Nothing, reason }
+    }
+
+    /// A lookup came to its end. `now` is what it compared times with.
+    pub fn of_lookup(looked: &Looked, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
+        match Reason::of_lookup(looked, options, head, now) {
+            Some(reason) => Verdict::NoHit { found: Found::of(&looked.lookup), reason },
+            None => Verdict::Hit { in_grace: matches!(looked.lookup, Lookup::Grace { .. }) },
+        }
+    }
+
+    /// `method` ended with `action`.
+    pub fn decide(&mut self, method: Method, action: &Action, spot: Option<Spot<'_>>) {
+        if let Some(reason) = Reason::of_vcl(method, action, spot, self.reason()) {
+            *self = Verdict::NoHit { found: self.found(), reason };
+        }
+    }
+
+    /// `vcl_hit` wants a fresh object.
+    pub fn refetch(&mut self) {
+        *self = Verdict::Refetch;
+    }
+
+    /// Whether the object that was found is stale.
+    pub fn in_grace(&self) -> bool {
+        matches!(self, Verdict::Hit { in_grace: true })
+    }
+
+    /// What the lookup found.
+    pub fn found(&self) -> Found {
+        match self {
+            Verdict::Hit { .. } => Found::Hit,
+            Verdict::Refetch => Found::Nothing,
+            Verdict::NoHit { found, .. } => *found,
+        }
+    }
+
+    /// Why it is no hit; `None` for one.
+    pub fn reason(&self) -> Option<&Reason> {
+        match self {
+            Verdict::Hit { .. } | Verdict::Refetch => None,
+            Verdict::NoHit { reason, .. } => Some(reason),
+        }
+    }
+}
+
+impl Req {
+    /// Whether anybody will read more than the reason.
+    pub(super) fn tells_reason(&self) -> bool {
+        self.params.log_no_hit || self.trial.is_some()
+    }
+
+    /// Logs and counts why this was no hit, unless it was one.
+    pub(super) fn tell_verdict(&mut self) {
+        let Some(reason) = self.verdict.reason().filter(|_| self.trial.is_none()) else { return };
+        self.sess.engine.no_hit.of(reason.word).tally();
+        if self.params.log_no_hit {
+            self.log.putf(Tag::Notice, format_args!("lacquer: no hit: {}", reason.text()));
+        }
+    }
+
+    /// `Cache-Status` (RFC 9211), as far as it is asked for and known.
+    pub(super) fn cache_status(&self, obj: &ObjRef) -> Option<String> {
+        if !self.params.cache_status {
+            return None;
+        }
+        let times = obj.times();
+        let ttl = times.fresh_until(None).since(self.engine().mono_of(self.t_req)).floor();
+        let Some(reason) = self.verdict.reason() else { return Some(format!("Lacquer; hit; ttl={ttl:.0}")) };
+        let flags = obj.flags();
+        let is_stored = !flags.has(Flags::PRIVATE) && !flags.is_uncacheable() && times.ttl > 0.0;
+        let stored = if is_stored { format!("; stored; ttl={ttl:.0}") } else { String::new() };
+        let forward = match reason.word.forward() {
+            "" => "bypass",
+            word => word,
+        };
+        Some(format!("Lacquer; fwd={forward}{stored}; detail={}", reason.word.word()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tables::no_hit::NoHit;
+
+    use super::*;
+
+    fn check(mut verdict: Verdict, method: Method, action: &Action, found: Found, reason: Option<NoHit>) {
+        verdict.decide(method, action, None);
+        assert_eq!((verdict.found(), verdict.reason().map(|reason| reason.word)), (found, reason));
+    }
+
+    const HIT: Verdict = Verdict::Hit { in_grace: false };
+
+    #[test]
+    fn vcl_may_overrule_a_hit_and_what_was_found_stays_known() {
+        check(HIT, Method::Hit, &Action::Deliver, Found::Hit, None);
+        check(HIT, Method::Hit, &Action::Pass, Found::Hit, Some(NoHit::Pass));
+        check(HIT, Method::Deliver, &Action::Restart, Found::Hit, Some(NoHit::Restart));
+        check(HIT, Method::Deliver, &Action::Fail, Found::Hit, Some(NoHit::VclFailed));
+    }
+
+    #[test]
+    fn the_reason_of_the_lookup_stays_where_vcl_has_none() {
+        let miss = |found| Verdict::NoHit { found, reason: Reason::new(NoHit::FirstFetch, "") };
+        check(miss(Found::Nothing), Method::Miss, &Action::Fetch, Found::Nothing, Some(NoHit::FirstFetch));
+        check(miss(Found::HitForMiss), Method::Miss, &Action::Pass, Found::HitForMiss, Some(NoHit::Pass));
+        check(miss(Found::HitForPass), Method::Deliver, &Action::Restart, Found::HitForPass, Some(NoHit::FirstFetch));
+    }
+
+    #[test]
+    fn a_fresh_object_in_the_place_of_a_hit_was_not_found() {
+        let mut verdict = Verdict::Hit { in_grace: true };
+        assert!(verdict.in_grace());
+        verdict.refetch();
+        assert!(!verdict.in_grace());
+        check(verdict, Method::Deliver, &Action::Deliver, Found::Nothing, None);
+    }
+
+    #[test]
+    fn before_a_lookup_a_restart_is_the_reason() {
+        check(Verdict::undecided(), Method::Recv, &Action::Restart, Found::Nothing, Some(NoHit::Restart));
+        check(Verdict::undecided(), Method::Recv, &Action::Hash, Found::Nothing, Some(NoHit::Refused));
+    }
+}
