@@ -187,7 +187,7 @@ impl Backend {
         };
         let (stream, ends) = self.pool.take(opts.once)?;
         self.env.services.main().backend_reuse.inc();
-        Some(Conn::new(stream, ends, self.arc(), true, 0, slot))
+        Some(Conn::http1(stream, ends, self.arc(), true, 0, slot))
     }
 
     /// [`Director::healthy`], which for a backend doesn't depend on the time.
@@ -252,7 +252,7 @@ impl Backend {
                 ConnectError::ProxyWrite { backend: backend(), errno: errno_of(&error) }
             })?;
         }
-        Ok(Conn::new(stream, ends, self.arc(), reused, header.len(), slot))
+        Ok(Conn::http1(stream, ends, self.arc(), reused, header.len(), slot))
     }
 
     fn arc(&self) -> Arc<Backend> {

@@ -1,103 +1,124 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connection to a backend while a transaction has it, and its log records.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use net::{Address, Stream};
+use net::Stream;
+use tables::close::{NOT_CLOSING, SessClose};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::pool::Ends;
-use crate::{Backend, Director};
+use crate::{Backend, Director, Exchange, Http1};
 
 /// A connection in use. It counts against `.max_connections` until finished; dropping it closes it.
 pub struct Conn {
-    stream: Option<Stream>,
-    ends: Option<Box<Ends>>,
-    backend: Arc<Backend>,
-    reused: bool,
-    proxy_bytes: usize,
+    user: User,
+    exchange: Protocol,
+    ends: Box<Ends>,
+    is_reused: bool,
     _slot: Option<OwnedSemaphorePermit>,
 }
 
+/// What is spoken.
+enum Protocol {
+    Http1(Http1),
+}
+
+/// Counted by its backend as long as it is there.
+struct User(Arc<Backend>);
+
+impl User {
+    fn new(backend: Arc<Backend>) -> Self {
+        backend.vbe().conn.inc();
+        backend.vbe().req.inc();
+        User(backend)
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.vbe().conn.dec();
+    }
+}
+
 impl Conn {
-    /// Counts the connection and the request.
-    pub(crate) fn new(
+    /// A connection over which HTTP/1 is spoken; `preface` bytes of a PROXY header, which Varnish counts as request head,
+    /// went out ahead.
+    pub(crate) fn http1(
         stream: Stream,
         ends: Box<Ends>,
         backend: Arc<Backend>,
-        reused: bool,
-        proxy_bytes: usize,
+        is_reused: bool,
+        preface: usize,
         slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        backend.vbe().conn.inc();
-        backend.vbe().req.inc();
-        Self { stream: Some(stream), ends: Some(ends), backend, reused, proxy_bytes, _slot: slot }
-    }
-
-    /// The stream, registered with this thread's runtime.
-    pub fn stream(&self) -> &Stream {
-        self.stream.as_ref().expect("only finish takes the stream, and it takes the connection")
-    }
-
-    /// [`Conn::stream`], to be read from.
-    pub fn stream_mut(&mut self) -> &mut Stream {
-        self.stream.as_mut().expect("only finish takes the stream, and it takes the connection")
+        let exchange = Protocol::Http1(Http1::new(stream, preface));
+        Self { exchange, ends, is_reused, user: User::new(backend), _slot: slot }
     }
 
     /// Whose connection it is.
     pub fn backend(&self) -> &Arc<Backend> {
-        &self.backend
+        &self.user.0
     }
 
     /// Whether it comes from the pool: when it fails before the first byte of a response, and the request can be sent
     /// again, the caller tries once more with `ConnectOpts::fresh` and counts `MAIN.backend_retry`.
     pub fn is_reused(&self) -> bool {
-        self.reused
+        self.is_reused
     }
 
-    /// Bytes of the PROXY header, which Varnish counts as request head.
-    pub fn proxy_bytes(&self) -> usize {
-        self.proxy_bytes
-    }
-
-    /// `beresp.backend.ip`.
-    pub fn peer(&self) -> Address {
-        self.ends().peer
-    }
-
-    fn ends(&self) -> &Ends {
-        self.ends.as_deref().expect("only finish takes them, and it takes the connection")
+    /// The raw connection, for bytes both ways, when the protocol can give it away.
+    pub fn tunnel(&self) -> Option<&Stream> {
+        match &self.exchange {
+            Protocol::Http1(http1) => Some(http1.stream()),
+        }
     }
 
     /// The parts of the BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
     pub fn opened(&self) -> [&[u8]; 5] {
-        let how: &[u8] = if self.reused { b" reuse" } else { b" connect" };
-        [self.ends().fd(), b" ", self.backend.name().as_bytes(), self.ends().addresses(), how]
+        let how: &[u8] = if self.is_reused { b" reuse" } else { b" connect" };
+        [self.ends.fd(), b" ", self.backend().name().as_bytes(), self.ends.addresses(), how]
     }
 
-    /// Ends the use. `close` is the description of the reason why it can't be used again (`tables`' close reasons:
-    /// `Received junk data`); `None` puts it back into the pool, unless it began with a PROXY header. Nothing may be
-    /// left unread. Call it before the client gets the response's last byte. `note` is given the parts of the BackendClose
-    /// record: descriptor, backend, `recycle` or `close` and why. Answers whether the connection went back to the pool.
-    pub fn finish(mut self, close: Option<&'static str>, note: impl FnOnce(&[&[u8]])) -> bool {
-        let close = match close {
-            None if self.backend.spec().proxy_header != 0 => Some(NOT_CLOSING),
-            other => other,
+    /// Ends the use. `close` is why the connection can't be used again; `None` puts it back into the pool, unless it began
+    /// with a PROXY header. Nothing may be left unread. Call it before the client gets the response's last byte. `note` is
+    /// given the parts of the BackendClose record: descriptor, backend, `recycle` or `close` and why. Answers whether the
+    /// connection went back to the pool.
+    pub fn finish(self, close: Option<SessClose>, note: impl FnOnce(&[&[u8]])) -> bool {
+        // Dropped from the last to the first.
+        let Conn { _slot, ends, exchange, user, .. } = self;
+        let backend = &user.0;
+        let why = match close {
+            // What varnishd shows for "no reason".
+            None if backend.spec().proxy_header != 0 => Some(NOT_CLOSING),
+            close => close.map(SessClose::description),
         };
-        let (what, why) = close.map_or((" recycle", ""), |why| (" close ", why));
-        note(&[self.ends().fd(), b" ", self.backend.name().as_bytes(), what.as_bytes(), why.as_bytes()]);
-        if let (None, Some(stream), Some(ends)) = (close, self.stream.take(), self.ends.take()) {
-            self.backend.recycle(stream, ends);
+        let what = if why.is_some() { " close " } else { " recycle" };
+        note(&[ends.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), why.unwrap_or_default().as_bytes()]);
+        if why.is_none() {
+            match exchange {
+                Protocol::Http1(http1) => backend.recycle(http1.into_stream(), ends),
+            }
         }
-        close.is_none()
+        why.is_none()
     }
 }
 
-/// How Varnish describes "no reason": what it shows when it closes a connection that began with a PROXY header.
-const NOT_CLOSING: &str = "Not Closing";
+impl Deref for Conn {
+    type Target = dyn Exchange;
 
-impl Drop for Conn {
-    fn drop(&mut self) {
-        self.backend.vbe().conn.dec();
+    fn deref(&self) -> &(dyn Exchange + 'static) {
+        match &self.exchange {
+            Protocol::Http1(http1) => http1,
+        }
+    }
+}
+
+impl DerefMut for Conn {
+    fn deref_mut(&mut self) -> &mut (dyn Exchange + 'static) {
+        match &mut self.exchange {
+            Protocol::Http1(http1) => http1,
+        }
     }
 }

@@ -12,7 +12,7 @@
 //! origin's [`Conn`](crate::Conn) how the exchange ended. `Part` says that something moved and more is needed: a time limit
 //! begins anew. Events say by a [`SessClose`] why the connection can't carry another request.
 //!
-//! HTTP/1 over a stream is one implementation; a [`Service`](crate::Service) makes others, which may answer without any
+//! HTTP/1 over a stream is [`Http1`](crate::Http1); a [`Service`](crate::Service) makes others, which may answer without any
 //! connection. Heads have no bytes of framing, and a reason phrase may be missing, so that binary protocols fit: of a
 //! multiplexed connection an exchange is one stream, whose flow control shows as `Pending`.
 
@@ -116,7 +116,7 @@ pub enum Received {
 pub enum Data {
     /// [`Exchange::data`] is the next piece.
     Piece,
-    /// Some bytes came, none of them the body's.
+    /// Some bytes came or were taken, none of them the body's.
     Part,
     /// The body is complete.
     End {
@@ -145,8 +145,6 @@ pub enum HeadError {
     Overflow,
     /// It isn't a head; its first word.
     Garbage(Box<[u8]>),
-    /// It speaks another protocol.
-    OtherProtocol,
     /// More interim responses than anybody has use for.
     TooManyInterim,
     /// The fields contradict each other about the body: in what.
@@ -162,7 +160,7 @@ impl HeadError {
             Self::Closed => SessClose::RxBad,
             Self::Os(_) => SessClose::RespClose,
             Self::Overflow => SessClose::RxOverflow,
-            Self::Garbage(_) | Self::OtherProtocol | Self::TooManyInterim | Self::NotFinal => SessClose::RxJunk,
+            Self::Garbage(_) | Self::TooManyInterim | Self::NotFinal => SessClose::RxJunk,
             Self::Framing(_) => SessClose::RxBody,
         }
     }
@@ -175,6 +173,11 @@ pub enum BodyError {
     Broken(&'static str),
     /// The operating system's word.
     Os(io::Error),
+}
+
+/// The length of the body that the response's head announces, where that is beyond doubt.
+pub fn announced_length(head: &Head) -> Option<u64> {
+    http1::framing::content_length(head, true).ok().flatten()
 }
 
 /// Bytes of an exchange for BereqAcct: heads and the request's body with the framing they were sent in, the response's body
@@ -217,8 +220,7 @@ pub trait Exchange {
     /// Writes what is queued. Once it answered [`Sent::Answered`] nothing more may be queued.
     fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Sent, SendError>>;
 
-    /// Ready when the origin speaks while there is nothing to be sent: [`Sent::Interim`], [`Sent::Answered`], or
-    /// [`Sent::Part`] for something else.
+    /// Ready when the origin speaks while there is nothing to be sent: [`Sent::Interim`] or [`Sent::Answered`].
     fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Sent>;
 
     /// Receives a head into `beresp`.
@@ -233,7 +235,7 @@ pub trait Exchange {
     /// The piece that [`Exchange::poll_data`] spoke of last.
     fn data(&self) -> &[u8];
 
-    /// Whether all that came was taken: the next [`Exchange::poll_data`] waits for the origin.
+    /// Whether all that came was taken: the next [`Exchange::poll_data`] waits for the origin. Else it is ready at once.
     fn is_drained(&self) -> bool;
 
     /// The fields behind the body, once it is complete, where the protocol has kept them.

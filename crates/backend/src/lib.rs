@@ -6,12 +6,14 @@
 
 mod amend;
 mod backend;
+pub mod buffers;
 mod conn;
 mod director;
 mod endpoint;
 mod env;
 mod error;
 mod exchange;
+mod h1;
 mod health;
 mod list;
 mod names;
@@ -30,7 +32,9 @@ pub use env::{Env, HeapServices, Params, Services};
 pub use error::ConnectError;
 pub use exchange::{
     Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+    announced_length,
 };
+pub use h1::Http1;
 pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;

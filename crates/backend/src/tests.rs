@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base::Clock;
 use net::proxy::Ends;
+use tables::close::SessClose;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
@@ -63,7 +64,7 @@ fn shown(bytes: Vec<u8>) -> String {
 }
 
 /// Ends a use: whether the connection went back, and the log record's text.
-fn ended(conn: Conn, close: Option<&'static str>) -> (bool, String) {
+fn ended(conn: Conn, close: Option<SessClose>) -> (bool, String) {
     let mut text = Vec::new();
     let is_recycled = conn.finish(close, |parts| text = parts.concat());
     (is_recycled, shown(text))
@@ -86,7 +87,7 @@ fn the_newest_idle_connection_is_taken() {
         let (first, second) = (first.unwrap(), second.unwrap());
         let _peers = (accept(&listener).await, accept(&listener).await);
         assert!(!first.is_reused() && backend.vbe().conn.get() == 2);
-        let local = second.stream().local();
+        let local = second.tunnel().unwrap().local();
         let port = listener.local_addr().unwrap().port();
         let text = shown(first.opened().concat());
         assert!(text.contains(&format!(" s1 127.0.0.1 {port} 127.0.0.1 ")) && text.ends_with(" connect"), "{text}");
@@ -97,10 +98,10 @@ fn the_newest_idle_connection_is_taken() {
 
         let again = backend.connect(&ConnectOpts::default()).await.unwrap();
         assert!(again.is_reused() && shown(again.opened().concat()).ends_with(" reuse"));
-        assert_eq!(again.stream().local(), local);
+        assert_eq!(again.tunnel().unwrap().local(), local);
         let fresh = backend.connect(&ConnectOpts { fresh: true, ..ConnectOpts::default() }).await.unwrap();
         assert!(!fresh.is_reused());
-        let (_, text) = ended(fresh, Some("Receive timeout"));
+        let (_, text) = ended(fresh, Some(SessClose::RxTimeout));
         assert!(text.ends_with(" s1 close Receive timeout"), "{text}");
         drop(again);
         assert_eq!(bed.backends.idle(), 1);
@@ -131,7 +132,7 @@ fn closed_and_talkative_idle_connections_are_not_used() {
         let peer = accept(&listener).await;
         let watch = backend.connect(&ConnectOpts::default()).await.unwrap();
         drop(peer);
-        watch.stream().readable().await.unwrap();
+        watch.tunnel().unwrap().readable().await.unwrap();
         watch.finish(None, |_| ());
         assert!(!backend.connect(&ConnectOpts::default()).await.unwrap().is_reused());
     });
@@ -212,7 +213,7 @@ fn a_connection_travels_between_threads() {
             run(async move {
                 let conn = theirs.connect(&ConnectOpts::default()).await.unwrap();
                 assert!(conn.is_reused());
-                conn.stream().write_all(b"hello", None).await.unwrap();
+                conn.tunnel().unwrap().write_all(b"hello", None).await.unwrap();
                 conn.finish(None, |_| ());
             });
         });
@@ -229,7 +230,7 @@ fn a_thread_takes_its_own_connection_before_a_newer_one() {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let backend = bed.backend(spec);
         let own = backend.connect(&ConnectOpts::default()).await.unwrap();
-        let local = own.stream().local();
+        let local = own.tunnel().unwrap().local();
         own.finish(None, |_| ());
         let theirs = backend.clone();
         let thread = std::thread::spawn(move || {
@@ -241,7 +242,7 @@ fn a_thread_takes_its_own_connection_before_a_newer_one() {
         let _peers = (accept(&listener).await, accept(&listener).await);
         rt::blocking(move || thread.join().unwrap()).await;
         let first = backend.connect(&ConnectOpts::default()).await.unwrap();
-        assert!(first.is_reused() && first.stream().local() == local);
+        assert!(first.is_reused() && first.tunnel().unwrap().local() == local);
         assert!(backend.connect(&ConnectOpts::default()).await.unwrap().is_reused(), "the other's is better than none");
     });
 }
@@ -383,7 +384,7 @@ fn a_discarded_backend_ends_its_connections_in_order() {
         backend.event(Event::Discard);
         drop(backend);
         // A fetch under way keeps what it needs; with it the last connection ends.
-        busy.stream().write_all(b"x", None).await.unwrap();
+        busy.tunnel().unwrap().write_all(b"x", None).await.unwrap();
         let mut got = [0];
         second.read_exact(&mut got).await.unwrap();
         assert_eq!(bed.backends.idle(), 1);
@@ -529,7 +530,7 @@ fn preamble_and_proxy_header_come_first() {
         let ends = Ends { source: "192.0.2.1:1234".parse().unwrap(), destination: "192.0.2.2:80".parse().unwrap() };
         let conn = backend.connect(&ConnectOpts { ends: Some(ends), ..ConnectOpts::default() }).await.unwrap();
         let want = b"PREPROXY TCP4 192.0.2.1 192.0.2.2 1234 80\r\n";
-        assert_eq!(conn.proxy_bytes(), want.len() - 3);
+        assert_eq!(conn.acct().bereq_head, want.len() as u64 - 3);
         assert!(ended(conn, None).1.ends_with(" close Not Closing"));
         assert_eq!(bed.backends.idle(), 0);
         let mut got = Vec::new();
@@ -684,11 +685,11 @@ fn a_service_answers_in_the_place_of_a_server() {
         for backend in [&backend, &other] {
             let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
             assert!(!conn.is_reused());
-            conn.stream().write_all(b"ping", None).await.unwrap();
+            conn.tunnel().unwrap().write_all(b"ping", None).await.unwrap();
             let mut got = Vec::with_capacity(100);
-            conn.stream().read_buf(&mut got, None).await.unwrap();
+            conn.tunnel().unwrap().read_buf(&mut got, None).await.unwrap();
             assert_eq!(got, b"ping");
-            conn.finish(Some("Backend/VCL requested close"), |_| {});
+            conn.finish(Some(SessClose::RespClose), |_| {});
         }
         assert_eq!((backend.vbe().req.get(), other.vbe().req.get()), (2, 2), "they share counters");
         assert_eq!(bed.backends.idle(), 0);

@@ -11,10 +11,6 @@ use vrt::Machine;
 const HEADS: usize = 512;
 /// Machines that a thread keeps.
 const MACHINES: usize = 128;
-/// Buffers for what backends send that a thread keeps.
-const BUFFERS: usize = 16;
-/// A buffer that grew beyond this isn't kept.
-const BUFFER_BYTES: usize = 128 * 1024;
 /// A head that grew beyond this isn't kept.
 const HEAD_BYTES: usize = 16 * 1024;
 
@@ -23,7 +19,6 @@ struct Spare {
     heads: Vec<Head>,
     #[allow(clippy::vec_box, reason = "boxed so that lending one moves a pointer")]
     machines: Vec<Box<Machine>>,
-    buffers: Vec<Vec<u8>>,
 }
 
 thread_local! {
@@ -58,25 +53,6 @@ pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
                 head.clear();
                 kept.push(std::mem::take(head));
             }
-        }
-    });
-}
-
-/// An empty buffer.
-pub(crate) fn buffer() -> Vec<u8> {
-    SPARE.with(|spare| spare.borrow_mut().buffers.pop()).unwrap_or_default()
-}
-
-/// Leaves a buffer to the next fetch.
-pub(crate) fn leave_buffer(mut buffer: Vec<u8>) {
-    if buffer.capacity() == 0 {
-        return;
-    }
-    SPARE.with(|spare| {
-        let kept = &mut spare.borrow_mut().buffers;
-        if kept.len() < BUFFERS && buffer.capacity() <= BUFFER_BYTES {
-            buffer.clear();
-            kept.push(buffer);
         }
     });
 }

@@ -5,26 +5,21 @@ use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
+use backend::{BodyError, BodyStatus, Data};
 use cache::{FetchFailed, Flags, ObjRef};
 use filters::{
     Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, Stint, default_fetch,
     open_fetch,
 };
-use http1::{Decoder, Framing};
 use message::{Head, Lost, encoding, names};
-use net::IoError;
 use storage::{Buf, StoreId};
+use tables::close::SessClose;
 use tables::tags::Tag;
 
-use super::fetch::why;
+use super::wire::{Limit, Waited};
 use super::{Bereq, Link, Step};
 use crate::extra::{Extra, Left};
 use crate::httplog::{BERESP, log_processors};
-
-/// Bytes read from a backend at once.
-const READ_BYTES: usize = 64 * 1024;
-/// A buffer that grew beyond this is given back.
-const KEEP_BYTES: usize = 256 * 1024;
 
 /// Why a body can't go on.
 pub(super) enum Broken {
@@ -40,11 +35,11 @@ impl Bereq {
             self.fetch_error("No backend connection (rollback?)");
             return Step::Error;
         };
-        let framing = link.framing;
+        let status = link.body;
         let mut chain = Chain::new();
         let mut flags = Flags::NONE;
         let mut is_esi = false;
-        if framing == Framing::None {
+        if status == BodyStatus::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
             self.do_stream = false;
             self.log.put(Tag::Filters, b"");
@@ -56,14 +51,14 @@ impl Bereq {
                         self.log.put(Tag::VclError, vcl_error.as_bytes());
                     }
                     self.log.putf(Tag::Error, format_args!("{error}"));
-                    self.end_link(Some(why::RX_BODY));
+                    self.end_link(Some(SessClose::RxBody));
                     return Step::Error;
                 }
             }
         }
-        self.announce_truth(framing);
+        self.announce_truth(status);
         if self.store_head(flags).is_err() {
-            self.end_link(Some(why::RX_BODY));
+            self.end_link(Some(SessClose::RxBody));
             return Step::Error;
         }
         // The program of an ESI object is known at its end, and so is what a filter leaves with it.
@@ -74,21 +69,20 @@ impl Bereq {
             // Nobody reads it before its end: there is no reader to wait for.
             self.busy().set_transit_buffer(None);
         }
-        let (number, word) = framing_words(framing);
         let how = if streams { "stream" } else { "-" };
-        self.log.record(Tag::FetchBody).num(number.into()).text(" ").text(word).text(" ").text(how);
-        let moved = if framing == Framing::None { Ok(()) } else { self.move_body(framing, &mut chain).await };
+        self.log.record(Tag::FetchBody).num(status.number().into()).text(" ").text(status.word()).text(" ").text(how);
+        let moved = if status == BodyStatus::None { Ok(()) } else { self.move_body(&mut chain).await };
         self.close_filters(&mut chain);
         let moved = moved.and_then(|()| self.store_extra(&mut chain));
         match moved {
             Ok(()) => self.end_body(),
             Err(Broken::Unwanted) => {
                 self.log.put(Tag::Debug, b"Fetch: Pass delivery abandoned");
-                self.end_link(Some(why::RX_BODY));
+                self.end_link(Some(SessClose::RxBody));
                 self.end_body()
             }
             Err(Broken::Logged) => {
-                self.end_link(Some(why::RX_BODY));
+                self.end_link(Some(SessClose::RxBody));
                 if !streams {
                     self.made_body.clear();
                     self.restart_object();
@@ -102,12 +96,12 @@ impl Bereq {
 
     /// Clients of an object that streams get its announced length: one that VCL made up goes.
     /// (A filter that changes the length has removed the field.)
-    fn announce_truth(&mut self, framing: Framing) {
-        let len = match framing {
-            Framing::Length(len) => Some(len),
+    fn announce_truth(&mut self, status: BodyStatus) {
+        let len = match status {
+            BodyStatus::Length(len) => Some(len),
             // The answer to HEAD, or one without a body: what the field says isn't about bytes on this connection.
-            Framing::None => return,
-            Framing::Chunked | Framing::Eof => None,
+            BodyStatus::None => return,
+            BodyStatus::Chunked | BodyStatus::Eof => None,
         };
         if self.beresp.has(names::CONTENT_LENGTH) && self.announced() != len {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_LENGTH);
@@ -236,93 +230,51 @@ impl Bereq {
         }
     }
 
-    async fn move_body(&mut self, framing: Framing, chain: &mut Chain) -> Result<(), Broken> {
+    async fn move_body(&mut self, chain: &mut Chain) -> Result<(), Broken> {
         let mut link = self.link.take().expect("a body comes over a connection");
-        let mut decoder = Decoder::response(framing);
-        let result = self.pump(&mut link, &mut decoder, chain).await;
+        let result = self.pump(&mut link, chain).await;
         self.link = Some(link);
         result
     }
 
-    async fn pump(&mut self, link: &mut Link, decoder: &mut Decoder, chain: &mut Chain) -> Result<(), Broken> {
+    async fn pump(&mut self, link: &mut Link, chain: &mut Chain) -> Result<(), Broken> {
         let (mut stint, mut sliced) = (Stint::default(), 0);
         loop {
-            while link.used < link.input.len() || decoder.is_complete() {
-                let step = match decoder.decode(&link.input[link.used..]) {
-                    Ok(step) => step,
-                    Err(error) => {
-                        self.fetch_error(error.text());
-                        return Err(Broken::Logged);
-                    }
-                };
-                match step {
-                    http1::Step::Data(range) => {
-                        let (start, end) = (link.used + range.start, link.used + range.end);
-                        link.used = end;
-                        self.acct.beresp_body += (end - start) as u64;
-                        let data = std::mem::take(&mut link.input);
-                        let result = self.keep(chain, &data[start..end], false, &mut stint).await;
-                        link.input = data;
-                        result?;
-                        sliced += end - start;
-                    }
-                    http1::Step::More { consumed } => {
-                        link.used += consumed;
-                        break;
-                    }
-                    http1::Step::End { consumed } => {
-                        link.used += consumed;
-                        return self.body_is_whole(link, chain, &mut stint).await;
+            match self.next_data(link).await? {
+                Data::Piece => {
+                    self.keep(chain, link.conn.data(), false, &mut stint).await?;
+                    sliced += link.conn.data().len();
+                    if sliced > SLICE * 8 {
+                        sliced = 0;
+                        rt::yield_now().await;
                     }
                 }
-                if sliced > SLICE * 8 {
-                    sliced = 0;
-                    rt::yield_now().await;
-                }
-            }
-            if link.used == link.input.len() {
-                link.input.clear();
-                link.used = 0;
-                if link.input.capacity() > KEEP_BYTES {
-                    link.input = Vec::new();
-                }
-            }
-            if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
-                return Err(Broken::Unwanted);
-            }
-            let between = self.timeouts().between_bytes;
-            let Some(read) = self.read_on(link, READ_BYTES, between).await else { return Err(Broken::Unwanted) };
-            match read {
-                Ok(0) | Err(IoError::Closed) => {
-                    let text = match (decoder.end_of_input(), read) {
-                        (Ok(()), Ok(_)) => return self.body_is_whole(link, chain, &mut stint).await,
-                        // A reset is not the end of a body that ends with its connection.
-                        (Ok(()), Err(_)) => "eof socket fail",
-                        (Err(error), _) => error.text(),
-                    };
-                    self.fetch_error(text);
-                    return Err(Broken::Logged);
-                }
-                Ok(_) => {}
-                Err(IoError::Timeout) => {
-                    self.fetch_error("body read timeout");
-                    return Err(Broken::Logged);
-                }
-                Err(IoError::Os(error)) => {
-                    self.log.putf(Tag::FetchError, format_args!("body read error: {error}"));
-                    return Err(Broken::Logged);
+                Data::Part => {}
+                Data::End { close } => {
+                    link.close = link.close.or(close);
+                    // What the filters still hold goes to storage.
+                    return if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, &mut stint).await };
                 }
             }
         }
     }
 
-    /// The last byte of the body is in: what the filters still hold goes to storage.
-    async fn body_is_whole(&mut self, link: &mut Link, chain: &mut Chain, stint: &mut Stint) -> Result<(), Broken> {
-        if link.used < link.input.len() {
-            // Bytes that nobody asked for: the next response on this connection would be theirs.
-            link.close.get_or_insert(why::RX_JUNK);
+    /// What comes next of the body. Its origin is asked for more when there is room for that.
+    async fn next_data(&mut self, link: &mut Link) -> Result<Data, Broken> {
+        if link.conn.is_drained() && poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
+            return Err(Broken::Unwanted);
         }
-        if chain.is_empty() { Ok(()) } else { self.keep(chain, &[], true, stint).await }
+        let error = match self.wait_for(Limit::BetweenBytes, |cx, _| link.conn.poll_data(cx)).await {
+            Waited::Done(Ok(data)) => return Ok(data),
+            Waited::Done(Err(error)) => error,
+            Waited::TimedOut => BodyError::Broken("body read timeout"),
+            Waited::Unwanted => return Err(Broken::Unwanted),
+        };
+        match error {
+            BodyError::Broken(text) => self.fetch_error(text),
+            BodyError::Os(error) => self.log.putf(Tag::FetchError, format_args!("body read error: {error}")),
+        }
+        Err(Broken::Logged)
     }
 
     /// Sends data through the filters into storage. The bytes of the body that come last are published by
@@ -435,7 +387,7 @@ impl Bereq {
     /// The object is whole: the connection goes back first, then the object's last state is published.
     fn end_body(&mut self) -> Step {
         let unread = self.link.as_ref().is_some_and(|link| link.close.is_some());
-        self.end_link(unread.then_some(why::RX_BODY));
+        self.end_link(unread.then_some(SessClose::RxBody));
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         let declared = None;
         let finished = busy.finish(declared);
@@ -506,15 +458,5 @@ impl Bereq {
     /// A body that didn't stream failed half-way: what was stored of it is dropped for the error's.
     fn restart_object(&mut self) {
         self.busy().reset();
-    }
-}
-
-/// varnishd's number and word for a framing.
-fn framing_words(framing: Framing) -> (u8, &'static str) {
-    match framing {
-        Framing::None => (0, "none"),
-        Framing::Chunked => (2, "chunked"),
-        Framing::Length(_) => (3, "length"),
-        Framing::Eof => (4, "eof"),
     }
 }

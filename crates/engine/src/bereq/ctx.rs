@@ -12,6 +12,7 @@ use cache::Times;
 use message::Head;
 use shm::vsl::TxnLog;
 use storage::Store;
+use tables::close::SessClose;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Var};
 use vrt::ctx::{StoreProperty, Wait};
@@ -244,7 +245,7 @@ impl Ctx for Bereq {
         match id {
             HeadId::Bereq => {
                 let has_body = self.has_body();
-                self.end_link(has_body.then_some(super::fetch::why::RESP_CLOSE));
+                self.end_link(has_body.then_some(SessClose::RespClose));
                 self.head.copy_from(&self.original);
                 self.filters = None;
                 self.brought.clear();

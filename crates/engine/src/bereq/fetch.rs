@@ -4,16 +4,13 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 
-use backend::{Backend, Conn, ConnectOpts, Outgoing, OutgoingBody};
+use backend::{Backend, BodyStatus, Conn, ConnectOpts, Outgoing, OutgoingBody, announced_length};
 use cache::{Flags, ObjRef, Times};
-use http1::Framing;
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
-use net::IoError;
-use rt::Patience;
 use shm::vsl::num::dec;
+use tables::close::SessClose;
 use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
@@ -21,16 +18,6 @@ use vrt::{Action, Method};
 use super::ctx::{MOST_TAGS, limit};
 use super::{Bereq, BereqBody, Link, Step};
 use crate::httplog::{BEREQ, BERESP};
-use crate::spare;
-
-/// varnishd's words for why a connection ends, in BackendClose records.
-pub(super) mod why {
-    pub const RX_BODY: &str = "Failure receiving req.body";
-    pub const RX_BAD: &str = "Received bad req/resp";
-    pub const RX_JUNK: &str = "Received junk data";
-    pub const REQ_CLOSE: &str = "Client requested close";
-    pub const RESP_CLOSE: &str = "Backend/VCL requested close";
-}
 
 /// Nobody waits for this fetch any more.
 pub(super) const GONE: &str = "client gone";
@@ -52,35 +39,8 @@ impl Bereq {
     }
 
     /// Whether it is given up when its client goes.
-    fn may_end(&self) -> bool {
+    pub(super) fn may_end(&self) -> bool {
         self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD")
-    }
-
-    /// Reads what the backend sends next, up to about `room` bytes, with `limit` as the longest wait; `None` when nobody
-    /// needs it any more.
-    pub(super) async fn read_on(
-        &mut self,
-        link: &mut Link,
-        room: usize,
-        limit: Duration,
-    ) -> Option<Result<usize, IoError>> {
-        let (may_end, mut patience) = (self.may_end(), Patience::after(limit));
-        // Who waits holds no buffer: few of them are in use, and those are in the processor's cache.
-        if link.input.is_empty() {
-            spare::leave_buffer(std::mem::take(&mut link.input));
-        }
-        let prepare = |input: &mut Vec<u8>| {
-            if input.capacity() == 0 {
-                *input = spare::buffer();
-            }
-            input.reserve(room);
-        };
-        poll_fn(|cx| match link.conn.stream_mut().poll_read_more(cx, &mut link.input, prepare, &mut patience) {
-            Poll::Ready(read) => Poll::Ready(Some(read)),
-            Poll::Pending if may_end => self.busy().poll_unwanted(cx).map(|()| None),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
     }
 
     pub(super) async fn start_fetch(&mut self) -> Step {
@@ -145,18 +105,16 @@ impl Bereq {
                 None => Box::pin(self.connect(&backend, opts)).await?,
             };
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
-            self.acct.bereq_head += conn.proxy_bytes() as u64;
             let reused = conn.is_reused();
-            self.link =
-                Some(Link { conn, input: Vec::new(), used: 0, framing: Framing::None, interim: 0, close: None });
+            self.link = Some(Link { conn, body: BodyStatus::None, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
-                self.end_link(Some(why::RX_JUNK));
+                self.end_link(Some(SessClose::RxJunk));
                 return Err(());
             }
             let Err(failure) = self.exchange().await else { return Ok(()) };
-            self.end_link(Some(why::RX_JUNK));
+            self.end_link(Some(SessClose::RxJunk));
             if !(reused && !fresh && failure.before_first_byte && self.no_retry.is_none()) {
                 return Err(());
             }
@@ -217,7 +175,7 @@ impl Bereq {
         if let Some(link) = &mut self.link
             && self.head.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
-            link.close.get_or_insert(why::REQ_CLOSE);
+            link.close.get_or_insert(SessClose::ReqClose);
         }
         Ok(())
     }
@@ -268,7 +226,7 @@ impl Bereq {
                 return Ok(());
             }
             self.log.put(Tag::Error, b"304 response but not conditional fetch");
-            self.end_link(Some(why::RX_BAD));
+            self.end_link(Some(SessClose::RxBad));
             return Err(Step::Error);
         };
         let mut old = Head::with_limits(self.beresp.limits());
@@ -327,13 +285,13 @@ impl Bereq {
     fn given_up(&mut self, action: Action, otherwise: &'static str) -> Step {
         match action {
             Action::Error { .. } => {
-                self.end_link(Some(why::RESP_CLOSE));
+                self.end_link(Some(SessClose::RespClose));
                 self.error_is_wanted = true;
                 Step::Error
             }
             Action::Retry => {
                 let has_body = self.has_body();
-                self.end_link(has_body.then_some(why::RESP_CLOSE));
+                self.end_link(has_body.then_some(SessClose::RespClose));
                 if self.may_retry() {
                     return Step::Retry;
                 }
@@ -341,7 +299,7 @@ impl Bereq {
                 Step::Error
             }
             _ => {
-                self.end_link(Some(why::RESP_CLOSE));
+                self.end_link(Some(SessClose::RespClose));
                 Step::Fail(otherwise)
             }
         }
@@ -370,14 +328,14 @@ impl Bereq {
         if let Some(link) = &mut self.link
             && self.beresp.get(names::CONNECTION).is_some_and(|value| list::has(value, b"close"))
         {
-            link.close.get_or_insert(why::RESP_CLOSE);
+            link.close.get_or_insert(SessClose::RespClose);
         }
         if self.params.http_range_support
             && let announced = self.beresp.get(names::CONTENT_RANGE).and_then(|_| self.announced())
             && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
         {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
-            self.end_link(Some(why::RESP_CLOSE));
+            self.end_link(Some(SessClose::RespClose));
             return Step::Error;
         }
         match action {
@@ -417,11 +375,11 @@ impl Bereq {
 
     /// Whether the answer has a body that may be unread.
     pub(crate) fn has_body(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.framing != Framing::None)
+        self.link.as_ref().is_some_and(|link| link.body != BodyStatus::None)
     }
 
     /// The body's length as the backend announced it.
     pub(crate) fn announced(&self) -> Option<u64> {
-        http1::framing::content_length(&self.beresp, true).ok().flatten()
+        announced_length(&self.beresp)
     }
 }

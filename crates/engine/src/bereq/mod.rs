@@ -21,12 +21,13 @@ mod wire;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::backend::{Backend, Conn, Director};
+use ::backend::{Acct, Backend, BodyStatus, Conn, Director};
 use ::cache::{Busy, Digest, FetchFailed, ObjRef, Times};
 use base::{Real, Vxid};
 use message::{Head, Lost};
 use shm::vsl::{Marker, TxnLog};
 use storage::{Buf, Store};
+use tables::close::SessClose;
 use tables::params::Params;
 use tables::tags::Tag;
 use vrt::value::Text;
@@ -57,25 +58,13 @@ pub(crate) enum Step {
     Done,
 }
 
-/// Bytes of a fetch for BereqAcct.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Acct {
-    pub bereq_head: u64,
-    pub bereq_body: u64,
-    pub beresp_head: u64,
-    pub beresp_body: u64,
-}
-
-/// A backend's connection, with what was read from it and not used yet.
+/// An exchange with a backend, as far as it has come.
 pub(crate) struct Link {
     pub conn: Conn,
-    pub input: Vec<u8>,
-    pub used: usize,
-    pub framing: http1::Framing,
-    /// Interim responses so far.
-    pub interim: u32,
-    /// Why it can't go back to the pool.
-    pub close: Option<&'static str>,
+    /// The response's body.
+    pub body: BodyStatus,
+    /// Why the connection can't be used again.
+    pub close: Option<SessClose>,
 }
 
 /// The body that goes to the backend.
@@ -156,9 +145,8 @@ pub struct Bereq {
     /// Keys that VCL gave the object.
     pub(crate) tags: Vec<Box<[u8]>>,
     pub(crate) task: Privates,
+    /// Bytes of the exchanges that are over.
     pub(crate) acct: Acct,
-    /// What of it the backend's counters have.
-    pub(crate) counted: Acct,
 }
 
 impl Bereq {
@@ -186,7 +174,7 @@ impl Bereq {
     /// Ends the transaction's log; also after a panic.
     pub(crate) fn finish(&mut self) {
         self.fail("fetch given up");
-        self.end_link(Some("Received junk data"));
+        self.end_link(Some(SessClose::RxJunk));
         self.task.clear();
         let acct = self.acct;
         self.log
@@ -296,23 +284,22 @@ impl Bereq {
     }
 
     /// The backend's connection goes back to the pool, or ends: for the reason it has, else for `otherwise`.
-    pub(crate) fn end_link(&mut self, otherwise: Option<&'static str>) {
-        let Some(link) = self.link.take() else { return };
-        let vbe = link.conn.backend().vbe();
-        // Those of earlier connections of this fetch are counted already.
-        let (now, before) = (self.acct, std::mem::replace(&mut self.counted, self.acct));
+    pub(crate) fn end_link(&mut self, otherwise: Option<SessClose>) {
+        let Some(Link { conn, close, .. }) = self.link.take() else { return };
+        let acct = conn.acct();
+        let vbe = conn.backend().vbe();
         for (counter, bytes) in [
-            (&vbe.bereq_hdrbytes, now.bereq_head - before.bereq_head),
-            (&vbe.bereq_bodybytes, now.bereq_body - before.bereq_body),
-            (&vbe.beresp_hdrbytes, now.beresp_head - before.beresp_head),
-            (&vbe.beresp_bodybytes, now.beresp_body - before.beresp_body),
+            (&vbe.bereq_hdrbytes, acct.bereq_head),
+            (&vbe.bereq_bodybytes, acct.bereq_body),
+            (&vbe.beresp_hdrbytes, acct.beresp_head),
+            (&vbe.beresp_bodybytes, acct.beresp_body),
         ] {
             if bytes > 0 {
                 counter.add(bytes);
             }
         }
-        spare::leave_buffer(link.input);
-        link.conn.finish(link.close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
+        self.acct += acct;
+        conn.finish(close.or(otherwise), |parts| self.log.put_parts(Tag::BackendClose, parts));
     }
 }
 

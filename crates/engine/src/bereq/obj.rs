@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use backend::buffers;
 use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
 use message::{names, vary};
@@ -15,7 +16,6 @@ use vrt::Action;
 use super::Bereq;
 use crate::extra::Extra;
 use crate::httplog::OBJ;
-use crate::spare;
 
 /// Most bytes that an object keeps of why it can't be cached.
 const WHY_BYTES: usize = 120;
@@ -33,12 +33,12 @@ impl Bereq {
         };
         let flags = self.object_flags() | more;
         self.body_limit = None;
-        let mut stored = spare::buffer();
+        let mut stored = buffers::take();
         let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
         let done = self.store_head_in(&store, &stored, variant.as_ref(), flags);
-        spare::leave_buffer(stored);
+        buffers::leave(stored);
         done
     }
 

@@ -185,14 +185,18 @@ impl PipeBereq {
         };
         self.log.timestamp("Connected", self.engine.clock.real());
         self.log.put_parts(Tag::BackendOpen, &conn.opened());
+        let Some(stream) = conn.tunnel() else {
+            self.log.put(Tag::VclError, NO_PIPE);
+            return SessClose::TxError;
+        };
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
-        let mut sent = conn.stream().write_all(&head, deadline(req.params.pipe_timeout)).await;
+        let mut sent = stream.write_all(&head, deadline(req.params.pipe_timeout)).await;
         if req.body.is_cached() {
             // VCL had the body read already: it goes ahead of what the client sends now.
             for piece in req.body.cached() {
                 if sent.is_ok() {
-                    sent = conn.stream().write_all(&piece, deadline(req.params.pipe_timeout)).await;
+                    sent = stream.write_all(&piece, deadline(req.params.pipe_timeout)).await;
                     acct.inwards += piece.len() as u64;
                 }
             }
@@ -204,14 +208,14 @@ impl PipeBereq {
         if sent.is_ok()
             && let Some(tunnel) = transport.take_tunnel()
         {
-            join(&tunnel, conn.stream(), req, last_moment, acct).await;
+            join(&tunnel, stream, req, last_moment, acct).await;
         }
         req.log.timestamp("PipeSess", self.engine.clock.real());
         let vbe = conn.backend().vbe();
         vbe.pipe_hdrbytes.add(acct.bereq);
         vbe.pipe_out.add(acct.inwards);
         vbe.pipe_in.add(acct.outwards);
-        conn.finish(Some("Piped transaction"), |parts| self.log.put_parts(Tag::BackendClose, parts));
+        conn.finish(Some(SessClose::TxPipe), |parts| self.log.put_parts(Tag::BackendClose, parts));
         SessClose::TxPipe
     }
 }

@@ -11,7 +11,7 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::{Acct, Bereq, BereqBody, task};
+use super::{Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::req::Req;
@@ -120,8 +120,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         made_body: Vec::new(),
         tags: Vec::new(),
         task: Privates::default(),
-        acct: Acct::default(),
-        counted: Acct::default(),
+        acct: backend::Acct::default(),
         engine,
     };
     bereq.make_head(req, mode);

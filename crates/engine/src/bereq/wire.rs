@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! One exchange with a backend over HTTP/1: the request goes out, with the body it has, and the response's head comes in.
+//! One exchange with a backend: the request goes out, with the body it has, and the response's head comes in.
 
 use std::future::poll_fn;
-use std::io::{ErrorKind, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http1::{ChunkHeader, Framing, LAST_CHUNK, Limits, Progress, parse_response, response_framing};
-use message::hop::{self, Persistence};
-use message::names;
-use net::IoError;
+use backend::{BodyLen, BodyStatus, HeadError, Received, RespLimits, SendError, Sent, announced_length};
+use message::{Head, names};
+use rt::Patience;
 use storage::Buf;
+use tables::close::SessClose;
 use tables::tags::Tag;
 
-use super::fetch::{GONE, why};
+use super::fetch::GONE;
 use super::{Bereq, BereqBody, Link};
 use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
-use crate::spare;
 use crate::transport::BodyError;
-
-/// Bytes read at once while the head comes in; what follows of the body is taken along.
-const HEAD_READ_BYTES: usize = 16 * 1024;
-/// More interim responses than this before the final one are a fault of the backend.
-const MAX_INTERIM: u32 = 64;
 
 /// The exchange failed; the reason is logged.
 #[derive(Clone, Copy, Debug)]
@@ -35,61 +29,98 @@ pub(super) struct Failure {
 const EARLY: Failure = Failure { before_first_byte: true };
 const LATE: Failure = Failure { before_first_byte: false };
 
+/// How long something of the backend's is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    FirstByte,
+    BetweenBytes,
+}
+
+/// What became of a wait.
+pub(super) enum Waited<T> {
+    Done(T),
+    TimedOut,
+    /// Nobody needs it any more.
+    Unwanted,
+}
+
 impl Bereq {
     /// Sends the request and reads the response's head into `beresp`.
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
-        let mut link = self.link.take().expect("an exchange has a connection");
-        let result = self.exchange_on(&mut link).await;
-        self.link = Some(link);
-        result
-    }
-
-    async fn exchange_on(&mut self, link: &mut Link) -> Result<(), Failure> {
-        let chunked = self.frame_request();
-        let mut head = spare::buffer();
-        self.head.write_to(&mut head);
-        let sent = self.send(link, &head, chunked).await;
-        spare::leave_buffer(head);
+        let body = self.announce_body();
+        let limits = self.response_limits();
+        let Link { conn, .. } = self.link.as_mut().expect("an exchange has a connection");
+        conn.send_head(&self.head, body, &limits);
+        let sent = self.send().await;
         self.mark("Bereq");
         self.engine.main.backend_req.tally();
         sent?;
-        self.receive_head(link).await
+        self.receive_head().await
+    }
+
+    fn link(&mut self) -> &mut Link {
+        self.link.as_mut().expect("an exchange has a connection")
+    }
+
+    /// Waits for what `poll` waits for: it gets the head that a response is received into.
+    pub(super) async fn wait_for<T>(
+        &mut self,
+        limit: Limit,
+        mut poll: impl FnMut(&mut Context<'_>, &mut Head) -> Poll<T>,
+    ) -> Waited<T> {
+        let mut patience = None;
+        let may_end = self.may_end();
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = poll(cx, &mut self.beresp) {
+                return Poll::Ready(Waited::Done(done));
+            }
+            let patience = patience.get_or_insert_with(|| Patience::after(self.time_limit(limit)));
+            if patience.as_mut().is_some_and(|patience| patience.poll(cx).is_ready()) {
+                return Poll::Ready(Waited::TimedOut);
+            }
+            if may_end { self.busy().poll_unwanted(cx).map(|()| Waited::Unwanted) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// Makes the head announce the body that is sent, whatever VCL wrote: else the rest of it, or of the next request,
-    /// would be taken for something that it isn't. Answers whether the body goes in chunks.
-    fn frame_request(&mut self) -> bool {
-        let announced = http1::framing::content_length(&self.head, true).ok().flatten();
+    /// would be taken for something that it isn't.
+    fn announce_body(&mut self) -> BodyLen {
+        let announced = announced_length(&self.head);
         let len = match &self.body {
             BereqBody::None | BereqBody::Gone => {
                 if announced != Some(0) {
                     BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
                 }
                 BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING);
-                return false;
+                return BodyLen::None;
             }
             BereqBody::Lent(lent) => lent.bytes(),
             BereqBody::Kept(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
         };
         let Some(len) = len else {
             BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
-            self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::TRANSFER_ENCODING, b"chunked"));
-            return true;
+            match self.link().conn.unknown_length() {
+                Some((name, value)) => {
+                    self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, name, value));
+                }
+                None => BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING),
+            }
+            return BodyLen::Unknown;
         };
         BEREQ.unset(&mut self.head, &mut self.log, names::TRANSFER_ENCODING);
         if announced != Some(len) {
             let len = len.to_string();
             self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::CONTENT_LENGTH, len.as_bytes()));
         }
-        false
+        BodyLen::Known(len)
     }
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
-    async fn send(&mut self, link: &mut Link, head: &[u8], chunked: bool) -> Result<(), Failure> {
-        if matches!(self.push(link, &[head]).await?, Sent::Answered) {
+    async fn send(&mut self) -> Result<(), Failure> {
+        if self.push().await? == Sent::Answered {
             return Ok(());
         }
-        self.acct.bereq_head += head.len() as u64;
         let mut body = match &self.body {
             BereqBody::None | BereqBody::Gone => return Ok(()),
             BereqBody::Kept(pieces) => Pieces::Kept(pieces.clone(), 0),
@@ -99,185 +130,148 @@ impl Bereq {
             self.no_retry = Some("req.body not cached");
         }
         loop {
-            let Some(next) = self.next_piece(link, &mut body).await else { return Ok(()) };
-            let sent = match next {
-                Ok(Some(piece)) if chunked => {
-                    let size = ChunkHeader::new(piece.len());
-                    let sent = self.push(link, &[size.as_bytes(), &piece, b"\r\n"]).await?;
-                    self.acct.bereq_body += (size.as_bytes().len() + piece.len() + 2) as u64;
-                    sent
-                }
-                Ok(Some(piece)) => {
-                    let sent = self.push(link, &[&piece]).await?;
-                    self.acct.bereq_body += piece.len() as u64;
-                    sent
-                }
+            let Some(next) = self.next_piece(&mut body).await else { return Ok(()) };
+            match next {
+                Ok(Some(piece)) => self.link().conn.send_data(piece),
                 Ok(None) => {
-                    if chunked {
-                        self.push(link, &[LAST_CHUNK]).await?;
-                        self.acct.bereq_body += LAST_CHUNK.len() as u64;
-                    }
-                    return Ok(());
+                    self.link().conn.send_end(None);
+                    return self.push().await.map(drop);
                 }
                 Err(error) => {
                     // The origin must not take a broken upload for a whole one: the connection is cut.
                     self.log.putf(Tag::FetchError, format_args!("req.body read error: {}", error.text()));
-                    link.conn.stream().reset_on_close();
-                    link.close = Some(why::RX_BODY);
+                    let link = self.link();
+                    link.conn.reset(SessClose::RxBody);
+                    link.close = Some(SessClose::RxBody);
                     return Err(LATE);
                 }
-            };
-            if let Sent::Answered = sent {
+            }
+            if self.push().await? == Sent::Answered {
                 return Ok(());
             }
         }
     }
 
     /// The next piece of the body; `None` when the backend has answered meanwhile.
-    async fn next_piece(&mut self, link: &mut Link, body: &mut Pieces) -> Option<Result<Option<Buf>, BodyError>> {
+    async fn next_piece(&mut self, body: &mut Pieces) -> Option<Result<Option<Buf>, BodyError>> {
         loop {
+            let Bereq { link, beresp, .. } = self;
+            let Link { conn, .. } = link.as_mut().expect("an exchange has a connection");
             let next = poll_fn(|cx| match body.poll_next(cx) {
-                Poll::Ready(piece) => Poll::Ready(Some(piece)),
-                Poll::Pending => link.conn.stream().poll_readable(cx).map(|_| None),
+                Poll::Ready(piece) => Poll::Ready(Ok(piece)),
+                Poll::Pending => conn.poll_answer(cx, beresp).map(Err),
             });
             match next.await {
-                Some(piece) => return Some(piece),
-                None if self.is_answered(link) => return None,
-                None => {}
+                Ok(piece) => return Some(piece),
+                Err(Sent::Interim) => self.pass_interim_on(),
+                Err(Sent::Answered) => {
+                    self.link().close = Some(SessClose::RxBody);
+                    return None;
+                }
+                Err(Sent::All | Sent::Part) => {}
             }
         }
     }
 
-    /// Writes it all, or as much as the backend takes before it answers.
-    async fn push(&mut self, link: &mut Link, pieces: &[&[u8]]) -> Result<Sent, Failure> {
-        let mut slices = [IoSlice::new(&[]); 3];
-        for (slice, piece) in slices.iter_mut().zip(pieces) {
-            *slice = IoSlice::new(piece);
+    /// Writes what is queued, or as much of it as the backend takes before it answers.
+    async fn push(&mut self) -> Result<Sent, Failure> {
+        loop {
+            match self.push_some().await {
+                Some(Ok(Sent::All)) => return Ok(Sent::All),
+                Some(Ok(Sent::Part)) => {}
+                Some(Ok(Sent::Interim)) => self.pass_interim_on(),
+                Some(Ok(Sent::Answered)) => {
+                    self.link().close = Some(SessClose::RxBody);
+                    return Ok(Sent::Answered);
+                }
+                failed => {
+                    let text = write_error_text(failed.and_then(Result::err));
+                    self.log.putf(Tag::FetchError, format_args!("backend write error: {text}"));
+                    self.link().close = Some(SessClose::TxError);
+                    return Err(EARLY);
+                }
+            }
         }
-        let mut left = &mut slices[..];
-        IoSlice::advance_slices(&mut left, 0);
-        while !left.is_empty() {
-            let error = match link.conn.stream().try_write_vectored(left) {
-                Ok(0) => IoError::Closed,
-                Ok(n) => {
-                    IoSlice::advance_slices(&mut left, n);
+    }
+
+    /// `None`: the backend took nothing for too long.
+    async fn push_some(&mut self) -> Option<Result<Sent, SendError>> {
+        let mut patience = None;
+        poll_fn(|cx| {
+            let Bereq { link, beresp, .. } = self;
+            let Link { conn, .. } = link.as_mut().expect("an exchange has a connection");
+            if let Poll::Ready(sent) = conn.poll_send(cx, beresp) {
+                return Poll::Ready(Some(sent));
+            }
+            let patience = patience.get_or_insert_with(|| Patience::after(self.time_limit(Limit::BetweenBytes)));
+            patience.as_mut().map_or(Poll::Pending, |patience| patience.poll(cx).map(|()| None))
+        })
+        .await
+    }
+
+    async fn receive_head(&mut self) -> Result<(), Failure> {
+        let mut link = self.link.take().expect("an exchange has a connection");
+        let result = self.receive_head_on(&mut link).await;
+        self.link = Some(link);
+        result
+    }
+
+    async fn receive_head_on(&mut self, link: &mut Link) -> Result<(), Failure> {
+        let mut limit = Limit::FirstByte;
+        loop {
+            let had_begun = link.conn.has_begun();
+            let error = match self.wait_for(limit, |cx, beresp| link.conn.poll_head(cx, beresp)).await {
+                Waited::Done(Ok(Received::Part)) => {
+                    limit = Limit::BetweenBytes;
                     continue;
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let (stream, limit) = (link.conn.stream(), self.timeouts().between_bytes);
-                    let ready = poll_fn(|cx| match stream.poll_writable(cx) {
-                        Poll::Ready(_) => Poll::Ready(false),
-                        Poll::Pending => stream.poll_readable(cx).map(|_| true),
-                    });
-                    match rt::timeout(limit, ready).await {
-                        Ok(true) if self.is_answered(link) => return Ok(Sent::Answered),
-                        Ok(_) => continue,
-                        Err(rt::Elapsed) => IoError::Timeout,
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => IoError::Closed,
-                Err(error) => IoError::Os(error),
-            };
-            // A backend that closes has often said why before.
-            if link.conn.stream().pending() == net::Pending::Data && self.is_answered(link) {
-                return Ok(Sent::Answered);
-            }
-            self.log.putf(Tag::FetchError, format_args!("backend write error: {}", write_error_text(&error)));
-            link.close = Some("Error transaction");
-            return Err(EARLY);
-        }
-        Ok(Sent::All)
-    }
-
-    /// Reads what the backend says while the request still goes out. Interim responses don't count; whether something
-    /// final came: an answer, its end, or junk, which [`Bereq::receive_head`] will find again.
-    fn is_answered(&mut self, link: &mut Link) -> bool {
-        link.input.reserve(HEAD_READ_BYTES);
-        let ended = match link.conn.stream().try_read_buf(&mut link.input) {
-            Ok(n) => n == 0,
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        };
-        let limits = self.response_limits();
-        let is_over = loop {
-            match parse_response(&link.input[link.used..], &limits, &mut self.beresp) {
-                Ok(Progress::Complete(parsed)) if is_interim(self.beresp.status()) && link.interim < MAX_INTERIM => {
-                    link.interim += 1;
-                    link.used += parsed.consumed;
-                    self.acct.beresp_head += parsed.consumed as u64;
+                Waited::Done(Ok(Received::Interim)) => {
+                    limit = Limit::BetweenBytes;
                     self.pass_interim_on();
+                    continue;
                 }
-                Ok(Progress::Idle | Progress::Incomplete) => break ended,
-                Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => break true,
-            }
-        };
-        if is_over {
-            link.close = Some(why::RX_BODY);
-        }
-        is_over
-    }
-
-    async fn receive_head(&mut self, link: &mut Link) -> Result<(), Failure> {
-        let (limits, times) = (self.response_limits(), self.timeouts());
-        let mut patience = times.first_byte;
-        loop {
-            let input = &link.input[link.used..];
-            let parsed =
-                if input.is_empty() { Ok(Progress::Idle) } else { parse_response(input, &limits, &mut self.beresp) };
-            match parsed {
-                Ok(Progress::Complete(parsed)) => {
-                    link.used += parsed.consumed;
-                    self.acct.beresp_head += parsed.consumed as u64;
-                    if is_interim(self.beresp.status()) {
-                        link.interim += 1;
-                        if link.interim > MAX_INTERIM {
-                            self.fetch_error("too many interim responses");
-                            link.close = Some(why::RX_JUNK);
-                            return Err(LATE);
-                        }
-                        self.pass_interim_on();
-                        continue;
-                    }
-                    return self.settle(link);
+                Waited::Done(Ok(Received::Final { body, close })) => {
+                    self.count_body(body);
+                    link.body = body;
+                    link.close = link.close.or(close);
+                    return Ok(());
                 }
-                Ok(Progress::Idle | Progress::Incomplete) => {}
-                Ok(Progress::Http2Preface) => return self.junk(link, "Received junk", why::RX_JUNK),
-                Err(http1::HeadError::Overflow) => return self.junk(link, "overflow", "Received buffer overflow"),
-                Err(_) => {
-                    self.acct.beresp_head += (link.input.len() - link.used) as u64;
-                    let seen = &link.input[link.used..];
-                    let end = seen.iter().position(|c| c.is_ascii_whitespace()).unwrap_or(seen.len());
-                    self.log.put(Tag::HttpGarbage, &seen[..end]);
-                    self.log.put(Tag::BerespStatus, b"503");
-                    self.log.put(Tag::BerespReason, b"Service Unavailable");
-                    return self.junk(link, "http format error", why::RX_JUNK);
-                }
-            }
-            let nothing_yet = link.input.is_empty();
-            let Some(read) = self.read_on(link, HEAD_READ_BYTES, patience).await else {
-                self.fetch_error(GONE);
-                link.close = Some(why::RX_BODY);
-                return Err(LATE);
-            };
-            match read {
-                Ok(0) | Err(IoError::Closed) => {
-                    self.acct.beresp_head += (link.input.len() - link.used) as u64;
-                    self.fetch_error("HTC eof (-1)");
-                    link.close = Some(why::RX_BAD);
-                    return Err(Failure { before_first_byte: nothing_yet });
-                }
-                Ok(_) => patience = times.between_bytes,
-                Err(IoError::Timeout) => {
-                    self.fetch_error(if nothing_yet { "first byte timeout" } else { "timeout" });
-                    link.close = Some("Receive timeout");
+                Waited::Done(Err(error)) => error,
+                Waited::TimedOut => {
+                    self.fetch_error(if had_begun { "timeout" } else { "first byte timeout" });
+                    link.close = Some(SessClose::RxTimeout);
                     return Err(LATE);
                 }
-                Err(IoError::Os(error)) => {
-                    self.log.putf(Tag::FetchError, format_args!("backend read error: {error}"));
-                    link.close = Some(why::RESP_CLOSE);
-                    return Err(Failure { before_first_byte: nothing_yet });
+                Waited::Unwanted => {
+                    self.fetch_error(GONE);
+                    link.close = Some(SessClose::RxBody);
+                    return Err(LATE);
                 }
+            };
+            link.close = Some(error.close());
+            self.log_head_error(&error);
+            let is_ended = matches!(error, HeadError::Closed | HeadError::Os(_));
+            return Err(if is_ended && !had_begun { EARLY } else { LATE });
+        }
+    }
+
+    fn log_head_error(&mut self, error: &HeadError) {
+        match error {
+            HeadError::Closed => self.fetch_error("HTC eof (-1)"),
+            HeadError::Os(error) => self.log.putf(Tag::FetchError, format_args!("backend read error: {error}")),
+            HeadError::Overflow => self.fetch_error("overflow"),
+            HeadError::Garbage(word) => {
+                self.log.put(Tag::HttpGarbage, word);
+                self.log.put(Tag::BerespStatus, b"503");
+                self.log.put(Tag::BerespReason, b"Service Unavailable");
+                self.fetch_error("http format error");
             }
+            HeadError::TooManyInterim => self.fetch_error("too many interim responses"),
+            HeadError::Framing(text) => {
+                self.log.put(Tag::Error, b"Body cannot be fetched");
+                self.fetch_error(text);
+            }
+            HeadError::NotFinal => self.fetch_error("1xx response"),
         }
     }
 
@@ -291,88 +285,37 @@ impl Bereq {
         self.log.putf(Tag::Debug, format_args!("Interim response {} {what}", self.beresp.status()));
     }
 
-    fn junk(&mut self, link: &mut Link, text: &str, close: &'static str) -> Result<(), Failure> {
-        self.fetch_error(text);
-        link.close = Some(close);
-        Err(LATE)
-    }
-
-    /// The head is final: how the body is framed, and whether the connection lives on.
-    fn settle(&mut self, link: &mut Link) -> Result<(), Failure> {
-        let to_head = self.head.method() == b"HEAD";
-        let framing = match response_framing(&self.beresp, to_head) {
-            Ok(framing) => framing,
-            Err(error) => {
-                let text = error.text();
-                self.log.put(Tag::Error, b"Body cannot be fetched");
-                return self.junk(link, text, why::RX_BODY);
-            }
-        };
-        if self.beresp.status() < 200 {
-            return self.junk(link, "1xx response", why::RX_JUNK);
-        }
-        self.count_framing(framing, to_head);
-        link.framing = framing;
-        match hop::connection(&mut self.beresp) {
-            Ok(Persistence::Keep) => {}
-            Ok(Persistence::Close | Persistence::Http10) => {
-                link.close.get_or_insert(why::RESP_CLOSE);
-            }
-            // As with varnishd the answer is good, its connection isn't.
-            Err(_) => {
-                link.close.get_or_insert(why::RX_BAD);
-            }
-        }
-        if framing == Framing::Eof {
-            link.close.get_or_insert(why::RESP_CLOSE);
-        }
-        if framing == Framing::None && link.used < link.input.len() {
-            // Bytes that nobody asked for: the next response on this connection would be theirs.
-            link.close.get_or_insert(why::RX_JUNK);
-        }
-        Ok(())
-    }
-
-    fn count_framing(&self, framing: Framing, to_head: bool) {
+    fn count_body(&self, body: BodyStatus) {
         let main = self.engine.main;
-        match (framing, self.beresp.status() % 1000) {
-            _ if to_head => main.fetch_head.tally(),
+        match (body, self.beresp.status() % 1000) {
+            _ if self.head.method() == b"HEAD" => main.fetch_head.tally(),
             (_, 204) => main.fetch_204.tally(),
             (_, 304) => main.fetch_304.tally(),
-            (Framing::Length(_), _) => main.fetch_length.tally(),
-            (Framing::Chunked, _) => main.fetch_chunked.tally(),
-            (Framing::Eof, _) => main.fetch_eof.tally(),
-            (Framing::None, _) => main.fetch_none.tally(),
+            (BodyStatus::Length(_), _) => main.fetch_length.tally(),
+            (BodyStatus::Chunked, _) => main.fetch_chunked.tally(),
+            (BodyStatus::Eof, _) => main.fetch_eof.tally(),
+            (BodyStatus::None, _) => main.fetch_none.tally(),
         }
     }
 
-    fn response_limits(&self) -> Limits {
-        Limits {
+    fn response_limits(&self) -> RespLimits {
+        RespLimits {
             head_bytes: self.params.http_resp_size as usize,
             line_bytes: self.params.http_resp_hdr_len as usize,
             lenient: self.params.http_lenient,
-            https_scheme: false,
-            lone_lf: true,
         }
     }
 
-    /// How long this fetch waits for its backend.
-    pub(super) fn timeouts(&self) -> backend::Timeouts {
+    /// How long this fetch waits for its backend; zero: as long as it takes.
+    fn time_limit(&self, limit: Limit) -> Duration {
         let backend = self.backend.as_ref().expect("a connection has a backend");
-        backend.timeouts(super::ctx::limit(self.first_byte_timeout), super::ctx::limit(self.between_bytes_timeout))
+        let limits =
+            backend.timeouts(super::ctx::limit(self.first_byte_timeout), super::ctx::limit(self.between_bytes_timeout));
+        match limit {
+            Limit::FirstByte => limits.first_byte,
+            Limit::BetweenBytes => limits.between_bytes,
+        }
     }
-}
-
-/// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.
-fn is_interim(status: u16) -> bool {
-    (100..200).contains(&status) && status != 101
-}
-
-/// How much of something the backend took.
-enum Sent {
-    All,
-    /// It answered before.
-    Answered,
 }
 
 /// A request's body, piece by piece.
@@ -395,12 +338,12 @@ impl Pieces {
     }
 }
 
-/// varnishd's words: number and text of the error.
-fn write_error_text(error: &IoError) -> String {
+/// varnishd's words: number and text of the error. `None`: it took too long.
+fn write_error_text(error: Option<SendError>) -> String {
     match error {
-        IoError::Timeout => "11 (Resource temporarily unavailable)".to_owned(),
-        IoError::Closed => "32 (Broken pipe)".to_owned(),
-        IoError::Os(error) => {
+        None => "11 (Resource temporarily unavailable)".to_owned(),
+        Some(SendError::Closed) => "32 (Broken pipe)".to_owned(),
+        Some(SendError::Os(error)) => {
             let text = error.to_string();
             let text = text.split(" (os error").next().unwrap_or_default().to_owned();
             format!("{} ({text})", error.raw_os_error().unwrap_or(0))

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! HTTP/1 with an origin (RFC 9112): the first implementation of [`Exchange`], over a stream.
+//!
+//! Bodies are chunked or have a length; what the origin says before the request is out is read and kept. A connection may go
+//! back to its pool when both messages are whole and nothing follows them.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Limits, Progress, Step, parse_response, response_framing};
+use message::hop::{self, Persistence};
+use message::{Head, names};
+use net::{Address, IoError, Pending, Stream};
+use storage::Buf;
+use tables::close::SessClose;
+
+use crate::buffers::{self, Buffer};
+use crate::exchange::{
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+};
+
+/// Bytes read at once while the head comes in; what follows of the body is taken along.
+const HEAD_READ_BYTES: usize = 16 * 1024;
+/// Bytes of a body read at once.
+const BODY_READ_BYTES: usize = 64 * 1024;
+/// An input buffer that grew beyond this is given back.
+const KEEP_BYTES: usize = 256 * 1024;
+/// More interim responses than this before the final one are a fault of the origin.
+const MAX_INTERIM: u32 = 64;
+
+/// One request and its response over a connection.
+#[derive(Debug)]
+pub struct Http1 {
+    stream: Stream,
+    output: Output,
+    is_chunked: bool,
+    /// The request is HEAD: its response has no body.
+    to_head: bool,
+    /// Read, and not used yet from `used` on.
+    input: Buffer,
+    used: usize,
+    /// So much of the input is known to be no whole head.
+    incomplete: usize,
+    /// The body's last piece in the input.
+    piece: Range<usize>,
+    limits: Limits,
+    /// Interim responses so far.
+    interims: u32,
+    decoder: Decoder,
+    acct: Acct,
+}
+
+/// What is being sent: a head, or a piece of the body with its framing.
+#[derive(Debug, Default)]
+struct Output {
+    front: Buffer,
+    piece: Option<Buf>,
+    back: &'static [u8],
+    /// Bytes of these that are out.
+    written: usize,
+    is_head: bool,
+}
+
+impl Http1 {
+    /// The next exchange over a connection on which nothing is under way. `preface` bytes went out ahead of it.
+    pub fn new(stream: Stream, preface: usize) -> Self {
+        Http1 {
+            stream,
+            output: Output::default(),
+            is_chunked: false,
+            to_head: false,
+            input: Buffer::default(),
+            used: 0,
+            incomplete: 0,
+            piece: 0..0,
+            limits: Limits::default(),
+            interims: 0,
+            decoder: Decoder::response(Framing::None),
+            acct: Acct { bereq_head: preface as u64, ..Acct::default() },
+        }
+    }
+
+    /// The connection. What was read and not used is lost.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
+    /// The connection, for bytes of another protocol.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Reads what the origin says while the request still goes out.
+    fn hear(&mut self, beresp: &mut Head) -> Option<Sent> {
+        let input = self.input.provide();
+        input.reserve(HEAD_READ_BYTES);
+        let has_ended = match self.stream.try_read_buf(input) {
+            Ok(n) => n == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        self.heard(beresp, has_ended)
+    }
+
+    /// What was said so far. Interim responses don't count as an answer: something final does, the end, or junk, which
+    /// [`Exchange::poll_head`] will find again.
+    fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<Sent> {
+        match parse_response(&self.input[self.used..], &self.limits, beresp) {
+            Ok(Progress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
+                self.take_head(parsed.consumed);
+                self.interims += 1;
+                Some(Sent::Interim)
+            }
+            Ok(Progress::Idle | Progress::Incomplete) => has_ended.then_some(Sent::Answered),
+            Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => Some(Sent::Answered),
+        }
+    }
+
+    /// What was heard before and not looked at yet.
+    fn heard_before(&mut self, beresp: &mut Head) -> Option<Sent> {
+        if self.used == self.input.len() { None } else { self.heard(beresp, false) }
+    }
+
+    fn take_head(&mut self, bytes: usize) {
+        self.used += bytes;
+        self.acct.beresp_head += bytes as u64;
+    }
+
+    /// Reads more, about `room` bytes. Who waits holds no buffer: few of them are in use, and those are in the processor's
+    /// cache.
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<usize, IoError>> {
+        if self.input.is_empty() {
+            self.input.release();
+        }
+        let prepare = |input: &mut Vec<u8>| {
+            if input.capacity() == 0 {
+                *input = buffers::take();
+            }
+            input.reserve(room);
+        };
+        self.stream.poll_read_more(cx, &mut self.input, prepare, &mut None)
+    }
+
+    /// The head is final: which body follows, and whether the connection lives on.
+    fn settle(&mut self, beresp: &mut Head) -> Result<Received, HeadError> {
+        let framing = response_framing(beresp, self.to_head).map_err(|error| HeadError::Framing(error.text()))?;
+        if beresp.status() < 200 {
+            return Err(HeadError::NotFinal);
+        }
+        self.decoder = Decoder::response(framing);
+        let close = match hop::connection(beresp) {
+            Ok(Persistence::Keep) if framing == Framing::Eof => Some(SessClose::RespClose),
+            // Bytes that nobody asked for: the next response on this connection would be theirs.
+            Ok(Persistence::Keep) => (framing == Framing::None && self.has_more()).then_some(SessClose::RxJunk),
+            Ok(Persistence::Close | Persistence::Http10) => Some(SessClose::RespClose),
+            // As with varnishd the answer is good, its connection isn't.
+            Err(_) => Some(SessClose::RxBad),
+        };
+        let body = match framing {
+            Framing::None => BodyStatus::None,
+            Framing::Length(len) => BodyStatus::Length(len),
+            Framing::Chunked => BodyStatus::Chunked,
+            Framing::Eof => BodyStatus::Eof,
+        };
+        Ok(Received::Final { body, close })
+    }
+
+    fn has_more(&self) -> bool {
+        self.used < self.input.len()
+    }
+
+    /// What stands in the input, if it is a head or can't become one.
+    fn parse(&mut self, beresp: &mut Head) -> Result<Option<Received>, HeadError> {
+        if !self.has_more() || self.incomplete == self.input.len() {
+            return Ok(None);
+        }
+        match parse_response(&self.input[self.used..], &self.limits, beresp) {
+            Ok(Progress::Complete(parsed)) => {
+                self.take_head(parsed.consumed);
+                if !is_interim(beresp.status()) {
+                    return self.settle(beresp).map(Some);
+                }
+                self.interims += 1;
+                if self.interims > MAX_INTERIM {
+                    return Err(HeadError::TooManyInterim);
+                }
+                Ok(Some(Received::Interim))
+            }
+            Ok(Progress::Idle | Progress::Incomplete) => {
+                self.incomplete = self.input.len();
+                Ok(None)
+            }
+            Err(http1::HeadError::Overflow) => Err(HeadError::Overflow),
+            Ok(Progress::Http2Preface) | Err(_) => {
+                self.count_rest();
+                let seen = &self.input[self.used..];
+                let end = seen.iter().position(u8::is_ascii_whitespace).unwrap_or(seen.len());
+                Err(HeadError::Garbage(seen[..end].into()))
+            }
+        }
+    }
+
+    /// What came of a head that is none.
+    fn count_rest(&mut self) {
+        self.acct.beresp_head += (self.input.len() - self.used) as u64;
+    }
+
+    /// The next piece of the body in the input, or its end.
+    fn decode(&mut self) -> Result<Option<Data>, BodyError> {
+        if self.is_drained() {
+            return Ok(None);
+        }
+        let step = self.decoder.decode(&self.input[self.used..]);
+        Ok(match step.map_err(|error| BodyError::Broken(error.text()))? {
+            Step::Data(range) => {
+                self.piece = self.used + range.start..self.used + range.end;
+                self.used = self.piece.end;
+                self.acct.beresp_body += self.piece.len() as u64;
+                Some(Data::Piece)
+            }
+            Step::More { consumed } => {
+                self.used += consumed;
+                None
+            }
+            Step::End { consumed } => {
+                self.used += consumed;
+                Some(self.end())
+            }
+        })
+    }
+
+    fn end(&self) -> Data {
+        // Bytes that nobody asked for: the next response on this connection would be theirs.
+        Data::End { close: self.has_more().then_some(SessClose::RxJunk) }
+    }
+
+    /// All of the input was used.
+    fn clear_input(&mut self) {
+        self.input.clear();
+        self.used = 0;
+        if self.input.capacity() > KEEP_BYTES {
+            self.input.release();
+        }
+    }
+
+    /// The origin has closed, in order or not, before the body's end was told.
+    fn cut(&mut self, is_in_order: bool) -> Result<Data, BodyError> {
+        match self.decoder.end_of_input() {
+            Ok(()) if is_in_order => Ok(self.end()),
+            // A reset is not the end of a body that ends with its connection.
+            Ok(()) => Err(BodyError::Broken("eof socket fail")),
+            Err(error) => Err(BodyError::Broken(error.text())),
+        }
+    }
+}
+
+impl Exchange for Http1 {
+    fn peer(&self) -> Address {
+        self.stream.peer()
+    }
+
+    fn unknown_length(&self) -> Option<(&'static str, &'static [u8])> {
+        Some((names::TRANSFER_ENCODING, b"chunked"))
+    }
+
+    fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits) {
+        let RespLimits { head_bytes, line_bytes, lenient } = *limits;
+        self.limits = Limits { head_bytes, line_bytes, lenient, https_scheme: false, lone_lf: true };
+        self.to_head = bereq.method() == b"HEAD";
+        self.is_chunked = body == BodyLen::Unknown;
+        self.output.is_head = true;
+        bereq.write_to(self.output.front.provide());
+    }
+
+    fn send_data(&mut self, piece: Buf) {
+        if self.is_chunked {
+            self.output.front.provide().extend_from_slice(ChunkHeader::new(piece.len()).as_bytes());
+            self.output.back = b"\r\n";
+        }
+        self.output.piece = Some(piece);
+    }
+
+    fn send_end(&mut self, trailers: Option<&Head>) {
+        match trailers {
+            _ if !self.is_chunked => {}
+            None => self.output.back = LAST_CHUNK,
+            Some(trailers) => {
+                let front = self.output.front.provide();
+                front.extend_from_slice(b"0\r\n");
+                trailers.write_fields(front);
+            }
+        }
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Sent, SendError>> {
+        if let Some(sent) = self.heard_before(beresp) {
+            return Poll::Ready(Ok(self.stopped(sent)));
+        }
+        let mut has_moved = false;
+        while !self.output.is_out() {
+            let error = match self.output.write(&self.stream) {
+                Ok(0) => SendError::Closed,
+                Ok(n) => {
+                    self.output.written += n;
+                    has_moved = true;
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.stream.poll_writable(cx).is_ready() {
+                        continue;
+                    }
+                    if self.stream.poll_readable(cx).is_ready() {
+                        match self.hear(beresp) {
+                            Some(sent) => return Poll::Ready(Ok(self.stopped(sent))),
+                            None => continue,
+                        }
+                    }
+                    return if has_moved { Poll::Ready(Ok(Sent::Part)) } else { Poll::Pending };
+                }
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => SendError::Closed,
+                Err(error) => SendError::Os(error),
+            };
+            // An origin that closes has often said why before.
+            if self.stream.pending() == Pending::Data
+                && let Some(sent) = self.hear(beresp)
+            {
+                return Poll::Ready(Ok(self.stopped(sent)));
+            }
+            return Poll::Ready(Err(error));
+        }
+        self.count_output();
+        Poll::Ready(Ok(Sent::All))
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Sent> {
+        if let Some(sent) = self.heard_before(beresp) {
+            return Poll::Ready(sent);
+        }
+        loop {
+            // An error is found again by who reads.
+            let _ = ready!(self.stream.poll_readable(cx));
+            if let Some(sent) = self.hear(beresp) {
+                return Poll::Ready(sent);
+            }
+        }
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>> {
+        if let Some(received) = self.parse(beresp)? {
+            return Poll::Ready(Ok(received));
+        }
+        match ready!(self.poll_read(cx, HEAD_READ_BYTES)) {
+            Ok(0) | Err(IoError::Closed | IoError::Timeout) => {
+                self.count_rest();
+                Poll::Ready(Err(HeadError::Closed))
+            }
+            Ok(_) => Poll::Ready(Ok(self.parse(beresp)?.unwrap_or(Received::Part))),
+            Err(IoError::Os(error)) => Poll::Ready(Err(HeadError::Os(error))),
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>> {
+        self.piece = 0..0;
+        if !self.is_drained() {
+            return Poll::Ready(Ok(self.decode()?.unwrap_or(Data::Part)));
+        }
+        self.clear_input();
+        Poll::Ready(match ready!(self.poll_read(cx, BODY_READ_BYTES)) {
+            Ok(0) => self.cut(true),
+            Err(IoError::Closed | IoError::Timeout) => self.cut(false),
+            Ok(_) => Ok(self.decode()?.unwrap_or(Data::Part)),
+            Err(IoError::Os(error)) => Err(BodyError::Os(error)),
+        })
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.input[self.piece.clone()]
+    }
+
+    fn is_drained(&self) -> bool {
+        !self.has_more() && !self.decoder.is_complete()
+    }
+
+    fn trailers(&self) -> Option<&Head> {
+        // The decoder has checked them, and nobody asks for them yet.
+        None
+    }
+
+    fn reset(&mut self, _why: SessClose) {
+        self.stream.reset_on_close();
+    }
+
+    fn acct(&self) -> Acct {
+        self.acct
+    }
+}
+
+impl Http1 {
+    /// The sending may be over before all is out.
+    fn stopped(&mut self, sent: Sent) -> Sent {
+        if sent == Sent::Answered && !self.output.is_head {
+            self.count_output();
+        }
+        sent
+    }
+
+    /// What was queued is out, or as much of it as ever will be.
+    fn count_output(&mut self) {
+        let bytes = self.output.len() as u64;
+        let part = if self.output.is_head { &mut self.acct.bereq_head } else { &mut self.acct.bereq_body };
+        *part += bytes;
+        self.output.clear();
+    }
+}
+
+impl Output {
+    fn parts(&self) -> [&[u8]; 3] {
+        [&self.front, self.piece.as_deref().unwrap_or_default(), self.back]
+    }
+
+    fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
+    }
+
+    fn is_out(&self) -> bool {
+        self.written == self.len()
+    }
+
+    /// Writes what fits of what is left.
+    fn write(&self, stream: &Stream) -> io::Result<usize> {
+        let mut slices = self.parts().map(IoSlice::new);
+        let mut left = &mut slices[..];
+        IoSlice::advance_slices(&mut left, self.written);
+        stream.try_write_vectored(left)
+    }
+
+    fn clear(&mut self) {
+        self.front.release();
+        self.piece = None;
+        (self.back, self.written, self.is_head) = (b"", 0, false);
+    }
+}
+
+/// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.
+fn is_interim(status: u16) -> bool {
+    (100..200).contains(&status) && status != 101
+}
+
+#[cfg(test)]
+mod tests;
