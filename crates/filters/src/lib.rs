@@ -42,3 +42,6 @@ pub use room::with_room;
 pub use scan::Scan;
 pub use step::{Asked, Edit, Filter, GzipBits, Note, SLICE, State, Step, Stint};
 pub use test_gunzip::TestGunzip;
+
+#[cfg(test)]
+mod tests;
