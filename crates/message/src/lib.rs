@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! HTTP messages as data: ordered, case-keeping header lists; dates, Cache-Control, ranges, conditionals, Vary, freshness.
+//! HTTP messages as data: ordered, case-keeping header lists; dates, Cache-Control, codings, ranges, conditionals, Vary, freshness.
 //!
 //! Nothing here knows a socket or a clock: times come in as [`base::clock::Real`].
 
 pub mod authority;
 pub mod cache_control;
 pub mod chars;
+pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod encoding;
@@ -20,4 +21,5 @@ pub mod status;
 pub mod tags;
 pub mod vary;
 
+pub use coding::{Coding, Codings};
 pub use head::{Field, Head, HeadLimits, Lost, Version};

@@ -3,11 +3,12 @@
 //!
 //! A key is a sequence of `u8 name length, name, u16 LE value length (0xffff: the field was absent), value`. An object keeps
 //! its key; a later request matches when each field is the same again. Values are compared as bytes, blanks around them
-//! taken off, first line of a name only, as in varnishd. With gzip support Accept-Encoding always matches: everybody gets
-//! the gzip object, unpacked where needed. That is decided when matching, so that a stored key serves both settings.
+//! taken off, first line of a name only, as in varnishd. With codings that we undo ourselves Accept-Encoding always matches:
+//! everybody gets the packed object, unpacked where needed. That is decided when matching, so that a stored key serves all
+//! settings.
 
 use crate::chars::is_blank;
-use crate::{Head, names};
+use crate::{Codings, Head, names};
 
 const ABSENT: u16 = 0xffff;
 const MAX_NAME: usize = 127;
@@ -69,22 +70,14 @@ pub fn key(response: &Head, request: &Head) -> Result<Option<Vec<u8>>, VaryError
     Ok(write_key(vary, request, &mut key)?.then_some(key))
 }
 
-/// Appends the key that `request` has over the names of `key`, for looking variants up by hash. With `ignore_encoding`
-/// Accept-Encoding is written as absent: do the same to stored keys with [`write_without_encoding`] before hashing them.
-/// A value too long for a key is written as absent too: no stored key can match it, and [`matches`] decides anyway.
-pub fn rekey(key: &[u8], request: &Head, ignore_encoding: bool, out: &mut Vec<u8>) {
+/// Appends the key that `request` has over the names of `key`, for looking variants up by hash. Where we support codings,
+/// Accept-Encoding is written as absent. A value too long for a key is written as absent too: no stored key can match it,
+/// and [`matches`] decides anyway.
+pub fn rekey(key: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>) {
     for entry in Entries(key) {
-        let value = if ignore_encoding && is_encoding(entry.name) { None } else { request.get(entry.name) };
+        let value = if is_ignored(entry.name, supported) { None } else { request.get(entry.name) };
         let value = value.filter(|v| v.len() < usize::from(ABSENT));
         write_entry(entry.name, value, out).expect("the name comes from a key and the value was checked");
-    }
-}
-
-/// Appends `key` with Accept-Encoding as absent.
-pub fn write_without_encoding(key: &[u8], out: &mut Vec<u8>) {
-    for entry in Entries(key) {
-        let value = if is_encoding(entry.name) { None } else { entry.value };
-        write_entry(entry.name, value, out).expect("an entry of a key fits a key");
     }
 }
 
@@ -103,17 +96,16 @@ fn write_entry(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-fn is_encoding(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
+/// Whatever the client takes, we make of the object.
+fn is_ignored(name: &[u8], supported: Codings) -> bool {
+    !supported.is_empty() && name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
 }
 
-/// Whether `request` gets the variant with this key. `gzip_support`: the parameter of that name. A damaged key matches
+/// Whether `request` gets the variant with this key. `supported`: the codings that we make and undo. A damaged key matches
 /// nothing.
-pub fn matches(key: &[u8], request: &Head, gzip_support: bool) -> bool {
+pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
     let mut entries = Entries(key);
-    let all = entries
-        .by_ref()
-        .all(|entry| (gzip_support && is_encoding(entry.name)) || request.get(entry.name) == entry.value);
+    let all = entries.by_ref().all(|entry| is_ignored(entry.name, supported) || request.get(entry.name) == entry.value);
     all && entries.0.is_empty()
 }
 
@@ -164,18 +156,18 @@ mod tests {
     fn a_variant_matches_when_all_its_fields_are_the_same_again() {
         let first = request(&[("Cookie", "a  "), ("X", "")]);
         let key = key_of("cookie, X,, Y", &first).unwrap();
-        assert!(matches(&key, &first, true));
-        assert!(matches(&key, &request(&[("COOKIE", "a"), ("x", ""), ("z", "1")]), true));
-        assert!(!matches(&key, &request(&[("Cookie", "A"), ("X", "")]), true));
-        assert!(!matches(&key, &request(&[("Cookie", "a")]), true));
-        assert!(!matches(&key, &request(&[("Cookie", "a"), ("X", ""), ("Y", "")]), true));
+        assert!(matches(&key, &first, Codings::GZIP));
+        assert!(matches(&key, &request(&[("COOKIE", "a"), ("x", ""), ("z", "1")]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[("Cookie", "A"), ("X", "")]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[("Cookie", "a")]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[("Cookie", "a"), ("X", ""), ("Y", "")]), Codings::GZIP));
     }
 
     #[test]
-    fn accept_encoding_counts_only_without_gzip_support() {
+    fn accept_encoding_counts_only_where_no_coding_is_supported() {
         let key = key_of("Accept-Encoding", &request(&[("Accept-Encoding", "gzip")])).unwrap();
-        assert!(matches(&key, &request(&[]), true));
-        assert!(!matches(&key, &request(&[]), false));
+        assert!(matches(&key, &request(&[]), Codings::GZIP));
+        assert!(!matches(&key, &request(&[]), Codings::NONE));
     }
 
     #[test]
@@ -210,17 +202,17 @@ mod tests {
             let (one, two) = (head(&one), head(&two));
             let key = key_of(&vary, &one).unwrap();
             let mut again = Vec::new();
-            rekey(&key, &two, false, &mut again);
-            prop_assert_eq!(again == key, matches(&key, &two, false));
-            prop_assert!(matches(&key, &one, false));
+            rekey(&key, &two, Codings::NONE, &mut again);
+            prop_assert_eq!(again == key, matches(&key, &two, Codings::NONE));
+            prop_assert!(matches(&key, &one, Codings::NONE));
         }
 
         #[test]
         fn a_damaged_key_is_no_panic(key in proptest::collection::vec(any::<u8>(), 0..60)) {
             let none = Head::new();
-            let _ = matches(&key, &none, true);
+            let _ = matches(&key, &none, Codings::GZIP);
             let mut out = Vec::new();
-            rekey(&key, &none, true, &mut out);
+            rekey(&key, &none, Codings::GZIP, &mut out);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use backend::buffers;
 use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
-use message::{names, vary};
+use message::{Codings, names, vary};
 use storage::Store;
 use tables::no_hit::Uncacheable;
 use tables::tags::Tag;
@@ -199,8 +199,8 @@ impl Bereq {
             Ok(None) => None,
             Ok(Some(key)) => {
                 let (mut spec, mut values) = (Vec::new(), Vec::new());
-                vary::rekey(&key, &message::Head::new(), true, &mut spec);
-                vary::rekey(&key, &self.head, self.params.http_gzip_support, &mut values);
+                vary::rekey(&key, &message::Head::new(), Codings::NONE, &mut spec);
+                vary::rekey(&key, &self.head, Codings::supported(&self.params), &mut values);
                 Some((spec, values))
             }
             Err(error) => {

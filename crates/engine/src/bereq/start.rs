@@ -6,7 +6,7 @@ use std::rc::Rc;
 use cache::{Busy, Flags, ObjRef, Times};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
-use message::{HeadLimits, names};
+use message::{Codings, HeadLimits, names};
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
@@ -153,8 +153,8 @@ impl Bereq {
                 lost |= head.set_method("GET").is_err();
                 log.put(Tag::BereqMethod, b"GET");
             }
-            if self.params.http_gzip_support {
-                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, b"gzip").is_err();
+            if let Some(coding) = Codings::supported(&self.params).preferred() {
+                lost |= BEREQ.force(head, log, names::ACCEPT_ENCODING, coding.token().as_bytes()).is_err();
             }
         }
         if head.proto() != b"HTTP/1.1" {

@@ -57,7 +57,7 @@ impl Ctx for ReqCtx<'_> {
             Var::Req => Value::Http(HeadId::Req),
             Var::Resp => Value::Http(HeadId::Resp),
             Var::ReqBackendHint => Value::Backend(req.director()),
-            Var::ReqCanGzip => Value::Bool(message::encoding::takes_gzip(&req.head)),
+            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.head)),
             Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
             Var::ReqEsiLevel => Value::Int(i64::from(req.esi_level)),
             Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),

@@ -2,7 +2,7 @@
 //! The response's head from an object: `vcl_deliver`, conditional answers.
 
 use cache::{Flags, ObjRef};
-use message::{conditional, encoding, names};
+use message::{Coding, Codings, conditional, names};
 use shm::vsl::num::dec;
 use tables::tags::Tag;
 use vrt::{Action, Method};
@@ -64,7 +64,8 @@ impl Req {
         if let Some(status) = self.cache_status(obj) {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
         }
-        if self.params.http_gzip_support && obj.flags().has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head) {
+        let supported = Codings::supported(&self.params);
+        if obj.flags().has(Flags::GZIPPED) && supported.is_undone_for(Coding::Gzip, &self.head) {
             self.weaken_resp_etag();
         }
         let can_range = self.params.http_range_support && self.resp.is_status(200);

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use ::cache::{Flags, LookupOptions, Missed, Peek, Peeked};
 use base::{Mono, Vxid};
-use message::{Head, HeadLimits, names};
+use message::{Codings, Head, HeadLimits, names};
 use net::Address;
 use shm::vsl::TxnLog;
 use storage::Buf;
@@ -164,7 +164,7 @@ impl Req {
         let engine = self.engine();
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
-        let asked = Asked::new(&self.head, self.params.http_gzip_support);
+        let asked = Asked::new(&self.head, Codings::supported(&self.params));
         let peek = engine.cache.peek(&self.digest, &asked, now);
         let verdict = self.judge(&peek, &options, now);
         match peek.count {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use cache::{Busy, Lookup, LookupOptions, ObjRef, Ticket};
-use message::Head;
+use message::{Codings, Head};
 use tables::no_hit::NoHit;
 use tables::params::DebugBit;
 use tables::tags::Tag;
@@ -22,23 +22,23 @@ use crate::turns;
 /// A request as the cache asks about it.
 pub(crate) struct Asked<'a> {
     head: &'a Head,
-    gzip_support: bool,
+    supported: Codings,
 }
 
 impl<'a> Asked<'a> {
-    pub fn new(head: &'a Head, gzip_support: bool) -> Self {
-        Asked { head, gzip_support }
+    pub fn new(head: &'a Head, supported: Codings) -> Self {
+        Asked { head, supported }
     }
 }
 
 impl cache::Request for Asked<'_> {
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
-        message::vary::rekey(spec, self.head, self.gzip_support, out);
+        message::vary::rekey(spec, self.head, self.supported, out);
     }
 
     fn vary_matches(&self, spec: &[u8], values: &[u8]) -> bool {
         let _ = spec;
-        message::vary::matches(values, self.head, self.gzip_support)
+        message::vary::matches(values, self.head, self.supported)
     }
 
     fn url(&self) -> &[u8] {
@@ -52,7 +52,7 @@ impl cache::Request for Asked<'_> {
 
 impl Req {
     fn asked(&self) -> Asked<'_> {
-        Asked::new(&self.head, self.params.http_gzip_support)
+        Asked::new(&self.head, Codings::supported(&self.params))
     }
 
     /// What VCL asks of the lookup.

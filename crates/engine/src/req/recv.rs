@@ -3,7 +3,7 @@
 
 use http1::Expect;
 use message::hop::{self, Persistence};
-use message::{Version, encoding, names};
+use message::{Codings, Version, names};
 use tables::close::SessClose;
 use tables::tags::Tag;
 use vrt::{Action, Method};
@@ -155,13 +155,14 @@ impl Req {
         Ok(())
     }
 
-    /// Accept-Encoding becomes `gzip` or nothing, so that it makes at most two variants.
+    /// Accept-Encoding becomes the one coding that the client gets or nothing, so that it makes few variants.
     fn normalise_encoding(&mut self, action: &Action) {
-        if !self.params.http_gzip_support || matches!(action, Action::Pipe | Action::Pass) {
+        let supported = Codings::supported(&self.params);
+        if supported.is_empty() || matches!(action, Action::Pipe | Action::Pass) {
             return;
         }
-        let kept = if encoding::takes_gzip(&self.head) {
-            REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, b"gzip")
+        let kept = if let Some(coding) = supported.preferred_by(&self.head) {
+            REQ.force(&mut self.head, &mut self.log, names::ACCEPT_ENCODING, coding.token().as_bytes())
         } else {
             REQ.unset(&mut self.head, &mut self.log, names::ACCEPT_ENCODING);
             Ok(())

@@ -9,7 +9,7 @@ use filters::{
     Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, Stint, default_deliver,
     open_deliver,
 };
-use message::{encoding, names};
+use message::{Coding, Codings, names};
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
@@ -153,7 +153,8 @@ impl Req {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
         default_deliver(DeliverFacts {
             do_esi: !self.settings.disable_esi && flags.has(Flags::ESI),
-            do_gunzip: self.params.http_gzip_support && flags.has(Flags::GZIPPED) && !encoding::takes_gzip(&self.head),
+            do_gunzip: flags.has(Flags::GZIPPED)
+                && Codings::supported(&self.params).is_undone_for(Coding::Gzip, &self.head),
             do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
         })
     }

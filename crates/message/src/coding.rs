@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Codings of bodies (RFC 9110 8.4.1): what Content-Encoding names and Accept-Encoding asks for.
+//!
+//! A coding that joins is one more variant of [`Coding`]: the compiler then points at each place that has to know what it
+//! does with it. Which of them we make and undo ourselves is [`Codings::supported`].
+
+use tables::Params;
+
+use crate::{Head, list, names};
+
+/// How the bytes of a body stand for its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Coding {
+    /// They are its content.
+    #[default]
+    Identity,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 8878.
+    Zstd,
+}
+
+impl Coding {
+    /// Every coding.
+    pub const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
+
+    /// Its word in Content-Encoding and Accept-Encoding.
+    pub const fn token(self) -> &'static str {
+        match self {
+            Coding::Identity => "identity",
+            Coding::Gzip => "gzip",
+            Coding::Brotli => "br",
+            Coding::Zstd => "zstd",
+        }
+    }
+
+    /// The coding of a body whose Content-Encoding has this value; `None` when it is any other one, or several.
+    ///
+    /// Only a body without the field is in [`Coding::Identity`]. Neither `identity` as a value nor `x-gzip`, though RFC 9110
+    /// takes that for `gzip`, is known to varnishd, which leaves such bodies alone.
+    pub fn of_content(value: Option<&[u8]>) -> Option<Self> {
+        let Some(value) = value else { return Some(Coding::Identity) };
+        Self::ALL.into_iter().skip(1).find(|coding| list::is(value, coding.token().as_bytes()))
+    }
+
+    /// Whether the client takes it: Accept-Encoding has it with a weight above 0 (RFC 9110 12.5.3). Only the first line of the
+    /// field counts, a star doesn't, and nobody refuses [`Coding::Identity`], as in varnishd.
+    pub fn is_accepted_by(self, request: &Head) -> bool {
+        let Some(value) = request.get(names::ACCEPT_ENCODING) else { return self == Coding::Identity };
+        match self {
+            Coding::Identity => true,
+            Coding::Gzip => list::has(value, b"x-gzip") || list::quality(value, b"gzip") > 0.0,
+            Coding::Brotli | Coding::Zstd => list::quality(value, self.token().as_bytes()) > 0.0,
+        }
+    }
+}
+
+/// A set of codings other than [`Coding::Identity`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Codings(u8);
+
+impl Codings {
+    /// No coding: bodies are stored and delivered as they come.
+    pub const NONE: Codings = Codings(0);
+    /// `gzip` alone.
+    pub const GZIP: Codings = Codings(1 << Coding::Gzip as u8);
+
+    /// The codings that we make and undo ourselves.
+    pub fn supported(params: &Params) -> Self {
+        if params.http_gzip_support { Self::GZIP } else { Self::NONE }
+    }
+
+    /// Whether the coding is among them.
+    pub const fn has(self, coding: Coding) -> bool {
+        self.0 & (1 << coding as u8) != 0
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Which of them backends are asked for.
+    pub fn preferred(self) -> Option<Coding> {
+        Coding::ALL.into_iter().find(|&coding| self.has(coding))
+    }
+
+    /// Which of them the client gets: what its Accept-Encoding is reduced to, so that it can't split the cache. `None`: the
+    /// field goes.
+    pub fn preferred_by(self, request: &Head) -> Option<Coding> {
+        Coding::ALL.into_iter().find(|&coding| self.has(coding) && coding.is_accepted_by(request))
+    }
+
+    /// Whether a body in that coding has to be unpacked for this client, and can be.
+    pub fn is_undone_for(self, coding: Coding, request: &Head) -> bool {
+        self.has(coding) && !coding.is_accepted_by(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(accept_encoding: &str) -> Head {
+        let mut head = Head::new();
+        head.append(names::ACCEPT_ENCODING, accept_encoding).unwrap();
+        head
+    }
+
+    fn preferred(accept_encoding: &str) -> Option<Coding> {
+        Codings::GZIP.preferred_by(&request(accept_encoding))
+    }
+
+    #[test]
+    fn content_encoding_names_one_coding_or_none_that_is_known() {
+        assert_eq!(Coding::of_content(None), Some(Coding::Identity));
+        for (value, coding) in
+            [("gzip", Coding::Gzip), ("GZip", Coding::Gzip), ("Br", Coding::Brotli), ("zstd", Coding::Zstd)]
+        {
+            assert_eq!(Coding::of_content(Some(value.as_bytes())), Some(coding), "{value}");
+        }
+        for value in ["", "identity", "x-gzip", "deflate", "gzip, br", "gzip,", " gzip", "brotli"] {
+            assert_eq!(Coding::of_content(Some(value.as_bytes())), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn accept_encoding_becomes_gzip_or_goes() {
+        for yes in ["gzip", "x-gzip", "br, GZIP;q=0.5", "deflate, gzip", "gzip;q=1.0, *;q=0"] {
+            assert_eq!(preferred(yes), Some(Coding::Gzip), "{yes}");
+        }
+        for no in ["", "br", "gzip;q=0", "gzip;q=0.0", "*", "gzipped"] {
+            assert_eq!(preferred(no), None, "{no}");
+        }
+        assert_eq!(Codings::NONE.preferred_by(&request("gzip")), None);
+    }
+
+    #[test]
+    fn what_a_client_does_not_take_is_undone_where_we_can() {
+        let (plain, both) = (request("br;q=0.1, gzip;q=0"), request("zstd, gzip"));
+        let undone =
+            |codings: Codings, request: &Head| Coding::ALL.map(|coding| codings.is_undone_for(coding, request));
+        assert_eq!(undone(Codings::GZIP, &plain), [false, true, false, false]);
+        assert_eq!(undone(Codings::GZIP, &Head::new()), [false, true, false, false]);
+        assert_eq!(undone(Codings::GZIP, &both), [false; 4]);
+        assert_eq!(undone(Codings::NONE, &plain), [false; 4]);
+        assert_eq!(Coding::ALL.map(|coding| coding.is_accepted_by(&plain)), [true, false, true, false]);
+        assert_eq!(Coding::ALL.map(|coding| coding.is_accepted_by(&both)), [true, true, false, true]);
+    }
+
+    #[test]
+    fn a_parameter_says_what_is_supported() {
+        let mut params = Params::default();
+        assert_eq!(Codings::supported(&params), Codings::GZIP);
+        params.http_gzip_support = false;
+        assert!(Codings::supported(&params).is_empty());
+        assert_eq!([Codings::GZIP, Codings::NONE].map(Codings::preferred), [Some(Coding::Gzip), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_accept_encoding_becomes_gzip_or_goes(value in "(gzip|x-gzip|br|\\*|[;, \t=]|q=|[01](\\.[0-9]{0,3})?|[!-~]){0,9}") {
+            let mut head = request(value.trim());
+            if let Some(coding) = Codings::GZIP.preferred_by(&head) {
+                prop_assert_eq!(coding, Coding::Gzip);
+                head.set(names::ACCEPT_ENCODING, coding.token()).unwrap();
+                prop_assert_eq!(Codings::GZIP.preferred_by(&head), Some(coding));
+            }
+        }
+    }
+}
