@@ -16,7 +16,7 @@ fn main() {
         std::process::exit(worker(&socket));
     }
     std::process::exit(match name.rsplit('/').next() {
-        Some(manager::checker::PROGRAM) => manager::checker::run_child(),
+        Some(manager::checker::PROGRAM) => manager::checker::run_child(vmods::MODULES),
         _ => manager::main("varnishd", &args),
     });
 }

@@ -2,7 +2,7 @@
 //! Calls of module functions, constructors and methods: arguments by position, then by name.
 
 use tables::vclvars::Type;
-use tables::vmods::{Arg, Default as Given, Func, Object};
+use tables::vmods::{Arg, Default as Given, Effect, Func, Object};
 
 use crate::ir::{Expr, Node};
 use crate::program::{CallSite, Callee};
@@ -17,7 +17,7 @@ impl Vcc<'_> {
         let args = self.arguments(func.name, func.args)?;
         self.add_use(name_at, name_at, sym, Access::Read);
         self.note_work(name_at, func);
-        Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret))
+        Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret, func.effect == Effect::Pure))
     }
 
     /// After a method's name.
@@ -26,20 +26,21 @@ impl Vcc<'_> {
         let name_at = self.at.saturating_sub(1);
         let args = self.arguments(method.name, method.args)?;
         self.note_work(name_at, method);
-        let e = self.call_site(import, Callee::Method(object, method.name.to_owned()), args, method.ret);
-        Ok(e)
+        let callee = Callee::Method(object, method.name.to_owned());
+        // An object may have been changed in between.
+        Ok(self.call_site(import, callee, args, method.ret, false))
     }
 
     /// After a class's name in `new`.
     pub fn constructor_call(&mut self, object: u32, class: &'static Object) -> R<Expr> {
         let import = self.program.objects[object as usize].import;
         let args = self.arguments(class.name, class.args)?;
-        Ok(self.call_site(import, Callee::Constructor(object), args, Type::Void))
+        Ok(self.call_site(import, Callee::Constructor(object), args, Type::Void, false))
     }
 
-    fn call_site(&mut self, import: u32, callee: Callee, args: Vec<Expr>, returns: Type) -> Expr {
+    fn call_site(&mut self, import: u32, callee: Callee, args: Vec<Expr>, returns: Type, is_pure: bool) -> Expr {
         let site = self.program.calls.len() as u32;
-        self.program.calls.push(CallSite { import, callee, args: args.len() as u16, returns });
+        self.program.calls.push(CallSite { import, callee, args: args.len() as u16, returns, is_pure });
         let ty = if returns == Type::String { Type::Strings } else { returns };
         Expr::new(Node::Call(site, args), ty)
     }

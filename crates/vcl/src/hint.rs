@@ -375,7 +375,7 @@ impl Vcc<'_> {
             if let Some(other) = self.import_of(first) {
                 return self.hint(format!("That module is imported as {other}."));
             }
-            if vmods::find(first).is_some() {
+            if self.options.modules.find(first).is_some() {
                 return self.hint(format!("`import {first};` is missing."));
             }
         }
@@ -423,7 +423,7 @@ impl Vcc<'_> {
 
     /// A function or method, by its whole name, that a module has elsewhere and not here: whether it is one.
     pub fn hint_left_out(&mut self, name: &str) -> bool {
-        let Some(vmods::LeftOut(_, instead)) = vmods::left_out(name) else { return false };
+        let Some(vmods::LeftOut(_, instead)) = self.options.modules.left_out(name) else { return false };
         self.hint(format!("That isn't built into Lacquer. Instead: {instead}."));
         true
     }
@@ -433,7 +433,7 @@ impl Vcc<'_> {
         if vmods::Missing::find(name).is_some() {
             return;
         }
-        if let Some(near) = nearest(name, vmods::MODULES.iter().map(|module| module.name)) {
+        if let Some(near) = nearest(name, self.options.modules.iter().map(|module| module.name)) {
             self.hint(format!("Is {near} meant?"));
         }
     }

@@ -34,6 +34,7 @@ pub use dialect::{Migrated, Note, migrate, told_dialect};
 pub use program::Program;
 pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources};
 pub use tables::dialects::Dialect;
+pub use tables::vmods::Modules;
 
 /// Says what is wrong with a pattern; of one that compiles, what in it can never match.
 pub type RegexCheck = fn(&[u8]) -> Result<Option<&'static str>, String>;
@@ -57,6 +58,8 @@ pub struct Options {
     pub labels: Vec<String>,
     /// Says what is wrong with a pattern; `None` accepts all, and loading finds out.
     pub check_regex: Option<RegexCheck>,
+    /// The modules that `import` finds.
+    pub modules: Modules,
     /// The built-in VCL to append; `None` = ours ([`builtin`]).
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
@@ -64,6 +67,12 @@ pub struct Options {
     /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
     pub optimise: bool,
 }
+
+/// What an import finds when nobody says it.
+#[cfg(not(test))]
+const NO_MODULES: Modules = Modules(&[]);
+#[cfg(test)]
+const NO_MODULES: Modules = tests::modules::MODULES;
 
 impl Default for Options {
     fn default() -> Self {
@@ -76,6 +85,7 @@ impl Default for Options {
             stores: Vec::new(),
             labels: Vec::new(),
             check_regex: None,
+            modules: NO_MODULES,
             builtin: None,
             keep_sources: true,
             optimise: true,

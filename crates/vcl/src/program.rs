@@ -527,4 +527,6 @@ pub struct CallSite {
     pub args: u16,
     /// What it gives.
     pub returns: Type,
+    /// It only tells something, which depends on the arguments alone.
+    pub is_pure: bool,
 }

@@ -4,6 +4,7 @@
 mod hints;
 mod hostile;
 mod messages;
+pub(crate) mod modules;
 mod warnings;
 
 use std::net::IpAddr;

@@ -168,7 +168,7 @@ impl Vcc<'_> {
             self.import_from()?;
         }
         self.skip_c(b';')?;
-        let Some(module) = vmods::find(&module_name) else {
+        let Some(module) = self.options.modules.find(&module_name) else {
             return self.missing_module(&module_name, &module_token);
         };
         if let What::Module(other) = self.syms.get(id).what {
@@ -200,7 +200,8 @@ impl Vcc<'_> {
     /// A function of std is named and std isn't imported, as in files whose includer does that: imports it and warns; whether it did.
     pub fn import_unasked(&mut self, name: &str) -> bool {
         let Some(("std", func)) = name.split_once('.') else { return false };
-        let Some(module) = vmods::find("std").filter(|m| m.functions.iter().any(|f| f.name == func)) else {
+        let Some(module) = self.options.modules.find("std").filter(|m| m.functions.iter().any(|f| f.name == func))
+        else {
             return false;
         };
         let known = self.syms.find("std", Kind::None, self.syntax, 40, 41).is_some();
@@ -239,7 +240,7 @@ impl Vcc<'_> {
         if let Some(missing) = vmods::Missing::find(name) {
             self.say(&format!("\t({}; not built into Lacquer. Instead: {})\n", missing.what, missing.instead));
         } else {
-            let built: Vec<&str> = vmods::MODULES.iter().map(|module| module.name).collect();
+            let built: Vec<&str> = self.options.modules.iter().map(|module| module.name).collect();
             self.say(&format!("\t(Lacquer loads no shared objects; built in: {})\n", built.join(", ")));
         }
         self.stop_at(token)

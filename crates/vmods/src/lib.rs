@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The VCL modules: those of Varnish 7.1's distribution and of its users, one file each. Signatures are data in `tables::vmods`; a test checks that
-//! each of them is implemented here. No function blocks a runtime's thread: what would wait returns a future.
+//! The VCL modules: those of Varnish 7.1's distribution and of its users, one file each. Their signatures are in
+//! `signatures`; a test checks that each of them is implemented. No function blocks a runtime's thread: what would wait returns a future.
 
 mod accept;
 mod accept_language;
@@ -49,6 +49,7 @@ mod rers;
 mod s3;
 mod saintmode;
 mod selector;
+mod signatures;
 mod standard;
 mod statsd;
 mod str;
@@ -68,6 +69,7 @@ mod xbody;
 mod xkey;
 mod ykey;
 
+pub use signatures::MODULES;
 use vrt::vmod::Vmod;
 
 /// All modules, for `vrt::Env::vmods`.

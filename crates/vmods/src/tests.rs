@@ -32,7 +32,7 @@ fn recv(body: &str) -> (String, Vec<String>) {
 #[test]
 fn every_signature_is_implemented() {
     for vmod in crate::ALL {
-        let module = tables::vmods::find(vmod.name).expect("in the tables");
+        let module = crate::MODULES.find(vmod.name).expect("in the tables");
         same(vmod.name, vmod.functions.iter().map(|f| f.0), module.functions.iter().map(|f| f.name));
         same(vmod.name, vmod.classes.iter().map(|c| c.name), module.objects.iter().map(|o| o.name));
         for class in vmod.classes {
@@ -40,7 +40,7 @@ fn every_signature_is_implemented() {
             same(class.name, class.methods.iter().map(|m| m.0), object.methods.iter().map(|m| m.name));
         }
     }
-    same("modules", crate::ALL.iter().map(|m| m.name), tables::vmods::MODULES.iter().map(|m| m.name));
+    same("modules", crate::ALL.iter().map(|m| m.name), crate::MODULES.iter().map(|m| m.name));
 }
 
 fn same(what: &str, have: impl Iterator<Item = &'static str>, want: impl Iterator<Item = &'static str>) {

@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use tables::vmods::{self, Effect};
-use vcl::program::{Callee, Op, Program};
+use vcl::program::{Op, Program};
 
 /// Threads have counts of their own, so that they don't wait for each other's cache lines; more threads than this share.
 const SHARDS: usize = 16;
@@ -153,11 +152,7 @@ fn thread_number() -> u64 {
 /// Whether an op calls what may do more than tell something.
 fn acts(program: &Program, op: Op) -> bool {
     let Op::Call { site } = op else { return matches!(op, Op::New { .. }) };
-    let Some(call) = program.calls.get(site as usize) else { return true };
-    let Callee::Function(name) = &call.callee else { return true };
-    let module = program.imports.get(call.import as usize).and_then(|import| vmods::find(&import.module));
-    let function = module.and_then(|module| module.function(name));
-    function.is_none_or(|function| function.effect != Effect::Pure)
+    program.calls.get(site as usize).is_none_or(|call| !call.is_pure)
 }
 
 /// How often the condition that begins on a line held: the ways from its tests into the block behind it, whose first op is

@@ -96,10 +96,20 @@ impl backend::Services for Services {
     }
 }
 
+/// The modules that a VCL may import.
+#[derive(Clone, Copy)]
+pub struct Vmods {
+    /// What the compiler knows of them.
+    pub signatures: vcl::Modules,
+    /// What runs.
+    pub code: &'static [&'static Vmod],
+}
+
 /// What loading a VCL needs.
 pub struct LoadEnv<'a> {
     pub engine: &'a Arc<Engine>,
     pub backends: &'a Arc<Backends>,
+    pub vmods: Vmods,
 }
 
 impl vrt::Env for LoadEnv<'_> {
@@ -109,7 +119,7 @@ impl vrt::Env for LoadEnv<'_> {
     }
 
     fn vmods(&self) -> &[&'static Vmod] {
-        vmods::ALL
+        self.vmods.code
     }
 
     fn log(&self) -> TxnLog {

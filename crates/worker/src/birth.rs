@@ -20,7 +20,7 @@ use storage::{StoreSpec, Stores};
 use tables::counters::{Costs, Main, NoHitCounts, Set, Sma, Smf};
 use tables::stores::Kind;
 
-use crate::backends::Services;
+use crate::backends::{Services, Vmods};
 use crate::conf;
 use crate::vcls::Vcls;
 
@@ -61,6 +61,7 @@ impl Birth {
 pub struct Worker {
     pub start: WorkerStart,
     pub engine: Arc<Engine>,
+    pub vmods: Vmods,
     pub backends: Arc<Backends>,
     pub services: Arc<Services>,
     pub vcls: Arc<Vcls>,
@@ -80,7 +81,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(start: WorkerStart) -> Result<Arc<Worker>, String> {
+    pub fn new(start: WorkerStart, vmods: Vmods) -> Result<Arc<Worker>, String> {
         crate::panic::install(start.panic_fd, &start);
         let clock = Clock::system();
         // We were born in the workdir, and may not be able to reach it by its path.
@@ -135,6 +136,7 @@ impl Worker {
         let listeners = crate::serving::adopt(&start)?;
         let costs = if base::costs::COUNTED { Some(stats.add::<Costs>("COSTS").map_err(text)?) } else { None };
         Ok(Arc::new(Worker {
+            vmods,
             engine,
             backends,
             services,

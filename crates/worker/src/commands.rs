@@ -223,6 +223,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         unsafe_path: true,
         lazy_hosts: true,
         dialect: bundle.dialect,
+        modules: worker.vmods.signatures,
         stores: worker.engine.stores.all().iter().map(|store| store.name().to_owned()).collect(),
         labels: worker.vcls.labels(),
         ..Options::default()
@@ -235,7 +236,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
     if imports("xkey") {
         worker.engine.heeds_key_fields.store(true, Ordering::Relaxed);
     }
-    let env = LoadEnv { engine: &worker.engine, backends: &worker.backends };
+    let env = LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
     loaded.map_err(|error| error.to_string())?.map_err(|error| error.0)
 }
@@ -342,7 +343,7 @@ fn vcl_discard(worker: &Arc<Worker>, name: &str) -> Reply {
         let main = worker.engine.main;
         main.n_vcl_avail.dec();
         tell(&vcl, Event::Discard);
-        vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends });
+        vrt::loaded::finish(&vcl, &LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods });
         worker.services.forget(name);
     }
     Reply::ok("")

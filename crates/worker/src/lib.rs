@@ -24,10 +24,11 @@ use sys::fd::Want;
 use sys::signal::{self, Signals};
 use tables::tags::Tag;
 
+pub use backends::Vmods;
 use birth::{Birth, Worker};
 
 /// The worker's whole life; the value is the exit status. `socket` is the number of the CLI descriptor.
-pub fn main(socket: &str) -> i32 {
+pub fn main(socket: &str, vmods: Vmods) -> i32 {
     // What monitoring looks for.
     let _ = sys::limits::set_thread_name("cache-main");
     let birth = match Birth::receive(socket) {
@@ -38,7 +39,7 @@ pub fn main(socket: &str) -> i32 {
         }
     };
     let (socket, leftover) = (birth.socket, birth.leftover);
-    let worker = match Worker::new(birth.start) {
+    let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
         Err(why) => {
             eprintln!("{why}");

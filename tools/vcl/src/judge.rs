@@ -10,6 +10,7 @@ use vcl::{Options, Sources};
 
 use crate::args::Args;
 use crate::messages::{self, Message, Place};
+use crate::modules;
 use crate::texts::{Asks, Overlay, Part, Texts};
 
 /// Most errors that are looked for in one VCL.
@@ -178,6 +179,7 @@ impl<'a> Compile<'a> {
         let options = Options {
             dialect: if Outline::of(main).versioned { None } else { dialect },
             check_regex: Some(vrt::check_regex),
+            modules: modules::all(),
             optimise: !how.args.plain,
             labels,
             stores,

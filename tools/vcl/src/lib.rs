@@ -12,6 +12,7 @@ mod judge;
 mod lsp;
 mod messages;
 mod migrate;
+mod modules;
 mod policy;
 mod show;
 mod texts;
@@ -19,14 +20,15 @@ mod texts;
 use std::io::{self, Read, Write};
 
 use base::say;
-use vcl::{Options, Sources};
+use vcl::{Modules, Options, Sources};
 
 use args::{Args, Command};
 pub use help::manual;
 
-/// Runs `args`, the words after `lacquer vcl`; `sources` makes what files are read through, from a vcl_path. Gives the
-/// exit status.
-pub fn main(args: &[String], sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 {
+/// Runs `args`, the words after `lacquer vcl`; `modules` are what `import` finds, and `sources` makes what files are read through,
+/// from a vcl_path. Gives the exit status.
+pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 {
+    modules::set(modules);
     let args = match args::parse(args) {
         Ok(args) => args,
         Err(why) => return refuse(args, &why),
@@ -84,6 +86,7 @@ fn options(args: &Args) -> Options {
         optimise: !args.plain,
         labels: args.labels.clone(),
         stores: args.stores.clone(),
+        modules: modules::all(),
         ..Options::default()
     }
 }

@@ -10,6 +10,8 @@ use serde_json::Value;
 use vcl::outline::{Include, Kind, Outline};
 use vcl::{Dialect, Options, Sources};
 
+use crate::modules;
+
 /// Most files that belong to one VCL.
 const MAX_FILES: usize = 500;
 /// Most files that are looked at for one that includes another.
@@ -190,7 +192,7 @@ impl<'a> Texts<'a> {
         if Outline::of(&text).versioned {
             return None;
         }
-        let options = Options { dialect: self.dialect, ..Options::default() };
+        let options = Options { dialect: self.dialect, modules: modules::all(), ..Options::default() };
         match vcl::told_dialect(&name, &text, &overlay, &options) {
             Ok(told) => {
                 self.told.borrow_mut().insert(root.to_owned(), told);

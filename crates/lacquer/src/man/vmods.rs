@@ -2,13 +2,14 @@
 //! A page for each VCL module, `vmod_NAME(3)`, made of its signatures and their texts.
 
 use tables::vclvars::{Methods, Type};
-use tables::vmods::{Arg, Default, Func, MODULES, Module};
+use tables::vmods::{Arg, Default, Func, Module};
+use vmods::MODULES;
 
 use super::{entry, escape};
 
 /// The module that a page is about.
 pub fn module(page: &str) -> Option<&'static Module> {
-    tables::vmods::find(page.strip_prefix("vmod_")?)
+    MODULES.find(page.strip_prefix("vmod_")?)
 }
 
 /// All pages: name and one line.
@@ -102,12 +103,12 @@ mod tests {
 
     #[test]
     fn a_signature_reads_as_in_vcl() {
-        let text = roff(tables::vmods::find("vsthrottle").expect("built in"));
+        let text = roff(MODULES.find("vsthrottle").expect("built in"));
         assert!(
             text.contains("BOOL vsthrottle.is_denied(STRING key, INT limit, DURATION period, DURATION block = 0)"),
             "{text}"
         );
-        let text = roff(tables::vmods::find("purge").expect("built in"));
+        let text = roff(MODULES.find("purge").expect("built in"));
         assert!(text.contains("In vcl_miss, vcl_hit.") || text.contains("In vcl_hit, vcl_miss."), "{text}");
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
-use vcl::{Dialect, MAIN, Options, Recorder, SourceBundle, Sources};
+use vcl::{Dialect, MAIN, Modules, Options, Recorder, SourceBundle, Sources};
 
 use super::sources::DiskSources;
 use super::wire::{Good, Request, SINCE_4_1, Source};
@@ -14,8 +14,8 @@ use crate::report;
 /// The most that is read as a request, in bytes.
 const LONGEST_REQUEST: u64 = 64 << 20;
 
-/// Reads a request on stdin and answers it; the value is the exit status.
-pub fn run() -> i32 {
+/// Reads a request on stdin and answers it; the value is the exit status. `modules` are what `import` finds.
+pub fn run(modules: Modules) -> i32 {
     // A panic here is a bug of ours, told in one line; the manager adds that the check failed.
     std::panic::set_hook(Box::new(|info| {
         report::stderr(&format!("The VCL compiler panicked: {}", info.to_string().replace('\n', " ")));
@@ -29,7 +29,7 @@ pub fn run() -> i32 {
         report::stderr("lacquer-vcc is started by the manager only");
         return 1;
     };
-    match check(&request) {
+    match check(&request, modules) {
         Ok((out, warnings)) => {
             let _ = sys::fd::write_all(sys::fd::standard(2), warnings.as_bytes());
             match sys::fd::write_all(sys::fd::standard(1), &out) {
@@ -68,7 +68,7 @@ impl Sources for WithMain<'_> {
     }
 }
 
-fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
+fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), String> {
     let disk = DiskSources::new(&request.vcl_path);
     let main = match &request.source {
         Source::Text(name, text) => (name.clone(), text.clone()),
@@ -89,6 +89,7 @@ fn check(request: &Request) -> Result<(Vec<u8>, String), String> {
         stores: request.stores.clone(),
         labels: request.labels.clone(),
         check_regex: Some(vrt::check_regex),
+        modules,
         ..Options::default()
     };
     let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;

@@ -86,7 +86,7 @@ impl World {
     }
 
     pub(crate) fn try_new(text: &str) -> Result<World, String> {
-        let options = vcl::Options { err_unref: false, ..vcl::Options::default() };
+        let options = vcl::Options { err_unref: false, modules: crate::MODULES, ..vcl::Options::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();

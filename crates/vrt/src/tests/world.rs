@@ -12,7 +12,8 @@ use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
 use tables::counters::Main;
-use tables::vclvars::{HeadId, Method, Var};
+use tables::vclvars::{HeadId, Method, Type, Var};
+use tables::vmods::{Arg, Default, Func, Module, Object};
 use vcl::program::{BackendDecl, ProbeDecl};
 
 use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
@@ -72,6 +73,38 @@ static VTC: Vmod = Vmod {
     classes: &[],
 };
 
+const MODULES: vcl::Modules = {
+    const fn func(ret: Type, name: &'static str, args: &'static [Arg]) -> Func {
+        Func::new(ret, name, args, "")
+    }
+    const fn module(name: &'static str, functions: &'static [Func], objects: &'static [Object]) -> Module {
+        Module { name, functions, objects, text: "", left_out: &[] }
+    }
+    vcl::Modules(&[
+        &module(
+            "blob",
+            &[],
+            &[Object {
+                name: "blob",
+                args: &[
+                    Arg::of("decoding", &["IDENTITY"]).or(Default::Enum("IDENTITY")),
+                    Arg::new(Type::Strands, "encoded"),
+                ],
+                methods: &[func(Type::Blob, "get", &[]), func(Type::String, "encode", &[])],
+                text: "",
+            }],
+        ),
+        &module(
+            "vtc",
+            &[
+                func(Type::Void, "sleep", &[Arg::pos(Type::Duration)]),
+                func(Type::Int, "typesize", &[Arg::pos(Type::String)]).pure(),
+            ],
+            &[],
+        ),
+    ])
+};
+
 impl Env for TestEnv {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {
         self.backends.create(vcl, crate::backend_spec(decl, probe).expect("it isn't none"))
@@ -115,7 +148,7 @@ impl World {
             "<vcl.inline>",
             text.as_bytes(),
             &vcl::NoSources,
-            &vcl::Options { err_unref: false, optimise, ..vcl::Options::default() },
+            &vcl::Options { err_unref: false, optimise, modules: MODULES, ..vcl::Options::default() },
         );
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();

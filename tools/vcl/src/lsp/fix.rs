@@ -165,7 +165,12 @@ mod tests {
 
     /// The text with the first message's mend made.
     fn mended(text: &str) -> Option<String> {
-        let said = match vcl::compile("f", text.as_bytes(), &vcl::NoSources, &Options::default()) {
+        let said = match vcl::compile(
+            "f",
+            text.as_bytes(),
+            &vcl::NoSources,
+            &Options { modules: vmods::MODULES, ..Options::default() },
+        ) {
             Ok(good) => messages::parse(&good.warnings, false),
             Err(why) => messages::parse(&why.text, true),
         };

@@ -7,6 +7,7 @@ use tables::vclvars::{Method, Methods, Place, Return, Type, VARS, VarDef};
 use tables::vmods::{self, Func};
 use vcl::outline::{BACKEND_FIELDS, Declaration, Kind, PROBE_FIELDS, Spot};
 
+use crate::modules;
 use crate::texts::Part;
 
 /// What completion offers: its label, what it is, what it's for, and the protocol's number of its kind.
@@ -83,7 +84,7 @@ pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: 
         if whole.lines().count() > lines.len() {
             lines.push("...");
         }
-        let module = (declaration.kind == Kind::Import).then(|| vmods::find(&declaration.of)).flatten();
+        let module = (declaration.kind == Kind::Import).then(|| modules::all().find(&declaration.of)).flatten();
         return Some(code(&lines.join("\n"), module.map_or("", |module| module.text)));
     }
     let (_, form, text) = vcltext::STATEMENTS.iter().find(|(word, ..)| *word == name)?;
@@ -140,7 +141,7 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, sp
         _ if old.is_some() => old.unwrap_or_default(),
         [.., "return", "("] => actions(here),
         ["call"] => declared(parts, &[Kind::Sub]),
-        ["import"] => modules(),
+        ["import"] => importable(),
         ["new", _, "="] => classes(parts),
         ["sub"] => machine_subs(dialect),
         ["set"] => variables(|var| var.write, here),
@@ -360,7 +361,7 @@ fn arguments(args: &[vmods::Arg]) -> String {
 /// The modules that are imported: the name here, and which it is.
 fn imports(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Module)> {
     let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Import);
-    all.filter_map(|d| Some((d.name.as_str(), vmods::find(&d.of)?)))
+    all.filter_map(|d| Some((d.name.as_str(), modules::all().find(&d.of)?)))
 }
 
 /// The objects that are made: the name, and their type.
@@ -413,14 +414,14 @@ fn classes(parts: &[Part]) -> Vec<Item> {
     imports(parts).flat_map(|(alias, module)| module.objects.iter().map(move |object| item(alias, object))).collect()
 }
 
-fn modules() -> Vec<Item> {
+fn importable() -> Vec<Item> {
     let item = |module: &vmods::Module| Item {
         label: module.name.to_owned(),
         detail: format!("vmod_{}", module.name),
         text: module.text.to_owned(),
         kind: MODULE,
     };
-    vmods::MODULES.iter().map(item).collect()
+    modules::all().iter().map(item).collect()
 }
 
 fn actions(here: Methods) -> Vec<Item> {

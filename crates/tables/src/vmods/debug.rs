@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: BSD-2-Clause
-//! vmod_debug: Varnish's module for its own tests, without a manual. It can be imported; none of its functions is built.
-
-use super::Module;
-
-/// vmod_debug
-pub(super) const MODULE: Module =
-    Module { name: "debug", text: "Varnish's own test module; empty here", objects: &[], functions: &[] };
