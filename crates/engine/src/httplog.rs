@@ -99,6 +99,13 @@ impl HeadTags {
         self.log_fields(head, log);
     }
 
+    /// Logs the start line of a response that has no head here.
+    pub fn log_bare_status(&self, protocol: &str, status: u16, log: &mut TxnLog) {
+        log.put(self.protocol, protocol.as_bytes());
+        log.record(self.status).num(u64::from(status));
+        log.put(self.reason, message::status::reason(status).as_bytes());
+    }
+
     /// Logs a response's start line.
     pub fn log_status(&self, head: &Head, log: &mut TxnLog) {
         log.put(self.protocol, head.proto());

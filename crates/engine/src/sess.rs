@@ -2,13 +2,18 @@
 //! A session: one client connection, whatever its HTTP version.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Real, Vxid};
 use net::proxy::Header as ProxyHeader;
 use net::{Address, AddressText};
+use shm::vsl::{Marker, TxnLog};
+use sys::tcp::SocketNumber;
+use tables::close::SessClose;
 use tables::params::Params;
+use tables::tags::Tag;
 
 use crate::shared::Engine;
 
@@ -17,12 +22,29 @@ use crate::shared::Engine;
 pub struct ListenerInfo {
     /// The name in `-a name=address`: `a0`.
     pub name: String,
-    /// `HTTP/1` or `PROXY`: the reason in the session's Begin record.
+    /// What stands for it in the session's Begin record: `HTTP/1`, `PROXY`.
     pub transport: &'static str,
+    /// Whether a connection begins with a PROXY header.
+    pub has_proxy_header: bool,
     /// Where it listens as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
     pub endpoint: String,
     /// Whether it is a unix socket.
     pub is_unix: bool,
+}
+
+/// What a connection says of itself once it is accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    /// The peer.
+    pub remote: Address,
+    /// Our end.
+    pub local: Address,
+    /// What the log calls it: its descriptor's number.
+    pub number: u32,
+    /// Its socket, if it has one of its own.
+    pub socket: Option<SocketNumber>,
+    /// User and group at the other end of a unix socket.
+    pub peer_ids: Option<(u32, u32)>,
 }
 
 /// A session's own timeouts, which VCL may set (`sess.*`).
@@ -77,12 +99,77 @@ pub struct Sess {
     /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
     /// Its socket, if it has one of its own; another's once the session is over.
-    pub socket: Option<sys::tcp::SocketNumber>,
+    pub socket: Option<SocketNumber>,
+    /// The version of HTTP that it speaks now, as VCL and the log call it: the front's word.
+    pub version: Cell<&'static str>,
     /// What `std.set_ip_tos` asked for, until the front has done it.
     pub tos: Cell<Option<u32>>,
 }
 
 impl Sess {
+    /// Begins a session: its id, its first records, its count. What it speaks is `version` ([`Sess::version`]).
+    pub fn open(
+        engine: &Arc<Engine>,
+        listener: &Arc<ListenerInfo>,
+        connection: &Connection,
+        version: &'static str,
+    ) -> Rc<Self> {
+        let sess = Self::new(engine, engine.vxids.take(), listener, connection, version);
+        // Together, under one lock of the log's.
+        let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
+        log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
+        let (from, to) = (sess.client_text.get(), connection.local.text());
+        let mut record = log.record(Tag::SessOpen);
+        record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
+        record.sp_time(sess.t_open).sp_num(connection.number.into());
+        drop(record);
+        drop(log);
+        engine.main.s_sess.inc();
+        Rc::new(sess)
+    }
+
+    /// A session that nobody hears of.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        vxid: Vxid,
+        listener: &Arc<ListenerInfo>,
+        connection: &Connection,
+        version: &'static str,
+    ) -> Self {
+        let &Connection { remote, local, socket, peer_ids, .. } = connection;
+        Sess {
+            engine: engine.clone(),
+            vxid,
+            listener: listener.clone(),
+            remote,
+            local,
+            proxy: RefCell::new(None),
+            client: Cell::new(remote),
+            client_text: Cell::new(remote.text()),
+            server: Cell::new(local),
+            t_open: engine.clock.real(),
+            timeouts: Cell::new(SessTimeouts::of(&engine.params.load())),
+            peer_ids,
+            socket,
+            version: Cell::new(version),
+            tos: Cell::new(None),
+        }
+    }
+
+    /// Ends the session: its last records and its counts. Once, by who began it.
+    pub fn close(&self, reason: SessClose) {
+        let main = self.engine.main;
+        let open = self.engine.clock.real().since(self.t_open);
+        reason.counter(main).inc();
+        main.sess_closed.inc();
+        if reason.is_err() {
+            main.sess_closed_err.inc();
+        }
+        let mut log = TxnLog::new(self.engine.log.clone(), self.vxid, Marker::Client);
+        log.record(Tag::SessClose).text(reason.text()).text(" ").fixed3(open);
+        log.put(Tag::End, b"");
+    }
+
     /// Another client than the peer is behind the connection.
     pub fn set_client(&self, client: Address) {
         self.client.set(client);

@@ -35,15 +35,15 @@ pub enum BodyState {
     Failed,
 }
 
-/// The request's body can't be had.
+/// The request's body can't be had. What depends on the framing the front says in words of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// Its framing is broken.
-    Malformed(http1::BodyError),
+    Malformed(&'static str),
     /// The client closed before its end.
-    Closed(http1::Cut),
+    Closed(&'static str),
     /// The client sends nothing, or too slowly.
-    TimedOut(http1::Cut),
+    TimedOut(&'static str),
     /// More than may be kept.
     TooLarge,
     /// Nobody reads it any more.
@@ -54,8 +54,7 @@ impl BodyError {
     /// varnishd's FetchError record for it, in the transaction of whoever sent the body.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Malformed(error) => error.text(),
-            Self::Closed(cut) | Self::TimedOut(cut) => http1::BodyError::Truncated(cut).text(),
+            Self::Malformed(text) | Self::Closed(text) | Self::TimedOut(text) => text,
             Self::TooLarge => "Request body too big to cache",
             Self::GivenUp => "Request body given up",
         }
@@ -94,6 +93,13 @@ pub struct Tunnel {
 
 /// One request's way to its client.
 pub trait Transport {
+    /// Reads what the request's head says of the connection: marks the fields that go no further, and says whether, and why, the
+    /// connection ends after this request.
+    ///
+    /// # Errors
+    /// The request can't be taken so; why the connection ends after the refusal.
+    fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose>;
+
     /// Queues the response's head. Adds the fields that only the front knows (Connection, Transfer-Encoding) to it and to the log.
     /// `close` asks for the connection's end after this response; the answer says whether, and why, it will end.
     fn send_head(
@@ -113,11 +119,11 @@ pub trait Transport {
     /// The body will never be complete: the client must be able to tell.
     fn abort(&mut self);
 
-    /// Queues a bare response that VCL never sees: 100, 400, 417, 500, 503.
-    fn send_minimal(&mut self, status: u16);
+    /// Queues and logs a bare response that VCL never sees: 400, 417, 500, 503.
+    fn send_minimal(&mut self, status: u16, log: &mut TxnLog);
 
-    /// Queues `100 Continue`.
-    fn send_continue(&mut self);
+    /// Queues and logs `100 Continue`.
+    fn send_continue(&mut self, log: &mut TxnLog);
 
     /// Whether bytes after the request's head are at hand already.
     fn has_input(&self) -> bool;

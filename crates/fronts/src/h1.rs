@@ -11,10 +11,8 @@ mod runner;
 mod send_limits;
 mod transport;
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -22,12 +20,12 @@ use std::time::Duration;
 
 use base::Real;
 use engine::current::StepName;
+use engine::sess::Connection;
 use engine::transport::BodyState;
 use engine::{Engine, ListenerInfo, Req, Sess, SessTimeouts, contain};
 use http1::{Framing, HeadError, Limits, Progress, Scan, parse_found_request};
 use net::{Address, Stream};
 use rt::{Instant, Patience};
-use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
 use tables::tags::Tag;
@@ -74,7 +72,9 @@ enum Turn {
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let Accepted { stream, peer, local } = accepted;
-    let sess = open(&engine, &listener, &stream, local, peer);
+    let (number, socket, peer_ids) = (stream.number(), stream.socket_number(), stream.peer_ids());
+    let connection = Connection { remote: peer, local, number, socket, peer_ids };
+    let sess = Sess::open(&engine, &listener, &connection, "HTTP/1");
     let conn = Box::new(Conn::new(stream, sess.clone()));
     let (conn, close, parting) = match contain::contained(pin!(turns(conn))).await {
         Ok((conn, close, parting)) => (Some(conn), close, parting),
@@ -83,7 +83,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
             (None, SessClose::Overload, Parting::default())
         }
     };
-    closed(&sess, close);
+    sess.close(close);
     if let Some(mut conn) = conn
         && conn.finish(parting)
     {
@@ -94,7 +94,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
 
 /// Idle and busy in turn, to the end.
 async fn turns(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, Parting) {
-    if conn.sess.listener.transport == "PROXY"
+    if conn.sess.listener.has_proxy_header
         && let Err(close) = Box::pin(begin(&mut conn)).await
     {
         let has_input = !conn.input.is_empty();
@@ -138,57 +138,6 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
         Poll::Pending
     })
     .await
-}
-
-fn open(
-    engine: &Arc<Engine>,
-    listener: &Arc<ListenerInfo>,
-    stream: &Stream,
-    local: Address,
-    peer: Address,
-) -> Rc<Sess> {
-    let vxid = engine.vxids.take();
-    let now = engine.clock.real();
-    let params = engine.params.load();
-    // Together, under one lock of the log's.
-    let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Client);
-    log.put2(Tag::Begin, b"sess 0 ", listener.transport.as_bytes());
-    let (from, to) = (peer.text(), local.text());
-    let mut record = log.record(Tag::SessOpen);
-    record.text(from.ip_port()).text(" ").text(&listener.name).text(" ").text(to.ip_port());
-    record.sp_time(now).sp_num(stream.number().into());
-    drop(record);
-    drop(log);
-    engine.main.s_sess.inc();
-    Rc::new(Sess {
-        engine: engine.clone(),
-        vxid,
-        listener: listener.clone(),
-        remote: peer,
-        local,
-        proxy: RefCell::new(None),
-        client: Cell::new(peer),
-        client_text: Cell::new(from),
-        server: Cell::new(local),
-        t_open: now,
-        timeouts: Cell::new(SessTimeouts::of(&params)),
-        peer_ids: stream.peer_ids(),
-        socket: stream.socket_number(),
-        tos: Cell::new(None),
-    })
-}
-
-fn closed(sess: &Sess, close: SessClose) {
-    let engine = &sess.engine;
-    let open = engine.clock.real().since(sess.t_open);
-    close.counter(engine.main).inc();
-    engine.main.sess_closed.inc();
-    if close.is_err() {
-        engine.main.sess_closed_err.inc();
-    }
-    let mut log = TxnLog::new(engine.log.clone(), sess.vxid, Marker::Client);
-    log.record(Tag::SessClose).text(close.text()).text(" ").fixed3(open);
-    log.put(Tag::End, b"");
 }
 
 async fn begin(conn: &mut Conn) -> Result<(), SessClose> {

@@ -43,6 +43,7 @@ pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
                     Transport::Http1 => "HTTP/1",
                     Transport::Proxy => "PROXY",
                 },
+                has_proxy_header: listener.transport == Transport::Proxy,
                 endpoint,
                 is_unix: listener.is_uds,
             })

@@ -66,15 +66,8 @@ impl Req {
     /// Tells the client to send its body, once somebody wants it.
     fn continue_if_due(&mut self, transport: &mut dyn Transport) {
         if self.body.take_due() {
-            self.send_continue(transport);
+            transport.send_continue(&mut self.log);
         }
-    }
-
-    pub(super) fn send_continue(&mut self, transport: &mut dyn Transport) {
-        self.log.put(Tag::RespProtocol, b"HTTP/1.1");
-        self.log.put(Tag::RespStatus, b"100");
-        self.log.put(Tag::RespReason, b"Continue");
-        transport.send_continue();
     }
 
     /// The body was read for somebody, to its end or as far as it could be. After one that broke the connection ends.
@@ -120,7 +113,7 @@ impl Req {
             self.log.put(Tag::Storage, b"malloc Transient");
         }
         if self.body.take_expected() {
-            self.send_continue(transport);
+            transport.send_continue(&mut self.log);
         }
         let mut seen = 0;
         while transport.body_state() == BodyState::Unread {

@@ -73,7 +73,7 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqTime => Value::Time(req.t_req.0),
             Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
             // A fragment's is what varnishd calls its includes.
-            Var::ReqTransport => Value::text(if req.esi_level > 0 { "ESI_INCLUDE" } else { "HTTP/1" }),
+            Var::ReqTransport => Value::text(if req.esi_level > 0 { "ESI_INCLUDE" } else { req.sess.version.get() }),
             Var::ReqXid => Value::text(req.vxid.to_string()),
             Var::RespTime => Value::Time(req.t_resp().0),
             Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),

@@ -2,7 +2,6 @@
 //! `lacquer explain`: what would become of a request, and why. `vcl_recv` and `vcl_hash` run as for a client's request, but
 //! nothing is logged or counted and no ban is added; then the cache is looked at without a lookup. Nothing is fetched.
 
-use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -22,7 +21,7 @@ use super::lookup::Asked;
 use super::reason::{Reason, mismatch, reason_of};
 use super::{Req, Step};
 use crate::extra::Extra;
-use crate::sess::{ListenerInfo, Sess, SessTimeouts};
+use crate::sess::{Connection, ListenerInfo, Sess};
 use crate::shared::Engine;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 
@@ -88,25 +87,16 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
     let client = Address::inet(question.client);
     let server = Address::inet(SocketAddr::from(([127, 0, 0, 1], 80)));
     let params = engine.params.load_full();
-    let listener =
-        ListenerInfo { name: "explain".into(), transport: "HTTP/1", endpoint: "explain".into(), is_unix: false };
-    let sess = Rc::new(Sess {
-        engine: engine.clone(),
-        vxid: Vxid::NONE,
-        listener: Arc::new(listener),
-        remote: client,
-        local: server,
-        proxy: RefCell::new(None),
-        client: Cell::new(client),
-        client_text: Cell::new(client.text()),
-        server: Cell::new(server),
-        t_open: engine.clock.real(),
-        timeouts: Cell::new(SessTimeouts::of(&params)),
-        peer_ids: None,
-        // There is no connection: asking about one is an error.
-        socket: None,
-        tos: Cell::new(None),
-    });
+    let listener = ListenerInfo {
+        name: "explain".into(),
+        transport: "HTTP/1",
+        has_proxy_header: false,
+        endpoint: "explain".into(),
+        is_unix: false,
+    };
+    // There is no connection: asking about one is an error.
+    let connection = Connection { remote: client, local: server, number: 0, socket: None, peer_ids: None };
+    let sess = Rc::new(Sess::new(engine, Vxid::NONE, &Arc::new(listener), &connection, "HTTP/1"));
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
     let mut head = Head::with_limits(limits);
     let lost = |_| "More fields than a request may have.".to_owned();
@@ -308,6 +298,10 @@ fn told(reason: &Reason) -> String {
 struct Nowhere;
 
 impl Transport for Nowhere {
+    fn connection(&mut self, _: &mut Head) -> Result<Option<SessClose>, SessClose> {
+        Ok(None)
+    }
+
     fn send_head(&mut self, _: &mut Head, _: BodyLen, close: Option<SessClose>, _: &mut TxnLog) -> Option<SessClose> {
         close
     }
@@ -320,9 +314,9 @@ impl Transport for Nowhere {
 
     fn abort(&mut self) {}
 
-    fn send_minimal(&mut self, _: u16) {}
+    fn send_minimal(&mut self, _: u16, _: &mut TxnLog) {}
 
-    fn send_continue(&mut self) {}
+    fn send_continue(&mut self, _: &mut TxnLog) {}
 
     fn has_input(&self) -> bool {
         false

@@ -325,10 +325,7 @@ impl Req {
 
     /// Queues a response that VCL never sees.
     pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16) {
-        self.log.put(Tag::RespProtocol, b"HTTP/1.1");
-        self.log.record(Tag::RespStatus).num(u64::from(status));
-        self.log.put(Tag::RespReason, message::status::reason(status).as_bytes());
-        transport.send_minimal(status);
+        transport.send_minimal(status, &mut self.log);
     }
 
     /// Runs a subroutine of VCL to its end.

@@ -2,7 +2,6 @@
 //! The request comes in: what the engine decides before VCL, `vcl_recv`, `vcl_hash`.
 
 use http1::Expect;
-use message::hop::{self, Persistence};
 use message::{Codings, Version, names};
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -33,12 +32,10 @@ impl Req {
             }
         }
         self.body.begin(ReqBody::of(transport));
-        self.close = match hop::connection(&mut self.head) {
-            Ok(Persistence::Keep) => None,
-            Ok(Persistence::Close) => Some(SessClose::ReqClose),
-            Ok(Persistence::Http10) => Some(SessClose::ReqHttp10),
-            Err(_) => {
-                self.close = Some(SessClose::RxBad);
+        self.close = match transport.connection(&mut self.head) {
+            Ok(close) => close,
+            Err(close) => {
+                self.close = Some(close);
                 self.minimal(transport, 400);
                 self.engine().main.client_req_400.inc();
                 return Err(());
@@ -82,7 +79,7 @@ impl Req {
             return Step::VclFail;
         }
         if self.body.take_unless_late() {
-            self.send_continue(transport);
+            transport.send_continue(&mut self.log);
         }
         if self.body.failure().is_some() {
             self.close = Some(SessClose::RxBody);

@@ -3,7 +3,6 @@
 
 use std::task::{Context, Waker};
 
-use message::hop::{self, Persistence};
 use message::names;
 use tables::close::SessClose;
 use tables::no_hit::NoHit;
@@ -65,7 +64,7 @@ impl Req {
         main.req_dropped.inc();
         self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "thread_queue_limit"));
         let stays = transport.body_state() == BodyState::None
-            && matches!(hop::connection(&mut self.head), Ok(Persistence::Keep))
+            && transport.connection(&mut self.head) == Ok(None)
             && self.resp.start_response(b"HTTP/1.1", 503).is_ok();
         if !stays {
             self.minimal(transport, 503);

@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use engine::httplog::RESP;
 use engine::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 use http1::{ChunkHeader, Cut, Decoder, Framing, LAST_CHUNK, Step};
+use message::hop::{self, Persistence};
 use message::{Head, Version, list, names};
 use rt::{Instant, Sleep};
 use shm::vsl::TxnLog;
@@ -222,7 +224,7 @@ impl H1 {
                 self.body_done = true;
                 Some(Ok(None))
             }
-            Err(error) => Some(Err(BodyError::Malformed(error))),
+            Err(error) => Some(Err(BodyError::Malformed(error.text()))),
         }
     }
 
@@ -231,9 +233,10 @@ impl H1 {
         Poll::Ready(Err(error))
     }
 
-    /// Where the body is now, should it break off.
-    fn cut(&self) -> Cut {
-        self.body.as_ref().map_or(Cut::Length, Decoder::cut)
+    /// What breaks off where the body is now.
+    fn cut(&self) -> &'static str {
+        let cut = self.body.as_ref().map_or(Cut::Length, Decoder::cut);
+        http1::BodyError::Truncated(cut).text()
     }
 
     fn closed(&self) -> BodyError {
@@ -335,6 +338,15 @@ fn poll_timer(timer: &mut Option<Pin<Box<Sleep>>>, limit: Duration, cx: &mut Con
 }
 
 impl Transport for H1 {
+    fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose> {
+        match hop::connection(head) {
+            Ok(Persistence::Keep) => Ok(None),
+            Ok(Persistence::Close) => Ok(Some(SessClose::ReqClose)),
+            Ok(Persistence::Http10) => Ok(Some(SessClose::ReqHttp10)),
+            Err(hop::BadConnection) => Err(SessClose::RxBad),
+        }
+    }
+
     fn send_head(
         &mut self,
         resp: &mut Head,
@@ -342,7 +354,6 @@ impl Transport for H1 {
         close: Option<SessClose>,
         log: &mut TxnLog,
     ) -> Option<SessClose> {
-        use engine::httplog::RESP;
         if let Some(tos) = self.conn.sess.tos.take() {
             // A mark on packets is a wish: a kernel that refuses it costs no response.
             let _ = self.conn.stream().set_tos(tos);
@@ -424,7 +435,8 @@ impl Transport for H1 {
         }
     }
 
-    fn send_minimal(&mut self, status: u16) {
+    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
+        RESP.log_bare_status("HTTP/1.1", status, log);
         let reason = message::status::reason(status);
         self.acct.resp_head += self.output.add(|out| {
             out.extend_from_slice(format!("HTTP/1.1 {status} {reason}\r\n\r\n").as_bytes());
@@ -432,7 +444,8 @@ impl Transport for H1 {
         self.sending = Sending::NoBody;
     }
 
-    fn send_continue(&mut self) {
+    fn send_continue(&mut self, log: &mut TxnLog) {
+        RESP.log_bare_status("HTTP/1.1", 100, log);
         let sent = self.output.add(|out| out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n"));
         self.acct.resp_head += sent as u64;
     }

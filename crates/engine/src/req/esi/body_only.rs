@@ -3,11 +3,12 @@
 
 use std::task::{Context, Poll};
 
-use message::Head;
+use message::{Head, hop};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
+use crate::httplog::RESP;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 
 /// What a fragment's transport must know; the rest is the same for all.
@@ -25,6 +26,11 @@ pub(super) trait BodyOnly {
 }
 
 impl<T: BodyOnly> Transport for T {
+    fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose> {
+        // The head is its page's with fields of its own: what the page's Connection names goes no further here, either.
+        hop::connection(head).map(|_| None).map_err(|hop::BadConnection| SessClose::RxBad)
+    }
+
     fn send_head(
         &mut self,
         resp: &mut Head,
@@ -46,12 +52,14 @@ impl<T: BodyOnly> Transport for T {
         self.cut();
     }
 
-    fn send_minimal(&mut self, status: u16) {
-        let _ = status;
+    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
+        RESP.log_bare_status("HTTP/1.1", status, log);
         self.cut();
     }
 
-    fn send_continue(&mut self) {}
+    fn send_continue(&mut self, log: &mut TxnLog) {
+        let _ = log;
+    }
 
     fn has_input(&self) -> bool {
         false
