@@ -4,11 +4,7 @@
 //! An idle connection is this task waiting for readability; it holds no buffer, and what runs requests is lent to it
 //! only while it is busy ([`runner`]).
 
-mod buffers;
-mod conn;
-mod pace;
 mod runner;
-mod send_limits;
 mod transport;
 
 use std::future::poll_fn;
@@ -30,7 +26,7 @@ use tables::close::SessClose;
 use tables::params::{FeatureBit, Params};
 use tables::tags::Tag;
 
-use conn::{Conn, Parting};
+use crate::conn::{Conn, Parting};
 use transport::H1;
 
 /// SETTINGS, which come first, and GOAWAY with HTTP_1_1_REQUIRED (RFC 9113 3.4, 6.8, 7): HTTP/2 isn't served yet.

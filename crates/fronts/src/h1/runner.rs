@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use super::buffers::Buffers;
-use super::conn::Conn;
 use super::transport::H1;
 use super::{Turn, busy};
+use crate::buffers::Buffers;
+use crate::conn::Conn;
 
 /// Runners that a thread keeps when nothing runs.
 const SPARE: usize = 64;

@@ -17,11 +17,11 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-use super::buffers::Buffers;
-use super::conn::{AFTER_PIPE, Conn, Parting};
-use super::pace::{Pace, Verdict};
-use super::send_limits::{SendLimits, Wait};
+use crate::buffers::Buffers;
+use crate::conn::{AFTER_PIPE, Conn, Parting};
 use crate::output::Output;
+use crate::pace::{Pace, Verdict};
+use crate::send_limits::{SendLimits, Wait};
 
 /// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
