@@ -389,15 +389,15 @@ impl Busy {
     /// Moves the bytes from the boc into the objcore.
     fn seal(&mut self) {
         let filling = self.filling.take().expect("only what has a head is finished");
-        let (mut front, mut more) = (filling.front, Box::default());
+        let (mut front, mut rest) = (filling.front, None);
         if !self.boc.is_transit() {
-            let sealed = filling.store.seal(front.buf, &self.boc.copy_body());
-            (front.buf, more) = (sealed.front, sealed.more);
+            let compact = filling.store.compact(front.buf, &self.boc.copy_body());
+            (front.buf, rest) = (compact.head, compact.rest);
         } else if self.is_private {
             // Its one reader finds head and body in the boc.
             return;
         }
-        self.oc.set_content(Content::new(front, more));
+        self.oc.set_content(Content::new(front, rest));
     }
 
     fn end_failed(&mut self, why: FetchFailed) {

@@ -21,6 +21,7 @@ use crate::gone::{Cause, Gone};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
+use crate::objref::ObjRef;
 use crate::request::{Regexes, StoredHead};
 use crate::tags::Tags;
 use crate::waiting::{Awaited, Rush, Waiter};
@@ -246,6 +247,12 @@ impl Cache {
     /// The stores.
     pub fn stores(&self) -> &Arc<Stores> {
         &self.0.stores
+    }
+
+    /// The store of an object has lost its body ([`crate::ReadError::Store`]): from now on it isn't found, and fetched
+    /// anew. Who asks later why sees a failed fetch.
+    pub fn lose(&self, obj: &ObjRef) {
+        self.0.kill(obj.objcore(), Cause::FetchFailed);
     }
 
     /// The right to fetch something that will never be found: a pass.

@@ -50,7 +50,7 @@ pub use events::{Event, EventTag};
 pub use gone::Cause;
 pub use lookup::{Looked, Lookup, LookupOptions};
 pub use missed::{Missed, Peek, Peeked};
-pub use objref::{Finished, Headers, ObjRef, Reader};
+pub use objref::{Finished, Headers, ObjRef, ReadError, Reader};
 pub use purge::Purge;
 pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
 pub use tags::TagPurge;

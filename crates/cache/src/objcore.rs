@@ -6,10 +6,11 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 use base::critical::Lock;
 use base::{Mono, Vxid};
-use storage::{Buf, Piece, StoreId, piece_at};
+use storage::{Buf, Rest, StoreError, StoreId, piece_at};
 use tables::counters::Main;
 
 use crate::attrs::{Attrs, Flags, Times, Vary};
@@ -84,7 +85,7 @@ pub(crate) struct Front {
 pub(crate) struct Content {
     pub front: Front,
     /// A body that isn't in the front block; thin, because most are.
-    more: Option<Box<Box<[Piece]>>>,
+    rest: Option<Box<Rest>>,
 }
 
 impl Objcore {
@@ -264,8 +265,8 @@ impl Objcore {
     /// Bytes its store is charged with.
     pub fn weight(&self) -> u64 {
         self.content.get().map_or(0, |content| {
-            let more = content.more.iter().flat_map(|more| more.iter()).map(|piece| piece.buf.charged_bytes());
-            content.front.buf.charged_bytes() + more.sum::<u64>()
+            let rest = content.rest.as_ref().map_or(0, |rest| rest.charged_bytes());
+            content.front.buf.charged_bytes() + rest
         })
     }
 }
@@ -297,27 +298,42 @@ impl Front {
 }
 
 impl Content {
-    pub fn new(front: Front, more: Box<[Piece]>) -> Self {
-        Self { front, more: (!more.is_empty()).then(|| Box::new(more)) }
+    pub fn new(front: Front, rest: Option<Rest>) -> Self {
+        Self { front, rest: rest.map(Box::new) }
     }
 
     pub fn body_len(&self) -> u64 {
-        match &self.more {
-            Some(more) => more.last().map_or(0, Piece::end),
+        match &self.rest {
+            Some(rest) => rest.len(),
             None => (self.front.buf.len() - self.front.len()) as u64,
         }
     }
 
-    /// Body bytes from `offset` on, up to the end of their block; `None` at the end.
-    pub fn at(&self, offset: u64) -> Option<Buf> {
+    /// Body bytes from `offset` on, up to the end of their block; `None` at the end. Of a body in memory always ready:
+    /// only one in a store's home is a call that can't be seen through.
+    #[inline]
+    pub fn poll_at(
+        &self,
+        cx: &mut Context<'_>,
+        waiter: &mut Option<u64>,
+        offset: u64,
+    ) -> Poll<Result<Option<Buf>, StoreError>> {
         if offset >= self.body_len() {
-            return None;
-        }
-        if let Some(more) = &self.more {
-            return piece_at(more, offset);
+            return Poll::Ready(Ok(None));
         }
         let buf = &self.front.buf;
-        Some(buf.slice(self.front.len() + offset as usize..buf.len()))
+        Poll::Ready(Ok(match self.rest.as_deref() {
+            None => Some(buf.slice(self.front.len() + offset as usize..buf.len())),
+            Some(Rest::Blocks(pieces)) => piece_at(pieces, offset),
+            Some(Rest::Home(body)) => return body.poll_at(cx, waiter, offset).map_ok(Some),
+        }))
+    }
+
+    /// A reader that waited for the store goes away.
+    pub fn forget(&self, waiter: u64) {
+        if let Some(Rest::Home(body)) = self.rest.as_deref() {
+            body.forget(waiter);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use base::Vxid;
-use storage::{Buf, StoreId};
+use storage::{Buf, StoreError, StoreId};
 
 use crate::attrs::{Flags, Times};
 use crate::boc::{Boc, BocState, FetchFailed, Found};
@@ -120,12 +120,12 @@ impl ObjRef {
 
     /// Reads the body from `start` on, following the fetch if it still runs.
     pub fn reader(&self, start: u64) -> Reader {
-        Reader { obj: self.clone(), offset: start, id: None }
+        Reader::new(self.clone(), start)
     }
 
     /// [`ObjRef::reader`] in the place of this handle.
     pub fn into_reader(self, start: u64) -> Reader {
-        Reader { obj: self, offset: start, id: None }
+        Reader::new(self, start)
     }
 
     fn poll_state(
@@ -210,51 +210,73 @@ impl Drop for Finished<'_> {
     }
 }
 
+/// Why a body can't be read on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadError {
+    /// Its fetch failed.
+    Fetch(FetchFailed),
+    /// Its store lost it: tell [`Cache::lose`](crate::Cache::lose).
+    Store(StoreError),
+}
+
+/// Where a reader waits, and its number there.
+#[derive(Clone, Copy)]
+enum Waits {
+    Nowhere,
+    /// For more of the fetch.
+    Fetch(u64),
+    /// For the store's home.
+    Store(u64),
+}
+
 /// Reads a body. Any number of readers may follow one fetch, except of an uncacheable one, which has one.
 pub struct Reader {
     obj: ObjRef,
     offset: u64,
-    id: Option<u64>,
+    waits: Waits,
 }
 
 impl Reader {
+    fn new(obj: ObjRef, offset: u64) -> Self {
+        Self { obj, offset, waits: Waits::Nowhere }
+    }
+
     /// The next bytes (at most a block); `None` at the end. Asking again says that the bytes before are done with.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, FetchFailed>> {
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReadError>> {
         let found = match &self.obj.boc {
             None => Found::Moved,
-            Some(boc) => match ready!(boc.poll_at(cx, &mut self.id, self.offset)) {
-                Ok(found) => found,
-                Err(why) => return Poll::Ready(Err(why)),
-            },
+            Some(boc) => {
+                let mut id = if let Waits::Fetch(id) = self.waits { Some(id) } else { None };
+                let found = boc.poll_at(cx, &mut id, self.offset);
+                if let Some(id) = id {
+                    self.waits = Waits::Fetch(id);
+                }
+                ready!(found).map_err(ReadError::Fetch)?
+            }
         };
         let buf = match found {
             Found::Bytes(buf) => Some(buf),
             Found::End => None,
-            Found::Moved => self.obj.oc.content().and_then(|content| content.at(self.offset)),
+            Found::Moved => ready!(self.poll_stored(cx)).map_err(ReadError::Store)?,
         };
         self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
         Poll::Ready(Ok(buf))
     }
 
-    /// [`Reader::poll_next`] as a future.
-    pub async fn next(&mut self) -> Result<Option<Buf>, FetchFailed> {
-        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    /// What the store has; of a body in memory always ready.
+    #[inline]
+    fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, StoreError>> {
+        let Some(content) = self.obj.oc.content() else { return Poll::Ready(Ok(None)) };
+        // The end of the fetch has woken, and forgotten, all that waited for it.
+        let mut id = if let Waits::Store(id) = self.waits { Some(id) } else { None };
+        let found = content.poll_at(cx, &mut id, self.offset);
+        self.waits = id.map_or(Waits::Nowhere, Waits::Store);
+        found
     }
 
-    /// The next bytes if there are any without waiting: the synchronous way of a hit. `Ok(None)` may be the end or a
-    /// fetch that isn't that far; [`Reader::poll_next`] tells them apart.
-    pub fn now(&mut self) -> Result<Option<Buf>, FetchFailed> {
-        match &self.obj.boc {
-            None => {
-                let buf = self.obj.oc.content().and_then(|content| content.at(self.offset));
-                self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
-                Ok(buf)
-            }
-            Some(_) => match self.poll_next(&mut Context::from_waker(std::task::Waker::noop())) {
-                Poll::Ready(found) => found,
-                Poll::Pending => Ok(None),
-            },
-        }
+    /// [`Reader::poll_next`] as a future.
+    pub async fn next(&mut self) -> Result<Option<Buf>, ReadError> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Offset of the next byte.
@@ -275,6 +297,24 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.obj.forget(self.id);
+        match (self.waits, self.obj.oc.content()) {
+            (Waits::Nowhere, _) | (Waits::Store(_), None) => {}
+            (Waits::Fetch(id), _) => self.obj.forget(Some(id)),
+            (Waits::Store(id), Some(content)) => content.forget(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_of_a_home_is_as_small_as_one_of_a_fetch() {
+        assert_eq!(size_of::<Reader>(), size_of::<(ObjRef, u64, Option<u64>)>());
+        assert_eq!(
+            size_of::<Poll<Result<Option<Buf>, ReadError>>>(),
+            size_of::<Poll<Result<Option<Buf>, FetchFailed>>>()
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 mod bans;
 mod fills;
+mod homes;
 mod kit;
 mod lookups;
 mod model;

@@ -4,13 +4,15 @@
 //! * [`StoreSpec`] says what a store is to be (one `-s` of the command line); [`Stores`] are all of a worker's, Transient included.
 //! * [`Store::block`] makes one right-sized allocation, accounted before it is made; [`Buf`] is a counted handle on a
 //!   range of it (owned, `Send`). Its bytes stay accounted until the last handle is gone.
-//! * [`Body`] is the list of a body's blocks while it grows; [`Store::seal`] packs it once it is whole.
+//! * [`Body`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
+//! * [`Home`] is the door of a store whose bodies aren't in memory.
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
 mod body;
 mod buf;
-mod seal;
+mod compact;
+mod home;
 mod spec;
 mod store;
 mod stores;
@@ -18,7 +20,8 @@ mod tally;
 
 pub use body::{Body, Piece, piece_at};
 pub use buf::Buf;
-pub use seal::{SMALL_BODY, Sealed};
+pub use compact::{Compact, Rest, SMALL_BODY};
+pub use home::{Home, StoreError, StoredBody};
 pub use spec::StoreSpec;
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use crate::home::Home;
 use tables::stores::{Kind, TRANSIENT};
 
 /// One store to be opened.
@@ -17,12 +18,14 @@ pub struct StoreSpec {
     pub limit: Option<u64>,
     /// The file of a store that has one, open for reading and writing and as long as the limit.
     pub file: Option<Arc<File>>,
+    /// Where bodies go that aren't to stay in memory.
+    pub home: Option<Arc<dyn Home>>,
 }
 
 impl StoreSpec {
     /// A store in memory.
     pub fn malloc(name: &str, limit: Option<u64>) -> StoreSpec {
-        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, file: None }
+        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, file: None, home: None }
     }
 
     /// One store in memory, and Transient.

@@ -15,6 +15,7 @@ use tables::stores::Kind;
 use triomphe::ThinArc;
 
 use crate::buf::Buf;
+use crate::home::Home;
 use crate::spec::StoreSpec;
 use crate::tally::Tally;
 
@@ -60,6 +61,7 @@ pub struct Store {
     account: Arc<Account>,
     /// Where paged blocks live; without one all are on the heap.
     region: Option<Arc<Region>>,
+    home: Option<Arc<dyn Home>>,
 }
 
 /// What is held, against the limit. Shared by all blocks of the store.
@@ -104,7 +106,7 @@ impl Store {
             counters.g_space.set(limit);
         }
         let account = Arc::new(Account { limit, held: AtomicU64::new(0), counters });
-        Ok(Self { id, name: spec.name.clone().into(), kind: spec.kind, account, region })
+        Ok(Self { id, name: spec.name.clone().into(), kind: spec.kind, account, region, home: spec.home.clone() })
     }
 
     /// Position among the worker's stores.
@@ -120,6 +122,11 @@ impl Store {
     /// `malloc`, `file`, ... as `storage.list` and the log's Storage record write it.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Where bodies go that don't stay in memory.
+    pub(crate) fn home(&self) -> Option<&dyn Home> {
+        self.home.as_deref()
     }
 
     /// Bytes held now.

@@ -122,24 +122,25 @@ proptest! {
         prop_assert_eq!(body.len(), want.len() as u64);
         let rest = body.at(at).map(|buf| buf.to_vec()).unwrap_or_default();
         prop_assert!(want.get(at as usize..).unwrap_or_default().starts_with(&rest));
-        // With and without room for copies the sealed object has the same bytes.
-        let front = store.block(&[b"head"]).unwrap();
+        // With and without room for copies the compacted object has the same bytes.
+        let head = store.block(&[b"head"]).unwrap();
         let space = store.free_bytes().unwrap();
         let _hog = (room == 0).then(|| store.block(&[&vec![0; space as usize]]).unwrap());
-        let sealed = store.seal(front, &body);
+        let compact = store.compact(head, &body);
+        let blocks = compact.rest.as_ref().map_or(&[][..], Rest::blocks);
         drop(body);
-        let got: Vec<u8> = sealed.front[4..].iter().copied().chain(sealed.more.iter().flat_map(|piece| piece.buf.to_vec())).collect();
+        let got: Vec<u8> = compact.head[4..].iter().copied().chain(blocks.iter().flat_map(|piece| piece.buf.to_vec())).collect();
         prop_assert!(got == want);
         if room == 1 {
-            prop_assert!(sealed.more.len() as u64 <= 2 + want.len() as u64 / (4 << 10));
-            let charged: u64 = sealed.more.iter().map(|piece| piece.buf.charged_bytes()).sum();
-            prop_assert_eq!(store.used_bytes(), sealed.front.charged_bytes() + charged);
-            let slack = 4096 * sealed.more.iter().filter(|piece| piece.buf.len() >= 8192).count() as u64;
+            prop_assert!(blocks.len() as u64 <= 2 + want.len() as u64 / (4 << 10));
+            let charged: u64 = blocks.iter().map(|piece| piece.buf.charged_bytes()).sum();
+            prop_assert_eq!(store.used_bytes(), compact.head.charged_bytes() + charged);
+            let slack = 4096 * blocks.iter().filter(|piece| piece.buf.len() >= 8192).count() as u64;
             prop_assert!(store.used_bytes() - (4 + want.len() as u64) <= slack + 4096);
         }
-        let from_pieces = piece_at(&sealed.more, at).is_some();
-        prop_assert!(sealed.more.is_empty() || from_pieces == (at < want.len() as u64));
-        drop((sealed, _hog));
+        let from_pieces = piece_at(blocks, at).is_some();
+        prop_assert!(blocks.is_empty() || from_pieces == (at < want.len() as u64));
+        drop((compact, _hog));
         prop_assert_eq!((store.used_bytes(), counters[0].g_alloc.get()), (0, 0));
     }
 

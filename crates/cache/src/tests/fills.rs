@@ -21,7 +21,7 @@ fn streaming(kit: &Kit, url: &str) -> Busy {
     busy
 }
 
-fn next(reader: &mut Reader, bell: &Arc<Bell>) -> Poll<Result<Option<Vec<u8>>, FetchFailed>> {
+fn next(reader: &mut Reader, bell: &Arc<Bell>) -> Poll<Result<Option<Vec<u8>>, ReadError>> {
     let waker = Waker::from(bell.clone());
     reader.poll_next(&mut Context::from_waker(&waker)).map_ok(|buf| buf.map(|buf| buf.to_vec()))
 }
@@ -66,7 +66,7 @@ fn a_failed_fetch_cuts_its_readers_and_is_forgotten() {
     busy.append(b"half").unwrap();
     let obj = hit_of(kit.look("/"));
     busy.fail(FetchFailed("reset"));
-    assert_eq!(block_on(read_all(&obj)), Err(FetchFailed("reset")));
+    assert_eq!(block_on(read_all(&obj)), Err(ReadError::Fetch(FetchFailed("reset"))));
     assert_eq!(kit.verdict("/"), "miss");
     drop(obj);
     assert_eq!(

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use base::{Clock, Mono, Vxid};
-use storage::{StoreSpec, Stores};
+use storage::{Buf, StoreSpec, Stores};
 use tables::counters::{Main, Sma};
 
 use crate::*;
@@ -29,12 +29,15 @@ impl Kit {
     }
 
     pub fn with(limit: Option<u64>, params: Params) -> Kit {
+        Kit::of(&StoreSpec::in_memory(limit), params)
+    }
+
+    pub fn of(specs: &[StoreSpec], params: Params) -> Kit {
         let clock = Clock::manual();
         clock.advance(Duration::from_secs(1000));
         let main: &'static Main = Box::leak(Box::default());
         let mut sma: Vec<&'static Sma> = Vec::new();
-        let specs = StoreSpec::in_memory(limit);
-        let stores = Stores::open(&specs, |_| {
+        let stores = Stores::open(specs, |_| {
             sma.push(Box::leak(Box::default()));
             sma[sma.len() - 1]
         })
@@ -269,7 +272,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// Reads a whole body.
-pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, FetchFailed> {
+pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, ReadError> {
     let (mut reader, mut out) = (obj.reader(0), Vec::new());
     while let Some(buf) = reader.next().await? {
         out.extend_from_slice(&buf);
@@ -290,5 +293,20 @@ impl Rng {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         ((self.0 >> 11) % limit as u64) as usize
+    }
+}
+
+/// Reads as the synchronous way of a hit does.
+pub trait ReadNow {
+    /// The next bytes if there are any without waiting. `Ok(None)` may be the end or a fetch that isn't that far.
+    fn now(&mut self) -> Result<Option<Buf>, ReadError>;
+}
+
+impl ReadNow for Reader {
+    fn now(&mut self) -> Result<Option<Buf>, ReadError> {
+        match self.poll_next(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(found) => found,
+            Poll::Pending => Ok(None),
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
 use backend::{BodyError, BodyStatus, Data};
-use cache::{FetchFailed, Flags, ObjRef};
+use cache::{Flags, ObjRef, ReadError};
 use filters::{
     Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, Stint, default_fetch,
     open_fetch,
@@ -445,7 +445,11 @@ impl Bereq {
                         return Step::Fail("no storage");
                     }
                 }
-                Err(FetchFailed(_)) => {
+                Err(error) => {
+                    if let ReadError::Store(error) = error {
+                        self.log.putf(Tag::Error, format_args!("Storage: {error}"));
+                        self.engine.cache.lose(&stale);
+                    }
                     self.fetch_error("Template object failed");
                     self.engine.main.fetch_failed.inc();
                     return Step::Fail("template object failed");

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use cache::{FetchFailed, Flags, ObjRef, Reader};
+use cache::{Flags, ObjRef, ReadError, Reader};
 use filters::{
     Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, Stint, default_deliver,
     open_deliver,
@@ -348,7 +348,7 @@ impl Req {
         let body = self.body.clone();
         poll_fn(|cx| {
             if let Poll::Ready(next) = reader.poll_next(cx) {
-                return Poll::Ready(next.map_err(|FetchFailed(_)| Cut::Fetch));
+                return Poll::Ready(next.map_err(|error| self.broken_object(error, reader.object())));
             }
             let _ = body.poll_pump(cx, transport);
             match transport.poll_flush(cx, 0) {
@@ -360,6 +360,16 @@ impl Req {
             }
         })
         .await
+    }
+
+    /// What became of a body that can't be read on.
+    #[cold]
+    fn broken_object(&mut self, error: ReadError, obj: &ObjRef) -> Cut {
+        if let ReadError::Store(error) = error {
+            self.log.putf(Tag::Error, format_args!("Storage: {error}"));
+            self.engine().cache.lose(obj);
+        }
+        Cut::Fetch
     }
 
     /// Ready when the client is gone, if that is to be noticed before the next write.

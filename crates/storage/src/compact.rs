@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Compacting a finished object for its stay: a small body goes with its head into one block, the short blocks of a long
+//! one are coalesced.
+
+use crate::body::{Body, Piece};
+use crate::buf::Buf;
+use crate::home::StoredBody;
+use crate::store::Store;
+
+/// Bodies up to this length are copied once, behind their head, into one block.
+pub const SMALL_BODY: u64 = 16 << 10;
+
+/// Blocks below this length are coalesced with their neighbours.
+const SHORT: usize = 4 << 10;
+
+/// Coalesced blocks are about this long.
+const COALESCED: usize = 64 << 10;
+
+/// A compacted object.
+#[derive(Debug)]
+pub struct Compact {
+    /// The head block; the body follows in it when there is no `rest`.
+    pub head: Buf,
+    /// The body of which nothing is in the head block.
+    pub rest: Option<Rest>,
+}
+
+/// A whole body beside its head. As large as one of its arms: each byte here is one of every object with a long body.
+#[derive(Debug)]
+pub enum Rest {
+    /// In memory.
+    Blocks(Box<[Piece]>),
+    /// In the store's home.
+    #[allow(clippy::redundant_allocation, reason = "a thin pointer fits beside the other arm's tag")]
+    Home(Box<Box<dyn StoredBody>>),
+}
+
+impl Rest {
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Rest::Blocks(pieces) => pieces.last().map_or(0, Piece::end),
+            Rest::Home(body) => body.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the store is charged with for it, in bytes.
+    pub fn charged_bytes(&self) -> u64 {
+        match self {
+            Rest::Blocks(pieces) => pieces.iter().map(|piece| piece.buf.charged_bytes()).sum(),
+            Rest::Home(body) => body.charged_bytes(),
+        }
+    }
+
+    /// The blocks in memory; none of a body in a home.
+    pub fn blocks(&self) -> &[Piece] {
+        match self {
+            Rest::Blocks(pieces) => pieces,
+            Rest::Home(_) => &[],
+        }
+    }
+}
+
+impl Store {
+    /// Compacts an object of this head block (one of this store's) and this whole body. When there is no room for a copy,
+    /// what is there stays as it is: this never fails.
+    pub fn compact(&self, head: Buf, body: &Body) -> Compact {
+        if body.is_empty() {
+            return Compact { head, rest: None };
+        }
+        if let Some(kept) = self.home().and_then(|home| home.keep(body)) {
+            assert_eq!(kept.len(), body.len(), "a home keeps all of a body");
+            return Compact { head, rest: Some(Rest::Home(Box::new(kept))) };
+        }
+        if body.len() <= SMALL_BODY {
+            let parts: Vec<&[u8]> =
+                std::iter::once(&head[..]).chain(body.pieces().map(|piece| &piece.buf[..])).collect();
+            if let Ok(block) = self.block(&parts) {
+                return Compact { head: block, rest: None };
+            }
+        }
+        Compact { head, rest: Some(Rest::Blocks(self.coalesced(body))) }
+    }
+
+    fn coalesced(&self, body: &Body) -> Box<[Piece]> {
+        let pieces: Vec<Piece> = body.pieces().cloned().collect();
+        let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
+        let mut at = 0;
+        while at < pieces.len() {
+            let run = run_length(&pieces[at..]);
+            let parts: Vec<&[u8]> = pieces[at..at + run].iter().map(|piece| &piece.buf[..]).collect();
+            match if run > 1 { self.block(&parts).ok() } else { None } {
+                Some(buf) => out.push(Piece { start: pieces[at].start, buf }),
+                None => out.extend_from_slice(&pieces[at..at + run]),
+            }
+            at += run;
+        }
+        out.into_boxed_slice()
+    }
+}
+
+/// How many blocks from the first on become one: short ones together, until the result is long enough. At least 1.
+fn run_length(pieces: &[Piece]) -> usize {
+    let mut bytes = 0;
+    let fits = |piece: &&Piece| {
+        let first = bytes == 0;
+        let short = piece.buf.len() < SHORT || bytes < SHORT;
+        bytes += piece.buf.len();
+        first || (short && bytes <= COALESCED)
+    };
+    pieces.iter().take_while(fits).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_costs_bodies_in_memory_nothing() {
+        assert_eq!(size_of::<Rest>(), size_of::<Box<[Piece]>>());
+        assert_eq!(size_of::<Option<Box<Rest>>>(), 8);
+    }
+}
