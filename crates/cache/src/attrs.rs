@@ -2,6 +2,7 @@
 //! What is known of an object beside its bytes.
 
 use base::{Mono, Vxid};
+use message::Coding;
 
 /// The three lives of an object and when they began. Seconds on the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -35,52 +36,99 @@ impl Times {
     }
 }
 
+/// What later requests may do with an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Reuse {
+    /// A hit while its lives last.
+    #[default]
+    Hit,
+    /// The same, and it may be revalidated with a conditional fetch.
+    HitOrRevalidate,
+    /// Uncacheable for its TTL: every request fetches for itself.
+    HitForMiss,
+    /// Uncacheable for its TTL: every request passes.
+    HitForPass,
+}
+
 /// Facts about an object; the ones the cache doesn't act on are carried for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags(pub u8);
+pub struct Flags {
+    /// What later requests may do with it.
+    pub reuse: Reuse,
+    /// Never in the index.
+    pub is_private: bool,
+    /// The coding that its filters made of the body or checked it to be in, so that it can be undone. A body that no filter
+    /// looked at is delivered as it came: this is [`Coding::Identity`] then, whatever its Content-Encoding says.
+    pub coding: Coding,
+    /// A filter changed Content-Encoding: a later 304's must not replace it, and its strong ETag isn't this body's.
+    pub is_recoded: bool,
+    /// It has an ESI program.
+    pub has_esi: bool,
+}
 
 impl Flags {
-    /// No flag.
-    pub const NONE: Flags = Flags(0);
-    /// Uncacheable for its TTL: every request fetches for itself.
-    pub const HIT_FOR_MISS: Flags = Flags(1);
-    /// Uncacheable for its TTL: every request passes.
-    pub const HIT_FOR_PASS: Flags = Flags(2);
-    /// Never in the index (set by the cache).
-    pub const PRIVATE: Flags = Flags(4);
-    /// May be revalidated with a conditional fetch.
-    pub const IMSCAND: Flags = Flags(8);
-    /// The body is gzip.
-    pub const GZIPPED: Flags = Flags(16);
-    /// Gzip of several members or with ESI inside (engine's own use).
-    pub const CHGCE: Flags = Flags(32);
-    /// The body holds ESI instructions (engine's own use).
-    pub const ESI: Flags = Flags(64);
-    /// Made here, not by a backend (engine's own use).
-    pub const SYNTHETIC: Flags = Flags(128);
-
-    /// Whether all of `other` are set.
-    pub fn has(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
+    /// An object like any other.
+    pub const NONE: Flags =
+        Flags { reuse: Reuse::Hit, is_private: false, coding: Coding::Identity, is_recoded: false, has_esi: false };
+    /// A hit-for-miss object.
+    pub const HIT_FOR_MISS: Flags = Flags { reuse: Reuse::HitForMiss, ..Flags::NONE };
+    /// A hit-for-pass object.
+    pub const HIT_FOR_PASS: Flags = Flags { reuse: Reuse::HitForPass, ..Flags::NONE };
 
     /// Whether the object only says "don't cache".
     pub fn is_uncacheable(self) -> bool {
-        self.0 & (Self::HIT_FOR_MISS.0 | Self::HIT_FOR_PASS.0) != 0
+        match self.reuse {
+            Reuse::Hit | Reuse::HitOrRevalidate => false,
+            Reuse::HitForMiss | Reuse::HitForPass => true,
+        }
+    }
+
+    /// Whether it was fetched for one request: passed on, or a marker for later ones.
+    pub fn is_passed(self) -> bool {
+        self.is_private || self.is_uncacheable()
     }
 }
 
-impl std::ops::BitOr for Flags {
-    type Output = Flags;
+/// [`Flags`] as an objcore keeps them: `0 coding:2 esi:1 recoded:1 private:1 reuse:2`, one bit is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PackedFlags(pub u8);
 
-    fn bitor(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
+impl PackedFlags {
+    const PRIVATE: u8 = 1 << 2;
+    const RECODED: u8 = 1 << 3;
+    /// An ESI program is found out about at the end of a body.
+    pub const ESI: u8 = 1 << 4;
+    const CODING: u32 = 5;
+
+    pub fn unpack(self) -> Flags {
+        let reuse = match self.0 & 3 {
+            0 => Reuse::Hit,
+            1 => Reuse::HitOrRevalidate,
+            2 => Reuse::HitForMiss,
+            _ => Reuse::HitForPass,
+        };
+        const { assert!(Coding::ALL.len() <= 4, "a coding has two bits") };
+        Flags {
+            reuse,
+            is_private: self.0 & Self::PRIVATE != 0,
+            coding: Coding::ALL[usize::from(self.0 >> Self::CODING & 3)],
+            is_recoded: self.0 & Self::RECODED != 0,
+            has_esi: self.0 & Self::ESI != 0,
+        }
     }
 }
 
-impl std::ops::BitOrAssign for Flags {
-    fn bitor_assign(&mut self, other: Flags) {
-        self.0 |= other.0;
+impl From<Flags> for PackedFlags {
+    fn from(flags: Flags) -> Self {
+        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
+        Self(
+            flags.reuse as u8
+                | bit(flags.is_private, Self::PRIVATE)
+                | bit(flags.is_recoded, Self::RECODED)
+                | bit(flags.has_esi, Self::ESI)
+                | (flags.coding as u8) << Self::CODING,
+        )
     }
 }
 
@@ -102,4 +150,32 @@ pub struct Vary<'a> {
     pub spec: &'a [u8],
     /// What they were.
     pub values: &'a [u8],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_packed_comes_out() {
+        let reuses = [Reuse::Hit, Reuse::HitOrRevalidate, Reuse::HitForMiss, Reuse::HitForPass];
+        let mut seen = Vec::new();
+        for (reuse, coding, bits) in reuses
+            .into_iter()
+            .flat_map(|reuse| Coding::ALL.map(|coding| (reuse, coding)))
+            .flat_map(|(reuse, coding)| (0..8u8).map(move |bits| (reuse, coding, bits)))
+        {
+            let (is_private, is_recoded, has_esi) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+            let flags = Flags { reuse, is_private, coding, is_recoded, has_esi };
+            let packed = PackedFlags::from(flags);
+            assert_eq!(packed.unpack(), flags);
+            let with_esi = PackedFlags(packed.0 | PackedFlags::ESI);
+            assert_eq!(with_esi.unpack(), Flags { has_esi: true, ..flags });
+            seen.push(packed.0);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, (0..128).collect::<Vec<u8>>(), "each has its own bits, and one is left");
+        assert_eq!(PackedFlags::from(Flags::NONE), PackedFlags(0));
+    }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use base::Mono;
 use storage::{Buf, NoSpace, Store, StoreId};
 
-use crate::attrs::{Attrs, Flags, Vary};
+use crate::attrs::{Attrs, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
@@ -169,27 +169,31 @@ impl Busy {
         Ok(())
     }
 
-    /// Stores bytes beside the head that nothing here looks at, in place of what was stored so before, and adds facts that
-    /// are known only now. Needs [`Busy::set_head`]. Of an object that is published already, readers find the extra once
+    /// Stores bytes beside the head that nothing here looks at, in place of what was stored so before; `has_esi`: there is an
+    /// ESI program among them. Needs [`Busy::set_head`]. Of an object that is published already, readers find the extra once
     /// it is whole; of a pass never.
     ///
     /// # Errors
     /// [`NoSpace`] when eviction couldn't make room; the object is as it was.
-    pub fn set_extra(&mut self, extra: &[u8], more: Flags) -> Result<(), NoSpace> {
+    pub fn set_extra(&mut self, extra: &[u8], has_esi: bool) -> Result<(), NoSpace> {
         let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
         let old = &filling.front;
         let (kept, before) = old.buf.split_at(old.len() - old.extra_len as usize);
         if before == extra {
-            filling.attrs.flags |= more;
-            self.oc.add_flags(more);
+            self.note_esi(has_esi);
             return Ok(());
         }
         let buf = self.cache.shared().block(&filling.store, &[kept, extra], &mut self.nukes_left, &mut self.events)?;
         filling.front.buf = buf;
         filling.front.extra_len = extra.len() as u32;
-        filling.attrs.flags |= more;
-        self.oc.add_flags(more);
+        self.note_esi(has_esi);
         Ok(())
+    }
+
+    fn note_esi(&mut self, has_esi: bool) {
+        let Some(filling) = self.filling.as_mut().filter(|_| has_esi) else { return };
+        filling.attrs.flags.has_esi = true;
+        self.oc.set_esi();
     }
 
     /// Publishes the head: clients and lookups find the object while its body grows. Needs [`Busy::set_head`].

@@ -40,7 +40,7 @@ mod rows;
 mod tags;
 mod waiting;
 
-pub use attrs::{Attrs, Flags, Times, Vary};
+pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, ShortBody, Unwanted};

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use base::{Mono, Vxid};
 
-use crate::attrs::{Flags, Vary};
+use crate::attrs::{Reuse, Vary};
 use crate::ban::Checked;
 use crate::boc::Boc;
 use crate::busy::Busy;
@@ -301,7 +301,7 @@ impl Cache {
         // The object's own: `req.ttl` decides what is fresh, and isn't told here.
         let ttl_left = |oc: &Objcore| oc.times().fresh_until(None).since(ask.now);
         if let Some(oc) = scan.hit {
-            if oc.flags().has(Flags::HIT_FOR_MISS) && !oc.flags().has(Flags::HIT_FOR_PASS) {
+            if oc.flags().reuse == Reuse::HitForMiss {
                 let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));
                 missed.marker = marker(&oc);
                 let busy = self.insert_busy(shard, ask, scan.other);
@@ -311,7 +311,7 @@ impl Cache {
                 true => shard.heads.take_waiters(ask.digest, shared.params.load().rush_exponent),
                 false => Vec::new(),
             };
-            if oc.flags().has(Flags::HIT_FOR_PASS) {
+            if oc.flags().reuse == Reuse::HitForPass {
                 missed.marker = marker(&oc);
                 return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
             }

@@ -13,7 +13,7 @@ use base::{Mono, Vxid};
 use storage::{Buf, Rest, StoreError, StoreId, piece_at};
 use tables::counters::Main;
 
-use crate::attrs::{Attrs, Flags, Times, Vary};
+use crate::attrs::{Attrs, Flags, PackedFlags, Times, Vary};
 use crate::boc::Boc;
 use crate::digest::Digest;
 
@@ -129,12 +129,12 @@ impl Objcore {
     }
 
     pub fn flags(&self) -> Flags {
-        Flags(self.flags.load(Relaxed))
+        PackedFlags(self.flags.load(Relaxed)).unpack()
     }
 
-    /// Facts that are known only now.
-    pub fn add_flags(&self, more: Flags) {
-        self.flags.fetch_or(more.0, Relaxed);
+    /// Its ESI program is stored.
+    pub fn set_esi(&self) {
+        self.flags.fetch_or(PackedFlags::ESI, Relaxed);
     }
 
     pub fn store(&self) -> StoreId {
@@ -155,7 +155,7 @@ impl Objcore {
     pub fn describe(&self, attrs: &Attrs, store: StoreId) {
         self.set_times(attrs.times);
         self.xid.store(attrs.xid.0, Relaxed);
-        self.flags.store(attrs.flags.0, Relaxed);
+        self.flags.store(PackedFlags::from(attrs.flags).0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
             self.main.n_object.inc();
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use tables::counters::Main;
 
-use crate::attrs::{Flags, Vary};
+use crate::attrs::Vary;
 use crate::digest::Digest;
 use crate::objcore::{Objcore, State};
 use crate::waiting::Waiter;
@@ -161,16 +161,15 @@ impl Heads {
     /// The marker that `new` takes the place of: the newest older one that says the same to the same requests, and not for
     /// longer. Where most answers are uncacheable there would be thousands of them.
     pub fn superseded(&self, new: &Arc<Objcore>) -> Option<Arc<Objcore>> {
-        const MARKER: u8 = Flags::HIT_FOR_MISS.0 | Flags::HIT_FOR_PASS.0;
         let (objcs, head) = self.look(&new.digest);
-        let (kind, until) = (new.flags().0 & MARKER, new.times().dead_at());
+        let (kind, until) = (new.flags(), new.times().dead_at());
         let hash = head?.hashes.last()?;
         let mut older =
             objcs.iter().zip(&head?.hashes).rev().filter(|(oc, other)| *other == hash && !Arc::ptr_eq(oc, new));
         let (old, _) = older.next()?;
         let is_same = old.state() == State::Stored
-            && old.flags().0 & MARKER == kind
-            && kind != 0
+            && old.flags().reuse == kind.reuse
+            && kind.is_uncacheable()
             && !old.is_overtaken()
             && old.times().dead_at().0 <= until.0
             && old.has_vary_of(new);

@@ -49,8 +49,8 @@ pub fn of_object(engine: &Engine, obj: &ObjRef, now: Real, var: Var) -> Option<V
         Var::ObjKeep => Value::Duration(times.keep),
         Var::ObjHits => Value::Int(i64::from(obj.hits())),
         Var::ObjTime => Value::Time(engine.real_of(times.t_origin).0),
-        Var::ObjUncacheable => Value::Bool(obj.flags().is_uncacheable() || obj.flags().has(cache::Flags::PRIVATE)),
-        Var::ObjCanEsi => Value::Bool(obj.flags().has(cache::Flags::ESI)),
+        Var::ObjUncacheable => Value::Bool(obj.flags().is_passed()),
+        Var::ObjCanEsi => Value::Bool(obj.flags().has_esi),
         Var::ObjStorage => Value::Stevedore(Some(Text::from(engine.stores.get(obj.store()).name()))),
         _ => return None,
     })

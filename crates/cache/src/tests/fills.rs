@@ -295,14 +295,15 @@ fn a_range_is_read_from_its_offset() {
 fn what_goes_with_the_head_stays_with_it() {
     let kit = Kit::new();
     let mut busy = busy_of(kit.look("/"));
-    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::GZIPPED)).unwrap();
+    let packed = Flags { coding: message::Coding::Gzip, ..Flags::NONE };
+    busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, packed)).unwrap();
     busy.append(b"body").unwrap();
-    busy.set_extra(b"first", Flags::NONE).unwrap();
-    busy.set_extra(b"program", Flags::ESI).unwrap();
+    busy.set_extra(b"first", false).unwrap();
+    busy.set_extra(b"program", true).unwrap();
     busy.finish(Some(4)).unwrap();
     let obj = hit_of(kit.look("/"));
     assert_eq!((obj.head(), obj.extra(), obj.body_len()), (HEAD, &b"program"[..], Some(4)));
-    assert!(obj.flags().has(Flags::GZIPPED | Flags::ESI));
+    assert_eq!(obj.flags(), Flags { has_esi: true, ..packed });
     assert_eq!(obj.reader(0).now().unwrap().unwrap()[..], *b"body");
     drop(obj);
     assert_eq!(kit.held(), HEAD.len() as u64 + 7 + 4);
@@ -314,7 +315,7 @@ fn an_extra_that_comes_late_is_found_once_the_object_is_whole() {
     let mut busy = streaming(&kit, "/");
     let obj = hit_of(kit.look("/"));
     busy.append(b"body").unwrap();
-    busy.set_extra(b"late", Flags::NONE).unwrap();
+    busy.set_extra(b"late", false).unwrap();
     assert_eq!((obj.head(), obj.extra()), (HEAD, &b""[..]));
     busy.finish(Some(4)).unwrap();
     assert_eq!((obj.head(), obj.extra()), (HEAD, &b"late"[..]));

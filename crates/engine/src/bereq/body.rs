@@ -11,7 +11,7 @@ use filters::{
     Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, Stint, default_fetch,
     open_fetch,
 };
-use message::{Head, Lost, encoding, names};
+use message::{Coding, Head, Lost, encoding, names};
 use storage::{Buf, StoreId};
 use tables::close::SessClose;
 use tables::tags::Tag;
@@ -156,13 +156,11 @@ impl Bereq {
         }
         self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
-        let mut flags = Flags::NONE;
-        if opened.is_gzip {
-            flags |= Flags::GZIPPED;
-        }
-        if opened.is_encoding_changed {
-            flags |= Flags::CHGCE;
-        }
+        let flags = Flags {
+            coding: if opened.is_gzip { Coding::Gzip } else { Coding::Identity },
+            is_recoded: opened.is_encoding_changed,
+            ..Flags::NONE
+        };
         Ok((opened.chain, flags, opened.is_esi))
     }
 
@@ -178,15 +176,14 @@ impl Bereq {
         let why = self.why_uncacheable.clone();
         let extra =
             Extra { gzip_bits, program: program.as_deref(), why: why.as_deref(), left: left.as_deref().map(Left) };
-        let flags = if program.is_some() { Flags::ESI } else { Flags::NONE };
-        self.put_extra(&extra.store(), flags)
+        self.put_extra(&extra.store(), program.is_some())
     }
 
-    pub(super) fn put_extra(&mut self, extra: &[u8], flags: Flags) -> Result<(), Broken> {
+    pub(super) fn put_extra(&mut self, extra: &[u8], has_esi: bool) -> Result<(), Broken> {
         if extra.is_empty() {
             return Ok(());
         }
-        let done = self.busy().set_extra(extra, flags);
+        let done = self.busy().set_extra(extra, has_esi);
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");
@@ -196,10 +193,10 @@ impl Bereq {
     }
 
     /// The extra of the object whose body is taken over.
-    fn take_over_extra(&mut self, stale: &ObjRef, flags: Flags) -> Result<(), Broken> {
+    fn take_over_extra(&mut self, stale: &ObjRef) -> Result<(), Broken> {
         let why = self.why_uncacheable.clone();
         let extra = Extra { why: why.as_deref(), ..Extra::of(stale.extra()) };
-        self.put_extra(&extra.store(), flags)
+        self.put_extra(&extra.store(), stale.flags().has_esi)
     }
 
     fn apply(&mut self, edit: Edit) {
@@ -413,14 +410,8 @@ impl Bereq {
             return Step::Fail("template object failed");
         }
         let kept = stale.flags();
-        let mut flags = Flags::NONE;
-        for flag in [Flags::GZIPPED, Flags::CHGCE] {
-            if kept.has(flag) {
-                flags |= flag;
-            }
-        }
-        let esi = if kept.has(Flags::ESI) { Flags::ESI } else { Flags::NONE };
-        if self.store_head(flags).is_err() || self.take_over_extra(&stale, esi).is_err() {
+        let body = Flags { coding: kept.coding, is_recoded: kept.is_recoded, ..Flags::NONE };
+        if self.store_head(body).is_err() || self.take_over_extra(&stale).is_err() {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }

@@ -40,7 +40,7 @@ impl Bereq {
             _ => return Step::Fail("given up in vcl_backend_error"),
         }
         self.judge_star();
-        if self.store_head(Flags::SYNTHETIC).is_err() {
+        if self.store_head(Flags::NONE).is_err() {
             return Step::Fail("no storage");
         }
         let body = std::mem::take(&mut self.made_body);

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use backend::{Backend, BodyStatus, Conn, ConnectOpts, Outgoing, OutgoingBody, announced_length};
-use cache::{Flags, ObjRef, Times};
+use cache::{ObjRef, Reuse, Times};
 use message::freshness::{self, Defaults, Freshness};
 use message::{Head, list, names, range};
 use shm::vsl::num::dec;
@@ -220,7 +220,8 @@ impl Bereq {
     fn not_modified(&mut self) -> Result<(), Step> {
         let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.uncacheable;
         // Where VCL decides, it also decides about answers that nobody asked for.
-        let stale = self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().has(Flags::IMSCAND)).cloned();
+        let stale =
+            self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
         let Some(stale) = stale else {
             if self.uncacheable {
                 return Ok(());
@@ -243,7 +244,7 @@ impl Bereq {
     }
 
     fn take_merged(&mut self, stale: &ObjRef, old: &Head) {
-        if stale.flags().has(Flags::CHGCE) {
+        if stale.flags().is_recoded {
             self.count_lost(|this| message::encoding::weaken_etag(&mut this.beresp));
         }
         BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);

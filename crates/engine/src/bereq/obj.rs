@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use backend::buffers;
-use cache::{Attrs, Flags, Times, Vary};
+use cache::{Attrs, Flags, Reuse, Times, Vary};
 use message::hop::Filter;
 use message::{Codings, names, vary};
 use storage::Store;
@@ -24,14 +24,14 @@ const WHY_BYTES: usize = 120;
 const SALVAGED_BYTES: u64 = 256 * 1024;
 
 impl Bereq {
-    /// Stores the head of the object, its body is to follow. `more` are flags that the body's filters bring.
-    pub(super) fn store_head(&mut self, more: Flags) -> Result<(), ()> {
+    /// Stores the head of the object, its body is to follow. `body`: what the filters make of the body.
+    pub(super) fn store_head(&mut self, body: Flags) -> Result<(), ()> {
         let variant = self.variant();
         let Some(store) = self.choose_store() else {
             self.fetch_error("Could not get storage");
             return Err(());
         };
-        let flags = self.object_flags() | more;
+        let flags = self.object_flags(body);
         self.body_limit = None;
         let mut stored = buffers::take();
         let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
@@ -153,18 +153,19 @@ impl Bereq {
         self.why_uncacheable = Some(text);
     }
 
-    fn object_flags(&mut self) -> Flags {
-        let mut flags = if self.busy().is_private() { Flags::PRIVATE } else { Flags::NONE };
-        if self.hit_for_pass {
-            flags |= Flags::HIT_FOR_PASS;
-        } else if self.uncacheable {
-            flags |= Flags::HIT_FOR_MISS;
-        }
+    /// What is known of the object beside what the filters made of its `body`.
+    fn object_flags(&mut self, body: Flags) -> Flags {
         let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
-        if !self.uncacheable && self.beresp.is_status(200) && has_validator {
-            flags |= Flags::IMSCAND;
-        }
-        flags
+        let reuse = if self.hit_for_pass {
+            Reuse::HitForPass
+        } else if self.uncacheable {
+            Reuse::HitForMiss
+        } else if self.beresp.is_status(200) && has_validator {
+            Reuse::HitOrRevalidate
+        } else {
+            Reuse::Hit
+        };
+        Flags { reuse, is_private: self.busy().is_private(), ..body }
     }
 
     /// A star among other names in Vary: no request matches (RFC 9110 12.5.5), so it is passed. The bare star is VCL's to

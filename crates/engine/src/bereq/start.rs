@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use cache::{Busy, Flags, ObjRef, Times};
+use cache::{Busy, ObjRef, Reuse, Times};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
 use message::{Codings, HeadLimits, names};
@@ -196,5 +196,5 @@ impl Bereq {
 }
 
 fn may_revalidate(stale: &ObjRef) -> bool {
-    stale.flags().has(Flags::IMSCAND) && stale.body_len() != Some(0)
+    stale.flags().reuse == Reuse::HitOrRevalidate && stale.body_len() != Some(0)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The response's head from an object: `vcl_deliver`, conditional answers.
 
-use cache::{Flags, ObjRef};
-use message::{Coding, Codings, conditional, names};
+use cache::ObjRef;
+use message::{Codings, conditional, names};
 use shm::vsl::num::dec;
 use tables::tags::Tag;
 use vrt::{Action, Method};
@@ -65,12 +65,12 @@ impl Req {
             self.set_resp("Cache-Status", &[status.as_bytes()]);
         }
         let supported = Codings::supported(&self.params);
-        if obj.flags().has(Flags::GZIPPED) && supported.is_undone_for(Coding::Gzip, &self.head) {
+        if supported.is_undone_for(obj.flags().coding, &self.head) {
             self.weaken_resp_etag();
         }
         let can_range = self.params.http_range_support && self.resp.is_status(200);
         if can_range
-            && !obj.flags().has(Flags::PRIVATE)
+            && !obj.flags().is_private
             && RESP.force(&mut self.resp, &mut self.log, names::ACCEPT_RANGES, b"bytes").is_err()
         {
             self.engine().main.losthdr.inc();

@@ -4,7 +4,7 @@
 
 use filters::stitch::{self, Blocks, Sum};
 use filters::{Chain, FilterError, Note, SLICE, Scan, State, Step};
-use message::{list, names};
+use message::{Coding, names};
 use storage::Buf;
 
 use super::Req;
@@ -155,13 +155,13 @@ impl Req {
         if !is_nested_in_gzip {
             return Some(Joint::Through);
         }
-        let says_gzip = self.resp.get(names::CONTENT_ENCODING).is_some_and(|value| list::is(value, b"gzip"));
-        let gzip = self.obj.clone().filter(|obj| says_gzip && obj.flags().has(cache::Flags::GZIPPED));
+        let says_gzip = Coding::of_content(self.resp.get(names::CONTENT_ENCODING)) == Some(Coding::Gzip);
+        let gzip = self.obj.clone().filter(|obj| says_gzip && obj.flags().coding == Coding::Gzip);
         let Some(obj) = gzip else { return Some(Joint::Stored(Sum::default())) };
         if do_esi {
             return Some(Joint::Through);
         }
-        let passes = obj.flags().has(cache::Flags::PRIVATE) || obj.flags().is_uncacheable();
+        let passes = obj.flags().is_passed();
         if !passes {
             // Blocks can't be taken back: better no fragment than half of one.
             self.drive(transport, obj.finished()).await.ok()?;

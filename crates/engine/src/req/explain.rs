@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::cache::{Flags, LookupOptions, Missed, Peek, Peeked};
+use ::cache::{LookupOptions, Missed, Peek, Peeked, Reuse};
 use base::{Mono, Vxid};
 use message::{Codings, Head, HeadLimits, names};
 use net::Address;
@@ -190,7 +190,7 @@ impl Req {
             });
         }
         if found.flags.is_uncacheable() {
-            let kind = if found.flags.has(Flags::HIT_FOR_PASS) { "hit-for-pass" } else { "hit-for-miss" };
+            let kind = if found.flags.reuse == Reuse::HitForPass { "hit-for-pass" } else { "hit-for-miss" };
             facts.push(format!("{kind}{}", why_marked(&found.extra)));
         } else if !found.is_busy {
             facts.push(format!("{} hit{}", found.hits, if found.hits == 1 { "" } else { "s" }));
@@ -272,10 +272,10 @@ fn missed(reason: &Reason) -> String {
 fn fresh(found: &Peeked, left: f64) -> String {
     let marked =
         |what: &str, then: &str| format!("It would be {what}: an earlier answer{}. {then}\n", why_marked(&found.extra));
-    if found.flags.has(Flags::HIT_FOR_PASS) {
+    if found.flags.reuse == Reuse::HitForPass {
         return marked("a hit-for-pass", "It would be passed.");
     }
-    if found.flags.has(Flags::HIT_FOR_MISS) {
+    if found.flags.reuse == Reuse::HitForMiss {
         return marked("a hit-for-miss", "It would be fetched, and nobody waits for it; a cacheable answer ends that.");
     }
     format!("It would be a hit: fresh for {left:.1} s more.\n")

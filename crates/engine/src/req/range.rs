@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-use cache::{Flags, ObjRef};
+use cache::ObjRef;
 use filters::{Multipart, Part, RangeVerdict};
 use message::range::{self, RangeError, Selection, Slice};
 use message::{conditional, names};
@@ -58,7 +58,7 @@ impl Req {
         };
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
         let mut multipart = Multipart { parts: slices.iter().map(part).collect(), tail };
-        let is_passed = |obj: &ObjRef| obj.flags().has(Flags::PRIVATE) || obj.flags().is_uncacheable();
+        let is_passed = |obj: &ObjRef| obj.flags().is_passed();
         if self.obj.as_ref().is_some_and(is_passed) {
             // Its bytes come by once.
             multipart.sort();

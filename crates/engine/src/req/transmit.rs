@@ -9,7 +9,7 @@ use filters::{
     Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, Stint, default_deliver,
     open_deliver,
 };
-use message::{Coding, Codings, names};
+use message::{Codings, names};
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
@@ -152,9 +152,8 @@ impl Req {
     fn filter_list(&self) -> &'static str {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
         default_deliver(DeliverFacts {
-            do_esi: !self.settings.disable_esi && flags.has(Flags::ESI),
-            do_gunzip: flags.has(Flags::GZIPPED)
-                && Codings::supported(&self.params).is_undone_for(Coding::Gzip, &self.head),
+            do_esi: !self.settings.disable_esi && flags.has_esi,
+            do_gunzip: Codings::supported(&self.params).is_undone_for(flags.coding, &self.head),
             do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
         })
     }
@@ -171,7 +170,7 @@ impl Req {
         if names.unpacks() {
             RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
         }
-        let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has(Flags::ESI));
+        let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has_esi);
         let mut window = Window::All;
         let mut injected = std::mem::take(self.filters.injected());
         let opened = open_deliver(

@@ -9,7 +9,7 @@
 //!     \--VCL, refused--> NoHit { found: Nothing, .. }
 //! ```
 
-use cache::{Flags, Looked, Lookup, LookupOptions, ObjRef};
+use cache::{Looked, Lookup, LookupOptions, ObjRef};
 use message::Head;
 use tables::tags::Tag;
 use vrt::{Action, Method, Spot};
@@ -133,7 +133,7 @@ impl Req {
         let ttl = times.fresh_until(None).since(self.engine().mono_of(self.t_req)).floor();
         let Some(reason) = self.verdict.reason() else { return Some(format!("Lacquer; hit; ttl={ttl:.0}")) };
         let flags = obj.flags();
-        let is_stored = !flags.has(Flags::PRIVATE) && !flags.is_uncacheable() && times.ttl > 0.0;
+        let is_stored = !flags.is_passed() && times.ttl > 0.0;
         let stored = if is_stored { format!("; stored; ttl={ttl:.0}") } else { String::new() };
         let forward = match reason.word.forward() {
             "" => "bypass",
