@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What is stored beside an object's head: where the gzip blocks of its body are, its ESI program, why it can't be
-//! cached, what modules' filters left with it.
+//! cached, the metadata of modules' filters.
 //!
 //! ```text
-//! extra = ""  |  flags [start last stop plain_bytes] [length why] [length left] [program]
-//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 left
-//! left  = (length name, length bytes) ...
+//! extra = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [program]
+//!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata
+//! metadata = (length name, length bytes) ...
 //! ```
 
 use filters::GzipBits;
@@ -13,7 +13,7 @@ use filters::GzipBits;
 const GZIP: u8 = 1;
 const ESI: u8 = 2;
 const WHY: u8 = 4;
-const LEFT: u8 = 8;
+const METADATA: u8 = 8;
 
 /// An object's extra, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,26 +24,26 @@ pub(crate) struct Extra<'a> {
     pub program: Option<&'a [u8]>,
     /// Why it can't be cached, in words.
     pub why: Option<&'a [u8]>,
-    /// What filters left.
-    pub left: Option<Left<'a>>,
+    /// What filters found out about the body.
+    pub metadata: Option<Metadata<'a>>,
 }
 
-/// Names of filters and what each left with the object.
+/// Names of filters and what each found out about the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Left<'a>(pub &'a [u8]);
+pub(crate) struct Metadata<'a>(pub &'a [u8]);
 
-impl<'a> Left<'a> {
-    /// The bytes of it; `None` when nothing was left.
-    pub fn of(left: &[(&'static str, Vec<u8>)]) -> Option<Vec<u8>> {
+impl<'a> Metadata<'a> {
+    /// As it is stored; `None` when there is none.
+    pub fn to_bytes(all: &[(&'static str, Vec<u8>)]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        for (name, bytes) in left {
+        for (name, bytes) in all {
             put_bytes(&mut out, name.as_bytes());
             put_bytes(&mut out, bytes);
         }
-        (!left.is_empty()).then_some(out)
+        (!all.is_empty()).then_some(out)
     }
 
-    /// What the filter of that name left.
+    /// That of the filter of that name.
     pub fn by(self, name: &str) -> Option<&'a [u8]> {
         let mut rest = self.0;
         loop {
@@ -72,8 +72,8 @@ impl<'a> Extra<'a> {
         if flags & WHY != 0 {
             extra.why = Some(bytes(&mut rest)?);
         }
-        if flags & LEFT != 0 {
-            extra.left = Some(Left(bytes(&mut rest)?));
+        if flags & METADATA != 0 {
+            extra.metadata = Some(Metadata(bytes(&mut rest)?));
         }
         if flags & ESI != 0 {
             extra.program = Some(rest);
@@ -87,12 +87,12 @@ impl<'a> Extra<'a> {
         let flags = flag(self.gzip_bits.is_some(), GZIP)
             | flag(self.program.is_some(), ESI)
             | flag(self.why.is_some(), WHY)
-            | flag(self.left.is_some(), LEFT);
+            | flag(self.metadata.is_some(), METADATA);
         if flags == 0 {
             return Vec::new();
         }
-        let left = self.left.map(|left| left.0);
-        let bytes = [self.program, self.why, left].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let metadata = self.metadata.map(|metadata| metadata.0);
+        let bytes = [self.program, self.why, metadata].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
         let mut out = Vec::with_capacity(48 + bytes);
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
@@ -101,8 +101,8 @@ impl<'a> Extra<'a> {
         if let Some(why) = self.why {
             put_bytes(&mut out, why);
         }
-        if let Some(left) = left {
-            put_bytes(&mut out, left);
+        if let Some(metadata) = metadata {
+            put_bytes(&mut out, metadata);
         }
         out.extend_from_slice(self.program.unwrap_or_default());
         out
@@ -147,15 +147,15 @@ mod tests {
     use super::*;
 
     fn check(gzip_bits: Option<GzipBits>, program: Option<&[u8]>) {
-        let left = Left::of(&[("a", b"12".to_vec()), ("bc", Vec::new())]).expect("two of them");
+        let metadata = Metadata::to_bytes(&[("a", b"12".to_vec()), ("bc", Vec::new())]).expect("two of them");
         for why in [None, Some(&b"set-cookie"[..]), Some(b"")] {
-            for left in [None, Some(Left(&left))] {
-                let extra = Extra { gzip_bits, program, why, left };
+            for metadata in [None, Some(Metadata(&metadata))] {
+                let extra = Extra { gzip_bits, program, why, metadata };
                 assert_eq!(Extra::of(&extra.store()), extra);
             }
         }
-        let left = Left(&left);
-        assert_eq!((left.by("a"), left.by("bc"), left.by("b")), (Some(&b"12"[..]), Some(&b""[..]), None));
+        let metadata = Metadata(&metadata);
+        assert_eq!((metadata.by("a"), metadata.by("bc"), metadata.by("b")), (Some(&b"12"[..]), Some(&b""[..]), None));
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_torn_extra_is_none() {
         let bits = GzipBits { start: 80, last: 300, ..GzipBits::default() };
-        let whole = Extra { gzip_bits: Some(bits), program: None, why: Some(b"vcl"), left: Some(Left(b"12")) };
+        let whole = Extra { gzip_bits: Some(bits), program: None, why: Some(b"vcl"), metadata: Some(Metadata(b"12")) };
         let stored = whole.store();
         (0..stored.len()).for_each(|n| assert_eq!(Extra::of(&stored[..n]), Extra::default(), "{n}"));
         assert_eq!(Extra::of(&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]), Extra::default());

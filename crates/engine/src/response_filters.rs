@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The filters of one body: the list that VCL set, and what modules injected. Both end together.
 
-use std::borrow::Cow;
-
-use filters::{Brought, Side};
+use filters::{FilterList, InjectedFilters, Side};
+use message::Coding;
 use vrt::value::Text;
 
 /// `resp.filters` or `beresp.filters` as far as VCL and its modules decide it.
 #[derive(Default)]
 pub(crate) struct ResponseFilters {
     listed: Option<Text>,
-    injected: Brought,
+    injected: InjectedFilters,
 }
-
-/// The names of a body's filters, in the order in which it passes them.
-pub(crate) struct FilterNames(Cow<'static, [u8]>);
 
 impl ResponseFilters {
     /// As before VCL ran.
@@ -34,42 +30,22 @@ impl ResponseFilters {
     }
 
     /// Where modules put filters of their own.
-    pub fn injected(&mut self) -> &mut Brought {
+    pub fn injected(&mut self) -> &mut InjectedFilters {
         &mut self.injected
     }
 
-    /// All names. `default` is the list where VCL set none; `is_gzip`: the body comes packed.
-    pub fn names(
+    /// All filters. `default` is the list where VCL set none; `coding`: what the body's Content-Encoding says.
+    pub fn complete_list(
         &self,
         side: Side,
-        default: impl FnOnce() -> &'static str,
-        is_gzip: impl FnOnce() -> bool,
-    ) -> FilterNames {
-        let listed: Cow<'static, [u8]> = match &self.listed {
+        default: impl FnOnce() -> FilterList,
+        coding: impl FnOnce() -> Option<Coding>,
+    ) -> FilterList {
+        let list = match &self.listed {
             Some(names) => names.as_bytes().to_vec().into(),
-            None => default().as_bytes().into(),
+            None => default(),
         };
-        if self.injected.is_empty() {
-            return FilterNames(listed);
-        }
-        FilterNames(self.injected.complete(&listed, side, is_gzip()).map_or(listed, Cow::Owned))
-    }
-}
-
-impl FilterNames {
-    /// As the log and VCL show them: separated by blanks.
-    pub fn text(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Whether nothing happens to the body.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether one of them unpacks gzip.
-    pub fn unpacks(&self) -> bool {
-        self.0.split(|byte| *byte == b' ').any(|name| name == b"gunzip")
+        if self.injected.is_empty() { list } else { self.injected.complete(list, side, coding()) }
     }
 }
 
@@ -78,8 +54,8 @@ mod tests {
     use super::*;
 
     fn names(filters: &ResponseFilters) -> (String, bool) {
-        let names = filters.names(Side::Deliver, || " gunzip range", || false);
-        (String::from_utf8_lossy(names.text()).into_owned(), names.unpacks())
+        let list = filters.complete_list(Side::Deliver, || " gunzip range".into(), || Some(Coding::Identity));
+        (String::from_utf8_lossy(list.as_bytes()).into_owned(), list.undoes_coding())
     }
 
     #[test]

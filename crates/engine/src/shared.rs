@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Clock, Mono, Real, VxidSource};
+use filters::FilterName;
 use shm::vsl::{LogRing, Marker};
 use storage::Stores;
 use tables::counters::{Main, NoHitCounts};
@@ -69,11 +70,11 @@ impl Engine {
     /// Counts the compressions that a body is about to go through.
     pub(crate) fn count_gzip(&self, chain: &filters::Chain) {
         for name in chain.names() {
-            match name {
-                "gzip" => self.main.n_gzip.inc(),
-                "gunzip" => self.main.n_gunzip.inc(),
-                "testgunzip" => self.main.n_test_gunzip.inc(),
-                _ => {}
+            match FilterName::from(name.as_bytes()) {
+                FilterName::Gzip => self.main.n_gzip.inc(),
+                FilterName::Gunzip => self.main.n_gunzip.inc(),
+                FilterName::TestGunzip => self.main.n_test_gunzip.inc(),
+                FilterName::Esi | FilterName::EsiGzip | FilterName::Range | FilterName::Injected(_) => {}
             }
         }
     }

@@ -158,15 +158,15 @@ impl Chain {
         self.links[filter].filter.answer(answers);
     }
 
-    /// Whether a filter leaves something with the stored object.
-    pub fn leaves(&self) -> bool {
-        self.links.iter().any(|link| link.filter.leaves())
+    /// Whether a filter has metadata for the stored object.
+    pub fn has_metadata(&self) -> bool {
+        self.links.iter().any(|link| link.filter.has_metadata())
     }
 
-    /// What filters leave with the stored object, under their names.
-    pub fn take_left(&mut self) -> Vec<(&'static str, Vec<u8>)> {
-        let left = self.links.iter_mut().map(|link| (link.filter.name(), link.filter.take_left()));
-        left.filter_map(|(name, left)| Some((name, left?))).collect()
+    /// The metadata of filters for the stored object, under their names.
+    pub fn take_metadata(&mut self) -> Vec<(&'static str, Vec<u8>)> {
+        let all = self.links.iter_mut().map(|link| (link.filter.name(), link.filter.take_metadata()));
+        all.filter_map(|(name, metadata)| Some((name, metadata?))).collect()
     }
 
     /// The ESI program of the stored body, if there is any.

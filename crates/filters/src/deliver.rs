@@ -3,46 +3,49 @@
 //!
 //! `esi` is no link of the chain: the engine walks the object's program and feeds the chain with pieces and fragments.
 
-use crate::fetch::{Coding, LeftOut, REWRITTEN, next_name, no_work, not_found};
-use crate::{Brought, Chain, Edit, Gunzip, Multipart, OpenError, Range};
+use message::Coding;
+
+use crate::fetch::{LeftOut, REWRITTEN, no_work, not_found};
+use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range};
 
 /// What the default of `resp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DeliverFacts {
     /// The object has an ESI program and VCL didn't switch ESI off.
     pub do_esi: bool,
-    /// The object is gzip, the client doesn't take gzip, and `http_gzip_support` is on.
-    pub do_gunzip: bool,
+    /// The coding that the object has and this client doesn't take, if we can undo it.
+    pub undone: Option<Coding>,
     /// The request has a Range, the status is 200, and `http_range_support` is on.
     pub do_range: bool,
 }
 
-/// The default of `resp.filters`, each name with a blank before it as Varnish logs it.
-pub fn default_deliver(facts: DeliverFacts) -> &'static str {
-    match (facts.do_esi, facts.do_gunzip, facts.do_range) {
-        (false, false, false) => "",
-        (false, false, true) => " range",
-        (false, true, false) => " gunzip",
-        (false, true, true) => " gunzip range",
-        (true, false, false) => " esi",
-        (true, false, true) => " esi range",
-        (true, true, false) => " esi gunzip",
-        (true, true, true) => " esi gunzip range",
-    }
+/// The default of `resp.filters`.
+pub fn default_deliver(facts: DeliverFacts) -> FilterList {
+    let [plain, with_range, with_esi, with_both] = match facts.undone {
+        Some(Coding::Gzip) => [" gunzip", " gunzip range", " esi gunzip", " esi gunzip range"],
+        Some(Coding::Identity | Coding::Brotli | Coding::Zstd) | None => ["", " range", " esi", " esi range"],
+    };
+    let names = match (facts.do_esi, facts.do_range) {
+        (false, false) => plain,
+        (false, true) => with_range,
+        (true, false) => with_esi,
+        (true, true) => with_both,
+    };
+    names.into()
 }
 
 /// What the filters need to know.
 pub struct DeliverInput<'a> {
     /// Bytes of the stored body; `None` while it is being fetched.
     pub body_bytes: Option<u64>,
-    /// Bytes it unpacks to (`GzipBits::plain_bytes`), if it is gzip, fetched to the end, and they are known.
+    /// Bytes it unpacks to, if it is packed, fetched to the end, and they are known.
     pub plain_bytes: Option<u64>,
     /// The object has an ESI program.
     pub has_esi: bool,
     /// resp's status.
     pub status: u16,
-    /// resp's Content-Encoding.
-    pub content_encoding: Option<&'a [u8]>,
+    /// What resp's Content-Encoding says; `None`: a coding that we don't know.
+    pub coding: Option<Coding>,
     /// Decides about the range of a body so long (`None`: not known) and changes resp's head to 206 or 416.
     pub range: &'a mut dyn FnMut(Option<u64>) -> RangeVerdict,
 }
@@ -75,31 +78,35 @@ pub struct DeliverOpened {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Opens the chain that `names` (blank-separated) lists; see [`Brought::complete`].
+/// Opens the chain of a list; see [`InjectedFilters::complete`].
 ///
 /// # Errors
 /// An unknown filter.
-pub fn open_deliver(names: &[u8], input: DeliverInput<'_>, brought: &mut Brought) -> Result<DeliverOpened, OpenError> {
+pub fn open_deliver(
+    list: &FilterList,
+    input: DeliverInput<'_>,
+    injected: &mut InjectedFilters,
+) -> Result<DeliverOpened, OpenError> {
     let mut opened = DeliverOpened { body_bytes: input.body_bytes, ..DeliverOpened::default() };
-    let mut coding = Coding::of(input.content_encoding);
-    let mut rest = names;
-    while let Some(name) = next_name(&mut rest) {
+    let mut coding = input.coding;
+    let mut names = list.names();
+    while let Some(name) = names.next() {
         match name {
-            b"esi" if !input.has_esi => {}
-            b"esi" => {
+            FilterName::Esi if !input.has_esi => {}
+            FilterName::Esi => {
                 opened.do_esi = true;
                 opened.edits.push(Edit::WeakenEtag);
                 if opened.body_bytes != Some(0) {
                     opened.body_bytes = None;
                 }
             }
-            b"gunzip" => {
+            FilterName::Gunzip => {
                 opened.chain.push(Gunzip::deliver());
-                coding = Coding::Plain;
+                coding = Some(Coding::Identity);
                 opened.edits.push(Edit::Unset("Content-Encoding"));
                 opened.body_bytes = if opened.do_esi { None } else { input.plain_bytes };
             }
-            b"range" => match (input.range)(opened.body_bytes) {
+            FilterName::Range => match (input.range)(opened.body_bytes) {
                 RangeVerdict::Whole => {}
                 RangeVerdict::Part(low, high) => {
                     opened.chain.push(Range::new(low, high));
@@ -111,8 +118,8 @@ pub fn open_deliver(names: &[u8], input: DeliverInput<'_>, brought: &mut Brought
                 }
                 RangeVerdict::Unsatisfiable => opened.body_bytes = Some(0),
             },
-            name => {
-                let filter = brought.take(name).ok_or_else(|| not_found(name, rest))?;
+            FilterName::EsiGzip | FilterName::Gzip | FilterName::TestGunzip | FilterName::Injected(_) => {
+                let filter = injected.take(name).ok_or_else(|| not_found(name, &names))?;
                 if let Some(why) = no_work(input.status == 206, coding) {
                     opened.left_out.push((filter.name(), why));
                 } else {

@@ -2,49 +2,52 @@
 //! Which filters a body passes on its way into the cache: `beresp.filters`, its default, and opening the chain.
 
 use crate::esi_fetch::{Esi, EsiGzip};
-use crate::{Brought, Chain, Edit, Gunzip, Gzip, GzipParams, OpenError, TestGunzip};
+use crate::list::Names;
+use crate::{Chain, Edit, FilterList, FilterName, Gunzip, Gzip, GzipParams, InjectedFilters, OpenError, TestGunzip};
+use message::{Coding, Codings};
 
 /// What the default of `beresp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct FetchFacts<'a> {
+pub struct FetchFacts {
     /// Whether a body comes: neither none by status or method nor `Content-Length: 0`.
     pub has_body: bool,
-    /// beresp's Content-Encoding.
-    pub content_encoding: Option<&'a [u8]>,
+    /// What beresp's Content-Encoding says; `None`: a coding that we don't know.
+    pub coding: Option<Coding>,
     /// `beresp.do_gzip`.
     pub do_gzip: bool,
     /// `beresp.do_gunzip`.
     pub do_gunzip: bool,
     /// `beresp.do_esi`.
     pub do_esi: bool,
-    /// Parameter `http_gzip_support`.
-    pub gzip_support: bool,
+    /// The codings that we make and undo.
+    pub supported: Codings,
     /// A module's filter wants the body: one that came packed is unpacked, and packed again.
     pub is_worked_on: bool,
 }
 
-/// The default of `beresp.filters`, each name with a blank before it as Varnish logs it.
-pub fn default_fetch(facts: FetchFacts<'_>) -> &'static str {
-    if !facts.has_body {
-        return "";
-    }
-    let is_gzip = facts.content_encoding.is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
-    let is_plain = facts.content_encoding.is_none();
-    let do_gunzip = facts.do_gunzip && facts.gzip_support && is_gzip;
-    let do_gzip = facts.do_gzip && facts.gzip_support && is_plain;
-    if facts.is_worked_on && is_gzip && !facts.do_esi && !do_gunzip {
-        return " gunzip gzip";
-    }
-    match (facts.do_esi, is_gzip, do_gunzip, do_gzip) {
-        (true, true, true, _) => " gunzip esi",
-        (true, true, false, _) => " gunzip esi_gzip",
-        (true, false, _, true) => " esi_gzip",
-        (true, false, _, false) => " esi",
-        (false, true, true, _) => " gunzip",
-        (false, true, false, _) => " testgunzip",
-        (false, false, _, true) => " gzip",
-        (false, false, _, false) => "",
-    }
+/// The default of `beresp.filters`.
+pub fn default_fetch(facts: FetchFacts) -> FilterList {
+    let can_recode = facts.supported.has(Coding::Gzip);
+    let (pack, unpack) = (facts.do_gzip && can_recode, facts.do_gunzip && can_recode);
+    let names = match facts.coding {
+        _ if !facts.has_body => "",
+        Some(Coding::Identity) => match (facts.do_esi, pack) {
+            (true, true) => " esi_gzip",
+            (true, false) => " esi",
+            (false, true) => " gzip",
+            (false, false) => "",
+        },
+        Some(Coding::Gzip) => match (facts.do_esi, unpack) {
+            (true, true) => " gunzip esi",
+            (true, false) => " gunzip esi_gzip",
+            (false, true) => " gunzip",
+            (false, false) if facts.is_worked_on => " gunzip gzip",
+            (false, false) => " testgunzip",
+        },
+        Some(Coding::Brotli | Coding::Zstd) | None if facts.do_esi => " esi",
+        Some(Coding::Brotli | Coding::Zstd) | None => "",
+    };
+    names.into()
 }
 
 /// What the filters need to know.
@@ -52,8 +55,8 @@ pub fn default_fetch(facts: FetchFacts<'_>) -> &'static str {
 pub struct FetchInput<'a> {
     /// beresp's status.
     pub status: u16,
-    /// beresp's Content-Encoding.
-    pub content_encoding: Option<&'a [u8]>,
+    /// What beresp's Content-Encoding says; `None`: a coding that we don't know.
+    pub coding: Option<Coding>,
     /// bereq's URL.
     pub url: &'a [u8],
     /// Of packing.
@@ -69,10 +72,10 @@ pub struct FetchOpened {
     pub chain: Chain,
     /// Changes of beresp, in order.
     pub edits: Vec<Edit>,
-    /// The stored body will be gzip, and can be unpacked for who doesn't take it.
-    pub is_gzip: bool,
+    /// What the filters make of the body or check it to be: who doesn't take that coding can have it undone.
+    pub coding: Coding,
     /// A filter changed Content-Encoding: a later 304's must not replace it.
-    pub is_encoding_changed: bool,
+    pub is_recoded: bool,
     /// The body goes through ESI.
     pub is_esi: bool,
     /// Filters of modules that can't work on this body, and why.
@@ -82,53 +85,60 @@ pub struct FetchOpened {
 /// A module's filter that lets a body be: its name, and what is with the body.
 pub type LeftOut = (&'static str, &'static str);
 
-/// Opens the chain that `names` (blank-separated) lists; see [`Brought::complete`].
+/// Opens the chain of a list; see [`InjectedFilters::complete`].
 ///
 /// # Errors
 /// An unknown filter, or one that refuses this body.
-pub fn open_fetch(names: &[u8], input: FetchInput<'_>, brought: &mut Brought) -> Result<FetchOpened, OpenError> {
+pub fn open_fetch(
+    list: &FilterList,
+    input: FetchInput<'_>,
+    injected: &mut InjectedFilters,
+) -> Result<FetchOpened, OpenError> {
     let mut opened = FetchOpened::default();
-    let mut coding = Coding::of(input.content_encoding);
-    let mut rest = names;
-    while let Some(name) = next_name(&mut rest) {
+    // What the body is in as it comes to the next filter.
+    let mut coding = input.coding;
+    let mut names = list.names();
+    while let Some(name) = names.next() {
         // Packing and unpacking make no sense on part of a body; they let it be.
         let is_part = input.status == 206;
         match name {
-            b"gunzip" if is_part || coding != Coding::Gzip => {}
-            b"gunzip" => {
+            FilterName::Gunzip if is_part || coding != Some(Coding::Gzip) => {}
+            FilterName::Gunzip => {
                 opened.chain.push(Gunzip::fetch());
                 opened.edits.extend(RECODED);
-                (opened.is_gzip, opened.is_encoding_changed, coding) = (false, true, Coding::Plain);
+                (opened.coding, opened.is_recoded, coding) = (Coding::Identity, true, Some(Coding::Identity));
             }
-            b"testgunzip" if is_part || coding != Coding::Gzip => {}
-            b"testgunzip" => {
+            FilterName::TestGunzip if is_part || coding != Some(Coding::Gzip) => {}
+            FilterName::TestGunzip => {
                 opened.chain.push(TestGunzip::new());
                 opened.edits.push(Edit::VaryAcceptEncoding);
-                opened.is_gzip = true;
+                opened.coding = Coding::Gzip;
             }
-            b"gzip" if is_part || coding != Coding::Plain => {}
-            b"gzip" => {
+            FilterName::Gzip if is_part || coding != Some(Coding::Identity) => {}
+            FilterName::Gzip => {
                 opened.chain.push(Gzip::new(input.gzip));
                 opened.edits.extend(RECODED);
-                opened.edits.extend([Edit::SetGzip, Edit::VaryAcceptEncoding]);
-                (opened.is_gzip, opened.is_encoding_changed, coding) = (true, true, Coding::Gzip);
+                opened.edits.extend([Edit::SetCoding(Coding::Gzip), Edit::VaryAcceptEncoding]);
+                (opened.coding, opened.is_recoded, coding) = (Coding::Gzip, true, Some(Coding::Gzip));
             }
-            b"esi" if is_part => return Err(OpenError::Refused { name: "esi", vcl_error: ESI_ON_PART }),
-            b"esi" => {
+            FilterName::Esi if is_part => return Err(OpenError::Refused { name: "esi", vcl_error: ESI_ON_PART }),
+            FilterName::Esi => {
                 opened.chain.push(Esi::new(input.url, input.esi));
                 opened.is_esi = true;
             }
-            b"esi_gzip" if is_part => return Err(OpenError::Refused { name: "esi_gzip", vcl_error: ESI_ON_PART }),
-            b"esi_gzip" => {
+            FilterName::EsiGzip if is_part => {
+                return Err(OpenError::Refused { name: "esi_gzip", vcl_error: ESI_ON_PART });
+            }
+            FilterName::EsiGzip => {
                 opened.chain.push(EsiGzip::new(input.url, input.esi, input.gzip));
                 // In Varnish's order, which the log shows.
                 opened.edits.extend(RECODED.into_iter().rev());
-                opened.edits.extend([Edit::SetGzip, Edit::VaryAcceptEncoding]);
+                opened.edits.extend([Edit::SetCoding(Coding::Gzip), Edit::VaryAcceptEncoding]);
                 opened.is_esi = true;
-                (opened.is_gzip, opened.is_encoding_changed, coding) = (true, true, Coding::Gzip);
+                (opened.coding, opened.is_recoded, coding) = (Coding::Gzip, true, Some(Coding::Gzip));
             }
-            name => {
-                let filter = brought.take(name).ok_or_else(|| not_found(name, rest))?;
+            FilterName::Range | FilterName::Injected(_) => {
+                let filter = injected.take(name).ok_or_else(|| not_found(name, &names))?;
                 if let Some(why) = no_work(is_part, coding) {
                     opened.left_out.push((filter.name(), why));
                 } else {
@@ -144,29 +154,12 @@ pub fn open_fetch(names: &[u8], input: FetchInput<'_>, brought: &mut Brought) ->
 }
 
 /// Why a module's filter lets a body be.
-pub(crate) fn no_work(is_part: bool, coding: Coding) -> Option<&'static str> {
+pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static str> {
     match coding {
         _ if is_part => Some("the response is partial"),
-        Coding::Plain => None,
-        Coding::Gzip => Some("the body is packed"),
-        Coding::Other => Some("the body is in a coding other than gzip"),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Coding {
-    Plain,
-    Gzip,
-    Other,
-}
-
-impl Coding {
-    pub(crate) fn of(content_encoding: Option<&[u8]>) -> Self {
-        match content_encoding {
-            None => Coding::Plain,
-            Some(value) if value.eq_ignore_ascii_case(b"gzip") => Coding::Gzip,
-            Some(_) => Coding::Other,
-        }
+        Some(Coding::Identity) => None,
+        Some(Coding::Gzip) => Some("the body is packed"),
+        Some(Coding::Brotli | Coding::Zstd) | None => Some("the body is in a coding other than gzip"),
     }
 }
 
@@ -178,15 +171,7 @@ const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Conten
 /// What a module's filter does to the head.
 pub(crate) const REWRITTEN: [Edit; 2] = [Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
-/// Takes the next word off a list.
-pub(crate) fn next_name<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let start = rest.iter().position(|c| !c.is_ascii_whitespace())?;
-    let from = &rest[start..];
-    let len = from.iter().position(u8::is_ascii_whitespace).unwrap_or(from.len());
-    *rest = &from[len..];
-    Some(&from[..len])
-}
-
-pub(crate) fn not_found(name: &[u8], rest: &[u8]) -> OpenError {
-    OpenError::NotFound(String::from_utf8_lossy(&[name, rest].concat()).into_owned())
+/// The message has the list from the name on.
+pub(crate) fn not_found(name: FilterName<'_>, after: &Names<'_>) -> OpenError {
+    OpenError::NotFound(String::from_utf8_lossy(&[name.as_bytes(), after.rest()].concat()).into_owned())
 }

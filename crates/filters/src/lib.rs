@@ -5,15 +5,17 @@
 //! calls ([`Stint`]). A body that unpacks to a million times its size is therefore just many calls. Knows no socket, clock or head:
 //! what a filter changes in the head is handed out as [`Edit`]s.
 //!
-//! What modules bring ([`Brought`]) runs in the same chain, by its name in the list.
+//! What modules inject ([`InjectedFilters`]) runs in the same chain, by its name in the list ([`FilterList`]).
+//!
+//! A filter that joins is a file, and a variant of [`FilterName`]; one that makes or undoes a further coding goes to the arms
+//! of [`message::Coding`] in `fetch`, `deliver` and `list`.
 //!
 //! ```text
-//! fetch:    names = default_fetch(..) or beresp.filters; open_fetch(names, ..) -> edits, chain
+//! fetch:    list = default_fetch(..) or beresp.filters; open_fetch(list, ..) -> edits, chain
 //!           loop chain.step(input, is_end, storage space) -> consumed, produced, state
-//! deliver:  names = default_deliver(..) or resp.filters; open_deliver(names, ..) -> edits, length, chain
+//! deliver:  list = default_deliver(..) or resp.filters; open_deliver(list, ..) -> edits, length, chain
 //! ```
 
-mod brought;
 mod chain;
 mod deliver;
 mod error;
@@ -22,6 +24,8 @@ mod fetch;
 mod gunzip;
 mod gzip;
 mod inflate;
+mod injected;
+mod list;
 mod packer;
 mod range;
 mod room;
@@ -30,13 +34,14 @@ mod step;
 pub mod stitch;
 mod test_gunzip;
 
-pub use brought::{Brought, Side};
 pub use chain::{Acct, Chain};
 pub use deliver::{DeliverFacts, DeliverInput, DeliverOpened, RangeVerdict, default_deliver, open_deliver};
 pub use error::{FilterError, OpenError};
 pub use fetch::{FetchFacts, FetchInput, FetchOpened, default_fetch, open_fetch};
 pub use gunzip::Gunzip;
 pub use gzip::{Gzip, GzipParams};
+pub use injected::{InjectedFilters, Side};
+pub use list::{FilterList, FilterName, Names};
 pub use range::{Multipart, Part, Range};
 pub use room::with_room;
 pub use scan::Scan;

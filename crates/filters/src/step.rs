@@ -3,6 +3,8 @@
 
 use std::any::Any;
 
+use message::Coding;
+
 use crate::FilterError;
 
 /// Bytes that one step of a filter takes or makes at most; about 50 us of gzip.
@@ -102,13 +104,13 @@ pub trait Filter: Any {
         let _ = answers;
     }
 
-    /// Whether it leaves something with the stored object, known at the body's end: the object doesn't stream then.
-    fn leaves(&self) -> bool {
+    /// Whether it has metadata for the stored object, known at the body's end: the object doesn't stream then.
+    fn has_metadata(&self) -> bool {
         false
     }
 
-    /// What it leaves with the stored object, once it is through; found again under its name.
-    fn take_left(&mut self) -> Option<Vec<u8>> {
+    /// Metadata for the stored object, once it is through; found again under its name.
+    fn take_metadata(&mut self) -> Option<Vec<u8>> {
         None
     }
 }
@@ -144,8 +146,8 @@ pub enum Note {
 pub enum Edit {
     /// Remove the field.
     Unset(&'static str),
-    /// `Content-Encoding: gzip`.
-    SetGzip,
+    /// Content-Encoding names this coding.
+    SetCoding(Coding),
     /// A strong ETag becomes a weak one (`W/` in front).
     WeakenEtag,
     /// `Accept-Encoding` joins Vary unless it is there.

@@ -2,6 +2,8 @@
 //! Which filters a body gets: every combination of its coding, of what VCL and the parameters say and of what the client
 //! takes, against tables.
 
+use message::{Coding, Codings, Head};
+
 use crate::*;
 
 /// A line of a table: facts (1, 0, or * for both), then what comes of them.
@@ -21,6 +23,11 @@ fn combinations(count: usize) -> impl Iterator<Item = Vec<bool>> {
     (0..1u32 << count).map(move |bits| (0..count).map(|at| bits & 1 << at != 0).collect())
 }
 
+/// What a list says, without the blank in front.
+fn text(list: &FilterList) -> &str {
+    str::from_utf8(list.as_bytes()).expect("ours").trim_start()
+}
+
 fn words<'a>(all: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<_> = all.collect();
     if all.is_empty() { "-".into() } else { all.join(" ") }
@@ -31,7 +38,8 @@ fn edits(edits: &[Edit]) -> String {
         Edit::Unset("Content-Encoding") => "-coding",
         Edit::Unset("Content-Length") => "-length",
         Edit::Unset(_) => "-?",
-        Edit::SetGzip => "+gzip",
+        Edit::SetCoding(Coding::Gzip) => "+gzip",
+        Edit::SetCoding(_) => "+?",
         Edit::WeakenEtag => "weak",
         Edit::VaryAcceptEncoding => "vary",
     }))
@@ -72,15 +80,15 @@ fn the_default_of_fetched_bodies() {
         for (value, on) in values.iter().flat_map(|value| combinations(5).map(move |on| (value, on))) {
             let facts = FetchFacts {
                 has_body: true,
-                content_encoding: value.map(str::as_bytes),
+                coding: Coding::of_content(value.map(str::as_bytes)),
                 do_gzip: on[0],
                 do_gunzip: on[1],
                 do_esi: on[2],
-                gzip_support: on[3],
+                supported: if on[3] { Codings::GZIP } else { Codings::NONE },
                 is_worked_on: on[4],
             };
-            assert_eq!(default_fetch(facts).trim_start(), find(FETCH, name, &on)[0], "{value:?} {on:?}");
-            assert_eq!(default_fetch(FetchFacts { has_body: false, ..facts }), "");
+            assert_eq!(text(&default_fetch(facts)), find(FETCH, name, &on)[0], "{value:?} {on:?}");
+            assert!(default_fetch(FetchFacts { has_body: false, ..facts }).is_empty());
         }
     }
 }
@@ -141,15 +149,15 @@ fn what_becomes_of_fetched_bodies() {
 fn fetched(list: &str, content_encoding: Option<&str>, status: u16) -> String {
     let input = FetchInput {
         status,
-        content_encoding: content_encoding.map(str::as_bytes),
+        coding: Coding::of_content(content_encoding.map(str::as_bytes)),
         url: b"/",
         gzip: GzipParams::default(),
         esi: esi::Features::default(),
     };
-    match open_fetch(list.as_bytes(), input, &mut Brought::default()) {
+    match open_fetch(&list.as_bytes().to_vec().into(), input, &mut InjectedFilters::default()) {
         Ok(opened) => {
-            let coding = if opened.is_gzip { "gzip" } else { "identity" };
-            let recoded = if opened.is_encoding_changed { "recoded" } else { "-" };
+            let coding = opened.coding.token();
+            let recoded = if opened.is_recoded { "recoded" } else { "-" };
             let esi = if opened.is_esi { "esi" } else { "-" };
             let chain = words(opened.chain.names());
             format!("{chain} / {coding} / {recoded} {esi} / {}", edits(&opened.edits))
@@ -185,7 +193,14 @@ gzip    0 1 1 1 | esi gunzip range | gunzip range / 3 / ? / weak -coding";
 fn what_becomes_of_delivered_bodies() {
     for (name, on) in ["none", "gzip"].iter().flat_map(|name| combinations(4).map(move |on| (name, on))) {
         let (is_gzip, takes_it, support, do_esi, do_range) = (*name == "gzip", on[0], on[1], on[2], on[3]);
-        let list = default_deliver(DeliverFacts { do_esi, do_gunzip: support && is_gzip && !takes_it, do_range });
+        let coding = if is_gzip { Coding::Gzip } else { Coding::Identity };
+        let mut request = Head::new();
+        if takes_it {
+            request.append("Accept-Encoding", "gzip").expect("it is short");
+        }
+        let supported = if support { Codings::GZIP } else { Codings::NONE };
+        let undone = supported.is_undone_for(coding, &request).then_some(coding);
+        let list = default_deliver(DeliverFacts { do_esi, undone, do_range });
         let mut judged = "-".to_owned();
         let length = |length: Option<u64>| length.map_or("?".into(), |length| length.to_string());
         let input = DeliverInput {
@@ -193,17 +208,17 @@ fn what_becomes_of_delivered_bodies() {
             plain_bytes: is_gzip.then_some(300),
             has_esi: do_esi,
             status: 200,
-            content_encoding: is_gzip.then_some(b"gzip"),
+            coding: Some(coding),
             range: &mut |bytes| {
                 judged = length(bytes);
                 RangeVerdict::Part(1, 3)
             },
         };
-        let opened = open_deliver(list.as_bytes(), input, &mut Brought::default()).expect("names that it knows");
+        let opened = open_deliver(&list, input, &mut InjectedFilters::default()).expect("names that it knows");
         assert_eq!(opened.do_esi, do_esi);
         let (chain, edits) = (words(opened.chain.names()), edits(&opened.edits));
         let all = format!("{chain} / {} / {judged} / {edits}", length(opened.body_bytes));
         let all = all.strip_suffix(" / -").unwrap_or(&all);
-        assert_eq!([list.trim_start(), all], find(DELIVER, name, &on)[..], "{name} {on:?}");
+        assert_eq!([text(&list), all], find(DELIVER, name, &on)[..], "{name} {on:?}");
     }
 }

@@ -102,9 +102,9 @@ pub(crate) static VMOD: Vmod = Vmod {
             page(call, "execute")?;
             // Of anything else there is nothing to execute.
             if let Some(delimiters) = left(call).and_then(|left| delimiters_of(&left))
-                && let Some(brought) = call.ctx.brought()
+                && let Some(injected) = call.ctx.injected_filters()
             {
-                brought.by_itself(Page::default).delimiters = delimiters;
+                injected.by_itself(Page::default).delimiters = delimiters;
             }
             give(Value::Void)
         }),
@@ -121,7 +121,7 @@ pub(crate) static VMOD: Vmod = Vmod {
 };
 
 fn left(call: &mut Call<'_>) -> Option<Vec<u8>> {
-    call.ctx.left_with_object(NAME)
+    call.ctx.object_metadata(NAME)
 }
 
 fn delimiters_of(left: &[u8]) -> Option<Delimiters> {
@@ -152,8 +152,8 @@ fn get_delimiter(call: &mut Call<'_>, args: &[Value], which: impl FnOnce(&Delimi
 fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Looking, Failure> {
     response(call, who)?;
     let delimiters = delimiters(call).clone();
-    let Some(brought) = call.ctx.brought() else { return fail("edgestash: there is no response here") };
-    let looking = brought.by_itself(Looking::default);
+    let Some(injected) = call.ctx.injected_filters() else { return fail("edgestash: there is no response here") };
+    let looking = injected.by_itself(Looking::default);
     looking.delimiters = delimiters;
     Ok(looking)
 }
@@ -162,8 +162,8 @@ fn page<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Page, Failure> 
     if call.method != Method::Deliver {
         return fail(format!("edgestash.{who}() is for vcl_deliver"));
     }
-    match call.ctx.brought() {
-        Some(brought) => Ok(brought.named(Page::default)),
+    match call.ctx.injected_filters() {
+        Some(injected) => Ok(injected.named(Page::default)),
         None => fail("edgestash: there is no response here"),
     }
 }
@@ -246,11 +246,11 @@ impl Filter for Looking {
         true
     }
 
-    fn leaves(&self) -> bool {
+    fn has_metadata(&self) -> bool {
         true
     }
 
-    fn take_left(&mut self) -> Option<Vec<u8>> {
+    fn take_metadata(&mut self) -> Option<Vec<u8>> {
         self.left.take()
     }
 

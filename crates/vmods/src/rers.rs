@@ -70,8 +70,10 @@ pub(crate) static VMOD: Vmod = Vmod {
                 }
                 let Some(regex) = pattern(call, object, args, 0) else { return give(Value::Void) };
                 let with = Args(args).bytes_of(1).to_vec();
-                let Some(brought) = call.ctx.brought() else { return fail("rers: there is no response here") };
-                let pairs = &mut brought.named(Body::default).pairs;
+                let Some(injected) = call.ctx.injected_filters() else {
+                    return fail("rers: there is no response here");
+                };
+                let pairs = &mut injected.named(Body::default).pairs;
                 if pairs.len() >= MOST_PAIRS {
                     return fail(format!("rers: a body has no more than {MOST_PAIRS} replacements"));
                 }

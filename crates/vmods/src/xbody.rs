@@ -93,7 +93,7 @@ pub(crate) static VMOD: Vmod = Vmod {
         }),
         ("reset", |call, _| {
             call.ctx.task().get::<ForSynth>().0 = None;
-            if let Some(body) = call.ctx.brought().and_then(|brought| brought.find::<Body>()) {
+            if let Some(body) = call.ctx.injected_filters().and_then(|injected| injected.find::<Body>()) {
                 *body = Body::default();
             }
             give(Value::Void)
@@ -157,8 +157,10 @@ fn body<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Body, Failure> 
     if call.method != Method::BackendResponse {
         return fail(format!("xbody.{who}() is for vcl_backend_response"));
     }
-    let Some(brought) = call.ctx.brought() else { return fail(format!("xbody.{who}(): there is no response here")) };
-    Ok(brought.by_itself(Body::default))
+    let Some(injected) = call.ctx.injected_filters() else {
+        return fail(format!("xbody.{who}(): there is no response here"));
+    };
+    Ok(injected.by_itself(Body::default))
 }
 
 fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult {
@@ -173,7 +175,7 @@ fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult {
 /// What the filter left with the object at hand.
 fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Left>, Failure> {
     match call.method {
-        Method::Deliver => Ok(call.ctx.left_with_object(NAME).map(|left| Left::read(&left))),
+        Method::Deliver => Ok(call.ctx.object_metadata(NAME).map(|left| Left::read(&left))),
         Method::Synth => Ok(call.ctx.task().get::<ForSynth>().0.clone()),
         _ => fail(format!("xbody.{who}() is for vcl_deliver")),
     }
@@ -288,14 +290,14 @@ impl Filter for Body {
         self.streams()
     }
 
-    fn leaves(&self) -> bool {
+    fn has_metadata(&self) -> bool {
         self.set.is_some()
             || self.ops.iter().any(|op| matches!(op, Op::Capture { .. }))
             || self.hashes.iter().any(|hash| hash.waits)
     }
 
-    fn take_left(&mut self) -> Option<Vec<u8>> {
-        if !self.leaves() && self.hashes.is_empty() {
+    fn take_metadata(&mut self) -> Option<Vec<u8>> {
+        if !self.has_metadata() && self.hashes.is_empty() {
             return None;
         }
         let captured = self.set.take().unwrap_or_else(|| std::mem::take(&mut self.captured));
@@ -389,7 +391,7 @@ mod tests {
             let mut filter = Body { ops: ops.collect(), ..Body::default() };
             let made = run(&mut filter, body.as_bytes(), cut, room).expect("short");
             assert_eq!(String::from_utf8(made).unwrap(), wanted);
-            let left = filter.take_left().map(|left| Left::read(&left));
+            let left = filter.take_metadata().map(|left| Left::read(&left));
             assert_eq!(left.unwrap_or_default().json(), captured);
         }
     }
@@ -424,7 +426,7 @@ mod tests {
         let set = parse(br#"{"a": "b\n", "n": 1}"#).expect("an object");
         let mut filter = Body { ops: vec![sub("x", "y")], set: Some(set), ..Body::default() };
         assert_eq!(run(&mut filter, b"x", 1, 1), Ok(b"x".to_vec()));
-        let left = Left::read(&filter.take_left().expect("set"));
+        let left = Left::read(&filter.take_metadata().expect("set"));
         assert_eq!(left.json(), r#"{"a": "b\n", "n": "1"}"#);
         assert_eq!(parse(b""), Ok(Vec::new()));
         assert!(parse(b"[]").is_err() && parse(b"{").is_err() && parse(&[b' '; 70_000]).is_err());

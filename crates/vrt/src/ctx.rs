@@ -200,14 +200,14 @@ pub trait Ctx {
         false
     }
 
-    /// What modules bring for the body of this transaction's response: filters that run on its way into the cache or to the
+    /// What modules inject into the chain of the body of this transaction's response: filters that run on its way into the cache or to the
     /// client. `None` where no response goes through filters.
-    fn brought(&mut self) -> Option<&mut filters::Brought> {
+    fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
         None
     }
 
-    /// What the fetch's filter of that name left with the object that is delivered.
-    fn left_with_object(&mut self, filter: &str) -> Option<Vec<u8>> {
+    /// The metadata that the fetch's filter of that name gave the object that is delivered.
+    fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
         let _ = filter;
         None
     }

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The body on its way from the backend through the filters into storage.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 
 use backend::{BodyError, BodyStatus, Data};
 use cache::{Flags, ObjRef, ReadError};
 use filters::{
-    Chain, Edit, FetchFacts, FetchInput, GzipParams, Note, OpenError, SLICE, Side, State, Stint, default_fetch,
-    open_fetch,
+    Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, SLICE, Side, State, Stint,
+    default_fetch, open_fetch,
 };
-use message::{Coding, Head, Lost, encoding, names};
+use message::{Coding, Codings, Head, Lost, encoding, names};
 use storage::{Buf, StoreId};
 use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::wire::{Limit, Waited};
 use super::{Bereq, Link, Step};
-use crate::extra::{Extra, Left};
+use crate::extra::{Extra, Metadata};
 use crate::httplog::{BERESP, log_processors};
 
 /// Why a body can't go on.
@@ -61,8 +60,8 @@ impl Bereq {
             self.end_link(Some(SessClose::RxBody));
             return Step::Error;
         }
-        // The program of an ESI object is known at its end, and so is what a filter leaves with it.
-        let streams = self.do_stream && !is_esi && !chain.leaves();
+        // The program of an ESI object is known at its end, and so is its filters' metadata.
+        let streams = self.do_stream && !is_esi && !chain.has_metadata();
         if streams {
             self.busy().start_stream();
         } else {
@@ -108,59 +107,57 @@ impl Bereq {
         }
     }
 
-    /// `beresp.filters` with what modules brought.
-    pub(super) fn filter_names(&self) -> Cow<'static, [u8]> {
-        let names: Cow<'static, [u8]> = match &self.filters {
+    /// `beresp.filters` with what modules injected.
+    pub(super) fn filter_list(&self) -> FilterList {
+        let list = match &self.filters {
             Some(names) => names.as_bytes().to_vec().into(),
-            None => self.filter_list().as_bytes().into(),
+            None => self.default_filters(),
         };
-        if self.brought.is_empty() {
-            return names;
+        if self.injected_filters.is_empty() {
+            return list;
         }
-        let coding = self.beresp.get(names::CONTENT_ENCODING);
-        let is_gzip = coding.is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
-        self.brought.complete(&names, Side::Fetch, is_gzip).map_or(names, Cow::Owned)
+        self.injected_filters.complete(list, Side::Fetch, self.beresp_coding())
+    }
+
+    fn beresp_coding(&self) -> Option<Coding> {
+        Coding::of_content(self.beresp.get(names::CONTENT_ENCODING))
     }
 
     /// The default of `beresp.filters`.
-    fn filter_list(&self) -> &'static str {
+    fn default_filters(&self) -> FilterList {
         default_fetch(FetchFacts {
             has_body: self.has_body(),
-            content_encoding: self.beresp.get(names::CONTENT_ENCODING),
+            coding: self.beresp_coding(),
             do_gzip: self.do_gzip,
             do_gunzip: self.do_gunzip,
             do_esi: self.do_esi,
-            gzip_support: self.params.http_gzip_support,
-            is_worked_on: self.brought.goes_by_itself(),
+            supported: Codings::supported(&self.params),
+            is_worked_on: self.injected_filters.goes_by_itself(),
         })
     }
 
     /// The filters, what they make of the object, and whether ESI is among them.
     fn open_filters(&mut self) -> Result<(Chain, Flags, bool), OpenError> {
-        let names = self.filter_names();
+        let list = self.filter_list();
         let opened = open_fetch(
-            &names,
+            &list,
             FetchInput {
                 status: self.beresp.status(),
-                content_encoding: self.beresp.get(names::CONTENT_ENCODING),
+                coding: self.beresp_coding(),
                 url: self.head.url(),
                 gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
                 esi: crate::esi::features(&self.params),
             },
-            &mut self.brought,
+            &mut self.injected_filters,
         )?;
-        self.log.put(Tag::Filters, &names);
-        log_processors(&mut self.log, &self.params, "VFP_Open", &names);
+        self.log.put(Tag::Filters, list.as_bytes());
+        log_processors(&mut self.log, &self.params, "VFP_Open", list.as_bytes());
         for (name, why) in &opened.left_out {
             self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {why}"));
         }
         self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
-        let flags = Flags {
-            coding: if opened.is_gzip { Coding::Gzip } else { Coding::Identity },
-            is_recoded: opened.is_encoding_changed,
-            ..Flags::NONE
-        };
+        let flags = Flags { coding: opened.coding, is_recoded: opened.is_recoded, ..Flags::NONE };
         Ok((opened.chain, flags, opened.is_esi))
     }
 
@@ -168,14 +165,18 @@ impl Bereq {
     fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
-        let left = Left::of(&chain.take_left());
-        if gzip_bits.is_none() && program.is_none() && left.is_none() {
+        let metadata = Metadata::to_bytes(&chain.take_metadata());
+        if gzip_bits.is_none() && program.is_none() && metadata.is_none() {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
         let why = self.why_uncacheable.clone();
-        let extra =
-            Extra { gzip_bits, program: program.as_deref(), why: why.as_deref(), left: left.as_deref().map(Left) };
+        let extra = Extra {
+            gzip_bits,
+            program: program.as_deref(),
+            why: why.as_deref(),
+            metadata: metadata.as_deref().map(Metadata),
+        };
         self.put_extra(&extra.store(), program.is_some())
     }
 
@@ -202,8 +203,10 @@ impl Bereq {
     fn apply(&mut self, edit: Edit) {
         match edit {
             Edit::Unset(name) => BERESP.unset(&mut self.beresp, &mut self.log, name),
-            Edit::SetGzip => self
-                .count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[b"gzip"])),
+            Edit::SetCoding(coding) => self.count_lost(|this| {
+                let token = coding.token().as_bytes();
+                BERESP.append(&mut this.beresp, &mut this.log, names::CONTENT_ENCODING, &[token])
+            }),
             Edit::WeakenEtag => self.change(names::ETAG, encoding::weaken_etag),
             Edit::VaryAcceptEncoding => self.change(names::VARY, encoding::vary_on_encoding),
         }

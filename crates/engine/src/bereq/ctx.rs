@@ -87,7 +87,7 @@ impl Ctx for Bereq {
             Var::BerespDoStream => Value::Bool(self.do_stream),
             Var::BerespFilters => match &self.filters {
                 Some(filters) => Value::String(Some(filters.clone())),
-                None => Value::text(&*self.filter_names()),
+                None => Value::text(self.filter_list().as_bytes()),
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
             Var::BerespKeep => Value::Duration(self.times.keep),
@@ -212,8 +212,8 @@ impl Ctx for Bereq {
         true
     }
 
-    fn brought(&mut self) -> Option<&mut filters::Brought> {
-        Some(&mut self.brought)
+    fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
+        Some(&mut self.injected_filters)
     }
 
     fn fast_304(&mut self) -> Result<(), Failure> {
@@ -248,7 +248,7 @@ impl Ctx for Bereq {
                 self.end_link(has_body.then_some(SessClose::RespClose));
                 self.head.copy_from(&self.original);
                 self.filters = None;
-                self.brought.clear();
+                self.injected_filters.clear();
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {

@@ -136,7 +136,7 @@ pub struct Bereq {
     pub(crate) body_limit: Option<u64>,
     pub(crate) filters: Option<Text>,
     /// What modules do to the body.
-    pub(crate) brought: filters::Brought,
+    pub(crate) injected_filters: filters::InjectedFilters,
     pub(crate) retries: u32,
     pub(crate) error: (u16, Option<Vec<u8>>),
     /// VCL asked for the error: it isn't a failed fetch.
@@ -249,7 +249,7 @@ impl Bereq {
         self.mark("Retry");
         self.storage = None;
         self.filters = None;
-        self.brought.clear();
+        self.injected_filters.clear();
         self.do_esi = false;
         self.do_stream = true;
         self.was_304 = false;

@@ -113,7 +113,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         storage: None,
         body_limit: None,
         filters: None,
-        brought: filters::Brought::default(),
+        injected_filters: filters::InjectedFilters::default(),
         retries: 0,
         error: (0, None),
         error_is_wanted: false,

@@ -79,7 +79,7 @@ impl Ctx for ReqCtx<'_> {
             Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),
             Var::RespFilters => match req.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
-                None => Value::text(req.filter_names().text()),
+                None => Value::text(req.filter_list().as_bytes()),
             },
             Var::RespIsStreaming => Value::Bool(req.obj.as_ref().is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
@@ -242,13 +242,13 @@ impl Ctx for ReqCtx<'_> {
         Ok(self.req.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
     }
 
-    fn brought(&mut self) -> Option<&mut filters::Brought> {
+    fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
         Some(self.req.filters.injected())
     }
 
-    fn left_with_object(&mut self, filter: &str) -> Option<Vec<u8>> {
+    fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
         let obj = self.req.obj.as_ref()?;
-        Extra::of(obj.extra()).left?.by(filter).map(<[u8]>::to_vec)
+        Extra::of(obj.extra()).metadata?.by(filter).map(<[u8]>::to_vec)
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {

@@ -6,10 +6,10 @@ use std::task::{Context, Poll};
 
 use cache::{Flags, ObjRef, ReadError, Reader};
 use filters::{
-    Chain, DeliverFacts, DeliverInput, Edit, Multipart, Note, RangeVerdict, Side, State, Stint, default_deliver,
-    open_deliver,
+    Chain, DeliverFacts, DeliverInput, Edit, FilterList, Multipart, Note, RangeVerdict, Side, State, Stint,
+    default_deliver, open_deliver,
 };
-use message::{Codings, names};
+use message::{Coding, Codings, names};
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
@@ -19,7 +19,6 @@ use super::downstream::{Downstream, Joint};
 use super::{Req, Source, Step};
 use crate::extra::Extra;
 use crate::httplog::{RESP, log_processors};
-use crate::response_filters::FilterNames;
 use crate::transport::{BodyLen, SendError, Transport};
 
 /// How much may be queued for the client before the delivery waits for it.
@@ -142,45 +141,48 @@ impl Req {
     }
 
     /// `resp.filters` with what modules injected.
-    pub(super) fn filter_names(&self) -> FilterNames {
-        let coding = || self.resp.get(names::CONTENT_ENCODING);
-        let is_gzip = || coding().is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));
-        self.filters.names(Side::Deliver, || self.filter_list(), is_gzip)
+    pub(super) fn filter_list(&self) -> FilterList {
+        self.filters.complete_list(Side::Deliver, || self.default_filters(), || self.resp_coding())
+    }
+
+    fn resp_coding(&self) -> Option<Coding> {
+        Coding::of_content(self.resp.get(names::CONTENT_ENCODING))
     }
 
     /// The default of `resp.filters`.
-    fn filter_list(&self) -> &'static str {
+    fn default_filters(&self) -> FilterList {
         let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
+        let is_undone = Codings::supported(&self.params).is_undone_for(flags.coding, &self.head);
         default_deliver(DeliverFacts {
             do_esi: !self.settings.disable_esi && flags.has_esi,
-            do_gunzip: Codings::supported(&self.params).is_undone_for(flags.coding, &self.head),
+            undone: is_undone.then_some(flags.coding),
             do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
         })
     }
 
     fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
-        let names = self.filter_names();
-        self.log.put(Tag::Filters, names.text());
-        log_processors(&mut self.log, &self.params, "VDP_push", names.text());
-        if names.is_empty() {
+        let list = self.filter_list();
+        self.log.put(Tag::Filters, list.as_bytes());
+        log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
+        if list.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
-        let coding = self.resp.get(names::CONTENT_ENCODING).map(<[u8]>::to_vec);
+        let coding = self.resp_coding();
         // Before a range is judged, as each filter changes the head when its turn comes.
-        if names.unpacks() {
-            RESP.unset(&mut self.resp, &mut self.log, message::names::CONTENT_ENCODING);
+        if list.undoes_coding() {
+            RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING);
         }
         let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has_esi);
         let mut window = Window::All;
         let mut injected = std::mem::take(self.filters.injected());
         let opened = open_deliver(
-            names.text(),
+            &list,
             DeliverInput {
                 body_bytes: stored,
                 plain_bytes: self.plain_bytes(),
                 has_esi,
                 status: self.resp.status(),
-                content_encoding: coding.as_deref(),
+                coding,
                 range: &mut |len| {
                     let verdict = self.judge_range(len);
                     match &verdict {
@@ -201,7 +203,7 @@ impl Req {
             match edit {
                 Edit::Unset(name) => RESP.unset(&mut self.resp, &mut self.log, name),
                 Edit::WeakenEtag => self.weaken_resp_etag(),
-                Edit::SetGzip | Edit::VaryAcceptEncoding => {}
+                Edit::SetCoding(_) | Edit::VaryAcceptEncoding => {}
             }
         }
         let only_range = !matches!(window, Window::All) && opened.chain.len() == 1 && !opened.do_esi;

@@ -2,13 +2,14 @@
 //! Chains: the same bytes come out however they are cut, and errors end them.
 
 use esi::{Program, Step as Stored};
+use message::Coding;
 use proptest::prelude::*;
 
 use super::*;
 use crate::stitch::{self, Blocks, Sum};
 use crate::{
-    Brought, DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, Multipart, Part, Range, RangeVerdict, TestGunzip,
-    open_deliver, open_fetch,
+    DeliverInput, FetchInput, Gunzip, Gzip, GzipParams, InjectedFilters, Multipart, Part, Range, RangeVerdict,
+    TestGunzip, open_deliver, open_fetch,
 };
 
 /// Sends `body` through, `cut` bytes at a time into space for `room`.
@@ -150,9 +151,9 @@ proptest! {
             page.extend_from_slice(b"]]><esi:remove>gone</esi:remove>");
         });
         let input = FetchInput {
-            status: 200, content_encoding: None, url: b"/", gzip: GzipParams::default(), esi: esi::Features::default(),
+            status: 200, coding: Some(Coding::Identity), url: b"/", gzip: GzipParams::default(), esi: esi::Features::default(),
         };
-        let mut opened = open_fetch(b" esi_gzip", input, &mut Brought::default()).unwrap();
+        let mut opened = open_fetch(&" esi_gzip".into(), input, &mut InjectedFilters::default()).unwrap();
         let stored = run(&mut opened.chain, &page, cut, room).unwrap();
         prop_assert_eq!(&run(&mut one(Gunzip::fetch()), &stored, 4000, 4000).unwrap(), &page, "the stored body is the page");
         prop_assert_eq!(opened.chain.gzip_bits().unwrap().plain_bytes, page.len() as u64);
@@ -245,7 +246,7 @@ fn accounts_come_last_filter_first() {
 
 #[test]
 fn deliver_lengths() {
-    let check = |names: &str, want: Option<u64>, links: usize| {
+    let check = |names: &'static str, want: Option<u64>, links: usize| {
         let mut range =
             |len: Option<u64>| if len == Some(7) { RangeVerdict::Unsatisfiable } else { RangeVerdict::Part(2, 4) };
         let input = DeliverInput {
@@ -253,10 +254,10 @@ fn deliver_lengths() {
             plain_bytes: Some(7),
             has_esi: true,
             status: 200,
-            content_encoding: None,
+            coding: Some(Coding::Identity),
             range: &mut range,
         };
-        let opened = open_deliver(names.as_bytes(), input, &mut Brought::default()).unwrap();
+        let opened = open_deliver(&names.into(), input, &mut InjectedFilters::default()).unwrap();
         assert_eq!((opened.body_bytes, opened.chain.len()), (want, links), "{names}");
     };
     check("", Some(100), 0);
@@ -271,11 +272,11 @@ fn deliver_lengths() {
 fn unknown_filters_are_named() {
     let input = FetchInput {
         status: 200,
-        content_encoding: None,
+        coding: Some(Coding::Identity),
         url: b"/",
         gzip: GzipParams::default(),
         esi: esi::Features::default(),
     };
-    let error = open_fetch(b"gzip  foo bar", input, &mut Brought::default()).err().unwrap();
+    let error = open_fetch(&"gzip  foo bar".into(), input, &mut InjectedFilters::default()).err().unwrap();
     assert_eq!(error.to_string(), "Filter '...foo bar' not found");
 }

@@ -133,7 +133,7 @@ fn looked_at_on_the_way_in() {
         assert!(made.is_err() || made.as_deref() == Ok(body));
         let mut notes = Vec::new();
         looking.take_notes(&mut notes);
-        (made.map(drop), looking.take_left().map(|left| String::from_utf8(left).unwrap()), notes.len())
+        (made.map(drop), looking.take_metadata().map(|left| String::from_utf8(left).unwrap()), notes.len())
     };
     assert_eq!(look(false, b"{{a}}"), (Ok(()), Some("{{ }}".into()), 0));
     assert_eq!(look(false, b"{{a"), (Ok(()), None, 1));

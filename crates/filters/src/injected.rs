@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Filters that modules bring for one body, and where in its list of filters they run.
+//! Filters that modules inject into the chain of one body, and where in its list they run.
 //!
 //! They work on the plain body: in front of the first one gzip is unpacked. On part of a body (206), or one in another
 //! coding, they make no sense and let it be.
 
 use std::any::Any;
 
-use crate::Filter;
-use crate::fetch::next_name;
+use message::Coding;
+
+use crate::{Filter, FilterList, FilterName};
 
 /// Filters for one body. A name in `beresp.filters` or `resp.filters` says where each runs; those that go by themselves run
 /// also when the list hasn't their name. The others run only when it has.
 #[derive(Default)]
-pub struct Brought(Option<Box<Entries>>);
+pub struct InjectedFilters(Option<Box<Entries>>);
 
 /// In a box, as few transactions have any. Never empty but for those that run by now.
 struct Entries(Vec<Entry>);
@@ -32,15 +33,29 @@ pub enum Side {
 }
 
 impl Side {
-    fn is_stop(self, name: &[u8]) -> bool {
-        match self {
-            Side::Fetch => matches!(name, b"esi" | b"esi_gzip" | b"gzip"),
-            Side::Deliver => name == b"range",
+    /// Whether a filter that goes by itself goes in front of this one.
+    fn is_stop(self, name: FilterName<'_>) -> bool {
+        match (self, name) {
+            (Side::Fetch, FilterName::Esi | FilterName::EsiGzip | FilterName::Gzip)
+            | (Side::Deliver, FilterName::Range) => true,
+            (
+                Side::Fetch,
+                FilterName::Gunzip | FilterName::Range | FilterName::TestGunzip | FilterName::Injected(_),
+            )
+            | (
+                Side::Deliver,
+                FilterName::Esi
+                | FilterName::EsiGzip
+                | FilterName::Gunzip
+                | FilterName::Gzip
+                | FilterName::TestGunzip
+                | FilterName::Injected(_),
+            ) => false,
         }
     }
 }
 
-impl Brought {
+impl InjectedFilters {
     /// The filter of this type, made when there is none. It goes where the list has its name.
     pub fn named<T: Filter>(&mut self, make: impl FnOnce() -> T) -> &mut T {
         self.get(false, make)
@@ -62,7 +77,7 @@ impl Brought {
         (&mut *all[at].filter as &mut dyn Any).downcast_mut().expect("found by its type")
     }
 
-    /// The filter of this type, if it was brought.
+    /// The filter of this type, if it was injected.
     pub fn find<T: Filter>(&mut self) -> Option<&mut T> {
         self.entries_mut().find_map(|entry| (&mut *entry.filter as &mut dyn Any).downcast_mut())
     }
@@ -83,9 +98,9 @@ impl Brought {
     }
 
     /// The filter of that name; it runs once.
-    pub(crate) fn take(&mut self, name: &[u8]) -> Option<Box<dyn Filter>> {
+    pub(crate) fn take(&mut self, name: FilterName<'_>) -> Option<Box<dyn Filter>> {
         let all = &mut self.0.as_mut()?.0;
-        let at = all.iter().position(|entry| entry.filter.name().as_bytes() == name)?;
+        let at = all.iter().position(|entry| entry.filter.name().as_bytes() == name.as_bytes())?;
         Some(all.remove(at).filter)
     }
 
@@ -101,26 +116,29 @@ impl Brought {
         self.0.iter_mut().flat_map(|all| &mut all.0)
     }
 
-    /// The list with the names of those that go by themselves, and `gunzip` where one would get a packed body; `None` when
-    /// it stays as it is.
-    pub fn complete(&self, names: &[u8], side: Side, is_gzip: bool) -> Option<Vec<u8>> {
-        let mut rest = names;
-        let mut words: Vec<&[u8]> = std::iter::from_fn(|| next_name(&mut rest)).collect();
-        let before = words.len();
+    /// The list with the names of those that go by themselves, and with the filter that undoes the body's coding where one
+    /// of them would get a packed body. `coding`: what Content-Encoding says, `None` for one that we don't know.
+    pub fn complete(&self, list: FilterList, side: Side, coding: Option<Coding>) -> FilterList {
+        if self.is_empty() {
+            return list;
+        }
+        let mut names: Vec<FilterName<'_>> = list.names().collect();
+        let before = names.len();
         for entry in self.entries().filter(|entry| entry.goes_by_itself) {
-            let name = entry.filter.name().as_bytes();
-            if !words.contains(&name) {
-                let stop = words.iter().position(|word| side.is_stop(word));
-                words.insert(stop.unwrap_or(words.len()), name);
+            let name = FilterName::from(entry.filter.name().as_bytes());
+            if !names.contains(&name) {
+                let stop = names.iter().position(|name| side.is_stop(*name));
+                names.insert(stop.unwrap_or(names.len()), name);
             }
         }
-        if let Some(first) = words.iter().position(|word| self.has(word))
-            && is_gzip
-            && !words[..first].contains(&&b"gunzip"[..])
+        if let Some(first) = names.iter().position(|name| self.has(name.as_bytes()))
+            && let Some(undoing) = coding.and_then(FilterName::undoing)
+            && !names[..first].contains(&undoing)
         {
-            words.insert(first, b"gunzip");
+            names.insert(first, undoing);
         }
-        (words.len() != before).then(|| words.iter().flat_map(|word| [b" ", *word]).flatten().copied().collect())
+        let completed = (names.len() != before).then(|| names.into_iter().collect());
+        completed.unwrap_or(list)
     }
 }
 
@@ -158,12 +176,18 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(list: &str, side: Side, is_gzip: bool, wanted: &str) {
-        let mut brought = Brought::default();
-        brought.by_itself(|| Upper);
-        brought.named(|| Lower);
-        let complete = brought.complete(list.as_bytes(), side, is_gzip);
-        assert_eq!(complete.map_or(list.to_owned(), |list| String::from_utf8(list).unwrap()), wanted);
+    fn check(list: &'static str, side: Side, is_gzip: bool, wanted: &'static str) {
+        let mut injected = InjectedFilters::default();
+        injected.by_itself(|| Upper);
+        injected.named(|| Lower);
+        let complete = |coding| injected.complete(list.into(), side, coding);
+        assert_eq!(complete(Some(if is_gzip { Coding::Gzip } else { Coding::Identity })), wanted.into());
+        if !is_gzip {
+            // What we can't undo is left as it is, the filter finds out.
+            for coding in [Some(Coding::Brotli), Some(Coding::Zstd), None] {
+                assert_eq!(complete(coding), wanted.into());
+            }
+        }
     }
 
     #[test]
@@ -180,20 +204,23 @@ mod tests {
 
     #[test]
     fn none_changes_nothing() {
-        let brought = Brought::default();
-        assert!(brought.is_empty() && brought.complete(b"testgunzip", Side::Fetch, true).is_none());
-        let mut brought = Brought::default();
-        brought.named(|| Lower);
-        assert!(brought.complete(b"testgunzip", Side::Fetch, true).is_none());
-        assert!(brought.find::<Lower>().is_some() && brought.find::<Upper>().is_none());
+        let list = || FilterList::from("testgunzip");
+        let injected = InjectedFilters::default();
+        assert!(injected.is_empty() && injected.complete(list(), Side::Fetch, Some(Coding::Gzip)) == list());
+        let mut injected = InjectedFilters::default();
+        injected.named(|| Lower);
+        assert_eq!(injected.complete(list(), Side::Fetch, Some(Coding::Gzip)), list());
+        assert!(injected.find::<Lower>().is_some() && injected.find::<Upper>().is_none());
     }
 
     #[test]
     fn each_runs_once() {
-        let mut brought = Brought::default();
-        brought.named(|| Lower);
+        let mut injected = InjectedFilters::default();
+        injected.named(|| Lower);
         assert!(
-            brought.take(b"upper").is_none() && brought.take(b"lower").is_some() && brought.take(b"lower").is_none()
+            injected.take(FilterName::Injected(b"upper")).is_none()
+                && injected.take(FilterName::Injected(b"lower")).is_some()
+                && injected.take(FilterName::Injected(b"lower")).is_none()
         );
     }
 }
