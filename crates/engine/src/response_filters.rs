@@ -34,6 +34,11 @@ impl ResponseFilters {
         &mut self.injected
     }
 
+    /// Whether a module's filter works on the body wherever the list names it.
+    pub fn go_by_themselves(&self) -> bool {
+        self.injected.goes_by_itself()
+    }
+
     /// All filters. `default` is the list where VCL set none; `coding`: what the body's Content-Encoding says.
     pub fn complete_list(
         &self,

@@ -109,14 +109,7 @@ impl Bereq {
 
     /// `beresp.filters` with what modules injected.
     pub(super) fn filter_list(&self) -> FilterList {
-        let list = match &self.filters {
-            Some(names) => names.as_bytes().to_vec().into(),
-            None => self.default_filters(),
-        };
-        if self.injected_filters.is_empty() {
-            return list;
-        }
-        self.injected_filters.complete(list, Side::Fetch, self.beresp_coding())
+        self.filters.complete_list(Side::Fetch, || self.default_filters(), || self.beresp_coding())
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
@@ -132,7 +125,7 @@ impl Bereq {
             do_gunzip: self.do_gunzip,
             do_esi: self.do_esi,
             supported: Codings::supported(&self.params),
-            is_worked_on: self.injected_filters.goes_by_itself(),
+            is_worked_on: self.filters.go_by_themselves(),
         })
     }
 
@@ -148,7 +141,7 @@ impl Bereq {
                 gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
                 esi: crate::esi::features(&self.params),
             },
-            &mut self.injected_filters,
+            self.filters.injected(),
         )?;
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VFP_Open", list.as_bytes());

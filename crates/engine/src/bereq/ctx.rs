@@ -85,8 +85,8 @@ impl Ctx for Bereq {
             Var::BerespDoGunzip => Value::Bool(self.do_gunzip),
             Var::BerespDoGzip => Value::Bool(self.do_gzip),
             Var::BerespDoStream => Value::Bool(self.do_stream),
-            Var::BerespFilters => match &self.filters {
-                Some(filters) => Value::String(Some(filters.clone())),
+            Var::BerespFilters => match self.filters.list() {
+                Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(self.filter_list().as_bytes()),
             },
             Var::BerespGrace => Value::Duration(self.times.grace),
@@ -110,7 +110,7 @@ impl Ctx for Bereq {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), Failure> {
-        match &self.filters {
+        match self.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("beresp", var)),
         }
@@ -135,7 +135,7 @@ impl Ctx for Bereq {
                 }
             }
             Var::BerespDoStream => self.do_stream = vars::boolean(&value)?,
-            Var::BerespFilters => self.filters = vars::text(value)?,
+            Var::BerespFilters => self.filters.set_list(vars::text(value)?),
             Var::BerespGrace => self.set_life(&value, |times, grace| times.grace = grace.max(0.0))?,
             Var::BerespKeep => self.set_life(&value, |times, keep| times.keep = keep.max(0.0))?,
             Var::BerespTtl => {
@@ -213,7 +213,7 @@ impl Ctx for Bereq {
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(&mut self.injected_filters)
+        Some(self.filters.injected())
     }
 
     fn fast_304(&mut self) -> Result<(), Failure> {
@@ -247,8 +247,7 @@ impl Ctx for Bereq {
                 let has_body = self.has_body();
                 self.end_link(has_body.then_some(SessClose::RespClose));
                 self.head.copy_from(&self.original);
-                self.filters = None;
-                self.injected_filters.clear();
+                self.filters.reset();
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {

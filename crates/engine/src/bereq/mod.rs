@@ -37,6 +37,7 @@ use crate::current::StepName;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::reqbody::ReqBody;
+use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
@@ -134,9 +135,8 @@ pub struct Bereq {
     pub(crate) storage: Option<Arc<Store>>,
     /// How much more of the body its store takes in the place of another one.
     pub(crate) body_limit: Option<u64>,
-    pub(crate) filters: Option<Text>,
-    /// What modules do to the body.
-    pub(crate) injected_filters: filters::InjectedFilters,
+    /// What happens to the body.
+    pub(crate) filters: ResponseFilters,
     pub(crate) retries: u32,
     pub(crate) error: (u16, Option<Vec<u8>>),
     /// VCL asked for the error: it isn't a failed fetch.
@@ -248,8 +248,7 @@ impl Bereq {
         }
         self.mark("Retry");
         self.storage = None;
-        self.filters = None;
-        self.injected_filters.clear();
+        self.filters.reset();
         self.do_esi = false;
         self.do_stream = true;
         self.was_304 = false;

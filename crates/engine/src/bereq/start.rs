@@ -16,6 +16,7 @@ use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::req::Req;
 use crate::req::verdict::Found;
+use crate::response_filters::ResponseFilters;
 use crate::spare;
 use crate::turns;
 
@@ -112,8 +113,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         keeps_head: false,
         storage: None,
         body_limit: None,
-        filters: None,
-        injected_filters: filters::InjectedFilters::default(),
+        filters: ResponseFilters::default(),
         retries: 0,
         error: (0, None),
         error_is_wanted: false,
