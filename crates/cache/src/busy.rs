@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use base::Mono;
-use storage::{Buf, NoSpace, Store, StoreId};
+use storage::{Buf, NoSpace, Rest, Store, StoreId, StoredBody};
 
 use crate::attrs::{Attrs, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
@@ -288,13 +288,30 @@ impl Busy {
         }
         self.publish();
         self.seal();
+        self.end_finished(fetched);
+        Ok(fetched)
+    }
+
+    /// [`Busy::finish`] of an object whose body the home of its store has already: it was read back, not fetched. Needs
+    /// [`Busy::set_head`], with the head that was read back; nothing was appended. A head that can't be read back leaves
+    /// this as it was: the right to fetch.
+    pub fn finish_stored(mut self, body: Box<dyn StoredBody>) {
+        assert!(self.boc.fetched() == 0 && !self.boc.is_transit(), "what is read back is all there and is kept");
+        let length = body.len();
+        self.boc.set_fetched(length);
+        self.publish();
+        let filling = self.filling.take().expect("only what has a head is finished");
+        self.oc.set_content(Content::new(filling.front, Some(Rest::Home(Box::new(body)))));
+        self.end_finished(length);
+    }
+
+    fn end_finished(&mut self, length: u64) {
         self.is_over = true;
-        self.boc.advance(BocState::Finished { length: fetched });
+        self.boc.advance(BocState::Finished { length });
         self.oc.drop_boc();
         if !self.is_private {
             self.cache.shared().evictable(&self.oc);
         }
-        Ok(fetched)
     }
 
     /// The fetch failed: readers get `why`, the object is gone.

@@ -24,6 +24,8 @@ struct Desk {
     /// Those that were let go on, and what they get.
     served: HashMap<u64, Result<(), StoreError>>,
     bodies: usize,
+    /// The last body kept, as it lies there.
+    kept: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -35,9 +37,8 @@ struct Slow(Arc<SlowHome>);
 
 impl Home for Slow {
     fn keep(&self, body: &Body) -> Option<Box<dyn StoredBody>> {
-        self.0.0.lock().unwrap().bodies += 1;
-        let bytes = body.pieces().flat_map(|piece| piece.buf.to_vec()).collect();
-        Some(Box::new(SlowBody(self.0.clone(), bytes)))
+        self.0.0.lock().unwrap().kept = body.pieces().flat_map(|piece| piece.buf.to_vec()).collect();
+        Some(self.0.read_back())
     }
 }
 
@@ -51,16 +52,8 @@ impl StoredBody for SlowBody {
     }
 
     fn poll_at(&self, cx: &mut Context<'_>, waiter: &mut Option<u64>, offset: u64) -> Poll<Result<Buf, StoreError>> {
-        let mut desk = self.0.0.lock().unwrap();
-        desk.next += 1;
-        let id = *waiter.get_or_insert(desk.next);
-        let Some(answer) = desk.served.remove(&id) else {
-            desk.waiting.insert(id, cx.waker().clone());
-            return Poll::Pending;
-        };
-        *waiter = None;
         let bytes = self.1[offset as usize..].iter().take(PIECE).copied().collect();
-        Poll::Ready(answer.map(|()| Buf::unaccounted(bytes)))
+        self.0.poll(cx, waiter).map_ok(|()| Buf::unaccounted(bytes))
     }
 
     fn forget(&self, waiter: u64) {
@@ -77,6 +70,26 @@ impl Drop for SlowBody {
 }
 
 impl SlowHome {
+    /// Ready once the waiter was let go on.
+    fn poll(&self, cx: &mut Context<'_>, waiter: &mut Option<u64>) -> Poll<Result<(), StoreError>> {
+        let mut desk = self.0.lock().unwrap();
+        desk.next += 1;
+        let id = *waiter.get_or_insert(desk.next);
+        let Some(answer) = desk.served.remove(&id) else {
+            desk.waiting.insert(id, cx.waker().clone());
+            return Poll::Pending;
+        };
+        *waiter = None;
+        Poll::Ready(answer)
+    }
+
+    /// The body kept last.
+    fn read_back(self: &Arc<Self>) -> Box<dyn StoredBody> {
+        let mut desk = self.0.lock().unwrap();
+        desk.bodies += 1;
+        Box::new(SlowBody(self.clone(), desk.kept.clone()))
+    }
+
     /// Lets all that wait go on; answers how many there were.
     fn serve(&self, answer: Result<(), StoreError>) -> usize {
         let waiting = {
@@ -199,6 +212,56 @@ fn an_object_that_its_store_lost_is_a_miss() {
     assert_eq!((kit.verdict("/"), home.bodies()), ("hit", 1));
     drop((reader, obj));
     assert_eq!(home.bodies(), 0);
+}
+
+/// An object that only the home has: who comes first reads its head back, others wait for that.
+fn evicted() -> (Kit, Arc<SlowHome>, Busy, Ticket) {
+    let (kit, home) = kit();
+    kit.put("/", 10.0, &body());
+    kit.cache.lose(&hit_of(kit.look("/")));
+    let busy = busy_of(kit.look("/"));
+    let ticket = ticket_of(kit.look("/"));
+    (kit, home, busy, ticket)
+}
+
+fn set_head(kit: &Kit, busy: &mut Busy) {
+    let store = kit.cache.stores().all()[0].clone();
+    busy.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
+}
+
+#[test]
+fn a_lookup_waits_until_the_head_is_read_back() {
+    let (kit, home, mut busy, mut ticket) = evicted();
+    let (bell, mut waiter) = (Arc::new(Bell::default()), None);
+    let waker = Waker::from(Arc::new(Bell::default()));
+    assert!(home.poll(&mut Context::from_waker(&waker), &mut waiter).is_pending());
+    assert!(poll(&mut ticket, &bell).is_pending());
+    home.serve(Ok(()));
+    assert_eq!(home.poll(&mut Context::from_waker(&waker), &mut waiter), Poll::Ready(Ok(())));
+    let mut reader = busy.object().into_reader(0);
+    set_head(&kit, &mut busy);
+    busy.finish_stored(home.read_back());
+    assert!(poll(&mut ticket, &bell).is_ready());
+    let obj = hit_of(kit.resume(ticket, &Req::new("/")));
+    assert_eq!((obj.head(), obj.body_len(), reader.object().body_len()), (HEAD, Some(2500), Some(2500)));
+    assert_eq!(read_late(&mut reader, &home).unwrap(), body());
+    assert_eq!(read_late(&mut obj.reader(1000), &home).unwrap(), &body()[1000..]);
+}
+
+#[test]
+fn a_head_that_is_lost_is_fetched() {
+    let (kit, home, mut busy, ticket) = evicted();
+    let (waker, mut waiter) = (Waker::from(Arc::new(Bell::default())), None);
+    assert!(home.poll(&mut Context::from_waker(&waker), &mut waiter).is_pending());
+    let lost = StoreError("EIO");
+    home.serve(Err(lost));
+    assert_eq!(home.poll(&mut Context::from_waker(&waker), &mut waiter), Poll::Ready(Err(lost)));
+    // The same right serves for the fetch; who waits doesn't notice.
+    set_head(&kit, &mut busy);
+    busy.append(b"fetched").unwrap();
+    busy.finish(None).unwrap();
+    let obj = hit_of(kit.resume(ticket, &Req::new("/")));
+    assert_eq!(read_late(&mut obj.reader(0), &home).unwrap(), b"fetched");
 }
 
 #[test]
