@@ -9,6 +9,76 @@ use super::policy::{BACKEND, CACHEABLE, CARRIED, CARRIED_URL, HASH, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
 
+/// A `set`: where it begins, its name from where to where, its value, its semicolon.
+struct Assignment {
+    first: usize,
+    name_at: usize,
+    last: usize,
+    value: usize,
+    end: usize,
+}
+
+/// Variables whose assignment nothing takes the place of, and where.
+struct Dropped {
+    names: &'static [&'static str],
+    when: fn(Ctx) -> bool,
+    why: &'static str,
+    /// Whether it may have mattered.
+    warning: bool,
+}
+
+const DROPPED: &[Dropped] = &[
+    Dropped {
+        names: &["req.hash"],
+        when: |ctx| ctx != Ctx::Hash,
+        why: "the hash is made in vcl_hash only",
+        warning: true,
+    },
+    Dropped {
+        names: &["obj.prefetch"],
+        when: |_| true,
+        why: "2.0 never fetched ahead; objects in grace are refreshed in the background now",
+        warning: true,
+    },
+    Dropped {
+        names: &["client.identity"],
+        when: |ctx| ctx == Ctx::Fetch,
+        why: "a fetch has no client: its director has chosen already",
+        warning: true,
+    },
+    Dropped { names: &["req.keep"], when: |_| true, why: "nothing reads it any more", warning: true },
+    Dropped {
+        names: &["obj.ttl", "obj.grace", "obj.keep", "obj.cacheable"],
+        when: |ctx| ctx == Ctx::Error,
+        why: "a response made in vcl_synth is never stored",
+        warning: false,
+    },
+    Dropped {
+        names: &["obj.grace", "obj.keep"],
+        when: |ctx| ctx == Ctx::Hit,
+        why: "an object's times can't be changed in vcl_hit any more",
+        warning: true,
+    },
+    Dropped {
+        names: &["req.esi"],
+        when: |ctx| ctx == Ctx::Fetch,
+        why: "a client's ESI isn't decided in a fetch",
+        warning: true,
+    },
+    Dropped {
+        names: &["req.grace"],
+        when: |ctx| ctx == Ctx::Fetch,
+        why: "a fetch has no grace of its client's",
+        warning: true,
+    },
+    Dropped {
+        names: &["req.proto", "resp.proto", "beresp.proto", "bereq.proto", "obj.proto"],
+        when: |_| true,
+        why: "a protocol's name is read only since 4.1",
+        warning: true,
+    },
+];
+
 impl Walker<'_> {
     pub fn unset(&mut self) -> R<Kept> {
         let first = self.at;
@@ -107,7 +177,7 @@ impl Walker<'_> {
         let low = name.to_ascii_lowercase();
         let value = self.after(self.after(last));
         let end = self.semicolon();
-        if let Some(kept) = self.special_set(&low, first, name_at, last, value, end)? {
+        if let Some(kept) = self.special_set(&low, &Assignment { first, name_at, last, value, end })? {
             return Ok(kept);
         }
         let Some(new) = self.target(&name, name_at, last)? else {
@@ -186,156 +256,127 @@ impl Walker<'_> {
         }
     }
 
-    /// What isn't just called otherwise now.
-    pub fn special_set(
-        &mut self,
-        name: &str,
-        first: usize,
-        name_at: usize,
-        last: usize,
-        value: usize,
-        end: usize,
-    ) -> R<Option<Kept>> {
+    /// What isn't just called otherwise now; `None` is for what is.
+    fn special_set(&mut self, name: &str, set: &Assignment) -> R<Option<Kept>> {
         if let Some(var) = OldVar::find(name).filter(|v| !v.is_field()) {
-            self.check_place(var, name_at, last, true)?;
+            self.check_place(var, set.name_at, set.last, true)?;
         }
-        let drop = |w: &mut Self, why: &str, warning: bool| -> R<Option<Kept>> {
-            if w.tok_at(end) != Tok::C(b';') {
-                w.at = end;
-                w.expect(Tok::C(b';'))?;
-            }
-            if warning {
-                w.warn(first, end, "", why)
-            } else {
-                w.note(first, end, "", why)
-            }
-            w.drop_until(end);
-            Ok(Some(Kept::No))
-        };
-        let on_error = self.ctx == Ctx::Error;
+        if let Some(dropped) = DROPPED.iter().find(|d| d.names.contains(&name) && (d.when)(self.ctx)) {
+            return self.drop_set(set, dropped.why, dropped.warning).map(Some);
+        }
+        let in_hit = self.ctx == Ctx::Hit;
         match name {
-            "req.hash" => {
-                if self.ctx != Ctx::Hash {
-                    return drop(self, "the hash is made in vcl_hash only", true);
-                }
-                let op = self.after(last);
-                if self.tok_at(op) != Tok::AddTo {
-                    self.at = op;
-                    self.expect(Tok::AddTo)?;
-                }
-                self.note(first, op, "hash_data()", "the hash isn't a variable any more");
-                self.put_until(op, "hash_data(");
-                self.tight = true;
-                let mark = self.out.mark();
-                self.string()?;
-                let text = self.written(mark);
-                self.expect(Tok::C(b';'))?;
-                self.insert(")");
-                self.keep();
-                if self.policy.purge_hash {
-                    self.insert(&format!(" set req.http.{HASH} = req.http.{HASH} + {text} + \"#\";"));
-                }
-                Ok(Some(Kept::Yes))
-            }
-            "obj.prefetch" => {
-                drop(self, "2.0 never fetched ahead; objects in grace are refreshed in the background now", true)
-            }
-            "beresp.saintmode" => {
-                let kept = self.saintmode(first, self.after(last), end);
-                kept.map(Some)
-            }
-            "client.identity" if self.ctx == Ctx::Fetch => {
-                drop(self, "a fetch has no client: its director has chosen already", true)
-            }
-            "req.keep" => drop(self, "nothing reads it any more", true),
-            "obj.ttl" | "obj.grace" | "obj.keep" | "obj.cacheable" if on_error => {
-                drop(self, "a response made in vcl_synth is never stored", false)
-            }
-            "obj.grace" | "obj.keep" if self.ctx == Ctx::Hit => {
-                drop(self, "an object's times can't be changed in vcl_hit any more", true)
-            }
-            "obj.ttl" if self.ctx == Ctx::Hit => {
-                self.policy.purge = true;
-                let soon = self.tok_at(value) == Tok::Int && self.text_at(value).trim_start_matches('0').is_empty();
-                if soon || self.tok_at(value) == Tok::C(b'-') {
-                    self.warn(first, end, "purge.hard();", "an object ends by a purge, with all its variants");
-                    self.put_until(end, "purge.hard();");
-                } else {
-                    self.warn(
-                        first,
-                        end,
-                        "purge.soft(...);",
-                        "an object's time can only be cut, with all its variants'",
-                    );
-                    let op = self.after(last);
-                    self.put_until(op, "purge.soft(");
-                    self.tight = true;
-                    self.string()?;
-                    self.expect(Tok::C(b';'))?;
-                    self.insert(")");
-                    self.keep();
-                }
-                Ok(Some(Kept::Yes))
-            }
-            "obj.cacheable" if self.ctx == Ctx::Hit && self.text_at(value) == "false" => {
-                self.policy.purge = true;
-                self.warn(first, end, "purge.hard();", "an object ends by a purge, with all its variants");
-                self.put_until(end, "purge.hard();");
-                Ok(Some(Kept::Yes))
-            }
-            "obj.cacheable" if self.ctx == Ctx::Hit => drop(self, "what is stored is cacheable", false),
-            "obj.cacheable" | "beresp.cacheable" => {
-                let new = match self.text_at(value) {
-                    "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),
-                    "false" => format!("unset bereq.http.{CACHEABLE};"),
-                    _ => return self.fail_range("Expected true or false\n", value, value),
-                };
-                self.note(first, end, &new, "a mark takes the place of the variable");
-                self.put_until(end, &new);
-                Ok(Some(Kept::Yes))
-            }
-            "req.esi" => {
-                if self.ctx == Ctx::Fetch {
-                    return drop(self, "a client's ESI isn't decided in a fetch", true);
-                }
-                let new = match self.text_at(value) {
-                    _ if self.ctx.delivers() => format!("set resp.do_esi = {};", self.text_at(value)),
-                    "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),
-                    "true" => "unset req.http.X-VCL-No-ESI;".to_owned(),
-                    _ => return self.fail_range("Expected true or false\n", value, value),
-                };
-                self.policy.no_esi |= !self.ctx.delivers();
-                self.note(first, end, &new, "ESI is switched off for a response, in vcl_deliver");
-                self.put_until(end, &new);
-                Ok(Some(Kept::Yes))
-            }
-            "beresp.storage" if self.tok_at(value) == Tok::Str => {
-                let store = self.text_at(value).trim_matches('"').to_owned();
+            "req.hash" => self.set_hash(set),
+            "beresp.saintmode" => self.saintmode(set.first, self.after(set.last), set.end),
+            "obj.ttl" if in_hit => self.set_ttl_of_hit(set),
+            "obj.cacheable" if in_hit && self.text_at(set.value) == "false" => Ok(self.purge_hard(set)),
+            "obj.cacheable" if in_hit => self.drop_set(set, "what is stored is cacheable", false),
+            "obj.cacheable" | "beresp.cacheable" => self.set_cacheable(set),
+            "req.esi" => self.set_esi(set),
+            "beresp.storage" if self.tok_at(set.value) == Tok::Str => {
+                let store = self.text_at(set.value).trim_matches('"').to_owned();
                 let new = format!("set beresp.storage = storage.{store};");
-                self.note(first, end, &new, "a store is a value of its own type");
-                self.put_until(end, &new);
-                Ok(Some(Kept::Yes))
+                Ok(self.replace_set(set, &new, "a store is a value of its own type"))
             }
-            "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(value).0 == "req.request" => {
+            "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(set.value).0 == "req.request" => {
                 self.policy.carry_method = true;
                 let new = format!("set bereq.method = bereq.http.{METHOD};");
-                self.note(
-                    first,
-                    end,
-                    &new,
-                    "what is fetched to be stored is a GET; the client's method is told by a mark",
-                );
-                self.put_until(end, &new);
-                Ok(Some(Kept::Yes))
+                let why = "what is fetched to be stored is a GET; the client's method is told by a mark";
+                Ok(self.replace_set(set, &new, why))
             }
-            "req.url" if self.ctx == Ctx::Fetch && !self.carried.contains(name) && self.url_read <= end => {
-                drop(self, "nothing looks at the URL any more once it is fetched", false)
+            "req.url" if self.ctx == Ctx::Fetch && !self.carried.contains(name) && self.url_read <= set.end => {
+                self.drop_set(set, "nothing looks at the URL any more once it is fetched", false)
             }
-            "req.grace" if self.ctx == Ctx::Fetch => drop(self, "a fetch has no grace of its client's", true),
-            "req.proto" | "resp.proto" | "beresp.proto" | "bereq.proto" | "obj.proto" => {
-                drop(self, "a protocol's name is read only since 4.1", true)
-            }
-            _ => Ok(None),
+            _ => return Ok(None),
         }
+        .map(Some)
+    }
+
+    /// Writes `new` in the place of the statement, and says so.
+    fn replace_set(&mut self, set: &Assignment, new: &str, why: &str) -> Kept {
+        self.note(set.first, set.end, new, why);
+        self.put_until(set.end, new);
+        Kept::Yes
+    }
+
+    /// Leaves the statement out, and says so.
+    fn drop_set(&mut self, set: &Assignment, why: &str, warning: bool) -> R<Kept> {
+        if self.tok_at(set.end) != Tok::C(b';') {
+            self.at = set.end;
+            self.expect(Tok::C(b';'))?;
+        }
+        if warning {
+            self.warn(set.first, set.end, "", why)
+        } else {
+            self.note(set.first, set.end, "", why)
+        }
+        self.drop_until(set.end);
+        Ok(Kept::No)
+    }
+
+    /// `set req.hash += value`
+    fn set_hash(&mut self, set: &Assignment) -> R<Kept> {
+        let op = self.after(set.last);
+        if self.tok_at(op) != Tok::AddTo {
+            self.at = op;
+            self.expect(Tok::AddTo)?;
+        }
+        self.note(set.first, op, "hash_data()", "the hash isn't a variable any more");
+        self.put_until(op, "hash_data(");
+        self.tight = true;
+        let mark = self.out.mark();
+        self.string()?;
+        let text = self.written(mark);
+        self.expect(Tok::C(b';'))?;
+        self.insert(")");
+        self.keep();
+        if self.policy.purge_hash {
+            self.insert(&format!(" set req.http.{HASH} = req.http.{HASH} + {text} + \"#\";"));
+        }
+        Ok(Kept::Yes)
+    }
+
+    fn set_ttl_of_hit(&mut self, set: &Assignment) -> R<Kept> {
+        let is_zero = self.tok_at(set.value) == Tok::Int && self.text_at(set.value).trim_start_matches('0').is_empty();
+        if is_zero || self.tok_at(set.value) == Tok::C(b'-') {
+            return Ok(self.purge_hard(set));
+        }
+        self.policy.purge = true;
+        let why = "an object's time can only be cut, with all its variants'";
+        self.warn(set.first, set.end, "purge.soft(...);", why);
+        self.put_until(self.after(set.last), "purge.soft(");
+        self.tight = true;
+        self.string()?;
+        self.expect(Tok::C(b';'))?;
+        self.insert(")");
+        self.keep();
+        Ok(Kept::Yes)
+    }
+
+    fn purge_hard(&mut self, set: &Assignment) -> Kept {
+        self.policy.purge = true;
+        self.warn(set.first, set.end, "purge.hard();", "an object ends by a purge, with all its variants");
+        self.put_until(set.end, "purge.hard();");
+        Kept::Yes
+    }
+
+    fn set_cacheable(&mut self, set: &Assignment) -> R<Kept> {
+        let new = match self.text_at(set.value) {
+            "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),
+            "false" => format!("unset bereq.http.{CACHEABLE};"),
+            _ => return self.fail_range("Expected true or false\n", set.value, set.value),
+        };
+        Ok(self.replace_set(set, &new, "a mark takes the place of the variable"))
+    }
+
+    fn set_esi(&mut self, set: &Assignment) -> R<Kept> {
+        let new = match self.text_at(set.value) {
+            value if self.ctx.delivers() => format!("set resp.do_esi = {value};"),
+            "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),
+            "true" => "unset req.http.X-VCL-No-ESI;".to_owned(),
+            _ => return self.fail_range("Expected true or false\n", set.value, set.value),
+        };
+        self.policy.no_esi |= !self.ctx.delivers();
+        Ok(self.replace_set(set, &new, "ESI is switched off for a response, in vcl_deliver"))
     }
 }
