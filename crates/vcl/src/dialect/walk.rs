@@ -14,6 +14,7 @@ use super::late::Saint;
 use super::names::{Names, Of};
 use super::out::Out;
 use super::policy::{DELIVER_ERRORS, Policy};
+use super::subs::Decl;
 use super::{Note, R, Translation};
 use crate::token::{Source, Tok};
 
@@ -59,106 +60,140 @@ pub(crate) struct Walker<'a> {
 
 /// Translates the program of `items`.
 pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) -> R<Translation> {
-    let policy = Policy::of(dialect, items, sources);
-    let names = Names::collect(items, sources, policy.purge);
-    let mut w = Walker {
-        dialect,
-        sources,
-        items,
-        at: 0,
-        out: Out::default(),
-        ctx: Ctx::Recv,
-        names,
-        policy,
-        directors: BTreeMap::new(),
-        dns_members: BTreeSet::new(),
-        saints: Vec::new(),
-        variants: Variants::new(),
-        carried: BTreeSet::new(),
-        languages: None,
-        calls_languages: false,
-        fetch_sets: BTreeSet::new(),
-        url_read: 0,
-        deliver_errors: Vec::new(),
-        hit_fields: BTreeSet::new(),
-        tight: false,
-        quiet: false,
-        notes: Vec::new(),
-        depth: 0,
-    };
-    w.find_directors();
-    w.find_dns_members();
-    w.find_late();
-    w.policy.asks_director = w.asks_director() || w.marks_late();
-    w.find_hit_fields();
-    w.find_carried();
-    w.find_languages();
-    w.policy.delivers =
-        w.subs().iter().any(|(name, body)| name == OldSub::Deliver.name() && w.after(body.from) != body.to);
+    let mut w = Walker::new(dialect, items, sources);
+    w.survey();
     w.translate_user_subs()?;
-    w.at = 0;
-    let mut parts: Vec<Out> = Vec::new();
-    let mut first_sub = None;
-    let mut late_directors: Vec<Out> = Vec::new();
-    w.out = Out::default();
-    w.pass_pseudo();
-    while w.tok() != Tok::End {
-        let is_sub = w.is("sub");
-        let is_director = w.is("director");
-        if is_sub && first_sub.is_none() {
-            // What stood before it (comments, an include's mark) stays before what is put in front of it.
-            parts.push(std::mem::take(&mut w.out));
-            first_sub = Some(parts.len());
-        }
-        let made = w.declaration()?;
-        if let Some(init) = made {
-            if is_director && first_sub.is_some() { late_directors.push(init) } else { w.out.append(&init) }
-        }
-        parts.push(std::mem::take(&mut w.out));
-        w.bounded(parts.iter().map(|p| p.text.len()).sum())?;
+    let parts = w.translate_declarations()?;
+    let (text, map) = w.assemble(&parts).finish();
+    Ok(Translation { text, map, notes: w.all_notes(), dialect })
+}
+
+/// A program's declarations, translated, in the order in which they stood.
+struct Parts {
+    parts: Vec<Out>,
+    /// Which of them is the first subroutine: what is ours alone is put in front of it.
+    first_sub: Option<usize>,
+    /// What makes directors that are declared after it.
+    late_directors: Vec<Out>,
+}
+
+impl Parts {
+    fn text_bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.text.len()).sum()
     }
-    w.gap();
-    parts.push(std::mem::take(&mut w.out));
-    let first_sub = first_sub.unwrap_or(parts.len());
-    let default_backend = w.default_backend();
-    let late = w.late();
-    let mut out = Out::default();
-    out.own(&w.head());
-    for (n, part) in parts.iter().enumerate() {
-        if n == first_sub {
+}
+
+impl<'a> Walker<'a> {
+    fn new(dialect: Dialect, items: &'a [Item], sources: &'a [Source]) -> Walker<'a> {
+        let policy = Policy::of(dialect, items, sources);
+        let names = Names::collect(items, sources, policy.purge);
+        Walker {
+            dialect,
+            sources,
+            items,
+            at: 0,
+            out: Out::default(),
+            ctx: Ctx::Recv,
+            names,
+            policy,
+            directors: BTreeMap::new(),
+            dns_members: BTreeSet::new(),
+            saints: Vec::new(),
+            variants: Variants::new(),
+            carried: BTreeSet::new(),
+            languages: None,
+            calls_languages: false,
+            fetch_sets: BTreeSet::new(),
+            url_read: 0,
+            deliver_errors: Vec::new(),
+            hit_fields: BTreeSet::new(),
+            tight: false,
+            quiet: false,
+            notes: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// Looks through the whole program for what decides how its parts are translated. The order counts: members of dns
+    /// directors and late choices are told by the directors, what asks for a director by both.
+    fn survey(&mut self) {
+        self.find_directors();
+        self.find_dns_members();
+        self.find_late();
+        self.policy.asks_director = self.asks_director() || self.marks_late();
+        self.find_hit_fields();
+        self.find_carried();
+        self.find_languages();
+        let is_deliver =
+            |(name, body): &(String, Decl)| name == OldSub::Deliver.name() && self.after(body.from) != body.to;
+        self.policy.delivers = self.subs().iter().any(is_deliver);
+    }
+
+    fn translate_declarations(&mut self) -> R<Parts> {
+        let mut made = Parts { parts: Vec::new(), first_sub: None, late_directors: Vec::new() };
+        self.at = 0;
+        self.out = Out::default();
+        self.pass_pseudo();
+        while self.tok() != Tok::End {
+            let is_director = self.is("director");
+            if self.is("sub") && made.first_sub.is_none() {
+                // What stood before it (comments, an include's mark) stays before what is put in front of it.
+                made.parts.push(std::mem::take(&mut self.out));
+                made.first_sub = Some(made.parts.len());
+            }
+            match self.declaration()? {
+                Some(init) if is_director && made.first_sub.is_some() => made.late_directors.push(init),
+                Some(init) => self.out.append(&init),
+                None => {}
+            }
+            made.parts.push(std::mem::take(&mut self.out));
+            self.bounded(made.text_bytes())?;
+        }
+        self.gap();
+        made.parts.push(std::mem::take(&mut self.out));
+        Ok(made)
+    }
+
+    /// The whole text: the modules it needs, the declarations, and what the old built-in VCL did around them.
+    fn assemble(&mut self, made: &Parts) -> Out {
+        let default_backend = self.default_backend();
+        let late = self.late();
+        let mut out = Out::default();
+        out.own(&self.head());
+        let (before, from_first_sub) = made.parts.split_at(made.first_sub.unwrap_or(made.parts.len()));
+        before.iter().for_each(|part| out.append(part));
+        if made.first_sub.is_some() {
             let end = if out.text.ends_with(b"\n") { "\n" } else { "\n\n" };
             out.own(end);
-            late_directors.iter().for_each(|init| out.append(init));
-            out.own(&w.saint_init());
-            out.own(&w.policy.before(&default_backend));
+            made.late_directors.iter().for_each(|init| out.append(init));
         }
-        out.append(part);
+        out.own(&self.saint_init());
+        out.own(&self.policy.before(&default_backend));
+        from_first_sub.iter().for_each(|part| out.append(part));
+        if !out.text.ends_with(b"\n") {
+            out.own("\n");
+        }
+        out.own(&self.policy.after(&late));
+        self.deliver_errors(&mut out);
+        out
     }
-    if first_sub >= parts.len() {
-        out.own(&w.saint_init());
-        out.own(&w.policy.before(&default_backend));
+
+    /// What is told of the whole program, then of its places in order.
+    fn all_notes(&mut self) -> Vec<Note> {
+        let mut placed = std::mem::take(&mut self.notes);
+        placed.sort_by_key(|(src, at, _)| (*src, *at));
+        let mut placed: Vec<Note> = placed.into_iter().map(|(_, _, note)| note).collect();
+        placed.dedup();
+        let whole = self.policy.notes().into_iter().map(|(new, why, warning)| Note {
+            source: self.sources[0].name.clone(),
+            line: 0,
+            old: format!("VCL {}", self.dialect.name()),
+            new: new.to_owned(),
+            why: why.to_owned(),
+            warning,
+        });
+        whole.chain(placed).collect()
     }
-    if !out.text.ends_with(b"\n") {
-        out.own("\n");
-    }
-    out.own(&w.policy.after(&late));
-    w.deliver_errors(&mut out);
-    let (text, map) = out.finish();
-    let mut notes = std::mem::take(&mut w.notes);
-    notes.sort_by_key(|(src, at, _)| (*src, *at));
-    let mut notes: Vec<Note> = notes.into_iter().map(|(_, _, note)| note).collect();
-    notes.dedup();
-    let name = &sources[0].name;
-    let whole = w.policy.notes().into_iter().map(|(new, why, warning)| Note {
-        source: name.clone(),
-        line: 0,
-        old: format!("VCL {}", dialect.name()),
-        new: new.to_owned(),
-        why: why.to_owned(),
-        warning,
-    });
-    let notes = whole.chain(notes).collect();
-    Ok(Translation { text, map, notes, dialect })
 }
 
 impl Walker<'_> {
