@@ -135,6 +135,11 @@ impl Backend {
         &self.counters
     }
 
+    /// Who answers in the place of a server.
+    pub(crate) fn service(&self) -> Option<&ServiceRef> {
+        self.service.as_ref()
+    }
+
     pub(crate) fn env(&self) -> &Env {
         &self.env
     }
@@ -222,6 +227,10 @@ impl Backend {
             main.backend_unhealthy.inc();
             return Err(ConnectError::Unhealthy { backend: backend() });
         }
+        if let Some(service) = &self.service {
+            main.backend_conn.inc();
+            return Ok(Conn::other(service.0.exchange(), self.arc(), slot));
+        }
         let pooled = if opts.fresh { None } else { self.pool.take(opts.once) };
         let (stream, ends, reused) = match pooled {
             Some((stream, ends)) => {
@@ -303,12 +312,6 @@ impl Backend {
 
     /// A new connection; `limit` is for each address.
     pub(crate) async fn open(&self, limit: Duration, params: &Params) -> Result<Stream, OpenError> {
-        if let Some(service) = &self.service {
-            let pair = Stream::pair();
-            let (ours, theirs) = pair.map_err(|error| OpenError::Errno(error.raw_os_error().unwrap_or(ETIMEDOUT)))?;
-            service.0.accept(theirs);
-            return Ok(ours);
-        }
         if self.pool.held_down(self.env.clock.mono()).is_some() {
             return Err(OpenError::Errno(0));
         }

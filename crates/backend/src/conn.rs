@@ -21,8 +21,11 @@ pub struct Conn {
 }
 
 /// What is spoken.
+#[allow(clippy::large_enum_variant, reason = "nearly all are the large one, which is worth no allocation each")]
 enum Protocol {
     Http1(Http1),
+    /// A service's.
+    Other(Box<dyn Exchange>),
 }
 
 /// Counted by its backend as long as it is there.
@@ -57,6 +60,16 @@ impl Conn {
         Self { exchange, ends, is_reused, user: User::new(backend), _slot: slot }
     }
 
+    /// An exchange without a connection.
+    pub(crate) fn other(
+        exchange: Box<dyn Exchange>,
+        backend: Arc<Backend>,
+        slot: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        let (exchange, ends) = (Protocol::Other(exchange), Ends::none());
+        Self { exchange, ends, is_reused: false, user: User::new(backend), _slot: slot }
+    }
+
     /// Whose connection it is.
     pub fn backend(&self) -> &Arc<Backend> {
         &self.user.0
@@ -72,6 +85,7 @@ impl Conn {
     pub fn tunnel(&self) -> Option<&Stream> {
         match &self.exchange {
             Protocol::Http1(http1) => Some(http1.stream()),
+            Protocol::Other(_) => None,
         }
     }
 
@@ -89,17 +103,16 @@ impl Conn {
         // Dropped from the last to the first.
         let Conn { _slot, ends, exchange, user, .. } = self;
         let backend = &user.0;
+        let has_pool = matches!(exchange, Protocol::Http1(_)) && backend.spec().proxy_header == 0;
         let why = match close {
             // What varnishd shows for "no reason".
-            None if backend.spec().proxy_header != 0 => Some(NOT_CLOSING),
+            None if !has_pool => Some(NOT_CLOSING),
             close => close.map(SessClose::description),
         };
         let what = if why.is_some() { " close " } else { " recycle" };
         note(&[ends.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), why.unwrap_or_default().as_bytes()]);
-        if why.is_none() {
-            match exchange {
-                Protocol::Http1(http1) => backend.recycle(http1.into_stream(), ends),
-            }
+        if let (None, Protocol::Http1(http1)) = (why, exchange) {
+            backend.recycle(http1.into_stream(), ends);
         }
         why.is_none()
     }
@@ -111,6 +124,7 @@ impl Deref for Conn {
     fn deref(&self) -> &(dyn Exchange + 'static) {
         match &self.exchange {
             Protocol::Http1(http1) => http1,
+            Protocol::Other(other) => &**other,
         }
     }
 }
@@ -119,6 +133,7 @@ impl DerefMut for Conn {
     fn deref_mut(&mut self) -> &mut (dyn Exchange + 'static) {
         match &mut self.exchange {
             Protocol::Http1(http1) => http1,
+            Protocol::Other(other) => &mut **other,
         }
     }
 }

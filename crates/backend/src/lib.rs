@@ -20,6 +20,7 @@ mod names;
 mod pool;
 mod probe;
 mod registry;
+pub mod responder;
 mod service;
 mod spec;
 
@@ -34,10 +35,11 @@ pub use exchange::{
     Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
     announced_length,
 };
-pub use h1::Http1;
+pub use h1::{Http1, framed, framed_end};
 pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
+pub use responder::Responder;
 pub use service::{Service, ServiceRef};
 pub use spec::{BackendSpec, ProbeSpec};
 

@@ -93,8 +93,16 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub fn of(stream: &Stream) -> Box<Self> {
-        let (peer, local) = (stream.peer(), stream.local());
-        let fd = dec(stream.number().into());
+        Self::between(stream.number(), stream.peer(), stream.local())
+    }
+
+    /// Of an exchange without a connection.
+    pub fn none() -> Box<Self> {
+        Self::between(0, Address::Unix, Address::Unix)
+    }
+
+    fn between(fd: u32, peer: Address, local: Address) -> Box<Self> {
+        let fd = dec(u64::from(fd));
         let text = [fd.as_bytes(), b" ", peer.text().ip_port(), b" ", local.text().ip_port()].concat();
         Box::new(Self { peer, text: text.into(), fd_len: fd.as_bytes().len() })
     }

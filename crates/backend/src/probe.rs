@@ -4,6 +4,8 @@
 //! A poke opens a connection of its own, sends the request, and reads until the backend closes. The schedule is in
 //! `registry`, the arithmetic in `health`.
 
+mod service;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -126,6 +128,12 @@ impl Probe {
     pub(crate) async fn poke(&self, backend: &Backend) -> PokeResult {
         let start = Instant::now();
         let mut result = PokeResult::default();
+        if let Some(service) = backend.service() {
+            result.poke = Poke { unix: true, good_xmit: true, ..Poke::default() };
+            let answered = service::ask(&*service.0, &self.request, &self.spec, deadline(self.spec.timeout)).await;
+            self.judge(answered, start, &mut result);
+            return result;
+        }
         let params = backend.env().services.params();
         let stream = match backend.open(self.spec.timeout, &params).await {
             Ok(stream) => stream,
@@ -158,7 +166,14 @@ impl Probe {
                 return result;
             }
         }
-        match self.answer(&stream, until).await {
+        let answered = self.answer(&stream, until).await;
+        self.judge(answered, start, &mut result);
+        result
+    }
+
+    /// What the answer's beginning says, or why there is none.
+    fn judge(&self, answered: Result<Vec<u8>, IoError>, start: Instant, result: &mut PokeResult) {
+        match answered {
             Ok(answer) if answer.is_empty() => result.message = "Empty response".into(),
             Ok(answer) => {
                 result.took = start.elapsed();
@@ -172,7 +187,6 @@ impl Probe {
                 result.message = io_text(what, &error);
             }
         }
-        result
     }
 
     /// PROXY header and request.

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends that are no server: what a module answers out of this process.
+//! Backends that are no server: what a module, or a test, answers out of this process.
 //!
-//! A fetch reaches one as it reaches any other, by a connection on which HTTP/1.1 is spoken, so that bodies stream both
-//! ways, each side waits for the other, and filters, timeouts and counters see no difference. The other end is a task of the
-//! fetch's thread.
+//! A fetch reaches one as it reaches any other, by an [`Exchange`], so that bodies stream both ways, each side waits for the
+//! other, and filters, timeouts and counters see no difference. There is no connection: `responder::exchange` makes one
+//! that a task of the fetch's thread answers.
 
 use std::fmt;
 use std::sync::Arc;
 
-use net::Stream;
+use crate::Exchange;
 
 /// Answers requests.
 pub trait Service: Send + Sync {
-    /// Takes the other end of a new connection, on this thread: reads one request, answers, and closes. Must not block.
-    fn accept(&self, stream: Stream);
+    /// Begins an exchange, on this thread: one request and its answer. Must not block.
+    fn exchange(&self) -> Box<dyn Exchange>;
 }
 
 /// A service, known by its place in memory.

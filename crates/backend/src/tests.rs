@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Connections and probes against loopback sockets.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 use super::*;
+
+const LIMITS: RespLimits = RespLimits { head_bytes: 1024, line_bytes: 512, lenient: false };
 
 struct Bed {
     clock: Clock,
@@ -660,16 +662,20 @@ fn a_slow_probe_fails_unless_it_need_not_end() {
     });
 }
 
-/// Says what it was sent.
+/// Says what it was asked for.
 struct Echo;
 
 impl Service for Echo {
-    fn accept(&self, stream: net::Stream) {
+    fn exchange(&self) -> Box<dyn Exchange> {
+        let (exchange, mut responder) = responder::exchange();
         rt::spawn(async move {
-            let mut got = Vec::with_capacity(100);
-            stream.read_buf(&mut got, None).await.unwrap();
-            stream.write_all(&got, None).await.unwrap();
+            assert!(responder.begin().await);
+            let target = responder.target.clone();
+            responder.respond(200, b"", &[], Some(target.len() as u64));
+            responder.send(&target).await.unwrap();
+            responder.finish().await.unwrap();
         });
+        exchange
     }
 }
 
@@ -683,12 +689,15 @@ fn a_service_answers_in_the_place_of_a_server() {
         assert!(std::ptr::eq(backend.spec(), other.spec()), "made for one transaction, it copies nothing");
         assert!(std::ptr::eq(backend.hosthdr(), other.hosthdr()) && std::ptr::eq(backend.name(), other.name()));
         for backend in [&backend, &other] {
-            let conn = backend.connect(&ConnectOpts::default()).await.unwrap();
-            assert!(!conn.is_reused());
-            conn.tunnel().unwrap().write_all(b"ping", None).await.unwrap();
-            let mut got = Vec::with_capacity(100);
-            conn.tunnel().unwrap().read_buf(&mut got, None).await.unwrap();
-            assert_eq!(got, b"ping");
+            let mut conn = backend.connect(&ConnectOpts::default()).await.unwrap();
+            assert!(!conn.is_reused() && conn.tunnel().is_none());
+            let (mut bereq, mut beresp) = (message::Head::new(), message::Head::new());
+            bereq.start_request(b"GET", b"/ping", b"HTTP/1.1").unwrap();
+            conn.send_head(&bereq, BodyLen::None, &LIMITS);
+            poll_fn(|cx| conn.poll_head(cx, &mut beresp)).await.unwrap();
+            poll_fn(|cx| conn.poll_data(cx)).await.unwrap();
+            assert_eq!((beresp.status(), conn.data()), (200, &b"/ping"[..]));
+            assert_eq!(shown(conn.opened().concat()), "0 echo 0.0.0.0 0 0.0.0.0 0 connect");
             conn.finish(Some(SessClose::RespClose), |_| {});
         }
         assert_eq!((backend.vbe().req.get(), other.vbe().req.get()), (2, 2), "they share counters");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A client: one request over a connection and its answer, whole or piece by piece. How many are under way is bounded here,
+//! A client: one request over a connection (`talk`) and its answer, whole or piece by piece. How many are under way is bounded here,
 //! and a request that comes back to this server tells by a field how deep it is.
 
 use std::cell::OnceCell;
@@ -8,18 +8,18 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use http1::{Decoder, Framing, Limits, Progress, parse_response, response_framing};
 use message::chars::is_token;
-use message::hop::{self, Persistence};
 use message::{Head, HeadLimits};
 use net::{ConnectError, Stream, Target};
 use tokio::sync::Notify;
 use vrt::{Ctx, HeadId};
 
-use crate::wire;
+use crate::talk::{Talk, Upload};
 
-/// Bytes of a body that is kept.
-const BODY_BYTES: usize = 10_000_000;
+/// Lines of a request's head.
+const LINES: u32 = 65_535;
+/// Bytes of a request's head.
+const REQUEST_BYTES: u32 = 16 << 20;
 /// Requests that are under way, of all tasks.
 pub(crate) const MOST_AT_ONCE: usize = 1000;
 /// How deep the request is that this one is of.
@@ -134,26 +134,31 @@ impl Request {
         self.fields.push((DEPTH.to_vec(), (depth + 1).to_string().into_bytes()));
     }
 
-    /// The head that is sent for it, with these lines at its end; `target` stands in the first.
-    pub(crate) fn head(&self, target: &str, authority: &str, more: &[&str]) -> Vec<u8> {
-        let mut out = [&self.method, &b" "[..], target.as_bytes(), b" HTTP/1.1\r\n"].concat();
-        let mut line = |name: &[u8], value: &[u8]| out.extend([name, b": ", value, b"\r\n"].concat());
-        if !self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"host")) {
-            line(b"Host", authority.as_bytes());
-        }
-        self.fields.iter().for_each(|(name, value)| line(name, value));
-        more.iter().for_each(|more| out.extend([more.as_bytes(), b"\r\n"].concat()));
-        out.extend_from_slice(b"\r\n");
-        out
+    /// The head that is sent for it, with these fields at its end; `target` stands in the first line.
+    ///
+    /// # Errors
+    /// It is larger than anybody would take.
+    pub(crate) fn head(&self, target: &str, authority: &str, more: &[(&str, &str)]) -> Result<Head, String> {
+        let mut head = Head::with_limits(HeadLimits::new(LINES, REQUEST_BYTES));
+        let has_host = self.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case(b"host"));
+        let made = head.start_request(&self.method, target.as_bytes(), b"HTTP/1.1").and_then(|()| {
+            if !has_host {
+                head.append("Host", authority)?;
+            }
+            self.fields.iter().try_for_each(|(name, value)| head.append(name, value))?;
+            more.iter().try_for_each(|(name, value)| head.append(name, value))
+        });
+        made.map(|()| head).map_err(|_| "the request's head is too large".to_owned())
     }
 
-    /// What is sent.
-    fn bytes(&self, place: &Place<'_>) -> Vec<u8> {
-        let length = self.body.as_ref().map(|body| format!("Content-Length: {}", body.len()));
-        let lines: Vec<&str> = ["Connection: close"].into_iter().chain(length.as_deref()).collect();
-        let mut out = self.head(&place.path, place.authority, &lines);
-        out.extend_from_slice(self.body.as_deref().unwrap_or_default());
-        out
+    /// The length of its body, if it has one.
+    pub(crate) fn length(&self) -> Option<String> {
+        self.body.as_ref().map(|body| body.len().to_string())
+    }
+
+    /// Its body.
+    pub(crate) fn upload(&self) -> Upload<'_> {
+        self.body.as_deref().map_or(Upload::None, Upload::Whole)
     }
 }
 
@@ -276,86 +281,17 @@ pub(crate) fn join(base: &str, reference: &str) -> String {
     format!("{scheme}://{authority}/{}{query}", names.join("/"))
 }
 
-/// A connection on which an answer comes.
-pub(crate) struct Talk {
-    pub(crate) stream: Stream,
-    pub(crate) input: Vec<u8>,
-    /// The answer's head.
-    pub(crate) head: Head,
-    pub(crate) framing: Framing,
-    decoder: Decoder,
-}
-
-impl Talk {
-    pub(crate) fn over(stream: Stream) -> Self {
-        // As many lines as the bytes of a head have room for.
-        let head = Head::with_limits(HeadLimits::new(1000, 128 * 1024));
-        let (input, framing) = (Vec::new(), Framing::None);
-        Talk { stream, input, head, framing, decoder: Decoder::response(framing) }
-    }
-
-    pub(crate) async fn write(&self, bytes: &[u8]) -> Result<(), String> {
-        self.stream.write_all(bytes, None).await.map_err(wire::why)
-    }
-
-    /// Reads the head of the final answer.
-    pub(crate) async fn receive_head(&mut self, to_head: bool) -> Result<(), String> {
-        let limits = Limits::default();
-        loop {
-            let parsed = parse_response(&self.input, &limits, &mut self.head);
-            match parsed.map_err(|why| format!("bad answer: {why:?}"))? {
-                Progress::Complete(parsed) => {
-                    self.input.drain(..parsed.consumed);
-                    if self.head.status() >= 200 {
-                        break;
-                    }
-                    self.head.clear();
-                }
-                Progress::Idle | Progress::Incomplete | Progress::Http2Preface => {
-                    if !wire::more(&self.stream, &mut self.input).await? {
-                        return Err("the connection ended before an answer".to_owned());
-                    }
-                }
-            }
-        }
-        let framing = response_framing(&self.head, to_head).map_err(|why| format!("bad answer: {}", why.text()))?;
-        (self.framing, self.decoder) = (framing, Decoder::response(framing));
-        Ok(())
-    }
-
-    /// The next bytes of the answer's body; `None` at its end.
-    pub(crate) async fn next_piece(&mut self) -> Result<Option<Vec<u8>>, String> {
-        wire::next_piece(&self.stream, &mut self.decoder, &mut self.input, "bad answer").await
-    }
-
-    /// The whole answer.
-    pub(crate) async fn answer(&mut self) -> Result<Answer, String> {
-        let mut body = Vec::new();
-        while let Some(piece) = self.next_piece().await? {
-            body.extend(piece);
-            if body.len() > BODY_BYTES {
-                return Err(format!("a body of more than {BODY_BYTES} bytes"));
-            }
-        }
-        let fields = self.head.iter().map(|field| (field.name().to_vec(), field.value().to_vec())).collect();
-        Ok(Answer { status: self.head.status(), reason: self.head.reason().to_vec(), fields, body })
-    }
-
-    /// The connection, if another request may go over it: the answer was read to its end.
-    pub(crate) fn reusable(mut self) -> Option<Stream> {
-        let is_over = self.decoder.is_complete() && self.framing != Framing::Eof && self.input.is_empty();
-        let keeps = matches!(hop::connection(&mut self.head), Ok(Persistence::Keep));
-        (is_over && keeps).then_some(self.stream)
-    }
-}
-
 /// Sends it and reads the answer.
 pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
     let place = place(&request.url)?;
+    let length = request.length();
+    let fields: Vec<_> =
+        [("Connection", "close")].into_iter().chain(length.as_deref().map(|len| ("Content-Length", len))).collect();
+    let head = request.head(&place.path, place.authority, &fields)?;
     let exchange = async {
         let mut talk = Talk::over(connect(place.host, place.port, request.connect_limit).await?);
-        talk.write(&request.bytes(&place)).await?;
-        talk.receive_head(request.method == b"HEAD").await?;
+        talk.send(&head, request.upload()).await?;
+        talk.receive_head().await?;
         talk.answer().await
     };
     rt::timeout(request.limit, exchange).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))

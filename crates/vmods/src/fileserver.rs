@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backend::{BackendSpec, Director};
+use backend::responder::Broken;
+use backend::{BackendSpec, Director, Responder};
 use base::Real;
 use message::{Head, conditional, date};
 use sys::beneath::{self, Want};
@@ -20,7 +21,7 @@ use vrt::{Failure, Value};
 
 use crate::args::{Args, fail, give};
 use crate::files::Files;
-use crate::local::{self, Answer, Answering, Broken, Exchange};
+use crate::local::{self, Answer, Answering};
 
 /// Bytes of a file that are read at once.
 const PIECE: usize = 128 * 1024;
@@ -200,18 +201,18 @@ impl Server {
         Ok(Found { file, len: about.len(), etag, modified: Real(modified), first })
     }
 
-    async fn serve(self: Arc<Self>, mut exchange: Exchange) -> Result<(), Broken> {
-        let is_get = match exchange.head.method() {
+    async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), Broken> {
+        let is_get = match responder.head.method() {
             b"GET" => true,
             b"HEAD" => false,
-            _ => return exchange.refuse(405).await,
+            _ => return responder.refuse(405).await,
         };
-        let end = memchr::memchr(b'?', &exchange.target).unwrap_or(exchange.target.len());
-        let path: Arc<[u8]> = exchange.target[..end].into();
+        let end = memchr::memchr(b'?', &responder.target).unwrap_or(responder.target.len());
+        let path: Arc<[u8]> = responder.target[..end].into();
         let (me, wanted) = (self.clone(), path.clone());
         let found = match rt::blocking(move || me.find(&wanted, is_get)).await {
             Ok(found) => found,
-            Err(Ok(status)) => return exchange.refuse(status).await,
+            Err(Ok(status)) => return responder.refuse(status).await,
             Err(Err(why)) => return Err(why),
         };
         let modified = date::format(found.modified);
@@ -219,18 +220,18 @@ impl Server {
         if self.has_tags {
             fields.push((b"ETag", found.etag.as_bytes()));
         }
-        if is_not_modified(&exchange.head, &found) {
-            exchange.respond(304, b"", &fields, None);
-            return exchange.finish().await;
+        if is_not_modified(&responder.head, &found) {
+            responder.respond(304, b"", &fields, None);
+            return responder.finish().await;
         }
         if let Some(mime) = self.type_of(&path).filter(|_| found.len > 0) {
             fields.push((b"Content-Type", mime));
         }
-        exchange.respond(200, b"", &fields, Some(found.len));
+        responder.respond(200, b"", &fields, Some(found.len));
         if is_get {
-            send_file(&mut exchange, found).await?;
+            send_file(&mut responder, found).await?;
         }
-        exchange.finish().await
+        responder.finish().await
     }
 
     /// The type by the last name's extension.
@@ -242,8 +243,8 @@ impl Server {
 }
 
 impl Answer for Server {
-    fn answer(self: Arc<Self>, exchange: Exchange) -> Answering {
-        Box::pin(self.serve(exchange))
+    fn answer(self: Arc<Self>, responder: Responder) -> Answering {
+        Box::pin(self.serve(responder))
     }
 }
 
@@ -265,10 +266,10 @@ fn read_some(file: &mut File, into: &mut Vec<u8>, left: u64) -> std::io::Result<
 }
 
 /// Exactly as many bytes as were announced, or the connection is cut.
-async fn send_file(exchange: &mut Exchange, found: Found) -> Result<(), Broken> {
+async fn send_file(responder: &mut Responder, found: Found) -> Result<(), Broken> {
     let Found { mut file, mut len, first: mut piece, .. } = found;
     loop {
-        exchange.send(&piece).await?;
+        responder.send(&piece).await?;
         len -= piece.len() as u64;
         if len == 0 {
             return Ok(());

@@ -54,6 +54,7 @@ mod standard;
 mod statsd;
 mod str;
 mod synthbackend;
+mod talk;
 mod tcp;
 mod udo;
 mod unix;

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use backend::{BackendSpec, Director};
-use http1::{ChunkHeader, Framing, LAST_CHUNK};
+use backend::responder::Broken;
+use backend::{BackendSpec, BodyStatus, Director, Responder};
 use message::chars::is_token;
 use net::{Parked, Pending, Stream};
 use parking_lot::Mutex;
@@ -18,8 +18,9 @@ use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
 use vrt::{Failure, Value};
 
 use crate::args::{Args, fail, give, wait};
-use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, Talk, UnderWay};
-use crate::local::{self, Answering, Broken, Exchange};
+use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, UnderWay};
+use crate::local::{self, Answering};
+use crate::talk::{Talk, Upload};
 
 /// Requests of a task.
 const MOST: usize = 64;
@@ -308,38 +309,37 @@ fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// The request's body: none, all of it, or as it comes on a fetch's connection.
-enum Upload<'a> {
-    Whole,
-    Streams(&'a mut Exchange, Option<u64>),
-}
-
 impl Client {
     /// An answer to a request out of VCL, whole.
     async fn ask(self: Arc<Self>, mut request: Request) -> Result<Answer, String> {
-        let (mut talk, to) = self.follow(&mut request, Upload::Whole).await?;
+        let (mut talk, to) = self.follow(&mut request, None).await?;
         let answer = talk.answer().await?;
         self.keep(to, talk);
         Ok(answer)
     }
 
     /// Sends it, and follows redirections; the head of the last answer is there, and whose connection it is.
-    async fn follow(self: &Arc<Self>, request: &mut Request, mut upload: Upload<'_>) -> Result<(Talk, String), String> {
+    /// `stream` is a body that comes from a fetch, and its length.
+    async fn follow(
+        self: &Arc<Self>,
+        request: &mut Request,
+        mut stream: Option<(&mut Responder, Option<u64>)>,
+    ) -> Result<(Talk, String), String> {
         let mut left = self.follow;
         loop {
-            let (mut talk, to) = self.exchange(request, &mut upload).await?;
+            let is_streamed = stream.is_some();
+            let (mut talk, to) = self.exchange(request, stream.take()).await?;
             let status = talk.head.status();
             let location = talk.head.get("Location").filter(|_| matches!(status, 301 | 302 | 303 | 307 | 308));
             let location = location.map(<[u8]>::to_vec);
             // What was streamed can't be sent a second time.
-            let is_gone = matches!(upload, Upload::Streams(..)) && matches!(status, 307 | 308);
+            let is_gone = is_streamed && matches!(status, 307 | 308);
             let Some(location) = location.filter(|_| self.follow > 0 && !is_gone) else { return Ok((talk, to)) };
             if left == 0 {
                 return Err(format!("more than {} redirections", self.follow));
             }
             left -= 1;
             redirected(request, status, &location)?;
-            upload = Upload::Whole;
             let mut skipped = 0;
             while skipped < SKIPPED
                 && let Ok(Some(piece)) = talk.next_piece().await
@@ -352,7 +352,11 @@ impl Client {
 
     /// One request and the head of its answer. A kept connection that turns out to be gone is no reason to fail, where the
     /// request can be sent again.
-    async fn exchange(&self, request: &Request, upload: &mut Upload<'_>) -> Result<(Talk, String), String> {
+    async fn exchange(
+        &self,
+        request: &Request,
+        mut stream: Option<(&mut Responder, Option<u64>)>,
+    ) -> Result<(Talk, String), String> {
         let place = client::place(&request.url)?;
         let (host, port, target) = match &self.proxy {
             None => (place.host, place.port, place.path.clone()),
@@ -362,29 +366,36 @@ impl Client {
             }
         };
         let to = format!("{host}:{port}");
-        let length = match upload {
-            Upload::Whole => request.body.as_ref().map(|body| format!("Content-Length: {}", body.len())),
-            Upload::Streams(_, Some(len)) => Some(format!("Content-Length: {len}")),
-            Upload::Streams(_, None) => Some("Transfer-Encoding: chunked".to_owned()),
+        let length = match &stream {
+            None => request.length(),
+            Some((_, len)) => len.map(|len| len.to_string()),
         };
-        let lines: Vec<&str> = length.as_deref().into_iter().collect();
-        let head = request.head(&target, place.authority, &lines);
-        let may_repeat = matches!(upload, Upload::Whole) && matches!(&request.method[..], b"GET" | b"HEAD");
+        let framing = match (&length, &stream) {
+            (Some(length), _) => Some(("Content-Length", &length[..])),
+            (None, Some(_)) => Some(("Transfer-Encoding", "chunked")),
+            (None, None) => None,
+        };
+        let head = request.head(&target, place.authority, framing.as_slice())?;
+        let may_repeat = stream.is_none() && matches!(&request.method[..], b"GET" | b"HEAD");
         let mut kept = if may_repeat { self.take(&to) } else { None };
         loop {
             let is_kept = kept.is_some();
-            let stream = match kept.take() {
-                Some(stream) => stream,
+            let connection = match kept.take() {
+                Some(connection) => connection,
                 None => client::connect(host, port, self.connect_limit).await?,
             };
-            let mut talk = Talk::over(stream);
+            let mut talk = Talk::over(connection);
+            let upload = match stream.take() {
+                Some((responder, len)) => Upload::Streams(responder, len),
+                None => request.upload(),
+            };
             let done = async {
-                send_all(&mut talk, &head, request, upload).await?;
-                talk.receive_head(request.method == b"HEAD").await
+                talk.send(&head, upload).await?;
+                talk.receive_head().await
             };
             match done.await {
                 Ok(()) => return Ok((talk, to)),
-                Err(_) if is_kept && talk.input.is_empty() => {}
+                Err(_) if is_kept && !talk.has_begun() => {}
                 Err(why) => return Err(why),
             }
         }
@@ -450,17 +461,17 @@ impl Client {
     }
 
     /// Answers a fetch.
-    async fn serve(self: Arc<Self>, mut exchange: Exchange) -> Result<(), Broken> {
+    async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), Broken> {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => Err(format!("\"{}\" is no URL or host", bytes.escape_ascii())),
         };
-        let host = text(exchange.head.get("Host").unwrap_or_default())?;
-        let target = text(&exchange.target)?;
+        let host = text(responder.head.get("Host").unwrap_or_default())?;
+        let target = text(&responder.target)?;
         let mut request = Request {
             url: self.url(&target, &host)?,
-            method: exchange.head.method().to_vec(),
-            fields: client::fields_of(&exchange.head),
+            method: responder.head.method().to_vec(),
+            fields: client::fields_of(&responder.head),
             body: None,
             limit: self.limit,
             connect_limit: self.connect_limit,
@@ -468,32 +479,30 @@ impl Client {
         if host.is_empty() {
             request.unset(b"host");
         }
-        let announced = exchange.head.get("Content-Length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
-        let upload = match exchange.has_body {
-            true => Upload::Streams(&mut exchange, announced),
-            false => Upload::Whole,
-        };
-        let (mut talk, to) = self.follow(&mut request, upload).await?;
-        let len = match talk.framing {
-            Framing::Length(len) => Some(len),
-            Framing::Chunked | Framing::Eof => None,
+        let announced =
+            responder.head.get("Content-Length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
+        let stream = responder.has_body.then_some((&mut responder, announced));
+        let (mut talk, to) = self.follow(&mut request, stream).await?;
+        let len = match talk.body {
+            BodyStatus::Length(len) => Some(len),
+            BodyStatus::Chunked | BodyStatus::Eof => None,
             // The answer to HEAD tells what a body would be.
-            Framing::None if request.method == b"HEAD" => {
+            BodyStatus::None if request.method == b"HEAD" => {
                 talk.head.get("Content-Length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok())
             }
-            Framing::None => Some(0),
+            BodyStatus::None => Some(0),
         };
         let fields = client::fields_of(&talk.head);
         let fields: Vec<(&[u8], &[u8])> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        exchange.respond(talk.head.status(), talk.head.reason(), &fields, len);
+        responder.respond(talk.head.status(), talk.head.reason(), &fields, len);
         // Whoever waits for the head needn't wait for the body.
-        exchange.flush().await?;
+        responder.flush().await?;
         while let Some(piece) = talk.next_piece().await? {
-            exchange.send(&piece).await?;
-            exchange.flush().await?;
+            responder.send(piece).await?;
+            responder.flush().await?;
         }
         self.keep(to, talk);
-        exchange.finish().await
+        responder.finish().await
     }
 }
 
@@ -504,53 +513,11 @@ async fn sweep(client: Weak<Client>) {
     }
 }
 
-/// Sends the request, or as much of it as the other side takes before it answers.
-async fn send_all(talk: &mut Talk, head: &[u8], request: &Request, upload: &mut Upload<'_>) -> Result<(), String> {
-    let (stream, input) = (&talk.stream, &mut talk.input);
-    let sent = async {
-        let text = |_| "the connection ended".to_owned();
-        match upload {
-            Upload::Whole => {
-                let body = request.body.as_deref().unwrap_or_default();
-                stream.write_all(&[head, body].concat(), None).await.map_err(text)
-            }
-            Upload::Streams(exchange, len) => {
-                stream.write_all(head, None).await.map_err(text)?;
-                while let Some(piece) = exchange.next_piece().await? {
-                    let piece = match len {
-                        Some(_) => piece,
-                        None => [ChunkHeader::new(piece.len()).as_bytes(), &piece, b"\r\n"].concat(),
-                    };
-                    stream.write_all(&piece, None).await.map_err(text)?;
-                }
-                let end = if len.is_none() { LAST_CHUNK } else { b"" };
-                stream.write_all(end, None).await.map_err(text)
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        sent = sent => match (sent, stream.pending()) {
-            // Who closes has often said why before.
-            (Err(_), Pending::Data) => Ok(()),
-            (sent, _) => sent,
-        },
-        () = answers(stream, input) => Ok(()),
-    }
-}
-
-/// Waits until the other side says something, or has gone.
-async fn answers(stream: &Stream, input: &mut Vec<u8>) {
-    input.reserve(1024);
-    // An error is found again by who reads on.
-    let _ = stream.read_buf(input, None).await;
-}
-
 impl local::Answer for Client {
-    fn answer(self: Arc<Self>, exchange: Exchange) -> Answering {
+    fn answer(self: Arc<Self>, responder: Responder) -> Answering {
         let limit = self.limit;
         Box::pin(async move {
-            rt::timeout(limit, self.serve(exchange)).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
+            rt::timeout(limit, self.serve(responder)).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
         })
     }
 }

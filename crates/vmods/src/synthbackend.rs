@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use backend::{Backend, BackendSpec, Director, DirectorBase, Health, ResolveCtx, ServiceRef};
+use backend::{Backend, BackendSpec, Director, DirectorBase, Health, ResolveCtx, Responder, ServiceRef};
 use base::Real;
 use vrt::vmod::{Call, CallResult, Vmod};
 use vrt::{Blob, Failure, Value};
 
 use crate::args::{Args, fail, give};
-use crate::local::{self, Answer, Answering, Exchange};
+use crate::local::{self, Answer, Answering};
 
 /// Bytes sent at once.
 const PIECE: usize = 64 * 1024;
@@ -83,26 +83,26 @@ impl Director for OneAnswer {
 struct Mirror;
 
 impl Answer for Mirror {
-    fn answer(self: Arc<Self>, mut exchange: Exchange) -> Answering {
+    fn answer(self: Arc<Self>, mut responder: Responder) -> Answering {
         Box::pin(async move {
             let is_of_body = |name: &[u8]| {
                 let starts = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
                 starts && !name.eq_ignore_ascii_case(b"content-length")
             };
-            let fields = exchange.head.iter().filter(|field| is_of_body(field.name()));
+            let fields = responder.head.iter().filter(|field| is_of_body(field.name()));
             let fields: Vec<_> = fields.map(|field| (field.name().to_vec(), field.value().to_vec())).collect();
             // The engine takes an answer before its request's end for a refusal: the body is read first.
             let mut body = Vec::new();
-            while let Some(piece) = exchange.next_piece().await? {
+            while let Some(piece) = responder.next_piece().await? {
                 if body.len() + piece.len() > MIRRORED {
                     return Err(format!("a body of more than {MIRRORED} bytes"));
                 }
-                body.extend(piece);
+                body.extend_from_slice(&piece);
             }
             let fields: Vec<(&[u8], &[u8])> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-            exchange.respond(200, b"", &fields, Some(body.len() as u64));
-            exchange.send(&body).await?;
-            exchange.finish().await
+            responder.respond(200, b"", &fields, Some(body.len() as u64));
+            responder.send(&body).await?;
+            responder.finish().await
         })
     }
 }
@@ -111,13 +111,13 @@ impl Answer for Mirror {
 struct Text(Blob);
 
 impl Answer for Text {
-    fn answer(self: Arc<Self>, mut exchange: Exchange) -> Answering {
+    fn answer(self: Arc<Self>, mut responder: Responder) -> Answering {
         Box::pin(async move {
-            exchange.respond(200, b"", &[], Some(self.0.as_bytes().len() as u64));
+            responder.respond(200, b"", &[], Some(self.0.as_bytes().len() as u64));
             for piece in self.0.as_bytes().chunks(PIECE) {
-                exchange.send(piece).await?;
+                responder.send(piece).await?;
             }
-            exchange.finish().await
+            responder.finish().await
         })
     }
 }

@@ -19,7 +19,7 @@ use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Failure, Privates, Value};
 
-use super::{Bereq, BereqBody};
+use super::{Bereq, BereqBody, reach};
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
 use crate::vars;
@@ -353,15 +353,9 @@ impl Bereq {
 
     /// Asks the director for a backend; says in the log when there is none.
     pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
-        let Some(director) = self.director.take() else {
-            self.fetch_error("No backend");
-            return None;
-        };
-        let found = self.choose(&director);
-        if found.is_none() {
-            self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
-        }
-        self.director = Some(director);
+        let director = self.director.take();
+        let found = reach::find(director.as_ref(), &self.choice());
+        self.director = director;
         found
     }
 }

@@ -16,7 +16,7 @@ use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
 use super::ctx::{MOST_TAGS, limit};
-use super::{Bereq, BereqBody, Link, Step};
+use super::{Bereq, BereqBody, Link, Step, reach};
 use crate::httplog::{BEREQ, BERESP};
 
 /// Nobody waits for this fetch any more.
@@ -84,10 +84,7 @@ impl Bereq {
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     async fn ask_backend(&mut self) -> Result<(), ()> {
         let Some(backend) = self.find_backend() else { return Err(()) };
-        if !self.head.has(names::HOST) {
-            let host = backend.hosthdr().as_bytes();
-            self.count_lost(|this| BEREQ.append(&mut this.head, &mut this.log, names::HOST, &[host]));
-        }
+        self.count_lost(|this| reach::give_host(&backend, &mut this.head, &mut this.log));
         self.amend(&backend)?;
         self.backend = Some(backend.clone());
         let mut fresh = false;
@@ -153,10 +150,7 @@ impl Bereq {
             self.fetch_error(GONE);
             return Err(());
         };
-        if connected.is_ok() {
-            self.mark("Connected");
-        }
-        connected.map_err(|error| self.log.putf(Tag::FetchError, format_args!("{error}")))
+        reach::connected(connected, &self.engine.clock, &mut self.log).ok_or(())
     }
 
     /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.

@@ -14,6 +14,8 @@ mod error;
 mod fetch;
 mod obj;
 pub mod pipe;
+mod reach;
+mod relay;
 mod start;
 mod task;
 mod wire;

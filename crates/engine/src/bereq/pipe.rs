@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{ConnectOpts, Director};
+use backend::{Conn, ConnectOpts, Director};
 use base::Vxid;
 use message::hop::{self, Filter};
 use message::{Head, HeadLimits, names};
@@ -20,6 +20,9 @@ use vrt::value::Blob;
 use vrt::{Failure, Value};
 
 use super::ctx::limit;
+use super::reach;
+use super::relay::relay;
+use super::wire::response_limits;
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
 use crate::req::Req;
@@ -47,10 +50,10 @@ pub struct PipeBereq {
 
 /// Bytes of a pipe.
 #[derive(Default)]
-struct PipeAcct {
+pub(super) struct PipeAcct {
     bereq: u64,
-    inwards: u64,
-    outwards: u64,
+    pub inwards: u64,
+    pub outwards: u64,
 }
 
 impl PipeBereq {
@@ -146,12 +149,7 @@ impl PipeBereq {
     ) -> SessClose {
         let limit_of_all = limit(Some(self.task_deadline).filter(|seconds| *seconds > 0.0));
         let last_moment = deadline(if limit_of_all.is_zero() { req.params.pipe_task_deadline } else { limit_of_all });
-        let Some(director) = self.director.clone() else {
-            self.log.put(Tag::FetchError, b"No backend");
-            self.log.put(Tag::VclError, NO_PIPE);
-            return SessClose::TxError;
-        };
-        let backend = director.resolve(&Choice {
+        let choice = Choice {
             sess: &req.sess,
             head: &self.head,
             url: req.head.url(),
@@ -161,34 +159,44 @@ impl PipeBereq {
             identity_text: OnceCell::new(),
             is_bereq: true,
             log: RefCell::new(&mut self.log),
-        });
-        let Some(backend) = backend else {
-            self.log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
+        };
+        let Some(backend) = reach::find(self.director.as_ref(), &choice) else {
             self.log.put(Tag::VclError, NO_PIPE);
             return SessClose::TxError;
         };
-        if !self.head.has(names::HOST) {
-            let host = backend.hosthdr().as_bytes();
-            if BEREQ.append(&mut self.head, &mut self.log, names::HOST, &[host]).is_err() {
-                self.engine.main.losthdr.inc();
-            }
+        if reach::give_host(&backend, &mut self.head, &mut self.log).is_err() {
+            self.engine.main.losthdr.inc();
         }
         let ends = vars::proxy_ends(&req.sess);
         let connect_timeout = limit(self.connect_timeout);
         let opts = ConnectOpts { connect_timeout, once: true, ends, ..ConnectOpts::default() };
-        let conn = match backend.connect(&opts).await {
-            Ok(conn) => conn,
-            Err(error) => {
-                self.log.putf(Tag::FetchError, format_args!("{error}"));
-                return SessClose::TxError;
-            }
-        };
-        self.log.timestamp("Connected", self.engine.clock.real());
-        self.log.put_parts(Tag::BackendOpen, &conn.opened());
-        let Some(stream) = conn.tunnel() else {
-            self.log.put(Tag::VclError, NO_PIPE);
+        let connected = backend.connect(&opts).await;
+        let Some(mut conn) = reach::connected(connected, &self.engine.clock, &mut self.log) else {
             return SessClose::TxError;
         };
+        self.log.put_parts(Tag::BackendOpen, &conn.opened());
+        match conn.tunnel() {
+            Some(stream) => self.tunnel(stream, req, transport, last_moment, acct).await,
+            None => self.relay(&mut conn, req, transport, last_moment, acct).await,
+        }
+        req.log.timestamp("PipeSess", self.engine.clock.real());
+        let vbe = conn.backend().vbe();
+        vbe.pipe_hdrbytes.add(acct.bereq);
+        vbe.pipe_out.add(acct.inwards);
+        vbe.pipe_in.add(acct.outwards);
+        conn.finish(Some(SessClose::TxPipe), |parts| self.log.put_parts(Tag::BackendClose, parts));
+        SessClose::TxPipe
+    }
+
+    /// The request goes out, and whatever follows it.
+    async fn tunnel(
+        &mut self,
+        stream: &Stream,
+        req: &mut Req,
+        transport: &mut dyn Transport,
+        last_moment: Option<rt::Instant>,
+        acct: &mut PipeAcct,
+    ) {
         let mut head = Vec::with_capacity(512);
         self.head.write_to(&mut head);
         let mut sent = stream.write_all(&head, deadline(req.params.pipe_timeout)).await;
@@ -201,22 +209,38 @@ impl PipeBereq {
                 }
             }
         }
-        let now = self.engine.clock.real();
-        self.log.timestamp("Bereq", now);
-        req.log.timestamp("Pipe", now);
+        self.mark_sent(req);
         acct.bereq = head.len() as u64;
         if sent.is_ok()
             && let Some(tunnel) = transport.take_tunnel()
         {
             join(&tunnel, stream, req, last_moment, acct).await;
         }
-        req.log.timestamp("PipeSess", self.engine.clock.real());
-        let vbe = conn.backend().vbe();
-        vbe.pipe_hdrbytes.add(acct.bereq);
-        vbe.pipe_out.add(acct.inwards);
-        vbe.pipe_in.add(acct.outwards);
-        conn.finish(Some(SessClose::TxPipe), |parts| self.log.put_parts(Tag::BackendClose, parts));
-        SessClose::TxPipe
+    }
+
+    /// As [`PipeBereq::tunnel`], where the backend has no connection.
+    async fn relay(
+        &mut self,
+        conn: &mut Conn,
+        req: &mut Req,
+        transport: &mut dyn Transport,
+        last_moment: Option<rt::Instant>,
+        acct: &mut PipeAcct,
+    ) {
+        self.mark_sent(req);
+        let limits = response_limits(&req.params);
+        let relayed = relay(conn, &self.head, &limits, req, transport, acct);
+        match last_moment {
+            None => relayed.await,
+            Some(moment) => rt::timeout_at(moment, relayed).await.unwrap_or_default(),
+        }
+        acct.bereq = conn.acct().bereq_head;
+    }
+
+    fn mark_sent(&mut self, req: &mut Req) {
+        let now = self.engine.clock.real();
+        self.log.timestamp("Bereq", now);
+        req.log.timestamp("Pipe", now);
     }
 }
 

@@ -11,6 +11,7 @@ use message::{Head, names};
 use rt::Patience;
 use storage::Buf;
 use tables::close::SessClose;
+use tables::params::Params;
 use tables::tags::Tag;
 
 use super::fetch::GONE;
@@ -48,7 +49,7 @@ impl Bereq {
     /// Sends the request and reads the response's head into `beresp`.
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
         let body = self.announce_body();
-        let limits = self.response_limits();
+        let limits = response_limits(&self.params);
         let Link { conn, .. } = self.link.as_mut().expect("an exchange has a connection");
         conn.send_head(&self.head, body, &limits);
         let sent = self.send().await;
@@ -298,14 +299,6 @@ impl Bereq {
         }
     }
 
-    fn response_limits(&self) -> RespLimits {
-        RespLimits {
-            head_bytes: self.params.http_resp_size as usize,
-            line_bytes: self.params.http_resp_hdr_len as usize,
-            lenient: self.params.http_lenient,
-        }
-    }
-
     /// How long this fetch waits for its backend; zero: as long as it takes.
     fn time_limit(&self, limit: Limit) -> Duration {
         let backend = self.backend.as_ref().expect("a connection has a backend");
@@ -315,6 +308,15 @@ impl Bereq {
             Limit::FirstByte => limits.first_byte,
             Limit::BetweenBytes => limits.between_bytes,
         }
+    }
+}
+
+/// What a response's head may be.
+pub(super) fn response_limits(params: &Params) -> RespLimits {
+    RespLimits {
+        head_bytes: params.http_resp_size as usize,
+        line_bytes: params.http_resp_hdr_len as usize,
+        lenient: params.http_lenient,
     }
 }
 

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An exchange that a task of this thread answers, without a connection: the fetch has an [`Exchange`], the task a
+//! [`Responder`]. Bodies stream both ways and each side waits for the other.
+//!
+//! What is counted and logged is what HTTP/1 would have made of it: the response says how its body is framed, and that the
+//! connection closes.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use http1::{BodyError as Http1Error, ChunkHeader, Cut, LAST_CHUNK};
+use message::{Head, hop, names, status};
+use net::Address;
+use storage::Buf;
+use tables::close::SessClose;
+
+use crate::exchange::{
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+};
+
+/// Bytes that may wait in one direction.
+const AHEAD: usize = 64 * 1024;
+/// Short pieces of a response are gathered up to this.
+const PIECE: usize = 16 * 1024;
+
+/// Why there is no whole answer, for a log record.
+pub type Broken = String;
+
+/// The two ends of an exchange.
+pub fn exchange() -> (Box<dyn Exchange>, Responder) {
+    let shared = Rc::<RefCell<Shared>>::default();
+    let fetch = Fetch {
+        shared: shared.clone(),
+        limits: RespLimits { head_bytes: 0, line_bytes: 0, lenient: false },
+        to_head: false,
+        is_chunked: false,
+        body: BodyStatus::None,
+        left: 0,
+        piece: Vec::new(),
+        acct: Acct::default(),
+    };
+    let responder = Responder {
+        shared,
+        head: Head::new(),
+        target: Vec::new(),
+        has_body: false,
+        is_chunked: false,
+        response: None,
+        output: Vec::new(),
+        sends_body: false,
+        is_finished: false,
+    };
+    (Box::new(fetch), responder)
+}
+
+/// What lies between the two.
+#[derive(Default)]
+struct Shared {
+    request: Option<(Head, BodyLen)>,
+    response: Option<Response>,
+    up: Way<Buf>,
+    down: Way<Vec<u8>>,
+    fetch: Option<Waker>,
+    task: Option<Waker>,
+}
+
+/// A body on its way.
+struct Way<T> {
+    pieces: VecDeque<T>,
+    bytes: usize,
+    end: End,
+    /// Who reads it has gone, or wants no more.
+    is_unread: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Whole,
+    Cut,
+}
+
+/// A response's head, before it is held to any limits.
+struct Response {
+    status: u16,
+    reason: Vec<u8>,
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    len: Option<u64>,
+}
+
+impl<T> Default for Way<T> {
+    fn default() -> Self {
+        Way { pieces: VecDeque::new(), bytes: 0, end: End::Open, is_unread: false }
+    }
+}
+
+impl<T: AsRef<[u8]>> Way<T> {
+    fn is_full(&self) -> bool {
+        self.bytes >= AHEAD && !self.is_unread
+    }
+
+    fn put(&mut self, piece: T) {
+        if !self.is_unread {
+            self.bytes += piece.as_ref().len();
+            self.pieces.push_back(piece);
+        }
+    }
+
+    fn take(&mut self) -> Option<T> {
+        let piece = self.pieces.pop_front()?;
+        self.bytes -= piece.as_ref().len();
+        Some(piece)
+    }
+
+    fn leave(&mut self) {
+        (self.is_unread, self.bytes) = (true, 0);
+        self.pieces.clear();
+    }
+
+    /// It ends here, unless it has ended.
+    fn end(&mut self, end: End) {
+        if self.end == End::Open {
+            self.end = end;
+        }
+    }
+}
+
+impl Shared {
+    fn wake_task(&mut self) {
+        self.task.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn wake_fetch(&mut self) {
+        self.fetch.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn park_task<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
+        self.task = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn park_fetch<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
+        self.fetch = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Whether the fetch hears something when it listens: a response's head, or that there will be none.
+    fn is_answered(&self) -> bool {
+        self.response.is_some() || self.down.end != End::Open
+    }
+}
+
+/// The fetch's end.
+struct Fetch {
+    shared: Rc<RefCell<Shared>>,
+    limits: RespLimits,
+    to_head: bool,
+    /// The request's body has no known length.
+    is_chunked: bool,
+    body: BodyStatus,
+    /// Bytes of a body of known length that are to come.
+    left: u64,
+    piece: Vec<u8>,
+    acct: Acct,
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        let mut shared = self.shared.borrow_mut();
+        shared.up.end(End::Cut);
+        shared.down.leave();
+        shared.wake_task();
+    }
+}
+
+impl Exchange for Fetch {
+    fn peer(&self) -> Address {
+        Address::Unix
+    }
+
+    fn unknown_length(&self) -> Option<(&'static str, &'static [u8])> {
+        Some((names::TRANSFER_ENCODING, b"chunked"))
+    }
+
+    fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits) {
+        self.limits = *limits;
+        self.to_head = bereq.method() == b"HEAD";
+        self.is_chunked = body == BodyLen::Unknown;
+        self.acct.bereq_head += wire_bytes(bereq);
+        let mut head = Head::with_limits(bereq.limits());
+        head.copy_from(bereq);
+        let mut shared = self.shared.borrow_mut();
+        if matches!(body, BodyLen::None | BodyLen::Known(0)) {
+            shared.up.end(End::Whole);
+        }
+        shared.request = Some((head, body));
+        shared.wake_task();
+    }
+
+    fn send_data(&mut self, piece: Buf) {
+        let framing = if self.is_chunked { ChunkHeader::new(piece.len()).as_bytes().len() + 2 } else { 0 };
+        self.acct.bereq_body += (piece.len() + framing) as u64;
+        let mut shared = self.shared.borrow_mut();
+        shared.up.put(piece);
+        shared.wake_task();
+    }
+
+    fn send_end(&mut self, _trailers: Option<&Head>) {
+        if self.is_chunked {
+            self.acct.bereq_body += LAST_CHUNK.len() as u64;
+        }
+        let mut shared = self.shared.borrow_mut();
+        shared.up.end(End::Whole);
+        shared.wake_task();
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Result<Sent, SendError>> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.down.end == End::Cut && shared.response.is_none() && shared.up.end == End::Open {
+            return Poll::Ready(Err(SendError::Closed));
+        }
+        if !shared.up.is_full() {
+            return Poll::Ready(Ok(Sent::All));
+        }
+        if shared.is_answered() {
+            return Poll::Ready(Ok(Sent::Answered));
+        }
+        shared.park_fetch(cx)
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Sent> {
+        let mut shared = self.shared.borrow_mut();
+        if shared.is_answered() { Poll::Ready(Sent::Answered) } else { shared.park_fetch(cx) }
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>> {
+        let response = {
+            let mut shared = self.shared.borrow_mut();
+            match shared.response.take() {
+                Some(response) => response,
+                None if shared.down.end != End::Open => return Poll::Ready(Err(HeadError::Closed)),
+                None => return shared.park_fetch(cx),
+            }
+        };
+        Poll::Ready(self.take_head(&response, beresp))
+    }
+
+    fn has_begun(&self) -> bool {
+        self.acct.beresp_head > 0
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>> {
+        self.piece.clear();
+        if self.is_complete() {
+            return Poll::Ready(Ok(Data::End { close: None }));
+        }
+        let mut shared = self.shared.borrow_mut();
+        let Some(mut piece) = shared.down.take() else {
+            return match shared.down.end {
+                End::Open => shared.park_fetch(cx),
+                End::Whole if self.body == BodyStatus::Chunked => Poll::Ready(Ok(Data::End { close: None })),
+                End::Whole | End::Cut => Poll::Ready(Err(BodyError::Broken(Http1Error::Truncated(self.cut()).text()))),
+            };
+        };
+        shared.wake_task();
+        drop(shared);
+        if let BodyStatus::Length(_) = self.body {
+            piece.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= piece.len() as u64;
+        }
+        self.acct.beresp_body += piece.len() as u64;
+        self.piece = piece;
+        Poll::Ready(Ok(Data::Piece))
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.piece
+    }
+
+    fn is_drained(&self) -> bool {
+        !self.is_complete() && self.shared.borrow().down.pieces.is_empty()
+    }
+
+    fn trailers(&self) -> Option<&Head> {
+        None
+    }
+
+    fn reset(&mut self, _why: SessClose) {
+        let mut shared = self.shared.borrow_mut();
+        shared.up.end(End::Cut);
+        shared.wake_task();
+    }
+
+    fn acct(&self) -> Acct {
+        self.acct
+    }
+}
+
+impl Fetch {
+    /// Makes the response's head, as a server would have sent it.
+    fn take_head(&mut self, response: &Response, beresp: &mut Head) -> Result<Received, HeadError> {
+        let Response { status, reason, fields, len } = response;
+        let longest = fields.iter().map(|(name, value)| name.len() + value.len() + 4).max();
+        beresp.clear();
+        let length = len.map(|len| len.to_string());
+        let framing: Option<(&str, &[u8])> = match &length {
+            _ if matches!(status, 204 | 304) => None,
+            Some(length) => Some((names::CONTENT_LENGTH, length.as_bytes())),
+            None if !self.to_head => Some((names::TRANSFER_ENCODING, b"chunked")),
+            None => None,
+        };
+        let made = beresp.start_response(b"HTTP/1.1", *status).and_then(|()| {
+            beresp.set_reason(reason)?;
+            fields.iter().try_for_each(|(name, value)| beresp.append(name, value))?;
+            framing.iter().try_for_each(|(name, value)| beresp.append(name, value))?;
+            beresp.append(names::CONNECTION, "close")
+        });
+        let bytes = wire_bytes(beresp);
+        self.acct.beresp_head += bytes;
+        if made.is_err() || bytes > self.limits.head_bytes as u64 {
+            return Err(HeadError::Overflow);
+        }
+        if longest.is_some_and(|longest| longest > self.limits.line_bytes) {
+            return Err(HeadError::Garbage((*b"HTTP/1.1").into()));
+        }
+        if *status < 200 {
+            return Err(HeadError::NotFinal);
+        }
+        // It marks what Connection nominates; whether the connection persists is clear.
+        let close = hop::connection(beresp).map_or(SessClose::RxBad, |_| SessClose::RespClose);
+        let body = match len {
+            _ if self.to_head || matches!(status, 204 | 304) => BodyStatus::None,
+            Some(0) => BodyStatus::None,
+            Some(len) => BodyStatus::Length(*len),
+            None => BodyStatus::Chunked,
+        };
+        (self.body, self.left) = (body, len.unwrap_or(0));
+        Ok(Received::Final { body, close: Some(close) })
+    }
+
+    fn is_complete(&self) -> bool {
+        match self.body {
+            BodyStatus::None => true,
+            BodyStatus::Length(_) => self.left == 0,
+            BodyStatus::Chunked | BodyStatus::Eof => false,
+        }
+    }
+
+    fn cut(&self) -> Cut {
+        if self.body == BodyStatus::Chunked { Cut::Chunking } else { Cut::Length }
+    }
+}
+
+/// Bytes of a head as HTTP/1 has it.
+fn wire_bytes(head: &Head) -> u64 {
+    let mut out = crate::buffers::take();
+    head.write_to(&mut out);
+    let bytes = out.len();
+    crate::buffers::leave(out);
+    bytes as u64
+}
+
+/// The answering end: a request and the way back. Dropped before [`Responder::finish`] it cuts the answer.
+pub struct Responder {
+    shared: Rc<RefCell<Shared>>,
+    /// The request.
+    pub head: Head,
+    /// What is asked for, as the request has it.
+    pub target: Vec<u8>,
+    /// Whether the request has a body.
+    pub has_body: bool,
+    /// The request's body has no known length.
+    is_chunked: bool,
+    /// What isn't with the fetch yet.
+    response: Option<Response>,
+    output: Vec<u8>,
+    sends_body: bool,
+    is_finished: bool,
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        let mut shared = self.shared.borrow_mut();
+        shared.down.end(if self.is_finished { End::Whole } else { End::Cut });
+        // What is left of the request would be an error for its sender, before it has read the answer.
+        shared.up.leave();
+        shared.wake_fetch();
+    }
+}
+
+impl Responder {
+    /// Waits for the request's head. Whether there comes one.
+    pub async fn begin(&mut self) -> bool {
+        let request = poll_fn(|cx| {
+            let mut shared = self.shared.borrow_mut();
+            match shared.request.take() {
+                Some(request) => Poll::Ready(Some(request)),
+                None if shared.up.end == End::Cut => Poll::Ready(None),
+                None => shared.park_task(cx),
+            }
+        });
+        let Some((head, body)) = request.await else { return false };
+        self.has_body = !matches!(body, BodyLen::None | BodyLen::Known(0));
+        self.is_chunked = body == BodyLen::Unknown;
+        self.sends_body = head.method() != b"HEAD";
+        self.target = head.url().to_vec();
+        self.head = head;
+        true
+    }
+
+    /// Ready once the fetch has given the exchange up.
+    pub fn given_up(&self) -> impl Future<Output = ()> + use<> {
+        let shared = self.shared.clone();
+        poll_fn(move |cx| {
+            let mut shared = shared.borrow_mut();
+            if shared.down.is_unread { Poll::Ready(()) } else { shared.park_task(cx) }
+        })
+    }
+
+    /// The next bytes of the request's body; `None` at its end.
+    ///
+    /// # Errors
+    /// It is broken.
+    pub async fn next_piece(&mut self) -> Result<Option<Buf>, Broken> {
+        let next = poll_fn(|cx| {
+            let mut shared = self.shared.borrow_mut();
+            if let Some(piece) = shared.up.take() {
+                shared.wake_fetch();
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            match shared.up.end {
+                End::Open => shared.park_task(cx),
+                End::Whole => Poll::Ready(Ok(None)),
+                End::Cut => Poll::Ready(Err(())),
+            }
+        });
+        let cut = if self.is_chunked { Cut::Chunking } else { Cut::Length };
+        next.await.map_err(|()| format!("bad request body: {}", Http1Error::Truncated(cut).text()))
+    }
+
+    /// Begins the answer, whose body has `len` bytes or, without that, as many as come. Fields of framing and of the
+    /// connection are the exchange's own.
+    pub fn respond(&mut self, status: u16, reason: &[u8], fields: &[(&[u8], &[u8])], len: Option<u64>) {
+        let reason = if reason.is_empty() { status::reason(status).as_bytes() } else { reason }.to_vec();
+        let fields = fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        self.sends_body &= !matches!(status, 204 | 304);
+        self.response = Some(Response { status, reason, fields, len });
+    }
+
+    /// Sends more of the answer's body.
+    ///
+    /// # Errors
+    /// The fetch has gone.
+    pub async fn send(&mut self, data: &[u8]) -> Result<(), Broken> {
+        if data.is_empty() || !self.sends_body {
+            return Ok(());
+        }
+        if self.output.len() + data.len() > PIECE {
+            self.flush().await?;
+        }
+        self.output.extend_from_slice(data);
+        if self.output.len() > PIECE { self.flush().await } else { Ok(()) }
+    }
+
+    /// What was put together so far goes to the fetch.
+    ///
+    /// # Errors
+    /// The fetch has gone.
+    pub async fn flush(&mut self) -> Result<(), Broken> {
+        let room = poll_fn(|cx| {
+            let mut shared = self.shared.borrow_mut();
+            if shared.down.is_full() { shared.park_task(cx) } else { Poll::Ready(()) }
+        });
+        room.await;
+        let mut shared = self.shared.borrow_mut();
+        if shared.down.is_unread {
+            return Err("the connection ended".to_owned());
+        }
+        if let Some(response) = self.response.take() {
+            shared.response = Some(response);
+        }
+        if !self.output.is_empty() {
+            shared.down.put(std::mem::take(&mut self.output));
+        }
+        shared.wake_fetch();
+        Ok(())
+    }
+
+    /// The answer is whole.
+    ///
+    /// # Errors
+    /// The fetch has gone.
+    pub async fn finish(mut self) -> Result<(), Broken> {
+        self.flush().await?;
+        self.is_finished = true;
+        Ok(())
+    }
+
+    /// An answer without a body.
+    ///
+    /// # Errors
+    /// The fetch has gone.
+    pub async fn refuse(mut self, status: u16) -> Result<(), Broken> {
+        self.respond(status, b"", &[], Some(0));
+        self.finish().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

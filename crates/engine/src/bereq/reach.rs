@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The way to a backend, for a fetch and for a pipe: who it is, which Host it gets, a connection, and the records of these.
+
+use std::sync::Arc;
+
+use backend::{Backend, Conn, ConnectError, Director};
+use base::Clock;
+use message::{Head, Lost, names};
+use shm::vsl::TxnLog;
+use tables::tags::Tag;
+
+use crate::choice::Choice;
+use crate::httplog::BEREQ;
+
+/// Asks the director for a backend; says in the log when there is none.
+pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) -> Option<Arc<Backend>> {
+    let Some(director) = director else {
+        choice.log.borrow_mut().put(Tag::FetchError, b"No backend");
+        return None;
+    };
+    let found = director.resolve(choice);
+    if found.is_none() {
+        let mut log = choice.log.borrow_mut();
+        log.putf(Tag::FetchError, format_args!("Director {} returned no backend", director.name()));
+    }
+    found
+}
+
+/// The backend's name for a request that has no Host.
+pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) -> Result<(), Lost> {
+    if head.has(names::HOST) {
+        return Ok(());
+    }
+    BEREQ.append(head, log, names::HOST, &[backend.hosthdr().as_bytes()])
+}
+
+/// The records of a connection that was waited for.
+pub(super) fn connected(conn: Result<Conn, ConnectError>, clock: &Clock, log: &mut TxnLog) -> Option<Conn> {
+    match conn {
+        Ok(conn) => {
+            log.timestamp("Connected", clock.real());
+            Some(conn)
+        }
+        Err(error) => {
+            log.putf(Tag::FetchError, format_args!("{error}"));
+            None
+        }
+    }
+}

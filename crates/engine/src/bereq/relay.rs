@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A pipe to a backend that is no server: there is no connection to be joined with the client's, so one request and its
+//! response pass, as they are on a connection of HTTP/1.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use backend::{BodyLen, Conn, Data, Received, RespLimits, Sent, framed, framed_end};
+use message::Head;
+
+use super::pipe::PipeAcct;
+use crate::req::Req;
+use crate::transport::{BodyState, Transport};
+
+/// It broke off.
+struct Broken;
+
+/// Passes both messages on. Silence for `pipe_timeout` ends it.
+pub(super) async fn relay(
+    conn: &mut Conn,
+    bereq: &Head,
+    limits: &RespLimits,
+    req: &Req,
+    transport: &mut dyn Transport,
+    acct: &mut PipeAcct,
+) {
+    let patience = req.params.pipe_timeout;
+    let mut beresp = Head::with_limits(bereq.limits());
+    let len = match transport.body_state() {
+        _ if req.body.is_cached() => req.body.bytes().map_or(BodyLen::None, BodyLen::Known),
+        BodyState::Unread => transport.body_len().map_or(BodyLen::Unknown, BodyLen::Known),
+        BodyState::None | BodyState::Done | BodyState::Failed => BodyLen::None,
+    };
+    conn.send_head(bereq, len, limits);
+    let up = upload(conn, &mut beresp, len, req, transport, patience).await;
+    acct.inwards += conn.acct().bereq_body;
+    if up.is_ok() {
+        // What breaks off is cut: the client sees it.
+        let _ = download(conn, &mut beresp, transport, patience, acct).await;
+    }
+}
+
+/// Waits for `work`, at most so long.
+async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Result<T, Broken> {
+    rt::timeout(patience, work).await.map_err(|rt::Elapsed| Broken)
+}
+
+async fn upload(
+    conn: &mut Conn,
+    beresp: &mut Head,
+    len: BodyLen,
+    req: &Req,
+    transport: &mut dyn Transport,
+    patience: Duration,
+) -> Result<(), Broken> {
+    let mut kept = req.body.cached().into_iter();
+    let mut is_over = len == BodyLen::None;
+    loop {
+        match within(patience, poll_fn(|cx| conn.poll_send(cx, beresp))).await?.map_err(|_| Broken)? {
+            Sent::Answered => return Ok(()),
+            Sent::All if is_over => return Ok(()),
+            Sent::Part | Sent::Interim => continue,
+            Sent::All => {}
+        }
+        let next = if req.body.is_cached() {
+            Some(kept.next())
+        } else {
+            let next = poll_fn(|cx| match transport.poll_body(cx) {
+                Poll::Ready(piece) => Poll::Ready(piece.map(Some).map_err(|_| Broken)),
+                Poll::Pending => conn.poll_answer(cx, beresp).map(|_| Ok(None)),
+            });
+            within(patience, next).await??
+        };
+        match next {
+            None => return Ok(()),
+            Some(Some(piece)) => conn.send_data(piece),
+            Some(None) => {
+                conn.send_end(None);
+                is_over = true;
+            }
+        }
+    }
+}
+
+async fn download(
+    conn: &mut Conn,
+    beresp: &mut Head,
+    transport: &mut dyn Transport,
+    patience: Duration,
+    acct: &mut PipeAcct,
+) -> Result<(), Broken> {
+    let body = loop {
+        let received = within(patience, poll_fn(|cx| conn.poll_head(cx, beresp))).await?;
+        if let Received::Final { body, .. } = received.map_err(|_| Broken)? {
+            break body;
+        }
+    };
+    let Some(tunnel) = transport.take_tunnel() else { return Err(Broken) };
+    let mut out = Vec::new();
+    beresp.write_to(&mut out);
+    loop {
+        within(patience, tunnel.stream.write_all(&out, None)).await?.map_err(|_| Broken)?;
+        acct.outwards += out.len() as u64;
+        if body == backend::BodyStatus::None {
+            break;
+        }
+        match within(patience, poll_fn(|cx| conn.poll_data(cx))).await?.map_err(|_| Broken)? {
+            Data::Piece => out = framed(body, conn.data()),
+            Data::Part => out.clear(),
+            Data::End { .. } => {
+                within(patience, tunnel.stream.write_all(framed_end(body), None)).await?.map_err(|_| Broken)?;
+                acct.outwards += framed_end(body).len() as u64;
+                break;
+            }
+        }
+    }
+    tunnel.stream.shutdown_write();
+    Ok(())
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A request of a module's over a connection, and its answer: what `client` and its callers need of `backend::Http1`.
+
+use std::future::poll_fn;
+
+use backend::{
+    BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Http1, Received, RespLimits, Responder, SendError, Sent,
+};
+use http1::Limits;
+use message::{Head, HeadLimits};
+use net::Stream;
+use storage::Buf;
+use tables::close::SessClose;
+
+use crate::client::Answer;
+
+/// Bytes of a body that is kept.
+const BODY_BYTES: usize = 10_000_000;
+
+/// The request's body.
+pub(crate) enum Upload<'a> {
+    None,
+    Whole(&'a [u8]),
+    /// As it comes from a fetch, with the length that was announced.
+    Streams(&'a mut Responder, Option<u64>),
+}
+
+impl Upload<'_> {
+    fn len(&self) -> BodyLen {
+        match self {
+            Upload::None => BodyLen::None,
+            Upload::Whole(body) => BodyLen::Known(body.len() as u64),
+            Upload::Streams(_, len) => len.map_or(BodyLen::Unknown, BodyLen::Known),
+        }
+    }
+}
+
+/// An exchange under way.
+pub(crate) struct Talk {
+    exchange: Http1,
+    /// The answer's head.
+    pub(crate) head: Head,
+    /// Its body.
+    pub(crate) body: BodyStatus,
+    /// Why the connection can't be used again.
+    close: Option<SessClose>,
+    is_whole: bool,
+}
+
+impl Talk {
+    pub(crate) fn over(stream: Stream) -> Self {
+        // As many lines as the bytes of a head have room for.
+        let head = Head::with_limits(HeadLimits::new(1000, 128 * 1024));
+        Talk { exchange: Http1::new(stream, 0), head, body: BodyStatus::None, close: None, is_whole: false }
+    }
+
+    /// Sends a request, or as much of it as the other side takes before it answers.
+    pub(crate) async fn send(&mut self, request: &Head, upload: Upload<'_>) -> Result<(), String> {
+        let Limits { head_bytes, line_bytes, lenient, .. } = Limits::default();
+        self.exchange.send_head(request, upload.len(), &RespLimits { head_bytes, line_bytes, lenient });
+        let mut is_answered = self.push().await?;
+        match upload {
+            Upload::None | Upload::Whole(b"") => {}
+            Upload::Whole(body) if !is_answered => {
+                self.exchange.send_data(Buf::unaccounted(body.to_vec()));
+                is_answered = self.push().await?;
+            }
+            Upload::Whole(_) => {}
+            Upload::Streams(responder, _) => {
+                while !is_answered {
+                    let Some(piece) = self.next_upload(responder).await? else { break };
+                    self.exchange.send_data(piece);
+                    is_answered = self.push().await?;
+                }
+            }
+        }
+        if !is_answered {
+            self.exchange.send_end(None);
+            self.push().await?;
+        }
+        Ok(())
+    }
+
+    /// The next piece of what a fetch sends; `None` at its end, or when there is an answer already.
+    async fn next_upload(&mut self, responder: &mut Responder) -> Result<Option<Buf>, String> {
+        loop {
+            let answer = poll_fn(|cx| self.exchange.poll_answer(cx, &mut self.head));
+            tokio::select! {
+                biased;
+                piece = responder.next_piece() => return piece,
+                sent = answer => {
+                    if sent == Sent::Answered {
+                        self.close = Some(SessClose::RxBody);
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what is queued; whether the answer came before.
+    async fn push(&mut self) -> Result<bool, String> {
+        loop {
+            match poll_fn(|cx| self.exchange.poll_send(cx, &mut self.head)).await {
+                Ok(Sent::All) => return Ok(self.close.is_some()),
+                Ok(Sent::Part | Sent::Interim) => {}
+                Ok(Sent::Answered) => {
+                    self.close = Some(SessClose::RxBody);
+                    return Ok(true);
+                }
+                Err(SendError::Closed | SendError::Os(_)) => return Err("the connection ended".to_owned()),
+            }
+        }
+    }
+
+    /// Reads the head of the final answer.
+    pub(crate) async fn receive_head(&mut self) -> Result<(), String> {
+        loop {
+            match poll_fn(|cx| self.exchange.poll_head(cx, &mut self.head)).await {
+                Ok(Received::Part | Received::Interim) => {}
+                Ok(Received::Final { body, close }) => {
+                    self.body = body;
+                    self.close = self.close.or(close);
+                    self.is_whole = body == BodyStatus::None;
+                    return Ok(());
+                }
+                Err(HeadError::Closed) => return Err("the connection ended before an answer".to_owned()),
+                Err(HeadError::Os(error)) => return Err(error.to_string()),
+                Err(HeadError::Framing(text)) => return Err(format!("bad answer: {text}")),
+                Err(error) => return Err(format!("bad answer: {error:?}")),
+            }
+        }
+    }
+
+    /// Whether a byte of the answer has come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.exchange.has_begun()
+    }
+
+    /// The next bytes of the answer's body; `None` at its end.
+    pub(crate) async fn next_piece(&mut self) -> Result<Option<&[u8]>, String> {
+        while !self.is_whole {
+            match poll_fn(|cx| self.exchange.poll_data(cx)).await {
+                Ok(Data::Piece) => return Ok(Some(self.exchange.data())),
+                Ok(Data::Part) => {}
+                Ok(Data::End { close }) => {
+                    self.close = self.close.or(close);
+                    self.is_whole = true;
+                }
+                Err(BodyError::Broken(text)) => return Err(format!("bad answer: {text}")),
+                Err(BodyError::Os(error)) => return Err(error.to_string()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole answer.
+    pub(crate) async fn answer(&mut self) -> Result<Answer, String> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.next_piece().await? {
+            body.extend_from_slice(piece);
+            if body.len() > BODY_BYTES {
+                return Err(format!("a body of more than {BODY_BYTES} bytes"));
+            }
+        }
+        let fields = self.head.iter().map(|field| (field.name().to_vec(), field.value().to_vec())).collect();
+        Ok(Answer { status: self.head.status(), reason: self.head.reason().to_vec(), fields, body })
+    }
+
+    /// The connection, if another request may go over it: the answer was read to its end.
+    pub(crate) fn reusable(self) -> Option<Stream> {
+        (self.is_whole && self.close.is_none()).then(|| self.exchange.into_stream())
+    }
+}
