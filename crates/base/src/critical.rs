@@ -13,12 +13,12 @@ thread_local! {
 
 /// Whoever catches panics further up says so while this lives. Stays on its thread.
 #[derive(Debug)]
-pub struct Contained(PhantomData<*const ()>);
+pub struct Containment(PhantomData<*const ()>);
 
 /// Begins a piece of work whose panic is caught and dealt with.
-pub fn contain() -> Contained {
+pub fn contain() -> Containment {
     CONTAINED.with(|depth| depth.set(depth.get() + 1));
-    Contained(PhantomData)
+    Containment(PhantomData)
 }
 
 /// Whether somebody further up deals with a panic. Where nobody does, it would disappear with its task.
@@ -26,7 +26,7 @@ pub fn is_contained() -> bool {
     CONTAINED.with(Cell::get) > 0
 }
 
-impl Drop for Contained {
+impl Drop for Containment {
     fn drop(&mut self) {
         CONTAINED.with(|depth| depth.set(depth.get() - 1));
     }

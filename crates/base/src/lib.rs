@@ -7,7 +7,7 @@ pub mod critical;
 pub mod fnmatch;
 pub mod lock;
 pub mod planted;
-pub mod say;
+pub mod print;
 pub mod short;
 pub mod spelling;
 pub mod text;

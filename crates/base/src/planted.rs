@@ -19,24 +19,24 @@ mod active {
 
     /// Something planted.
     #[derive(Debug)]
-    struct Plant {
+    struct Failpoint {
         place: String,
         /// In how many turns it is due: 1 is now, 0 is past.
         left: AtomicUsize,
         overflows_stack: bool,
     }
 
-    static PLANTED: OnceLock<Vec<Plant>> = OnceLock::new();
+    static FAILPOINTS: OnceLock<Vec<Failpoint>> = OnceLock::new();
 
     pub fn reach(place: &str) {
-        let planted = PLANTED.get_or_init(|| parse(&std::env::var("LACQUER_PLANT").unwrap_or_default()));
-        let is_due = |plant: &&Plant| {
+        let planted = FAILPOINTS.get_or_init(|| parse(&std::env::var("LACQUER_PLANT").unwrap_or_default()));
+        let is_due = |plant: &&Failpoint| {
             plant.place == place && plant.left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
         };
         match planted.iter().find(is_due) {
             None => {}
             Some(plant) if plant.overflows_stack => {
-                dig(0);
+                overflow_stack(0);
             }
             Some(_) => {
                 let nothing: &[u8] = &[];
@@ -48,17 +48,17 @@ mod active {
 
     /// Calls itself until the stack ends.
     #[inline(never)]
-    fn dig(depth: usize) -> usize {
+    fn overflow_stack(depth: usize) -> usize {
         let frame = std::hint::black_box([depth; 512]);
-        if std::hint::black_box(depth) == usize::MAX { depth } else { dig(depth + 1) + frame[depth % 512] }
+        if std::hint::black_box(depth) == usize::MAX { depth } else { overflow_stack(depth + 1) + frame[depth % 512] }
     }
 
-    fn parse(text: &str) -> Vec<Plant> {
+    fn parse(text: &str) -> Vec<Failpoint> {
         let one = |word: &str| {
             let (place, turn) = word.split_once('=')?;
             let (turn, kind) = turn.split_once(':').unwrap_or((turn, ""));
             let left = AtomicUsize::new(turn.parse().ok()?);
-            Some(Plant { place: place.to_owned(), left, overflows_stack: kind == "stack" })
+            Some(Failpoint { place: place.to_owned(), left, overflows_stack: kind == "stack" })
         };
         text.split(',').filter_map(one).collect()
     }

@@ -116,14 +116,14 @@ pub struct Decoder {
     authenticated: bool,
     line: Vec<u8>,
     /// The command whose text is being read.
-    here: Option<Here>,
+    here: Option<HereDocument>,
     ready: VecDeque<Result<Request, DecodeError>>,
     /// Bytes that came after a command while that one was still to be looked at.
     waiting: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Here {
+struct HereDocument {
     request: Request,
     token: Vec<u8>,
     text: Vec<u8>,
@@ -194,7 +194,7 @@ impl Decoder {
     }
 
     fn end_here(&mut self, done: bool) {
-        let Some(Here { mut request, token, mut text }) = self.here.take() else { return };
+        let Some(HereDocument { mut request, token, mut text }) = self.here.take() else { return };
         if !done {
             self.ready.push_back(Err(DecodeError::TooLong));
             return;
@@ -220,7 +220,7 @@ impl Decoder {
             [.., mark, token] if self.authenticated && mark == b"<<" && !token.is_empty() => {
                 let token = token.clone();
                 words.truncate(words.len() - 2);
-                self.here = Some(Here { request: Request { line, words, tolerant }, token, text: Vec::new() });
+                self.here = Some(HereDocument { request: Request { line, words, tolerant }, token, text: Vec::new() });
             }
             _ => self.ready.push_back(Ok(Request { line, words, tolerant })),
         }

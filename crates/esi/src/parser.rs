@@ -65,12 +65,12 @@ impl State {
 
 /// A few bytes whose meaning isn't known yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct PendingBytes {
     bytes: [u8; HELD],
     len: usize,
 }
 
-impl Held {
+impl PendingBytes {
     fn push(&mut self, byte: u8) {
         self.bytes[self.len] = byte;
         self.len += 1;
@@ -80,7 +80,7 @@ impl Held {
         &self.bytes[..self.len]
     }
 
-    fn take(&mut self) -> Held {
+    fn take(&mut self) -> PendingBytes {
         std::mem::take(self)
     }
 }
@@ -101,13 +101,13 @@ struct Tag {
 
 /// Where the current run of delivered or skipped bytes began.
 #[derive(Debug, Default)]
-struct Runs {
+struct CurrentRun {
     is_verbatim: bool,
     start: u64,
     total: u64,
 }
 
-impl Runs {
+impl CurrentRun {
     fn add(&mut self, is_verbatim: bool, bytes: &[u8]) {
         if is_verbatim != self.is_verbatim {
             (self.is_verbatim, self.start) = (is_verbatim, self.total);
@@ -121,7 +121,7 @@ impl Runs {
 pub struct Parser {
     features: Features,
     state: State,
-    held: Held,
+    held: PendingBytes,
     /// In `<!--esi`: its `-->` is to be left out.
     in_comment: bool,
     /// `-` of that end seen and not yet classified.
@@ -129,7 +129,7 @@ pub struct Parser {
     in_remove: bool,
     found: bool,
     tag: Tag,
-    runs: Runs,
+    runs: CurrentRun,
     complaints: u32,
 }
 
@@ -139,13 +139,13 @@ impl Parser {
         Self {
             features,
             state: State::Start,
-            held: Held::default(),
+            held: PendingBytes::default(),
             in_comment: false,
             dashes: 0,
             in_remove: false,
             found: false,
             tag: Tag::default(),
-            runs: Runs::default(),
+            runs: CurrentRun::default(),
             complaints: 0,
         }
     }

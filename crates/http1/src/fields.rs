@@ -5,20 +5,20 @@ use memchr::memchr;
 use message::Head;
 use message::chars::{is_blank, is_tchar, is_value_char, trim_end};
 
-use crate::scan::Feeds;
+use crate::scan::LineFeeds;
 use crate::{HeadError, Limits};
 
 /// The line ends of a head, one after the other, and what they looked like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineEnds<'a> {
     pub(crate) lone_lf: bool,
-    known: &'a Feeds,
+    known: &'a LineFeeds,
     /// Lines there were.
     lines: usize,
 }
 
 impl<'a> LineEnds<'a> {
-    pub(crate) fn new(known: &'a Feeds) -> Self {
+    pub(crate) fn new(known: &'a LineFeeds) -> Self {
         LineEnds { lone_lf: false, known, lines: 0 }
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let mut head = Head::new();
         let limits = Limits { line_bytes: 20, ..Limits::default() };
         head.lay(text.as_bytes()).unwrap();
-        let got = parse(text.as_bytes(), 0, 0, &limits, &mut head, &mut LineEnds::new(&Feeds::default()));
+        let got = parse(text.as_bytes(), 0, 0, &limits, &mut head, &mut LineEnds::new(&LineFeeds::default()));
         let lines: Vec<_> = head.iter().map(|f| String::from_utf8_lossy(f.line()).into_owned()).collect();
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
         assert_eq!(got.map(|()| &lines[..]), want, "{text:?}");

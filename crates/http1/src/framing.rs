@@ -46,23 +46,23 @@ impl FramingError {
 }
 
 /// What the fields say, apart from method and status.
-enum Announced {
+enum FieldFraming {
     Nothing,
     Length(u64),
     Chunked,
 }
 
-fn announced(head: &Head, is_response: bool) -> Result<Announced, FramingError> {
+fn announced(head: &Head, is_response: bool) -> Result<FieldFraming, FramingError> {
     let length = content_length(head, is_response)?;
     let mut codings = head.get_all(names::TRANSFER_ENCODING.as_bytes());
-    let Some(coding) = codings.next() else { return Ok(length.map_or(Announced::Nothing, Announced::Length)) };
+    let Some(coding) = codings.next() else { return Ok(length.map_or(FieldFraming::Nothing, FieldFraming::Length)) };
     if codings.next().is_some() || !coding.eq_ignore_ascii_case(b"chunked") {
         return Err(FramingError::BadCoding);
     }
     if length.is_some() {
         return Err(FramingError::LengthAndCoding);
     }
-    Ok(Announced::Chunked)
+    Ok(FieldFraming::Chunked)
 }
 
 /// The value of Content-Length. Equal lines count as one in a response; in a request several are an error.
@@ -87,10 +87,10 @@ pub fn content_length(head: &Head, is_response: bool) -> Result<Option<u64>, Fra
 /// Any doubt is an error: what framing the origin would see must not be a matter of opinion.
 pub fn request_framing(head: &Head) -> Result<Framing, FramingError> {
     match announced(head, false)? {
-        Announced::Chunked if head.version() < Version::HTTP11 => Err(FramingError::BadCoding),
-        Announced::Chunked => Ok(Framing::Chunked),
-        Announced::Nothing | Announced::Length(0) => Ok(Framing::None),
-        Announced::Length(n) => Ok(Framing::Length(n)),
+        FieldFraming::Chunked if head.version() < Version::HTTP11 => Err(FramingError::BadCoding),
+        FieldFraming::Chunked => Ok(Framing::Chunked),
+        FieldFraming::Nothing | FieldFraming::Length(0) => Ok(Framing::None),
+        FieldFraming::Length(n) => Ok(Framing::Length(n)),
     }
 }
 
@@ -107,19 +107,19 @@ pub fn response_framing(head: &Head, to_head: bool) -> Result<Framing, FramingEr
     let announced = announced(head, true)?;
     if status == 204 {
         return match announced {
-            Announced::Nothing | Announced::Length(0) => Ok(Framing::None),
-            Announced::Length(_) | Announced::Chunked => Err(FramingError::BodyForbidden),
+            FieldFraming::Nothing | FieldFraming::Length(0) => Ok(Framing::None),
+            FieldFraming::Length(_) | FieldFraming::Chunked => Err(FramingError::BodyForbidden),
         };
     }
     match announced {
-        Announced::Chunked => Ok(Framing::Chunked),
-        Announced::Length(0) => Ok(Framing::None),
-        Announced::Length(n) => Ok(Framing::Length(n)),
+        FieldFraming::Chunked => Ok(Framing::Chunked),
+        FieldFraming::Length(0) => Ok(Framing::None),
+        FieldFraming::Length(n) => Ok(Framing::Length(n)),
         // Neither length nor coding, yet the connection is to be kept: varnishd takes it for an empty body.
-        Announced::Nothing if head.get(names::CONNECTION).is_some_and(|v| list::is(v, b"keep-alive")) => {
+        FieldFraming::Nothing if head.get(names::CONNECTION).is_some_and(|v| list::is(v, b"keep-alive")) => {
             Ok(Framing::None)
         }
-        Announced::Nothing => Ok(Framing::Eof),
+        FieldFraming::Nothing => Ok(Framing::Eof),
     }
 }
 

@@ -51,14 +51,14 @@ pub enum Progress {
     /// The head has begun and more bytes are needed.
     Incomplete,
     /// The head is whole.
-    Complete(Parsed),
+    Complete(ParsedHead),
     /// The peer speaks HTTP/2 with prior knowledge (RFC 9113 3.4); nothing was consumed.
     Http2Preface,
 }
 
 /// A whole head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedHead {
     /// Bytes of the input that the head took, empty lines before it included.
     pub consumed: usize,
     /// Where in the input the head begins (after empty lines).

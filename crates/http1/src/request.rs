@@ -5,7 +5,7 @@ use message::chars::{is_blank, is_token, is_value_char};
 use message::{Head, Version, list, names};
 
 use crate::fields::{self, LineEnds, line_end};
-use crate::{Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, check, purge, request_framing};
+use crate::{Framing, FramingError, HeadError, Limits, ParsedHead, Progress, Scan, check, purge, request_framing};
 
 /// Empty lines that may precede a start line (RFC 9112 2.2 asks for tolerance with at least one).
 const MAX_EMPTY_LINES: usize = 16;
@@ -57,7 +57,7 @@ fn parse(input: &[u8], scan: &Scan, limits: &Limits, head: &mut Head) -> Result<
     }
     let https = limits.https_scheme || head.url().first() != Some(&b'/') && purge::is_method(head.method());
     message::authority::rewrite_absolute(head, https).map_err(lost)?;
-    Ok(Progress::Complete(Parsed { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf }))
+    Ok(Progress::Complete(ParsedHead { consumed: input.len(), begin, framing, lone_lf: ends.lone_lf }))
 }
 
 fn http2_preface(input: &[u8]) -> Option<Progress> {

@@ -6,10 +6,10 @@ use message::{Head, Version, status};
 
 use crate::fields::{self, LineEnds};
 use crate::request::{first_line, whole_head};
-use crate::{Framing, HeadError, Limits, Parsed, Progress};
+use crate::{Framing, HeadError, Limits, ParsedHead, Progress};
 
 /// Parses a response head from the start of `input` into `head` (cleared first). Interim heads (1xx) come out like others.
-/// A missing reason becomes the standard one. A version above 1.1 is kept as sent; `Parsed::framing` means nothing here.
+/// A missing reason becomes the standard one. A version above 1.1 is kept as sent; `ParsedHead::framing` means nothing here.
 ///
 /// # Errors
 /// See [`HeadError`]: the fetch fails.
@@ -23,7 +23,7 @@ pub fn parse_response(input: &[u8], limits: &Limits, head: &mut Head) -> Result<
     let mut ends = LineEnds::new(scan.feeds());
     let at = start_line(&input[..end], begin, head, &mut ends)?;
     fields::parse(&input[..end], at, begin, limits, head, &mut ends)?;
-    Ok(Progress::Complete(Parsed { consumed: end, begin, framing: Framing::None, lone_lf: ends.lone_lf }))
+    Ok(Progress::Complete(ParsedHead { consumed: end, begin, framing: Framing::None, lone_lf: ends.lone_lf }))
 }
 
 /// Parses `version SP status [SP [reason]]`, blanks in any number as varnishd does.

@@ -16,12 +16,12 @@ pub struct Scan {
     /// Everything before was looked at.
     at: usize,
     lenient: bool,
-    feeds: Feeds,
+    feeds: LineFeeds,
 }
 
 /// Where the first lines of a head end, from the start line on: what was searched once needn't be searched again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Feeds {
+pub(crate) struct LineFeeds {
     at: [u16; MOST_FEEDS],
     len: u8,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Feeds {
 /// More lines than nearly all heads have.
 const MOST_FEEDS: usize = 24;
 
-impl Feeds {
+impl LineFeeds {
     #[inline]
     fn push(&mut self, lf: usize) {
         // What doesn't fit is followed by nothing that does.
@@ -49,7 +49,7 @@ impl Feeds {
 impl Scan {
     /// A scan for heads with these limits.
     pub fn new(limits: &Limits) -> Self {
-        Scan { begin: 0, at: 0, lenient: limits.lenient, feeds: Feeds::default() }
+        Scan { begin: 0, at: 0, lenient: limits.lenient, feeds: LineFeeds::default() }
     }
 
     /// The length of the head (empty lines before it included) at the start of `input`, once it is whole. `input` must
@@ -96,7 +96,7 @@ impl Scan {
         self.begin
     }
 
-    pub(crate) fn feeds(&self) -> &Feeds {
+    pub(crate) fn feeds(&self) -> &LineFeeds {
         &self.feeds
     }
 

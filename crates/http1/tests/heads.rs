@@ -2,7 +2,7 @@
 //! Facts about whole heads, and what must hold for any octets.
 
 use http1::{
-    Framing, FramingError, HeadError, Limits, Parsed, Progress, Scan, parse_found_request, parse_request,
+    Framing, FramingError, HeadError, Limits, ParsedHead, Progress, Scan, parse_found_request, parse_request,
     parse_response,
 };
 use message::{Head, HeadLimits};
@@ -291,7 +291,7 @@ proptest! {
         let limits = Limits { lenient, ..Limits::default() };
         let mut scan = Scan::new(&limits);
         let found = (0..=input.len()).find_map(|end| scan.find(&input[..end]));
-        if let Ok(Progress::Complete(Parsed { consumed, .. })) = parse_request(&input, &limits, &mut Head::new()) {
+        if let Ok(Progress::Complete(ParsedHead { consumed, .. })) = parse_request(&input, &limits, &mut Head::new()) {
             prop_assert_eq!(found, Some(consumed));
         }
     }
@@ -305,7 +305,7 @@ proptest! {
             head.write_to(&mut wire);
             let mut again = Head::new();
             let second = parse_request(&wire, &limits, &mut again);
-            let want = Parsed { consumed: wire.len(), begin: 0, framing: parsed.framing, lone_lf: parsed.lone_lf };
+            let want = ParsedHead { consumed: wire.len(), begin: 0, framing: parsed.framing, lone_lf: parsed.lone_lf };
             prop_assert_eq!(second, Ok(Progress::Complete(want)));
             prop_assert_eq!(head, again);
             prop_assert!(parsed.framing != Framing::Eof);

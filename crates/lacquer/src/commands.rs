@@ -2,7 +2,7 @@
 //! The commands of `lacquer`, each once: its name, what it is for, its page, what runs it. Help, manual and the programs of
 //! Varnish's names come from here.
 
-use base::say;
+use base::print;
 
 /// What runs a command: its name as messages give it, its arguments; the result is the exit status.
 type Main = fn(&str, &[String]) -> i32;
@@ -107,7 +107,7 @@ pub fn list() -> String {
 pub fn help(words: &[String]) -> i32 {
     match words {
         [] => {
-            say::out(list());
+            print::out(list());
             0
         }
         // help, --help and so on of themselves
@@ -129,7 +129,7 @@ pub fn unknown(name: &str) -> i32 {
     let what = if name.starts_with('-') { "option" } else { "command" };
     let names = COMMANDS.iter().flat_map(|command| [Some(command.name), command.program]).flatten();
     let near = meant(name, names);
-    say::err(format_args!("lacquer: no {what} {name:?}{near}\n`lacquer help` lists the commands.\n"));
+    print::err(format_args!("lacquer: no {what} {name:?}{near}\n`lacquer help` lists the commands.\n"));
     2
 }
 
@@ -141,14 +141,14 @@ pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
 
 /// Says that a program isn't there yet: exit status.
 pub fn refuse(what: &str) -> i32 {
-    say::err(format_args!("{what} isn't built yet; Varnish's own tools work with this server\n"));
+    print::err(format_args!("{what} isn't built yet; Varnish's own tools work with this server\n"));
     2
 }
 
 fn serve(name: &str, args: &[String]) -> i32 {
     // varnishd has no such long option: this one is lacquer's.
     if args == ["--help"] {
-        say::out(manager::usage::usage(name));
+        print::out(manager::usage::usage(name));
         return 0;
     }
     manager::main(name, args)

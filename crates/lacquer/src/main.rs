@@ -9,12 +9,12 @@ mod man;
 use std::ffi::OsString;
 use std::path::Path;
 
-use base::say;
+use base::print;
 
 /// In builds that count.
-struct Counted;
+struct AllocationCounter;
 
-impl sys::alloc::Listener for Counted {
+impl sys::alloc::Listener for AllocationCounter {
     #[inline(always)]
     fn allocation() {
         base::costs::allocation();
@@ -22,7 +22,8 @@ impl sys::alloc::Listener for Counted {
 }
 
 #[global_allocator]
-static ALLOCATOR: sys::alloc::Heard<sys::alloc::Mimalloc, Counted> = sys::alloc::Heard::new(sys::alloc::Mimalloc);
+static ALLOCATOR: sys::alloc::ListeningAllocator<sys::alloc::Mimalloc, AllocationCounter> =
+    sys::alloc::ListeningAllocator::new(sys::alloc::Mimalloc);
 
 fn main() {
     let mut words = std::env::args_os();
@@ -52,7 +53,7 @@ fn run(name: &str, args: &[String]) -> i32 {
 fn lacquer(args: &[String]) -> i32 {
     match args.first().map(String::as_str) {
         Some("--version" | "-V" | "version") => {
-            say::out(format_args!(
+            print::out(format_args!(
                 "{} (compatible with {})\n",
                 manager::usage::OWN_VERSION,
                 manager::usage::COMPATIBLE_VERSION
@@ -66,7 +67,7 @@ fn lacquer(args: &[String]) -> i32 {
             None => commands::unknown(name),
         },
         None => {
-            say::err(commands::list());
+            print::err(commands::list());
             2
         }
     }

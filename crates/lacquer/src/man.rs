@@ -8,7 +8,7 @@ mod pager;
 mod render;
 mod vmods;
 
-use base::say;
+use base::print;
 use logq::getopt::Opt;
 use tables::counters::{Elem, Set};
 use tables::tags::TagKind;
@@ -106,17 +106,17 @@ Examples:
 pub fn main(args: &[String]) -> i32 {
     match args {
         [] => {
-            say::out(list());
+            print::out(list());
             0
         }
         [flag] if ["-h", "--help", "-?"].contains(&flag.as_str()) => {
-            say::out(USAGE);
+            print::out(USAGE);
             0
         }
         [flag, dir] if flag == "-d" => match write_all(dir) {
             Ok(()) => 0,
             Err(error) => {
-                say::err(format_args!("{dir}: {error}\n"));
+                print::err(format_args!("{dir}: {error}\n"));
                 1
             }
         },
@@ -132,7 +132,7 @@ pub fn main(args: &[String]) -> i32 {
                 let commands = COMMANDS.iter().map(|command| command.name);
                 let names = PAGES.iter().map(|page| page.0).chain(commands).chain(modules.iter().map(String::as_str));
                 let near = meant(name, names);
-                say::err(format_args!("lacquer man: no page {name:?}{near}\n`lacquer man` lists them.\n"));
+                print::err(format_args!("lacquer man: no page {name:?}{near}\n`lacquer man` lists them.\n"));
                 2
             }
         },
@@ -141,7 +141,7 @@ pub fn main(args: &[String]) -> i32 {
 }
 
 fn refuse(why: &str) -> i32 {
-    say::err(format_args!("lacquer man: {why}\n{USAGE}"));
+    print::err(format_args!("lacquer man: {why}\n{USAGE}"));
     2
 }
 

@@ -30,7 +30,7 @@ impl fmt::Display for OptError {
 
 /// An option found: its letter, or its name for long ones (which are ours alone: `--json`), and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum OptMatch {
     /// `-x` or `-x value`.
     Short(char, String),
     /// `--name` or `--name=value`.
@@ -41,7 +41,11 @@ pub enum Found {
 ///
 /// # Errors
 /// An unknown option, or one without the value it needs.
-pub fn parse<'a>(args: &'a [String], options: &[Opt], long: &[&str]) -> Result<(Vec<Found>, &'a [String]), OptError> {
+pub fn parse<'a>(
+    args: &'a [String],
+    options: &[Opt],
+    long: &[&str],
+) -> Result<(Vec<OptMatch>, &'a [String]), OptError> {
     parse_with_values(args, options, long, &[])
 }
 
@@ -54,7 +58,7 @@ pub fn parse_with_values<'a>(
     options: &[Opt],
     long: &[&str],
     valued: &[&str],
-) -> Result<(Vec<Found>, &'a [String]), OptError> {
+) -> Result<(Vec<OptMatch>, &'a [String]), OptError> {
     let mut found = Vec::new();
     let mut rest = args;
     while let Some((word, tail)) = rest.split_first() {
@@ -72,7 +76,7 @@ pub fn parse_with_values<'a>(
                 let Some((next, tail)) = tail.split_first() else { return Err(OptError::Long(word.clone())) };
                 (value, rest) = (next, tail);
             }
-            found.push(Found::Long(name.to_owned(), value.to_owned()));
+            found.push(OptMatch::Long(name.to_owned(), value.to_owned()));
             continue;
         }
         let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else { break };
@@ -85,21 +89,21 @@ fn cluster<'a>(
     letters: &str,
     tail: &'a [String],
     options: &[Opt],
-    found: &mut Vec<Found>,
+    found: &mut Vec<OptMatch>,
 ) -> Result<&'a [String], OptError> {
     for (at, letter) in letters.char_indices() {
         let option = options.iter().find(|o| o.0 == letter).ok_or(OptError::Unknown(letter))?;
         if option.1.is_empty() {
-            found.push(Found::Short(letter, String::new()));
+            found.push(OptMatch::Short(letter, String::new()));
             continue;
         }
         let glued = &letters[at + letter.len_utf8()..];
         if !glued.is_empty() {
-            found.push(Found::Short(letter, glued.to_owned()));
+            found.push(OptMatch::Short(letter, glued.to_owned()));
             return Ok(tail);
         }
         let (value, tail) = tail.split_first().ok_or(OptError::NoValue(letter))?;
-        found.push(Found::Short(letter, value.clone()));
+        found.push(OptMatch::Short(letter, value.clone()));
         return Ok(tail);
     }
     Ok(tail)
@@ -132,8 +136,8 @@ mod tests {
         let got = match parse(&args, OPTIONS, &["json"]) {
             Ok((found, rest)) => {
                 let found = found.iter().map(|f| match f {
-                    Found::Short(letter, value) => format!("{letter}{value}"),
-                    Found::Long(name, value) => format!("{name}={value}"),
+                    OptMatch::Short(letter, value) => format!("{letter}{value}"),
+                    OptMatch::Long(name, value) => format!("{name}={value}"),
                 });
                 format!("{} | {}", found.collect::<Vec<_>>().join(" "), rest.join(" "))
             }

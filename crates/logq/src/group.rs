@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Gathering records into transactions and transactions into groups (vsl(7), varnishlog -g).
 //!
-//! A transaction begins with `Begin`, ends with `End`, and names its parent and its children (`Link`). A group is given
+//! A transaction begins with `Begin`, ends with `End`, and names its parent and its children (`LinkRecord`). A group is given
 //! out when its first transaction and all below it have ended. What is late or too much is ended by force; what is wrong
 //! with it is said in records of tag VSL, put in where it was noticed.
 
@@ -69,7 +69,7 @@ pub enum TxnType {
 }
 
 impl TxnType {
-    /// As `Begin` and `Link` call it.
+    /// As `Begin` and `LinkRecord` call it.
     pub const fn name(self) -> &'static str {
         match self {
             TxnType::Unknown => "unknown",
@@ -157,18 +157,18 @@ pub struct Txn<'a> {
     pub records: &'a [u8],
 }
 
-/// What `Begin` and `Link` say.
-struct Link {
+/// What `Begin` and `LinkRecord` say.
+struct LinkRecord {
     kind: TxnType,
     vxid: u32,
     reason: Reason,
 }
 
-fn link(rec: &Rec<'_>) -> Option<Link> {
+fn link(rec: &Rec<'_>) -> Option<LinkRecord> {
     let mut words = rec.text().split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
     let kind = TxnType::from_name(words.next()?);
     let vxid = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    Some(Link { kind, vxid, reason: Reason::from_name(words.next()?) })
+    Some(LinkRecord { kind, vxid, reason: Reason::from_name(words.next()?) })
 }
 
 #[derive(Debug)]
@@ -192,7 +192,7 @@ struct Vtx {
 
 /// Which transactions are of no interest from their first record on.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct TxnFilter {
     /// -b
     pub backend: bool,
     /// -c
@@ -215,7 +215,7 @@ const DEEPEST: usize = 500;
 #[derive(Debug)]
 pub struct Grouper {
     grouping: Grouping,
-    wanted: Wanted,
+    wanted: TxnFilter,
     all: HashMap<u32, Vtx>,
     incomplete: BTreeMap<u64, u32>,
     ready: VecDeque<u32>,
@@ -225,7 +225,7 @@ pub struct Grouper {
 
 impl Grouper {
     /// An empty one. `Raw` has no use for it.
-    pub fn new(grouping: Grouping, wanted: Wanted) -> Grouper {
+    pub fn new(grouping: Grouping, wanted: TxnFilter) -> Grouper {
         let (all, incomplete, ready) = Default::default();
         Grouper { grouping, wanted, all, incomplete, ready, next_order: 0, held_bytes: 0 }
     }
@@ -408,7 +408,7 @@ impl Grouper {
     }
 
     fn begin(&mut self, vxid: u32, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
-        let Some(Link { kind, vxid: parent, reason }) = link(rec) else { return Some("parse error") };
+        let Some(LinkRecord { kind, vxid: parent, reason }) = link(rec) else { return Some("parse error") };
         if kind == TxnType::Unknown {
             self.diagnose(vxid, rec, "unknown vxid type");
         }
@@ -441,7 +441,7 @@ impl Grouper {
     }
 
     fn link(&mut self, vxid: u32, rec: &Rec<'_>, now: Instant) -> Option<&'static str> {
-        let Some(Link { kind, vxid: child, reason }) = link(rec) else { return Some("parse error") };
+        let Some(LinkRecord { kind, vxid: child, reason }) = link(rec) else { return Some("parse error") };
         if kind == TxnType::Unknown {
             self.diagnose(vxid, rec, "unknown vxid type");
         }

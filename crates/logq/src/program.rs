@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the tools' command lines have in common: reading options, usage, version, how failures are told.
 
-use base::say;
+use base::print;
 
-use crate::getopt::{self, Found, Opt};
+use crate::getopt::{self, Opt, OptMatch};
 use crate::tool::Failure;
 
 /// A tool's options and the words around them.
@@ -25,7 +25,7 @@ pub trait Program: Sized {
     ///
     /// # Errors
     /// What is wrong with it.
-    fn option(&mut self, option: Found) -> Result<(), Failure>;
+    fn option(&mut self, option: OptMatch) -> Result<(), Failure>;
 
     /// Runs with what was set: the exit status.
     ///
@@ -42,18 +42,18 @@ pub fn main(program: &str, args: &[String], cli: &Cli<'_>, mut tool: impl Progra
         let (found, rest) = match getopt::parse_with_values(args, cli.options, &long, cli.valued) {
             Ok(parsed) => parsed,
             Err(error) => {
-                say::err(format_args!("{program}: {error}\n{}", usage()));
+                print::err(format_args!("{program}: {error}\n{}", usage()));
                 return Ok(Some(1));
             }
         };
         for option in found {
             match &option {
                 // On standard error, where Varnish's tools have it.
-                Found::Short('h', _) => say::err(usage()),
-                Found::Short('V', _) => say::err(crate::version::text(program)),
-                Found::Long(name, _) if name == "help" => say::out(usage()),
-                Found::Long(name, _) if name == "optstring" => {
-                    say::out(format_args!("{}\n", getopt::optstring(cli.options)));
+                OptMatch::Short('h', _) => print::err(usage()),
+                OptMatch::Short('V', _) => print::err(crate::version::text(program)),
+                OptMatch::Long(name, _) if name == "help" => print::out(usage()),
+                OptMatch::Long(name, _) if name == "optstring" => {
+                    print::out(format_args!("{}\n", getopt::optstring(cli.options)));
                 }
                 _ => {
                     tool.option(option)?;
@@ -65,7 +65,7 @@ pub fn main(program: &str, args: &[String], cli: &Cli<'_>, mut tool: impl Progra
         if rest.is_empty() {
             return Ok(None);
         }
-        say::err(usage());
+        print::err(usage());
         Ok(Some(1))
     };
     let ended = match start() {
@@ -74,7 +74,7 @@ pub fn main(program: &str, args: &[String], cli: &Cli<'_>, mut tool: impl Progra
         Err(failure) => Err(failure),
     };
     ended.unwrap_or_else(|failure: Failure| {
-        say::err(format_args!("{failure}\n"));
+        print::err(format_args!("{failure}\n"));
         failure.status
     })
 }

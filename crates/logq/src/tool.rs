@@ -8,14 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use base::say;
-use shm::reader::log::{From, LogError, Ring, Step};
+use base::print;
+use shm::reader::log::{LogError, Ring, StartAt, Step};
 use shm::reader::{self, Reader};
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::pidfile::{PidFile, PidFileError};
 use sys::signal::{self, Signals};
 
-use crate::group::{Grouper, Grouping, Reason, Txn, TxnType, Wanted};
+use crate::group::{Grouper, Grouping, Reason, Txn, TxnFilter, TxnType};
 use crate::query::Query;
 use crate::record::records;
 use crate::select::Select;
@@ -136,7 +136,7 @@ impl Attach {
             let failed = self.patience.is_some_and(|patience| begun.elapsed() > patience);
             let is_there = reader::status(&workdir).manager.is_some();
             if (is_there || failed) && looks > 4 {
-                say::err("\n");
+                print::err("\n");
             }
             if is_there {
                 return Ok(workdir);
@@ -146,7 +146,7 @@ impl Attach {
             }
             looks += 1;
             if looks.is_multiple_of(4) {
-                say::err(".");
+                print::err(".");
             }
             if is_over(ATTACH) {
                 return Err("Attach interrupted".into());
@@ -308,7 +308,7 @@ impl Tool {
 
 /// Sleeps until the time is over or a signal comes.
 fn sleep(signals: &mut Signals, time: Duration) -> Option<i32> {
-    let _ = sys::fd::wait(&*signals, Want::Read, Some(time));
+    let _ = sys::fd::wait(&*signals, Interest::Read, Some(time));
     signals.take().ok().flatten()
 }
 
@@ -352,7 +352,7 @@ struct Run<'a> {
 }
 
 /// Why the reading of one source ended.
-enum Ended {
+enum EndReason {
     Stop,
     Abandoned,
     Overrun,
@@ -369,11 +369,11 @@ impl Run<'_> {
             let Some(ring) = self.open(had)? else { return self.flush_out() };
             had = true;
             match self.read(&mut Source::Ring(Box::new(ring)))? {
-                Ended::Stop => return self.flush_out(),
-                Ended::Abandoned => say::err("Log abandoned (vsl)\n"),
-                Ended::Overrun => {
+                EndReason::Stop => return self.flush_out(),
+                EndReason::Abandoned => print::err("Log abandoned (vsl)\n"),
+                EndReason::Overrun => {
                     self.overruns += 1;
-                    say::err("Log overrun\n");
+                    print::err("Log overrun\n");
                 }
             }
         }
@@ -382,7 +382,7 @@ impl Run<'_> {
     /// Whoever kept the log is to know that it has gaps.
     fn tell_gaps(&self) {
         if self.overruns > 0 {
-            say::err(format_args!("Log overruns: {} (what was logged between is missing)\n", self.overruns));
+            print::err(format_args!("Log overruns: {} (what was logged between is missing)\n", self.overruns));
         }
     }
 
@@ -393,9 +393,9 @@ impl Run<'_> {
     /// Waits for a log; None when a signal ends that.
     fn open(&mut self, again: bool) -> Result<Option<Ring>, Failure> {
         let from = match (self.tool.past, self.tool.past_and_on) {
-            (false, _) => From::Now,
-            (true, false) => From::Past,
-            (true, true) => From::PastAndOn,
+            (false, _) => StartAt::Now,
+            (true, false) => StartAt::Past,
+            (true, true) => StartAt::PastAndOn,
         };
         let mut complained: Option<Instant> = None;
         let mut first = true;
@@ -411,13 +411,13 @@ impl Run<'_> {
             match Ring::open(&self.workdir, from) {
                 Ok(ring) => {
                     if again {
-                        say::err("Log reacquired\n");
+                        print::err("Log reacquired\n");
                     }
                     return Ok(Some(ring));
                 }
                 Err(error) => {
                     if complained.is_none_or(|at| at.elapsed() > Duration::from_secs(1)) {
-                        say::err(format_args!("Failed to acquire log: {}\n", describe(&error)));
+                        print::err(format_args!("Failed to acquire log: {}\n", describe(&error)));
                         complained = Some(Instant::now());
                     }
                     if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
@@ -428,9 +428,9 @@ impl Run<'_> {
         }
     }
 
-    fn read(&mut self, source: &mut Source) -> Result<Ended, Failure> {
+    fn read(&mut self, source: &mut Source) -> Result<EndReason, Failure> {
         let select = &self.tool.select;
-        let wanted = Wanted {
+        let wanted = TxnFilter {
             backend: select.backend,
             client: select.client,
             esi: select.esi,
@@ -443,7 +443,7 @@ impl Run<'_> {
             let ended = match source.step() {
                 Step::Records(bytes) => {
                     if self.take(&mut grouper, bytes)? == Flow::Stop {
-                        return Ok(Ended::Stop);
+                        return Ok(EndReason::Stop);
                     }
                     burst += 1;
                     if burst < BURST {
@@ -452,18 +452,18 @@ impl Run<'_> {
                     None
                 }
                 Step::End => None,
-                Step::Eof => return Ok(Ended::Stop),
-                Step::Abandoned => Some(Ended::Abandoned),
-                Step::Overrun => Some(Ended::Overrun),
+                Step::Eof => return Ok(EndReason::Stop),
+                Step::Abandoned => Some(EndReason::Abandoned),
+                Step::Overrun => Some(EndReason::Overrun),
             };
             if let Some(ended) = ended {
                 grouper.flush(Instant::now());
-                return Ok(if self.give(&mut grouper)? == Flow::Stop { Ended::Stop } else { ended });
+                return Ok(if self.give(&mut grouper)? == Flow::Stop { EndReason::Stop } else { ended });
             }
             let time = if burst >= BURST { Duration::ZERO } else { IDLE };
             burst = 0;
             if self.idle(time, &mut grouper)? == Flow::Stop {
-                return Ok(Ended::Stop);
+                return Ok(EndReason::Stop);
             }
         }
     }

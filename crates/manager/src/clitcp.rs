@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use base::clock::Mono;
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::sock::{self, Name};
 
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen::resolve;
-use crate::report::{Loud, say};
+use crate::report::{Severity, print};
 
 /// Where -T goes without one: a port of the kernel's choice on this machine only.
 pub const DEFAULT_CLI: &str = "localhost:0";
@@ -97,9 +97,9 @@ impl Masters {
     }
 
     /// What to wait for.
-    pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Want)> {
+    pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Interest)> {
         match &self.state {
-            State::Connecting(socket) => Some((socket.as_fd(), Want::Write)),
+            State::Connecting(socket) => Some((socket.as_fd(), Interest::Write)),
             State::Waiting { .. } | State::Connected => None,
         }
     }
@@ -122,7 +122,7 @@ impl Masters {
             };
         }
         let State::Connecting(socket) = &self.state else { return None };
-        if !sys::fd::wait(socket, Want::Write, Some(Duration::ZERO)).unwrap_or(true) {
+        if !sys::fd::wait(socket, Interest::Write, Some(Duration::ZERO)).unwrap_or(true) {
             return None;
         }
         let failure = match sock::take_error(socket) {
@@ -136,7 +136,7 @@ impl Masters {
                 Some(socket)
             }
             Some(e) => {
-                say(Loud::Info, &format!("Could not connect to CLI-master: {}", errno_text(&e)));
+                print(Severity::Info, &format!("Could not connect to CLI-master: {}", errno_text(&e)));
                 self.next = (self.next + 1) % self.addresses.len();
                 self.state = State::Waiting { until: now + self.pause };
                 self.pause = if self.pause < LONGEST_PAUSE { self.pause + STEP } else { self.pause };

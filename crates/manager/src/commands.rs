@@ -3,7 +3,7 @@
 
 use base::clock::Real;
 use cli::Request;
-use tables::cli_cmds::{self, Command, CommandId as Id, Filter, Served};
+use tables::cli_cmds::{self, Command, CommandId as Id, Filter, ServedBy};
 use tables::json::quote;
 use tables::params::{DebugBit, ParamError, Show};
 
@@ -11,9 +11,9 @@ use crate::checker::{BUNDLE, Outcome, Source};
 use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::reply::{Reply, ReplyExt, Status, json_reply};
-use crate::report::{Loud, say};
+use crate::report::{Severity, print};
 use crate::usage::version_string;
-use crate::vcls::{Checked, State as VclState};
+use crate::vcls::{CheckedVcl, State as VclState};
 use crate::workdir;
 use crate::worker::State;
 
@@ -25,7 +25,7 @@ impl Manager {
     pub(crate) fn execute(&mut self, request: &Request, authenticated: bool) -> Reply {
         match request.command(authenticated) {
             Ok(command) if !authenticated && !OPEN.contains(&command.name) => Reply::unknown(),
-            Ok(command) if command.served == Served::Manager => self.run_command(command, request, authenticated),
+            Ok(command) if command.served_by == ServedBy::Manager => self.run_command(command, request, authenticated),
             Ok(_) => self.forward(request),
             // Commands that we don't know may be known to the worker.
             Err(reply) => match request.name().bytes().next() {
@@ -124,7 +124,7 @@ impl Manager {
     }
 
     fn help(&self, request: &Request, authenticated: bool) -> Reply {
-        let served = if self.worker.pid().is_some() { None } else { Some(Served::Manager) };
+        let served = if self.worker.pid().is_some() { None } else { Some(ServedBy::Manager) };
         if request.wants_json() {
             return self.json(request, &cli_cmds::help_json(authenticated, served));
         }
@@ -135,7 +135,7 @@ impl Manager {
             Some(flag) if flag.starts_with('-') => Reply::new(Status::Unknown, "Unknown flag\n"),
             Some(name) => {
                 let known = cli_cmds::lookup(name)
-                    .filter(|c| served.is_none_or(|s| s == c.served) && (authenticated || OPEN.contains(&c.name)));
+                    .filter(|c| served.is_none_or(|s| s == c.served_by) && (authenticated || OPEN.contains(&c.name)));
                 known.map_or_else(Reply::unknown, |command| Reply::ok(cli_cmds::help_one(command)))
             }
         }
@@ -216,9 +216,9 @@ impl Manager {
     }
 
     /// Says something about a parameter, the first time only. The texts are those of tables: there are few.
-    pub(crate) fn tell_once(&mut self, text: &str) {
-        if self.params_told.insert(text.to_owned()) {
-            say(Loud::Info, text);
+    pub(crate) fn print_once(&mut self, text: &str) {
+        if self.printed_param_notes.insert(text.to_owned()) {
+            print(Severity::Info, text);
         }
     }
 
@@ -231,16 +231,16 @@ impl Manager {
         let applied = match done {
             Err(e) => match e.forgiven() {
                 Some(text) => {
-                    self.tell_once(&text);
+                    self.print_once(&text);
                     return Reply::ok(text);
                 }
                 None => return refused_param(&e),
             },
             Ok(applied) => applied,
         };
-        let told = applied.told(name).unwrap_or_default();
+        let told = applied.note(name).unwrap_or_default();
         if !told.is_empty() {
-            self.tell_once(&told);
+            self.print_once(&told);
         }
         self.params_changed();
         let running = self.worker.pid().is_some();
@@ -292,7 +292,7 @@ impl Manager {
     }
 
     /// Adds a checked VCL; on failure its file goes.
-    pub(crate) fn add_vcl(&mut self, name: &str, state: VclState, checked: Checked) -> Reply {
+    pub(crate) fn add_vcl(&mut self, name: &str, state: VclState, checked: CheckedVcl) -> Reply {
         let (file, quota, now) = (checked.file.clone(), self.quota(), self.now());
         let reply = self.vcls.load(name, state, checked, quota, now, &mut self.worker);
         if !reply.is_ok() {
@@ -302,7 +302,7 @@ impl Manager {
     }
 
     /// Has a VCL checked and writes its bundle below the workdir. The error is what the CLI answers.
-    pub(crate) fn check_and_keep(&self, name: &str, source: Source) -> Result<Checked, String> {
+    pub(crate) fn check_and_keep(&self, name: &str, source: Source) -> Result<CheckedVcl, String> {
         let (labels, bundle, warnings) = match self.check_vcl(source, false) {
             Outcome::Good(labels, bundle, warnings) => (labels, bundle, warnings),
             Outcome::Bad(text) => return Err(text),
@@ -316,7 +316,7 @@ impl Manager {
             workdir::write_private(&file, &bundle)
         };
         match write() {
-            Ok(()) => Ok(Checked { file, labels, warnings }),
+            Ok(()) => Ok(CheckedVcl { file, labels, warnings }),
             Err(e) => {
                 workdir::remove_tree(&dir, &self.jail);
                 Err(format!(

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::clock::{Clock, Mono};
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::pidfile::PidFile;
 use sys::process::Executable;
 use sys::signal::{self, Signals};
@@ -22,7 +22,7 @@ use crate::deaths::Deaths;
 use crate::jail::Jail;
 use crate::listen::Listener;
 use crate::memory::Memory;
-use crate::report::{self, Loud, say};
+use crate::report::{self, Severity, print};
 use crate::session::{Kind, Session};
 use crate::storefile::StoreFile;
 use crate::stores::Stores;
@@ -51,7 +51,7 @@ pub struct Manager {
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
     /// What was said of parameters already.
-    pub(crate) params_told: HashSet<String>,
+    pub(crate) printed_param_notes: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
     pub(crate) listeners: Vec<Listener>,
@@ -129,7 +129,7 @@ impl Manager {
 
     /// What hangs on parameters, after one was set.
     pub(crate) fn params_changed(&mut self) {
-        self.worker.patience = self.params.cli_timeout;
+        self.worker.reply_timeout = self.params.cli_timeout;
         self.worker.grace = self.params.shutdown_grace;
         report::set_syslog(!self.debug(DebugBit::VtcMode));
     }
@@ -189,22 +189,22 @@ impl Manager {
             }
         }
         self.ending = true;
-        say(Loud::Info, "manager stopping child");
+        print(Severity::Info, "manager stopping child");
         self.stop_worker();
-        say(Loud::Info, "manager dies");
+        print(Severity::Info, "manager dies");
         self.exit_status
     }
 
     fn wait(&self, signals: &Signals) -> Vec<Event> {
-        let mut wants: Vec<(BorrowedFd<'_>, Want)> = vec![(signals.as_fd(), Want::Read)];
+        let mut wants: Vec<(BorrowedFd<'_>, Interest)> = vec![(signals.as_fd(), Interest::Read)];
         let mut events = vec![Event::Signal];
         for fd in self.worker.descriptors() {
-            wants.push((fd, Want::Read));
+            wants.push((fd, Interest::Read));
             events.push(Event::Worker);
         }
         let takes_more = self.sessions.len() < MOST_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
-            wants.push((socket.as_fd(), Want::Read));
+            wants.push((socket.as_fd(), Interest::Read));
             events.push(Event::CliSocket(at));
         }
         for (at, session) in self.sessions.iter().enumerate() {
@@ -219,7 +219,7 @@ impl Manager {
         match sys::fd::wait_any(&wants, Some(timeout)) {
             Ok(ready) => events.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(event, _)| event).collect(),
             Err(e) => {
-                say(Loud::Error, &format!("poll: {e}"));
+                print(Severity::Error, &format!("poll: {e}"));
                 Vec::new()
             }
         }
@@ -262,7 +262,7 @@ impl Manager {
     fn on_signal(&mut self, signals: &mut Signals) -> bool {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {
-            say(Loud::Error, &format!("Manager got {}", signal::name(number)));
+            print(Severity::Error, &format!("Manager got {}", signal::name(number)));
             self.ending = true;
             self.stop_worker();
             stop = true;
@@ -286,7 +286,7 @@ impl Manager {
             Ok(None) => {}
             // No descriptors, say: it stays readable, so look away for a while.
             Err(e) => {
-                say(Loud::Error, &format!("Cannot take a CLI connection: {e}"));
+                print(Severity::Error, &format!("Cannot take a CLI connection: {e}"));
                 self.timers.cli_pause = self.now() + ACCEPT_PAUSE;
             }
         }

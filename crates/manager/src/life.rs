@@ -15,7 +15,7 @@ use crate::handover;
 use crate::jail::Role;
 use crate::memory::Memory;
 use crate::reply::{Reply, ReplyExt, Status};
-use crate::report::{self, Loud, say};
+use crate::report::{self, Severity, print};
 use crate::worker::State;
 
 /// A worker that lived shorter than this makes the next one wait.
@@ -41,13 +41,13 @@ impl Manager {
             Ok(started) => started,
             Err(e) => {
                 let text = format!("Could not start the child: {}", errno_text(&e));
-                say(Loud::Error, &text);
+                print(Severity::Error, &text);
                 self.forget_child_memory();
                 self.worker.state = State::Stopped;
                 return Reply::new(Status::Cant, text);
             }
         };
-        say(Loud::Debug, &format!("Child ({pid}) Started"));
+        print(Severity::Debug, &format!("Child ({pid}) Started"));
         self.count(|m| m.counters.child_start.inc());
         let greeting = self.worker.hand_over(&start);
         if !greeting.is_ok() {
@@ -70,7 +70,7 @@ impl Manager {
     }
 
     fn failed_start(&mut self, pid: i32, what: &str, answer: Reply) -> Reply {
-        say(Loud::Error, &format!("Child ({pid}) {what}:\n{}", answer.text()));
+        print(Severity::Error, &format!("Child ({pid}) {what}:\n{}", answer.text()));
         self.stop_worker();
         Reply::new(if answer.is_ok() { Status::Cant } else { answer.status }, answer.body)
     }
@@ -141,7 +141,7 @@ impl Manager {
         let answer = self.worker.command("ping");
         if !answer.is_ok() || !answer.text().starts_with("PONG ") {
             let text = format!("Unexpected reply from ping: {} {}", answer.status as u16, answer.text());
-            say(Loud::Error, &text);
+            print(Severity::Error, &text);
             if answer.status != Status::Comms {
                 self.worker.give_up();
             }
@@ -159,7 +159,7 @@ impl Manager {
             return;
         }
         self.worker.state = State::Stopping;
-        say(Loud::Debug, "Stopping Child");
+        print(Severity::Debug, "Stopping Child");
         self.reap_worker();
     }
 
@@ -174,7 +174,7 @@ impl Manager {
             }
         }
         self.forget_child_memory();
-        say(Loud::Debug, "Child cleanup complete");
+        print(Severity::Debug, "Child cleanup complete");
         match self.worker.state {
             State::Running if self.params.auto_restart => {
                 self.worker.state = State::Died;
@@ -197,7 +197,7 @@ impl Manager {
         for listener in &mut self.listeners {
             if let Err(e) = listener.reopen(&self.jail) {
                 let text = format!("Could not reopen listen socket {}: {}", listener.endpoint, errno_text(&e));
-                say(Loud::Error, &text);
+                print(Severity::Error, &text);
             }
         }
     }
@@ -253,7 +253,7 @@ impl Manager {
         if let Some(cause) = &cause {
             text.push_str(&format!(": {cause}"));
         }
-        say(if exit == Exit::Status(0) { Loud::Info } else { Loud::Error }, &text);
+        print(if exit == Exit::Status(0) { Severity::Info } else { Severity::Error }, &text);
         let how = text.split_once(") ").map_or(text.as_str(), |(_, how)| how).to_owned();
         let lived = self.now().since(self.timers.worker_started);
         self.deaths.note(Death {
@@ -268,7 +268,7 @@ impl Manager {
     fn record_panic(&mut self, pid: i32, panic: &[u8]) {
         let date = message::date::format(self.clock.real());
         let text = format!("Panic at: {}\n{}", String::from_utf8_lossy(&date), printable(panic));
-        say(Loud::Error, &format!("Child ({pid}) {text}"));
+        print(Severity::Error, &format!("Child ({pid}) {text}"));
         self.count(|m| m.counters.child_panic.inc());
         self.panic = Some(text);
     }

@@ -5,7 +5,7 @@ use crate::fatal::{Fatal, argument};
 
 /// The parts of such an argument.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedArg {
     /// Before the `=`, if given.
     pub name: Option<String>,
     /// Words separated by commas; never empty, but a word may be.
@@ -13,10 +13,10 @@ pub struct Named {
 }
 
 /// Splits an argument; `what` (`-a`, `-s`) appears in messages.
-pub fn parse(spec: &str, what: &str) -> Result<Named, Fatal> {
+pub fn parse(spec: &str, what: &str) -> Result<NamedArg, Fatal> {
     let eq = spec.find('=').filter(|&eq| spec.find(',').is_none_or(|comma| eq < comma));
     let Some(eq) = eq else {
-        return Ok(Named { name: None, words: words(spec) });
+        return Ok(NamedArg { name: None, words: words(spec) });
     };
     let (name, rest) = (&spec[..eq], &spec[eq + 1..]);
     if !is_vcl_name(name) {
@@ -25,7 +25,7 @@ pub fn parse(spec: &str, what: &str) -> Result<Named, Fatal> {
     if rest.is_empty() {
         return argument(format!("Empty named {what} argument \"{spec}\""));
     }
-    Ok(Named { name: Some(name.into()), words: words(rest) })
+    Ok(NamedArg { name: Some(name.into()), words: words(rest) })
 }
 
 /// Splits at commas, dropping blanks around words.
@@ -57,7 +57,7 @@ mod tests {
     fn names_stand_before_the_first_comma() {
         assert_eq!(
             parse("http=:80,HTTP", "-a").unwrap(),
-            Named { name: Some("http".into()), words: words(":80,HTTP") }
+            NamedArg { name: Some("http".into()), words: words(":80,HTTP") }
         );
         assert_eq!(parse("/s.sock,user=u", "-a").unwrap().name, None);
         assert_eq!(parse("///=default", "-s").unwrap_err(), Fatal::Argument("invalid -s name \"///\"=[...]".into()));

@@ -45,7 +45,7 @@ pub enum ParamArg {
 
 /// Arguments that are worked through in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ordered {
+pub enum OrderedArg {
     /// -a
     Listen(String),
     /// -f or -b
@@ -64,7 +64,7 @@ pub struct Options {
     /// Foreground, background, ...
     pub mode: Mode,
     /// What has to be done in the order given.
-    pub ordered: Vec<Ordered>,
+    pub ordered: Vec<OrderedArg>,
     /// -h
     pub hash: Option<String>,
     /// -i
@@ -245,18 +245,18 @@ fn flag(letter: char, flags: &mut Flags) -> Result<(), Fatal> {
 
 fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) {
     let ordered = match letter {
-        'a' => Ordered::Listen(value),
-        'f' if value.is_empty() => Ordered::Vcl(VclArg::Nothing),
-        'f' => Ordered::Vcl(VclArg::File(value)),
-        'I' => Ordered::CliFile(value),
-        'l' => Ordered::Param(ParamArg::Set("vsl_space".into(), value)),
-        't' => Ordered::Param(ParamArg::Set("default_ttl".into(), value)),
-        'p' => Ordered::Param(match value.split_once('=') {
+        'a' => OrderedArg::Listen(value),
+        'f' if value.is_empty() => OrderedArg::Vcl(VclArg::Nothing),
+        'f' => OrderedArg::Vcl(VclArg::File(value)),
+        'I' => OrderedArg::CliFile(value),
+        'l' => OrderedArg::Param(ParamArg::Set("vsl_space".into(), value)),
+        't' => OrderedArg::Param(ParamArg::Set("default_ttl".into(), value)),
+        'p' => OrderedArg::Param(match value.split_once('=') {
             Some((name, value)) => ParamArg::Set(name.into(), value.into()),
             None => ParamArg::Malformed(value),
         }),
-        'r' => Ordered::Param(ParamArg::Protect(value)),
-        's' => Ordered::Store(value),
+        'r' => OrderedArg::Param(ParamArg::Protect(value)),
+        's' => OrderedArg::Store(value),
         'b' => return flags.backend = Some(value),
         'h' => return options.hash = Some(value),
         'i' => return options.identity = Some(value),
@@ -273,8 +273,8 @@ fn store(letter: char, value: String, options: &mut Options, flags: &mut Flags) 
 }
 
 fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
-    let files = options.ordered.iter().filter(|o| matches!(o, Ordered::Vcl(_))).count();
-    let cli_files = options.ordered.iter().filter(|o| matches!(o, Ordered::CliFile(_))).count();
+    let files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::Vcl(_))).count();
+    let cli_files = options.ordered.iter().filter(|o| matches!(o, OrderedArg::CliFile(_))).count();
     let has_vcl = flags.backend.is_some() || files > 0;
     if flags.backend.is_some() && files > 0 {
         return argument("Only one of -b or -f can be specified");
@@ -298,7 +298,7 @@ fn check(mut options: Options, flags: Flags) -> Result<Request, Fatal> {
         return argument("\tOnly one -I allowed");
     }
     if let Some(backend) = flags.backend {
-        options.ordered.push(Ordered::Vcl(VclArg::Backend(backend)));
+        options.ordered.push(OrderedArg::Vcl(VclArg::Backend(backend)));
     }
     options.mode = match (flags.print_vcl, flags.debug, flags.foreground) {
         (true, _, _) => Mode::PrintVcl,

@@ -7,7 +7,7 @@ use sys::syslog;
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loud {
+pub enum Severity {
     /// Something went wrong.
     Error,
     /// Worth knowing.
@@ -35,15 +35,15 @@ pub fn set_syslog(on: bool) {
 }
 
 /// Writes a line.
-pub fn say(loud: Loud, text: &str) {
+pub fn print(loud: Severity, text: &str) {
     let (word, level) = match loud {
-        Loud::Error => ("Error:", syslog::Level::Err),
-        Loud::Info => ("Info:", syslog::Level::Info),
-        Loud::Debug => ("Debug:", syslog::Level::Debug),
-        Loud::Security => ("Security:", syslog::Level::Warning),
-        Loud::Cli => ("Cli:", syslog::Level::Info),
+        Severity::Error => ("Error:", syslog::Level::Err),
+        Severity::Info => ("Info:", syslog::Level::Info),
+        Severity::Debug => ("Debug:", syslog::Level::Debug),
+        Severity::Security => ("Security:", syslog::Level::Warning),
+        Severity::Cli => ("Cli:", syslog::Level::Info),
     };
-    if TO_STDERR.load(Ordering::Relaxed) && loud != Loud::Cli {
+    if TO_STDERR.load(Ordering::Relaxed) && loud != Severity::Cli {
         stderr(&format!("{word} {text}"));
     }
     if TO_SYSLOG.load(Ordering::Relaxed) {

@@ -21,9 +21,9 @@ use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen;
 use crate::memory::Memory;
-use crate::options::{Mode, Options, Ordered, ParamArg, VclArg};
+use crate::options::{Mode, Options, OrderedArg, ParamArg, VclArg};
 use crate::reply::{Reply, ReplyExt};
-use crate::report::{self, Loud, say};
+use crate::report::{self, Severity, print};
 use crate::session::Kind;
 use crate::stores::Stores;
 use crate::usage::version_string;
@@ -61,7 +61,7 @@ pub fn serve(options: &Options) -> Result<i32, Fatal> {
 const OLD_LISTEN: &str = "listen_address";
 
 /// What the ordered arguments leave for later.
-struct Todo {
+struct DeferredArgs {
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
     /// Whether -f was given, even empty.
@@ -69,33 +69,33 @@ struct Todo {
 }
 
 /// Jail, parameters, sockets, stores, workdir.
-fn prepare(options: &Options, exe: Executable) -> Result<(Manager, Todo), Fatal> {
+fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs), Fatal> {
     // While we may: the worker inherits it.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let jail = Rc::new(Jail::enter(options.jail.as_deref())?);
     let clock = Clock::system();
     let (mut params, mut stores, mut listeners) = (Params::default(), Stores::default(), Vec::new());
-    let (mut todo, mut unnamed) = (Todo { vcls: VecDeque::new(), cli_file: None, f_given: false }, 0);
+    let (mut todo, mut unnamed) = (DeferredArgs { vcls: VecDeque::new(), cli_file: None, f_given: false }, 0);
     let members = sys::cpu::usable();
     let mut notes = Vec::new();
     for item in &options.ordered {
         match item {
-            Ordered::Listen(spec) => {
+            OrderedArg::Listen(spec) => {
                 let arg = listen::parse(spec, &mut unnamed)?;
                 listen::bind(&arg, members, &jail, &mut listeners)?;
             }
-            Ordered::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
-            Ordered::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
-            Ordered::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
-                let has_a = options.ordered.iter().any(|item| matches!(item, Ordered::Listen(_)));
+            OrderedArg::Vcl(vcl) => read_vcl(vcl, &params, &mut todo)?,
+            OrderedArg::CliFile(name) => todo.cli_file = Some(open_cli_file(name, &jail)?),
+            OrderedArg::Param(ParamArg::Set(name, value)) if name == OLD_LISTEN => {
+                let has_a = options.ordered.iter().any(|item| matches!(item, OrderedArg::Listen(_)));
                 notes.push(old_listen_note(has_a).to_owned());
                 for spec in value.split([' ', ',']).filter(|spec| !has_a && !spec.is_empty()) {
                     let arg = listen::parse(spec, &mut unnamed)?;
                     listen::bind(&arg, members, &jail, &mut listeners)?;
                 }
             }
-            Ordered::Param(param) => notes.extend(apply_param(param, &mut params)?),
-            Ordered::Store(spec) => stores.add(spec)?,
+            OrderedArg::Param(param) => notes.extend(apply_param(param, &mut params)?),
+            OrderedArg::Store(spec) => stores.add(spec)?,
         }
     }
     check_secret(options.secret.as_deref(), &jail)?;
@@ -121,7 +121,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, Todo), Fatal>
         worker: Worker::new(jail.clone()),
         jail,
         params,
-        params_told: Default::default(),
+        printed_param_notes: Default::default(),
         stores,
         store_files,
         listeners,
@@ -147,7 +147,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, Todo), Fatal>
     };
     manager.params_changed();
     for note in &notes {
-        manager.tell_once(note);
+        manager.print_once(note);
         // The log of a daemon isn't on the terminal; who types an old line is there still.
         if options.mode == Mode::Daemon {
             report::stderr(&format!("Info: {note}"));
@@ -161,7 +161,7 @@ fn platform() -> String {
     format!("{},{},{}", u.0, u.1, u.2)
 }
 
-fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut Todo) -> Result<(), Fatal> {
+fn read_vcl(vcl: &VclArg, params: &Params, todo: &mut DeferredArgs) -> Result<(), Fatal> {
     match vcl {
         VclArg::Nothing => todo.f_given = true,
         VclArg::File(name) => {
@@ -238,7 +238,7 @@ fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, 
     match param {
         ParamArg::Malformed(_) => argument("\t-p lacks '='"),
         ParamArg::Set(name, value) => match params.set_at_start(name, value) {
-            Ok(applied) => Ok(applied.told(name)),
+            Ok(applied) => Ok(applied.note(name)),
             Err(e) => e.forgiven_at_start().map(Some).ok_or_else(|| plain(e.to_string())),
         },
         ParamArg::Protect(list) => params.protect(list).map(|()| None).map_err(|e| plain(e.to_string())),
@@ -278,7 +278,7 @@ fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> 
 }
 
 /// VCLs, pid files, default sockets, shared memory, CLI sockets, the secret.
-fn open(manager: &mut Manager, options: &Options, todo: &mut Todo) -> Result<Signals, Fatal> {
+fn open(manager: &mut Manager, options: &Options, todo: &mut DeferredArgs) -> Result<Signals, Fatal> {
     boot_vcls(manager, &mut todo.vcls)?;
     for path in &options.pid_files {
         open_pid_file(manager, PathBuf::from(path))?;
@@ -349,13 +349,13 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(),
     }
     manager.vident.push_str(&format!(",-h{kind}"));
     if options.hash.is_some() {
-        say(Loud::Info, &format!("-h {hash} has no effect here: the index of objects has one kind"));
+        print(Severity::Info, &format!("-h {hash} has no effect here: the index of objects has one kind"));
     }
     if let Some(waiter) = &options.waiter {
         if !WAITERS.contains(&waiter.as_str()) {
             return argument(format!("Unknown waiter method \"{waiter}\""));
         }
-        say(Loud::Info, &format!("-W {waiter} has no effect here: there is one way of waiting"));
+        print(Severity::Info, &format!("-W {waiter} has no effect here: there is one way of waiting"));
     }
     Ok(())
 }
@@ -400,13 +400,13 @@ fn begin(
     cli_file: Option<File>,
     daemon: Option<Daemon>,
 ) -> Result<i32, Fatal> {
-    say(Loud::Debug, &format!("Version: {}", version_string()));
-    say(Loud::Debug, &format!("Platform: {}", manager.vident));
+    print(Severity::Debug, &format!("Version: {}", version_string()));
+    print(Severity::Debug, &format!("Platform: {}", manager.vident));
     if let Some(warning) = workdir::disk_warning(&manager.workdir).filter(|_| !manager.debug(DebugBit::VtcMode)) {
-        say(Loud::Info, &warning);
+        print(Severity::Info, &warning);
     }
     if manager.params.feature.has(FeatureBit::Http2) {
-        say(Loud::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
+        print(Severity::Info, "feature=+http2: HTTP/2 isn't built yet, its clients are told to use HTTP/1.1");
     }
     if options.mode == Mode::Debug {
         let (input, output) = (sys::fd::duplicate(sys::fd::standard(0)), sys::fd::duplicate(sys::fd::standard(1)));
@@ -424,7 +424,7 @@ fn begin(
     match manager.vcls.not_startable() {
         _ if options.mode == Mode::Debug => {}
         None => started = manager.launch_worker(),
-        Some(why) if !options.ordered.iter().any(|o| matches!(o, Ordered::Vcl(_))) => say(Loud::Error, why),
+        Some(why) if !options.ordered.iter().any(|o| matches!(o, OrderedArg::Vcl(_))) => print(Severity::Error, why),
         Some(_) => {}
     }
     let status = if started.is_ok() { 0 } else { 2 };

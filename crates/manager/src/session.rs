@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use cli::auth::Challenge;
 use cli::{Decoder, Request};
-use sys::fd::Want;
+use sys::fd::Interest;
 
 use crate::core::Manager;
 use crate::fatal::{Fatal, argument};
 use crate::reply::{Reply, ReplyExt, Status};
-use crate::report::{self, Loud, say};
+use crate::report::{self, Severity, print};
 
 /// Where a session comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +45,10 @@ pub struct Session {
 
 impl Session {
     /// What to wait for.
-    pub fn want(&self) -> (BorrowedFd<'_>, Want) {
+    pub fn want(&self) -> (BorrowedFd<'_>, Interest) {
         match self.unsent.is_empty() {
-            true => (self.input.as_fd(), Want::Read),
-            false => (self.output.as_ref().unwrap_or(&self.input).as_fd(), Want::Write),
+            true => (self.input.as_fd(), Interest::Read),
+            false => (self.output.as_ref().unwrap_or(&self.input).as_fd(), Interest::Write),
         }
     }
 
@@ -90,7 +90,7 @@ impl Manager {
         let asks = kind != Kind::Debug && self.secret.is_some();
         let challenge = asks.then(Challenge::random).transpose();
         let Ok(challenge) = challenge else {
-            say(Loud::Error, "No random numbers for a CLI challenge");
+            print(Severity::Error, "No random numbers for a CLI challenge");
             return;
         };
         // stdin and stdout are shared with whoever started us: their mode is not ours to change.
@@ -165,7 +165,7 @@ impl Manager {
         let answer = request.args().first().map(Vec::as_slice).unwrap_or_default();
         if let Some(challenge) = &session.challenge {
             if !challenge.is_answered_by(answer, &secret) {
-                say(Loud::Security, &format!("CLI Authentication failure from {}", session.identity));
+                print(Severity::Security, &format!("CLI Authentication failure from {}", session.identity));
                 return Reply::new(Status::Close, "");
             }
             session.challenge = None;
@@ -177,14 +177,14 @@ impl Manager {
     fn log_request(&self, at: usize, line: &[u8]) {
         if self.logs_cli() {
             let identity = &self.sessions[at].identity;
-            say(Loud::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
+            print(Severity::Cli, &format!("CLI {identity} Rd {}", String::from_utf8_lossy(line)));
         }
     }
 
     fn log_reply(&self, at: usize, reply: &Reply) {
         if self.logs_cli() {
             let identity = &self.sessions[at].identity;
-            say(Loud::Cli, &format!("CLI {identity} Wr {:03} {}", reply.status.number(), reply.text()));
+            print(Severity::Cli, &format!("CLI {identity} Wr {:03} {}", reply.status.number(), reply.text()));
         }
     }
 

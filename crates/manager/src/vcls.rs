@@ -20,7 +20,7 @@ mod label;
 mod list;
 
 /// How the manager reaches the worker.
-pub trait Ask {
+pub trait WorkerCli {
     /// Whether there is a worker to ask.
     fn is_running(&self) -> bool;
     /// Sends one line (without its end) and waits for the answer.
@@ -96,7 +96,7 @@ pub struct Quota {
 
 /// A VCL that passed the checker.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedVcl {
     /// The bundle's file, for the worker.
     pub file: PathBuf,
     /// Labels it returns to.
@@ -182,10 +182,10 @@ impl Vcls {
         &mut self,
         name: &str,
         state: State,
-        checked: Checked,
+        checked: CheckedVcl,
         quota: Quota,
         now: Mono,
-        worker: &mut dyn Ask,
+        worker: &mut dyn WorkerCli,
     ) -> Reply {
         if let Some(unknown) = checked.labels.iter().find(|label| !self.is_label(label)) {
             return Reply::new(Status::Param, format!("Not a VCL label: '{unknown}'\nVCL compilation failed"));
@@ -262,7 +262,7 @@ impl Vcls {
     }
 
     /// `vcl.use`
-    pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn Ask) -> Result<Reply, Reply> {
+    pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
         let at = self.find(name)?;
         if self.is_active(at) {
             return Ok(Reply::ok(""));
@@ -288,7 +288,7 @@ impl Vcls {
         name: &str,
         state: Option<&str>,
         now: Mono,
-        worker: &mut dyn Ask,
+        worker: &mut dyn WorkerCli,
     ) -> Result<Reply, Reply> {
         let at = self.find(name)?;
         if self.progs[at].state == State::Label {
@@ -307,7 +307,7 @@ impl Vcls {
         Ok(Reply::ok(""))
     }
 
-    fn change_state(&mut self, at: usize, state: State, now: Mono, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn change_state(&mut self, at: usize, state: State, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
         if self.progs[at].state == State::Label || self.progs[at].state == state {
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl Vcls {
         }
     }
 
-    fn tell_temperature(&mut self, at: usize, warm: bool, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn tell_temperature(&mut self, at: usize, warm: bool, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
         let prog = &mut self.progs[at];
         if worker.is_running() {
             let answer = worker.ask(&format!("vcl.state {} {}{}", prog.name, u8::from(warm), prog.state.word()));
@@ -342,7 +342,7 @@ impl Vcls {
         Ok(())
     }
 
-    fn require_warm(&mut self, at: usize, now: Mono, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn require_warm(&mut self, at: usize, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
         let prog = &self.progs[at];
         if prog.state == State::Cold {
             let text = format!("VCL '{}' is cold - set to auto or warm first", prog.name);
@@ -351,7 +351,7 @@ impl Vcls {
         self.set_warm(at, true, now, worker)
     }
 
-    fn set_warm(&mut self, at: usize, warm: bool, now: Mono, worker: &mut dyn Ask) -> Result<(), Reply> {
+    fn set_warm(&mut self, at: usize, warm: bool, now: Mono, worker: &mut dyn WorkerCli) -> Result<(), Reply> {
         if self.progs[at].warm == warm {
             return Ok(());
         }
@@ -369,7 +369,7 @@ impl Vcls {
     }
 
     /// Lets VCLs go cold that have rested for `cooldown`. Called every now and then.
-    pub fn cool(&mut self, now: Mono, cooldown: Duration, worker: &mut dyn Ask) {
+    pub fn cool(&mut self, now: Mono, cooldown: Duration, worker: &mut dyn WorkerCli) {
         for at in 0..self.progs.len() {
             let due = self.progs[at].idle_since.is_some_and(|since| since + cooldown < now);
             if due && let Err(answer) = self.set_warm(at, false, now, worker) {

@@ -11,15 +11,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::process::{Child, Exit};
 use sys::signal;
 
 use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::reply::{Reply, Status};
-use crate::report::{Loud, say};
-use crate::vcls::Ask;
+use crate::report::{Severity, print};
+use crate::vcls::WorkerCli;
 
 pub mod lines;
 
@@ -72,7 +72,7 @@ pub struct Worker {
     process: Option<Process>,
     jail: Rc<Jail>,
     /// Parameter cli_timeout.
-    pub patience: Duration,
+    pub reply_timeout: Duration,
     /// How much longer it may take to end: `shutdown_grace`.
     pub grace: Duration,
 }
@@ -80,7 +80,13 @@ pub struct Worker {
 impl Worker {
     /// No worker yet.
     pub fn new(jail: Rc<Jail>) -> Worker {
-        Worker { state: State::Stopped, process: None, jail, patience: Duration::from_secs(60), grace: Duration::ZERO }
+        Worker {
+            state: State::Stopped,
+            process: None,
+            jail,
+            reply_timeout: Duration::from_secs(60),
+            grace: Duration::ZERO,
+        }
     }
 
     /// Takes over a started process: our end of its CLI, and the read end of its output.
@@ -122,14 +128,14 @@ impl Worker {
     /// Whether it has ended and waits to be reaped.
     pub fn has_ended(&self) -> bool {
         let Some(process) = &self.process else { return false };
-        sys::fd::wait(&process.child, Want::Read, Some(Duration::ZERO)).unwrap_or(true)
+        sys::fd::wait(&process.child, Interest::Read, Some(Duration::ZERO)).unwrap_or(true)
     }
 
     /// Tells a new worker what it has to know and waits for its first word.
     pub fn hand_over(&mut self, message: &[u8]) -> Reply {
         match &mut self.process {
-            Some(process) => match process.send(message, self.patience) {
-                Ok(()) => process.answer(self.patience),
+            Some(process) => match process.send(message, self.reply_timeout) {
+                Ok(()) => process.answer(self.reply_timeout),
                 Err(text) => Reply::new(Status::Comms, text),
             },
             None => no_worker(),
@@ -143,8 +149,8 @@ impl Worker {
         if !bytes.ends_with(b"\n") {
             bytes.push(b'\n');
         }
-        let reply = match process.send(&bytes, self.patience) {
-            Ok(()) => process.answer(self.patience),
+        let reply = match process.send(&bytes, self.reply_timeout) {
+            Ok(()) => process.answer(self.reply_timeout),
             Err(text) => Reply::new(Status::Comms, text),
         };
         if reply.status == Status::Comms {
@@ -161,12 +167,12 @@ impl Worker {
         let Some(process) = &self.process else { return };
         let pid = process.child.pid();
         // One that is on its way out needs no help: its own status says more than a signal of ours.
-        if sys::fd::wait(&process.child, Want::Read, Some(Duration::from_millis(200))).unwrap_or(false) {
+        if sys::fd::wait(&process.child, Interest::Read, Some(Duration::from_millis(200))).unwrap_or(false) {
             return;
         }
         match self.jail.privileged(|| process.child.kill(signal::SIGQUIT)) {
-            Ok(()) => say(Loud::Error, &format!("Child ({pid}) not responding to CLI, killed it.")),
-            Err(e) => say(Loud::Error, &format!("Failed to kill child with PID {pid}: {}", errno_text(&e))),
+            Ok(()) => print(Severity::Error, &format!("Child ({pid}) not responding to CLI, killed it.")),
+            Err(e) => print(Severity::Error, &format!("Failed to kill child with PID {pid}: {}", errno_text(&e))),
         }
     }
 
@@ -175,9 +181,9 @@ impl Worker {
     pub fn reap(&mut self) -> Option<(i32, Exit)> {
         let Process { child, cli, output, output_open, lines, .. } = self.process.take()?;
         drop(cli);
-        let mut rest = Remains { output, output_open, lines, pid: child.pid() };
-        if !rest.wait_for(&child, self.patience + self.grace) {
-            say(Loud::Error, &format!("Child ({}) not dying, killing", rest.pid));
+        let mut rest = LingeringProcess { output, output_open, lines, pid: child.pid() };
+        if !rest.wait_for(&child, self.reply_timeout + self.grace) {
+            print(Severity::Error, &format!("Child ({}) not dying, killing", rest.pid));
             let _ = self.jail.privileged(|| child.kill(signal::SIGQUIT));
             if !rest.wait_for(&child, Duration::from_secs(5)) {
                 let _ = self.jail.privileged(|| child.kill(signal::SIGKILL));
@@ -194,7 +200,7 @@ fn no_worker() -> Reply {
     Reply::new(Status::Cant, "")
 }
 
-impl Ask for Worker {
+impl WorkerCli for Worker {
     fn is_running(&self) -> bool {
         self.process.is_some()
     }
@@ -202,12 +208,12 @@ impl Ask for Worker {
         self.command(line)
     }
     fn complain(&mut self, text: &str) {
-        say(Loud::Error, text);
+        print(Severity::Error, text);
     }
 }
 
 fn said(pid: i32, line: &[u8]) {
-    say(Loud::Info, &format!("Child ({pid}) said {}", String::from_utf8_lossy(line)));
+    print(Severity::Info, &format!("Child ({pid}) said {}", String::from_utf8_lossy(line)));
 }
 
 /// Reads what is there; false when the other end is closed.
@@ -223,14 +229,14 @@ fn relay(output: &OwnedFd, lines: &mut Lines, pid: i32) -> bool {
 }
 
 /// What is left of a process whose CLI is closed.
-struct Remains {
+struct LingeringProcess {
     output: OwnedFd,
     output_open: bool,
     lines: Lines,
     pid: i32,
 }
 
-impl Remains {
+impl LingeringProcess {
     fn relay(&mut self) {
         self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.pid);
     }
@@ -240,9 +246,9 @@ impl Remains {
         let deadline = std::time::Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
-            let mut wants = vec![(child.as_fd(), Want::Read)];
+            let mut wants = vec![(child.as_fd(), Interest::Read)];
             if self.output_open {
-                wants.push((self.output.as_fd(), Want::Read));
+                wants.push((self.output.as_fd(), Interest::Read));
             }
             match sys::fd::wait_any(&wants, Some(left)) {
                 Ok(ready) if ready[0] => return true,
@@ -263,12 +269,12 @@ impl Process {
     }
 
     /// Waits until the CLI is ready, relaying output meanwhile.
-    fn wait_cli(&mut self, want: Want, deadline: std::time::Instant) -> Result<(), String> {
+    fn wait_cli(&mut self, want: Interest, deadline: std::time::Instant) -> Result<(), String> {
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let mut wants = vec![(self.cli.as_fd(), want)];
             if self.output_open {
-                wants.push((self.output.as_fd(), Want::Read));
+                wants.push((self.output.as_fd(), Interest::Read));
             }
             let ready = sys::fd::wait_any(&wants, Some(left)).map_err(|e| errno_text(&e))?;
             if ready[0] {
@@ -287,7 +293,7 @@ impl Process {
         while !bytes.is_empty() {
             match sys::fd::write(&self.cli, bytes) {
                 Ok(n) => bytes = &bytes[n..],
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => self.wait_cli(Want::Write, deadline)?,
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => self.wait_cli(Interest::Write, deadline)?,
                 Err(_) => return Err("CLI communication error".into()),
             }
         }
@@ -308,7 +314,7 @@ impl Process {
                 Ok(0) => return Reply::new(Status::Comms, "CLI communication error (hdr)"),
                 Ok(n) => self.replies.feed(&buf[..n]),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                    if let Err(text) = self.wait_cli(Want::Read, deadline) {
+                    if let Err(text) = self.wait_cli(Interest::Read, deadline) {
                         return Reply::new(Status::Comms, text);
                     }
                 }

@@ -10,7 +10,7 @@ use crossterm::{cursor, execute, queue, terminal};
 
 /// How a line looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Look {
+pub enum Style {
     /// As it is.
     #[default]
     Plain,
@@ -26,17 +26,17 @@ pub struct Line {
     /// What it says; cut at the width.
     pub text: String,
     /// How.
-    pub look: Look,
+    pub look: Style,
 }
 
 impl Line {
     /// A plain line.
     pub fn new(text: impl Into<String>) -> Line {
-        Line { text: text.into(), look: Look::Plain }
+        Line { text: text.into(), look: Style::Plain }
     }
 
     /// The line with another look.
-    pub fn look(mut self, look: Look) -> Line {
+    pub fn look(mut self, look: Style) -> Line {
         self.look = look;
         self
     }
@@ -117,9 +117,9 @@ impl Screen {
             let clean = |c: char| if c.is_control() { '.' } else { c };
             let mut text: String = line.text.chars().take(columns).map(clean).collect();
             let attribute = match line.look {
-                Look::Plain => Attribute::Reset,
-                Look::Bold => Attribute::Bold,
-                Look::Reverse => {
+                Style::Plain => Attribute::Reset,
+                Style::Bold => Attribute::Bold,
+                Style::Reverse => {
                     text = format!("{text:<columns$}");
                     Attribute::Reverse
                 }
@@ -143,7 +143,7 @@ impl Screen {
             return Err(gone());
         }
         if !event::poll(Duration::ZERO)? {
-            if !sys::fd::wait(terminal, sys::fd::Want::Read, Some(wait))? {
+            if !sys::fd::wait(terminal, sys::fd::Interest::Read, Some(wait))? {
                 return Ok(None);
             }
             if sys::fd::is_hung_up(terminal)? {

@@ -31,11 +31,11 @@ impl Map {
             0 | libc::EOPNOTSUPP | libc::EINVAL => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
-        Self::of(file, len)
+        Self::from_fd(file, len)
     }
 
     /// Maps the `len` bytes that `file` has.
-    pub fn of(file: impl AsFd, len: usize) -> io::Result<Self> {
+    pub fn from_fd(file: impl AsFd, len: usize) -> io::Result<Self> {
         let length = NonZeroUsize::new(len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: no address is asked for, so nothing of ours is replaced.

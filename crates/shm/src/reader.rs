@@ -69,7 +69,7 @@ impl std::error::Error for ReadError {}
 
 /// What a document says of one counter.
 #[derive(Debug)]
-pub struct About {
+pub struct CounterDoc {
     /// Name within its set.
     pub name: String,
     /// Type.
@@ -88,16 +88,16 @@ pub struct About {
 
 /// One counter's value at one moment.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct CounterValue {
     /// What stands before the name: `MAIN`, `SMA.s0`, `VBE.boot.a`.
     pub set: Arc<str>,
     /// What it is.
-    pub about: Arc<About>,
+    pub about: Arc<CounterDoc>,
     /// Its value. A gauge may have wrapped below 0 for a moment.
     pub value: u64,
 }
 
-impl Reading {
+impl CounterValue {
     /// The full name: `MAIN.cache_hit`.
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.set, self.about.name)
@@ -113,7 +113,7 @@ impl Reading {
 #[derive(Debug)]
 pub struct Reader {
     workdir: PathBuf,
-    docs: HashMap<u64, Arc<[Arc<About>]>>,
+    docs: HashMap<u64, Arc<[Arc<CounterDoc>]>>,
 }
 
 impl Reader {
@@ -135,7 +135,7 @@ impl Reader {
     ///
     /// # Errors
     /// No manager runs there, or its index may not be read. A missing worker is no error: then only the manager counts.
-    pub fn read(&mut self) -> Result<Vec<Reading>, ReadError> {
+    pub fn read(&mut self) -> Result<Vec<CounterValue>, ReadError> {
         let mut all = Vec::new();
         let mut seen = HashMap::new();
         let mut left = LOOK_BYTES;
@@ -163,7 +163,7 @@ impl Reader {
     }
 
     /// Reads a segment: how many bytes it had.
-    fn segment(&self, dir: &Path, segment: &Line, seen: &mut Docs, all: &mut Vec<Reading>) -> usize {
+    fn segment(&self, dir: &Path, segment: &Line, seen: &mut Docs, all: &mut Vec<CounterValue>) -> usize {
         match segment.class.as_str() {
             "StatDoc" => {
                 let known = u64::from_str_radix(&segment.ident, 16).ok().and_then(|id| Some((id, self.docs.get(&id)?)));
@@ -184,7 +184,7 @@ impl Reader {
                 let set: Arc<str> = segment.ident.as_str().into();
                 all.extend(doc.iter().filter_map(|about| {
                     let value = u64_at(body, about.index)?;
-                    Some(Reading { set: Arc::clone(&set), about: Arc::clone(about), value })
+                    Some(CounterValue { set: Arc::clone(&set), about: Arc::clone(about), value })
                 }));
                 bytes.len()
             }
@@ -193,7 +193,7 @@ impl Reader {
     }
 }
 
-type Docs = HashMap<u64, Arc<[Arc<About>]>>;
+type Docs = HashMap<u64, Arc<[Arc<CounterDoc>]>>;
 
 /// A line of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -318,7 +318,7 @@ fn body(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// The counters that a document describes; what it says badly of one leaves that one out.
-fn parse(bytes: &[u8]) -> Option<Arc<[Arc<About>]>> {
+fn parse(bytes: &[u8]) -> Option<Arc<[Arc<CounterDoc>]>> {
     if u32_at(bytes, 0) != Some(READY) {
         return None;
     }
@@ -330,7 +330,7 @@ fn parse(bytes: &[u8]) -> Option<Arc<[Arc<About>]>> {
     Some(all.into())
 }
 
-fn about(member: &Value) -> Option<About> {
+fn about(member: &Value) -> Option<CounterDoc> {
     let text = |key: &str| member.get(key).and_then(Value::as_str);
     if text("ctype")? != "uint64_t" {
         return None;
@@ -352,7 +352,7 @@ fn about(member: &Value) -> Option<About> {
         "duration" => Format::Duration,
         _ => Format::Integer,
     };
-    Some(About {
+    Some(CounterDoc {
         name: text("name")?.to_owned(),
         kind,
         level,

@@ -23,7 +23,7 @@ const DOC_ID_AT: usize = 16;
 
 /// The first word of a segment.
 #[derive(Clone, Copy)]
-enum Ready {
+enum SegmentState {
     /// Readers use it.
     Valid = 1,
     /// Readers pass it over.
@@ -79,7 +79,7 @@ impl Stats {
         text.push(0);
         let mut segment = self.0.set.prepare("StatDoc", &format!("{id:x}"), BODY + text.len())?;
         segment.write(BODY, &text);
-        write_head(&segment, id, Ready::Valid);
+        write_head(&segment, id, SegmentState::Valid);
         segment.publish()?;
         docs.insert(T::NAME, (id, segment));
         Ok(id)
@@ -95,7 +95,7 @@ fn doc_id(set: &SegmentSet) -> u64 {
     home << 60 | (set.birth() & 0xffff_ffff) << 28 | (set.next_number() & 0xfff_ffff)
 }
 
-fn write_head(segment: &Segment, doc: u64, ready: Ready) {
+fn write_head(segment: &Segment, doc: u64, ready: SegmentState) {
     let (map, at) = (segment.map(), segment.offset());
     map.u64(at + BODY_OFFSET_AT).store(BODY as u64, Ordering::Relaxed);
     map.u64(at + DOC_ID_AT).store(doc, Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl<T: Set> CounterSet<T> {
     }
 
     fn publish(mut segment: Segment, doc: u64, stats: Stats) -> io::Result<Self> {
-        write_head(&segment, doc, Ready::Valid);
+        write_head(&segment, doc, SegmentState::Valid);
         segment.publish()?;
         let counters = segment.map().at(segment.offset() + BODY, size_of::<T>()).cast::<T>();
         assert!(counters.is_aligned(), "segments begin at multiples of 8");
@@ -141,7 +141,7 @@ impl<T: Set> CounterSet<T> {
     /// Hides them from readers (the backends of a cold VCL) or shows them again.
     pub fn set_hidden(&self, hidden: bool) {
         if let Memory::Segment(segment, _) = &self.0.home {
-            let ready = if hidden { Ready::Hidden } else { Ready::Valid };
+            let ready = if hidden { SegmentState::Hidden } else { SegmentState::Valid };
             segment.map().u32(segment.offset() + READY_AT).store(ready as u32, Ordering::Release);
         }
     }

@@ -113,7 +113,7 @@ impl SegmentSet {
     /// `class` and `ident` must have no white space; `ident` may be empty.
     pub fn prepare(&self, class: &str, ident: &str, len: usize) -> io::Result<Segment> {
         let len = len.max(1).next_multiple_of(ALIGN);
-        let backing = Backing::create(&self.0, class, len)?;
+        let backing = MappedFile::create(&self.0, class, len)?;
         Ok(Segment::new(backing, 0, len, class, ident))
     }
 
@@ -175,7 +175,7 @@ fn new_file(path: &Path, owner: Option<Owner>) -> io::Result<File> {
 
 /// A mapped file; it goes when the last segment in it goes.
 #[derive(Debug)]
-struct Backing {
+struct MappedFile {
     set: Arc<Set>,
     name: String,
     map: Map,
@@ -183,8 +183,8 @@ struct Backing {
     line: Option<u64>,
 }
 
-impl Backing {
-    fn create(set: &Arc<Set>, class: &str, len: usize) -> io::Result<Backing> {
+impl MappedFile {
+    fn create(set: &Arc<Set>, class: &str, len: usize) -> io::Result<MappedFile> {
         let number = set.next_file.fetch_add(1, Ordering::Relaxed);
         // Unique within the directory, and unlike any name an earlier life used there.
         let unique = (set.birth << 32) ^ (u64::from(std::process::id()) << 24) ^ number;
@@ -194,11 +194,11 @@ impl Backing {
         let map = Map::create(&file, len.next_multiple_of(PAGE)).inspect_err(|_| {
             let _ = fs::remove_file(&path);
         })?;
-        Ok(Backing { set: Arc::clone(set), name, map, line: None })
+        Ok(MappedFile { set: Arc::clone(set), name, map, line: None })
     }
 }
 
-impl Drop for Backing {
+impl Drop for MappedFile {
     fn drop(&mut self) {
         if let Some(line) = self.line {
             self.set.index.lock().remove(line);
@@ -210,7 +210,7 @@ impl Drop for Backing {
 /// A piece of shared memory. Dropping it unpublishes it and removes its file.
 #[derive(Debug)]
 pub struct Segment {
-    backing: Arc<Backing>,
+    backing: Arc<MappedFile>,
     offset: usize,
     len: usize,
     class: String,
@@ -219,7 +219,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    fn new(backing: impl Into<Arc<Backing>>, offset: usize, len: usize, class: &str, ident: &str) -> Self {
+    fn new(backing: impl Into<Arc<MappedFile>>, offset: usize, len: usize, class: &str, ident: &str) -> Self {
         debug_assert!(!class.contains(char::is_whitespace) && !ident.contains(char::is_whitespace));
         let (class, ident) = (class.to_owned(), ident.to_owned());
         Self { backing: backing.into(), offset, len, class, ident, line: None }
@@ -293,7 +293,7 @@ impl Shared {
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let file = File::from(fd);
         let len = file.metadata()?.size() as usize;
-        Ok(Self(Map::of(&file, len)?))
+        Ok(Self(Map::from_fd(&file, len)?))
     }
 
     /// Replaces the content by text and a final NUL; what does not fit is cut.

@@ -56,17 +56,17 @@ pub trait Listener {
 }
 
 /// `A`, heard by `L`.
-pub struct Heard<A, L>(A, PhantomData<L>);
+pub struct ListeningAllocator<A, L>(A, PhantomData<L>);
 
-impl<A, L> Heard<A, L> {
+impl<A, L> ListeningAllocator<A, L> {
     /// Around an allocator.
     pub const fn new(inner: A) -> Self {
-        Heard(inner, PhantomData)
+        ListeningAllocator(inner, PhantomData)
     }
 }
 
 // SAFETY: every call goes on to `A` unchanged, and its result comes back unchanged; the listener touches neither.
-unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for Heard<A, L> {
+unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for ListeningAllocator<A, L> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         L::allocation();

@@ -46,8 +46,8 @@ unsafe impl Sync for Region {}
 /// Free pages: `clean` ones hold no memory, `dirty` ones do.
 #[derive(Debug, Default)]
 struct Free {
-    clean: Runs,
-    dirty: Runs,
+    clean: FreeRuns,
+    dirty: FreeRuns,
 }
 
 /// Owned bytes in pages of their own; the pages go back to the region when it is dropped.
@@ -260,7 +260,7 @@ impl Drop for Extent {
 
 /// Runs of free pages, neighbours joined.
 #[derive(Debug, Default)]
-struct Runs {
+struct FreeRuns {
     /// First page to number of pages.
     by_place: BTreeMap<u32, u32>,
     by_length: BTreeSet<(u32, u32)>,
@@ -269,7 +269,7 @@ struct Runs {
     long: u64,
 }
 
-impl Runs {
+impl FreeRuns {
     fn put(&mut self, mut first: u32, mut pages: u32) {
         self.pages += u64::from(pages);
         let before = self.by_place.range(..first).next_back().map(|(&at, &len)| (at, len));

@@ -90,7 +90,7 @@ pub fn write_all(fd: impl AsFd, mut buf: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => buf = &buf[n..],
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                wait(fd, Want::Write, None)?;
+                wait(fd, Interest::Write, None)?;
             }
             Err(e) => return Err(e),
         }
@@ -100,7 +100,7 @@ pub fn write_all(fd: impl AsFd, mut buf: &[u8]) -> io::Result<()> {
 
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum Interest {
     /// Bytes, a connection, or end of file.
     Read,
     /// Room to write.
@@ -108,11 +108,11 @@ pub enum Want {
 }
 
 /// Waits until the descriptor is ready, hung up or in error; false when `timeout` passed first.
-pub fn wait(fd: impl AsFd, want: Want, timeout: Option<std::time::Duration>) -> io::Result<bool> {
+pub fn wait(fd: impl AsFd, want: Interest, timeout: Option<std::time::Duration>) -> io::Result<bool> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let flags = match want {
-        Want::Read => PollFlags::POLLIN,
-        Want::Write => PollFlags::POLLOUT,
+        Interest::Read => PollFlags::POLLIN,
+        Interest::Write => PollFlags::POLLOUT,
     };
     let deadline = timeout.map(|t| std::time::Instant::now() + t);
     loop {
@@ -180,11 +180,13 @@ pub fn standard(number: RawFd) -> BorrowedFd<'static> {
 
 /// Waits until at least one of the descriptors is ready (or hung up, or in error) and says which; all false when
 /// `timeout` passed first.
-pub fn wait_any(wants: &[(BorrowedFd<'_>, Want)], timeout: Option<std::time::Duration>) -> io::Result<Vec<bool>> {
+pub fn wait_any(wants: &[(BorrowedFd<'_>, Interest)], timeout: Option<std::time::Duration>) -> io::Result<Vec<bool>> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     let mut fds: Vec<PollFd<'_>> = wants
         .iter()
-        .map(|(fd, want)| PollFd::new(*fd, if *want == Want::Read { PollFlags::POLLIN } else { PollFlags::POLLOUT }))
+        .map(|(fd, want)| {
+            PollFd::new(*fd, if *want == Interest::Read { PollFlags::POLLIN } else { PollFlags::POLLOUT })
+        })
         .collect();
     // Rounded up, so that a timer is due when its time has passed.
     let timeout = match timeout {

@@ -33,7 +33,7 @@ impl Map {
         let name = CString::new(name)?;
         let fd = memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC)?;
         nix::unistd::ftruncate(&fd, len as i64)?;
-        Map::of(fd, len)
+        Map::from_fd(fd, len)
     }
 
     /// Maps `len` bytes of a file, growing it to that size when it's shorter.
@@ -41,11 +41,11 @@ impl Map {
         if file.metadata()?.len() < len as u64 {
             file.set_len(len as u64)?;
         }
-        Map::of(file.into(), len)
+        Map::from_fd(file.into(), len)
     }
 
     /// Maps `len` bytes of what the descriptor refers to; it must be at least that long.
-    pub fn of(fd: OwnedFd, len: usize) -> io::Result<Map> {
+    pub fn from_fd(fd: OwnedFd, len: usize) -> io::Result<Map> {
         let size = NonZeroUsize::new(len).ok_or(io::ErrorKind::InvalidInput)?;
         let have = nix::sys::stat::fstat(&fd)?.st_size;
         if have < len as i64 {
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn two_maps_of_one_memfd_share_words() {
         let a = Map::memfd("t", 4096).unwrap();
-        let b = Map::of(a.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        let b = Map::from_fd(a.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
         a.u64_at(16).store(7, Ordering::Release);
         a.write(100, b"hello");
         let mut text = [0; 5];

@@ -3,7 +3,7 @@
 
 /// Which process answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Served {
+pub enum ServedBy {
     /// The manager.
     Manager,
     /// The worker; the manager passes it on.
@@ -28,7 +28,7 @@ pub struct Command {
     /// Most arguments, `-j` not counted; `None` is any number.
     pub max_args: Option<usize>,
     /// Who answers.
-    pub served: Served,
+    pub served_by: ServedBy,
     /// Whether plain `help` leaves it out (`help -d` shows these, `help -a` all).
     pub debug: bool,
     /// Whether it is known before authentication.
@@ -64,7 +64,7 @@ macro_rules! commands {
             doc: $doc,
             min_args: $min,
             max_args: $max,
-            served: Served::$served,
+            served_by: ServedBy::$served,
             debug: flag!(debug $($flag)*),
             open: flag!(open $($flag)*),
             json: flag!(json $($flag)*),
@@ -135,8 +135,8 @@ pub enum Filter {
 }
 
 /// The text of `help`: one line for each command.
-/// `authenticated`: whether the caller may use more than the few open ones; `served`: only that side's, or all.
-pub fn help(filter: Filter, authenticated: bool, served: Option<Served>) -> String {
+/// `authenticated`: whether the caller may use more than the few open ones; `served_by`: only that side's, or all.
+pub fn help(filter: Filter, authenticated: bool, served: Option<ServedBy>) -> String {
     let shown = |c: &&Command| filter == Filter::All || c.debug == (filter == Filter::Debug);
     chosen(authenticated, served).filter(shown).map(|c| format!("{}\n", c.syntax)).collect()
 }
@@ -147,7 +147,7 @@ pub fn help_one(command: &Command) -> String {
 }
 
 /// The objects of `help -j`, as they follow the JSON head: each begins with `,\n`.
-pub fn help_json(authenticated: bool, served: Option<Served>) -> String {
+pub fn help_json(authenticated: bool, served: Option<ServedBy>) -> String {
     use crate::json::quote;
     let object = |c: &Command| {
         format!(
@@ -165,8 +165,8 @@ pub fn help_json(authenticated: bool, served: Option<Served>) -> String {
     chosen(authenticated, served).map(object).collect()
 }
 
-fn chosen(authenticated: bool, served: Option<Served>) -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(move |c| (authenticated || c.open) && served.is_none_or(|s| s == c.served))
+fn chosen(authenticated: bool, served: Option<ServedBy>) -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(move |c| (authenticated || c.open) && served.is_none_or(|s| s == c.served_by))
 }
 
 #[cfg(test)]

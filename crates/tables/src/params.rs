@@ -166,16 +166,16 @@ impl ParamError {
 
 /// What setting a parameter did.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Applied {
+pub struct ParamChange {
     /// The parameter; not always the name given (old names are mapped).
     pub spec: &'static Spec,
     /// Something worth telling: the name is old, the unit has changed, it has no effect here, the value is unwise.
     pub note: Option<String>,
 }
 
-impl Applied {
+impl ParamChange {
     /// The note as a line for the log; `name` is what was given.
-    pub fn told(&self, name: &str) -> Option<String> {
+    pub fn note(&self, name: &str) -> Option<String> {
         let note = self.note.as_deref()?;
         Some(match self.spec.name == name {
             true => format!("Parameter {name}: {note}"),
@@ -239,9 +239,9 @@ impl Default for Params {
 
 impl Params {
     /// `param.set NAME TEXT`. Nothing changes on an error.
-    pub fn set(&mut self, name: &str, text: &str) -> Result<Applied, ParamError> {
+    pub fn set(&mut self, name: &str, text: &str) -> Result<ParamChange, ParamError> {
         let spec = self.settable(name)?;
-        let value = value::parse(spec, &spec.value(self), text, limits::of(spec, self)).and_then(|value| {
+        let value = value::parse(spec, &spec.value(self), text, limits::resolve(spec, self)).and_then(|value| {
             limits::check(spec, self, &value)?;
             Ok(value)
         });
@@ -253,23 +253,23 @@ impl Params {
             return Err(ParamError::NotBuilt { name: spec.name });
         }
         (spec.put)(self, value);
-        Ok(Applied { spec, note: (!notes.is_empty()).then(|| notes.join(" ")) })
+        Ok(ParamChange { spec, note: (!notes.is_empty()).then(|| notes.join(" ")) })
     }
 
     /// `-p NAME=TEXT`: as [`Params::set`], and values that only old releases took are made to fit.
-    pub fn set_at_start(&mut self, name: &str, text: &str) -> Result<Applied, ParamError> {
+    pub fn set_at_start(&mut self, name: &str, text: &str) -> Result<ParamChange, ParamError> {
         let refused = match self.set(name, text) {
             Err(error @ ParamError::Invalid { .. }) => error,
             done => return done,
         };
         let spec = self.settable(name)?;
-        let (least, _) = limits::of(spec, self);
+        let (least, _) = limits::resolve(spec, self);
         let Some((text, why)) = old::eased(name, spec, text, least.as_deref()) else { return Err(refused) };
-        self.set(name, &text).map(|applied| Applied { note: Some(why.to_owned()), ..applied })
+        self.set(name, &text).map(|applied| ParamChange { note: Some(why.to_owned()), ..applied })
     }
 
     /// `param.reset NAME`.
-    pub fn reset(&mut self, name: &str) -> Result<Applied, ParamError> {
+    pub fn reset(&mut self, name: &str) -> Result<ParamChange, ParamError> {
         let spec = self.settable(name)?;
         self.set(spec.name, spec.default)
     }

@@ -9,7 +9,7 @@ use tables::vclvars::Type;
 use crate::program::{AclDecl, AclEntry};
 use crate::symbols::What;
 use crate::token::{Tok, Token};
-use crate::vcc::{R, Stop, Vcc};
+use crate::vcc::{CompileStopped, R, Vcc};
 
 struct Flags {
     log: bool,
@@ -18,7 +18,7 @@ struct Flags {
 }
 
 /// An entry as written.
-struct Written {
+struct EntrySource {
     negated: bool,
     in_parentheses: bool,
     addr: Token,
@@ -63,10 +63,10 @@ impl Vcc<'_> {
             let on = sign == b'+';
             let flag = self.peek(1);
             if flag.start != self.token().end || flag.src != self.token().src {
-                self.say("Expected a flag at:\n");
+                self.write_message("Expected a flag at:\n");
                 self.show(&self.token());
-                self.say("Valid ACL flags are `log` and `table`:\n");
-                return Err(Stop);
+                self.write_message("Valid ACL flags are `log` and `table`:\n");
+                return Err(CompileStopped);
             }
             self.next();
             if self.here_is("log") {
@@ -83,7 +83,7 @@ impl Vcc<'_> {
         Ok(flags)
     }
 
-    fn acl_entry(&mut self) -> R<Written> {
+    fn acl_entry(&mut self) -> R<EntrySource> {
         let (mut negated, mut in_parentheses) = (false, false);
         if self.is_c(b'!') {
             negated = true;
@@ -119,10 +119,10 @@ impl Vcc<'_> {
         if in_parentheses {
             self.skip_c(b')')?;
         }
-        Ok(Written { negated, in_parentheses, addr, host, mask, mask_after })
+        Ok(EntrySource { negated, in_parentheses, addr, host, mask, mask_after })
     }
 
-    fn acl_add(&mut self, entry: Written, decl: &mut AclDecl, seen: &mut Seen) -> R {
+    fn acl_add(&mut self, entry: EntrySource, decl: &mut AclDecl, seen: &mut Seen) -> R {
         if let Some((ip, bits)) = net_notation(&entry.host) {
             let bits = entry.mask.map_or(bits, |(bits, _)| bits);
             self.acl_address(&entry, IpAddr::V4(ip), bits, decl, seen)?;
@@ -132,7 +132,7 @@ impl Vcc<'_> {
         let found = match self.addresses(&entry.host) {
             Ok(found) => found,
             Err(why) if entry.in_parentheses => {
-                self.say(&format!("Warning: {} ignored\n  -- {why}\n", entry.host));
+                self.write_message(&format!("Warning: {} ignored\n  -- {why}\n", entry.host));
                 self.warned = true;
                 return Ok(());
             }
@@ -151,7 +151,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn acl_push(&self, entry: &Written, resolved: Vec<IpAddr>, decl: &mut AclDecl) {
+    fn acl_push(&self, entry: &EntrySource, resolved: Vec<IpAddr>, decl: &mut AclDecl) {
         decl.entries.push(AclEntry {
             negated: entry.negated,
             ignorable: entry.in_parentheses,
@@ -162,7 +162,7 @@ impl Vcc<'_> {
     }
 
     /// Checks one address of an entry against the others.
-    fn acl_address(&mut self, entry: &Written, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
+    fn acl_address(&mut self, entry: &EntrySource, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
@@ -178,14 +178,14 @@ impl Vcc<'_> {
                 );
                 return self.fail_at(&say, &entry.addr);
             }
-            self.say(&say);
+            self.write_message(&say);
             self.show(&entry.addr);
             self.warn();
         }
         match seen.get(&(net, bits as u8)) {
             Some((negated, first)) if *negated != entry.negated => {
                 let first = *first;
-                self.say("Conflicting ACL entries:\n");
+                self.write_message("Conflicting ACL entries:\n");
                 self.show(&first);
                 self.fail_at("vs:\n", &entry.addr)
             }

@@ -6,7 +6,7 @@ use tables::vclvars::Type;
 use crate::ir::{Expr, Node};
 use crate::symbols::{Kind, Ty, What};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, Look, R, Stop, Vcc};
+use crate::vcc::{Access, CompileStopped, LookupScope, R, Vcc};
 
 /// Types that a declaration makes, and a name not yet declared may have.
 fn is_global(ty: Ty) -> bool {
@@ -179,10 +179,10 @@ impl Vcc<'_> {
             Ok(Some(odd)) => self.remark(first, self.at, odd),
             Err(why) => {
                 self.hint_pattern(&pattern);
-                self.say(&format!("Regexp compilation error:\n\n{why}\n\n"));
+                self.write_message(&format!("Regexp compilation error:\n\n{why}\n\n"));
                 let end = self.at.max(first + 1);
                 self.show_until(first, end);
-                return Err(Stop);
+                return Err(CompileStopped);
             }
         }
         let index = self.program.regexes.len() as u32;
@@ -194,7 +194,7 @@ impl Vcc<'_> {
     fn name(&mut self, want: Type) -> R<Expr> {
         let first = self.at;
         let dotted = self.peek(1).tok == Tok::C(b'.');
-        let id = match self.try_symbol(Kind::None, Look::Partial)? {
+        let id = match self.try_symbol(Kind::None, LookupScope::Partial)? {
             Some(id) if is_global(Ty::T(want)) && self.syms.get(id).kind == Kind::Action && !dotted => {
                 let kind = Kind::of_global(want).expect("it is a global");
                 let lower = self.text_of(&self.tokens[first]).to_ascii_lowercase();
@@ -211,7 +211,7 @@ impl Vcc<'_> {
                 let kind = Kind::of_global(want).expect("it is a global");
                 self.create(kind, want, What::Global(None))?
             }
-            None => self.symbol(Kind::None, Look::Partial)?,
+            None => self.symbol(Kind::None, LookupScope::Partial)?,
         };
         self.refer(id, first);
         let sym = self.syms.get(id);
@@ -255,7 +255,7 @@ impl Vcc<'_> {
                 _ => return self.not_in_expression(id, first),
             },
             What::Class(_, _, object) if self.names_method(object) => {
-                self.say("Syntax error.\n");
+                self.write_message("Syntax error.\n");
                 let e = self.stop_here();
                 return self.in_call(e, first);
             }
@@ -279,7 +279,7 @@ impl Vcc<'_> {
 
     fn in_call<T>(&mut self, e: R<T>, first: usize) -> R<T> {
         if e.is_err() {
-            self.say("While compiling function call:\n\n");
+            self.write_message("While compiling function call:\n\n");
             self.show_until(first, self.at);
         }
         e
@@ -296,7 +296,7 @@ impl Vcc<'_> {
         let (kind, def) = (sym.kind.name(), sym.def);
         let token = self.tokens[first];
         let name = self.text_of(&token);
-        self.say(&format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
+        self.write_message(&format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
         match def {
             Some(def) => {
                 self.show(&token);

@@ -6,7 +6,7 @@ use tables::vclvars::Type;
 use crate::program::{BackendAddress, BackendDecl, HostName, ProbeDecl};
 use crate::symbols::{Kind, What};
 use crate::token::{Tok, Token};
-use crate::vcc::{Look, R, Vcc};
+use crate::vcc::{LookupScope, R, Vcc};
 
 /// The fields seen so far, each once.
 struct Fields(Vec<(String, Token)>);
@@ -49,7 +49,7 @@ impl Vcc<'_> {
         if let Some((_, first)) = seen.0.iter().find(|(n, _)| *n == name) {
             let first = *first;
             let shown = self.token_name(&token);
-            self.say(&format!("Field {shown} redefined at:\n"));
+            self.write_message(&format!("Field {shown} redefined at:\n"));
             self.show(&token);
             return self.fail_at("\nFirst defined at:\n", &first);
         }
@@ -60,7 +60,7 @@ impl Vcc<'_> {
     /// Two fields that exclude each other.
     fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> R {
         if let Some(first) = did.replace(token) {
-            self.say(&format!("{what} redefinition at:\n"));
+            self.write_message(&format!("{what} redefinition at:\n"));
             self.show(&token);
             return self.fail_at("Previous definition:\n", &first);
         }
@@ -183,7 +183,7 @@ impl Vcc<'_> {
             (None, Some(_)) => probe.window = Some(given_threshold + 1),
             (Some(at), Some(_)) if given_window > 64 => return self.fail_at("Window must be 64 or less.\n", &at),
             (Some(window), Some(at)) if given_threshold > given_window => {
-                self.say("Threshold can not be greater than window.\n");
+                self.write_message("Threshold can not be greater than window.\n");
                 self.show(&at);
                 return self.stop_at(&window);
             }
@@ -237,7 +237,7 @@ impl Vcc<'_> {
     fn backend_body(&mut self, name: &str, name_token: &Token, first: &Token) -> R<BackendDecl> {
         let spec = self.backend_spec(name, name_token);
         if spec.is_err() {
-            self.say("\nIn backend specification starting at:\n");
+            self.write_message("\nIn backend specification starting at:\n");
             self.show(first);
         }
         spec
@@ -356,7 +356,7 @@ impl Vcc<'_> {
             }
             Tok::Id => {
                 let first = self.at;
-                let id = self.symbol(Kind::Probe, Look::Whole)?;
+                let id = self.symbol(Kind::Probe, LookupScope::Whole)?;
                 self.refer(id, first);
                 self.skip_c(b';')?;
                 match self.syms.get(id).what {
@@ -397,7 +397,7 @@ impl Vcc<'_> {
     fn lazy_address(&mut self, name: HostName, token: &Token, port: Option<String>) -> BackendAddress {
         if name.found.is_empty() {
             let shown = self.text_of(token);
-            self.say(&format!(
+            self.write_message(&format!(
                 "Backend host {shown} has no address now; fetches from it fail until a lookup finds one.\n"
             ));
             self.show(token);
@@ -422,10 +422,10 @@ impl Vcc<'_> {
             Ok(true) => {}
             Ok(false) => return self.fail_at("Backend path: Not a socket:\n", token),
             Err(why) => {
-                self.say(&format!("Backend path: Cannot stat: {why}\n"));
+                self.write_message(&format!("Backend path: Cannot stat: {why}\n"));
                 self.show(token);
                 if !(why.starts_with("No such file") || why.starts_with("Permission denied")) {
-                    return Err(crate::vcc::Stop);
+                    return Err(crate::vcc::CompileStopped);
                 }
                 self.warn();
             }

@@ -89,7 +89,7 @@ impl Vcc<'_> {
         let value = self.argument(param);
         if value.is_err() {
             let name = if param.name.is_empty() { "(unnamed argument)" } else { param.name };
-            self.say(&format!("Expected argument: {} {name}\n\n", param.ty.name()));
+            self.write_message(&format!("Expected argument: {} {name}\n\n", param.ty.name()));
         }
         value
     }

@@ -6,7 +6,7 @@
 use tables::vclvars::{Method, Methods, Return};
 
 use crate::symbols::{Kind, SymId, What};
-use crate::vcc::{Access, R, Stop, Use, Vcc};
+use crate::vcc::{Access, CompileStopped, R, Use, Vcc};
 
 fn complaint(access: Access) -> &'static str {
     match access {
@@ -56,12 +56,12 @@ impl Vcc<'_> {
                 (1.., 0, Some(at), _) => {
                     let token = self.tokens[at as usize];
                     let name = self.text_of(&token);
-                    self.say(&format!("Unused {kind} {name}, defined:\n"));
+                    self.write_message(&format!("Unused {kind} {name}, defined:\n"));
                     self.show(&token);
                     if self.options.err_unref {
                         let symbol_kind = self.syms.get(id).kind;
                         self.hint_unused(&name, symbol_kind);
-                        return Err(Stop);
+                        return Err(CompileStopped);
                     }
                     self.warn();
                 }
@@ -96,12 +96,15 @@ impl Vcc<'_> {
                     {
                         self.hint_return(bad.name(), Some(method));
                     }
-                    self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
+                    self.write_message(&format!(
+                        "\n...which is the \"{}\" subroutine\nLegal returns are:",
+                        method.sub_name()
+                    ));
                     let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
                     let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
-                    self.say(&format!("{list}\n"));
+                    self.write_message(&format!("{list}\n"));
                 }
-                return Err(Stop);
+                return Err(CompileStopped);
             }
         }
         Ok(())
@@ -152,7 +155,7 @@ impl Vcc<'_> {
             let Some(at) = self.procs[sub].returns[action as usize] else { continue };
             if allowed & 1 << action as u32 == 0 {
                 bad = true;
-                self.say(&format!("Invalid return \"{}\"\n", action.name()));
+                self.write_message(&format!("Invalid return \"{}\"\n", action.name()));
                 let token = self.tokens[at as usize];
                 self.show(&token);
             }
@@ -185,13 +188,13 @@ impl Vcc<'_> {
                 self.hint_places(&bad);
                 self.show_until(bad.first as usize, bad.last as usize + 1);
                 let name = method.sub_name();
-                self.say(&format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
-                return Err(Stop);
+                self.write_message(&format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
+                return Err(CompileStopped);
             }
             let mut visited = vec![false; self.procs.len()];
             if self.uses_below(*sub, method, &mut visited).is_err() {
-                self.say(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
-                return Err(Stop);
+                self.write_message(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
+                return Err(CompileStopped);
             }
         }
         Ok(())
@@ -232,8 +235,8 @@ impl Vcc<'_> {
                 if read.is_empty() || read.has(method) {
                     self.show_until(u.first as usize, u.last as usize + 1);
                     let text = if read.is_empty() { "Variable cannot be set.\n" } else { "Variable is read only.\n" };
-                    self.say(text);
-                    return Err(Stop);
+                    self.write_message(text);
+                    return Err(CompileStopped);
                 }
                 u.access = Access::Read;
             }

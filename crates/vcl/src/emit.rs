@@ -6,7 +6,7 @@ use tables::vclvars::Type;
 use crate::ir::{Expr, Node};
 use crate::program::{Compare, Op};
 use crate::symbols::Ty;
-use crate::vcc::{MAX_OPS, R, Stop, Vcc};
+use crate::vcc::{CompileStopped, MAX_OPS, R, Vcc};
 
 /// How a body is set.
 pub(crate) struct BodyPart {
@@ -205,7 +205,7 @@ impl Vcc<'_> {
             }
             Node::Text(inner) => {
                 self.push(inner)?;
-                let Ty::T(from) = inner.ty else { return Err(Stop) };
+                let Ty::T(from) = inner.ty else { return Err(CompileStopped) };
                 Op::ToString { from }
             }
             Node::Not(_)
@@ -369,7 +369,7 @@ impl Vcc<'_> {
     }
 
     pub fn emit_new(&mut self, call: Expr) -> R {
-        let Node::Call(site, args) = call.node else { return Err(Stop) };
+        let Node::Call(site, args) = call.node else { return Err(CompileStopped) };
         for arg in &args {
             self.push(arg)?;
         }

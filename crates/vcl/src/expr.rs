@@ -112,13 +112,13 @@ impl Vcc<'_> {
         }
         self.hint_types(e.ty, want, first);
         let wanted = Ty::T(want).user_name();
-        self.say(&format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()));
+        self.write_message(&format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()));
         self.fail_since("", first)
     }
 
     fn text_form(&mut self, e: Expr, first: usize) -> R<Expr> {
         if !has_text_form(e.ty) {
-            self.say(&format!("Cannot convert {} to STRING.\n", e.ty.user_name()));
+            self.write_message(&format!("Cannot convert {} to STRING.\n", e.ty.user_name()));
             return self.fail_since("", first);
         }
         Ok(text_of(e))
@@ -174,7 +174,7 @@ impl Vcc<'_> {
         if e.ty == Type::Bool {
             return Ok(e);
         }
-        self.say(&format!("{complaint}, found {}.\n", e.ty.user_name()));
+        self.write_message(&format!("{complaint}, found {}.\n", e.ty.user_name()));
         self.fail_since("", first)
     }
 

@@ -72,7 +72,7 @@ fn word<'a>(text: &'a [u8], token: &Token) -> &'a [u8] {
 }
 
 /// What stands between two tokens.
-enum Between<'a> {
+enum Gap<'a> {
     Newline,
     /// To the line's end.
     LineComment(&'a [u8]),
@@ -80,23 +80,23 @@ enum Between<'a> {
 }
 
 /// Splits the text between two tokens; all that isn't a comment or a line's end is space.
-fn between(mut gap: &[u8]) -> Vec<Between<'_>> {
+fn between(mut gap: &[u8]) -> Vec<Gap<'_>> {
     let mut out = Vec::new();
     while let Some(first) = gap.first() {
         let n = match gap {
             [b'#', ..] | [b'/', b'/', ..] => {
                 let n = gap.iter().position(|c| *c == b'\n').unwrap_or(gap.len());
-                out.push(Between::LineComment(gap[..n].trim_ascii_end()));
+                out.push(Gap::LineComment(gap[..n].trim_ascii_end()));
                 n
             }
             [b'/', b'*', ..] => {
                 let n = gap.windows(2).skip(2).position(|w| w == b"*/").map_or(gap.len(), |n| n + 4);
-                out.push(Between::BlockComment(&gap[..n]));
+                out.push(Gap::BlockComment(&gap[..n]));
                 n
             }
             _ => {
                 if *first == b'\n' {
-                    out.push(Between::Newline);
+                    out.push(Gap::Newline);
                 }
                 1
             }
@@ -114,7 +114,7 @@ enum Block {
 
 /// Where in a statement the printer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum PrinterPosition {
     /// Nothing of the statement is there yet.
     Start,
     /// After a `}` that an `else` or a `;` may follow.
@@ -134,7 +134,7 @@ struct Printer<'a> {
     unary: bool,
     blocks: Vec<Block>,
     parens: usize,
-    at: At,
+    at: PrinterPosition,
     /// The statement's first word is `acl`.
     acl: bool,
     /// Nothing is on the line yet.
@@ -158,7 +158,7 @@ impl<'a> Printer<'a> {
             unary: false,
             blocks: Vec::new(),
             parens: 0,
-            at: At::Start,
+            at: PrinterPosition::Start,
             acl: false,
             fresh: true,
             ends: false,
@@ -206,35 +206,35 @@ impl<'a> Printer<'a> {
         self.newlines = 0;
         for part in between(gap) {
             let (comment, to_line_end) = match part {
-                Between::Newline => {
+                Gap::Newline => {
                     self.newlines += 1;
                     continue;
                 }
-                Between::LineComment(text) => (text, true),
-                Between::BlockComment(text) => (text, false),
+                Gap::LineComment(text) => (text, true),
+                Gap::BlockComment(text) => (text, false),
             };
             if self.newlines == 0 && !self.fresh {
                 self.out.push(b' ');
             } else {
-                if self.at != At::Inside && (self.newlines > 1 || self.ends_declaration()) {
+                if self.at != PrinterPosition::Inside && (self.newlines > 1 || self.ends_declaration()) {
                     self.blank();
                 }
                 self.end_line();
-                self.indent(self.blocks.len() + usize::from(self.at == At::Inside));
+                self.indent(self.blocks.len() + usize::from(self.at == PrinterPosition::Inside));
             }
             self.out.extend_from_slice(comment);
             self.fresh = false;
             self.ends = to_line_end;
             self.newlines = 0;
-            if self.at == At::Closed {
-                self.at = At::Start;
+            if self.at == PrinterPosition::Closed {
+                self.at = PrinterPosition::Start;
             }
         }
     }
 
     /// The last token closed a block of the outermost level.
     fn ends_declaration(&self) -> bool {
-        self.at == At::Closed && self.blocks.is_empty()
+        self.at == PrinterPosition::Closed && self.blocks.is_empty()
     }
 
     /// Prints a token; false: a closing bracket too many.
@@ -245,9 +245,9 @@ impl<'a> Printer<'a> {
             return false;
         }
         match self.at {
-            At::Closed if token.tok == Tok::C(b';') => {}
-            At::Closed if is_else(word) => self.out.push(b' '),
-            At::Start | At::Closed => {
+            PrinterPosition::Closed if token.tok == Tok::C(b';') => {}
+            PrinterPosition::Closed if is_else(word) => self.out.push(b' '),
+            PrinterPosition::Start | PrinterPosition::Closed => {
                 if !closes && (self.newlines > 1 || self.ends_declaration()) {
                     self.blank();
                 }
@@ -255,7 +255,7 @@ impl<'a> Printer<'a> {
                 self.indent(self.blocks.len());
                 self.acl = word == b"acl";
             }
-            At::Inside => self.inside(token),
+            PrinterPosition::Inside => self.inside(token),
         }
         self.out.extend_from_slice(word);
         self.unary = self.is_unary(token);
@@ -264,15 +264,15 @@ impl<'a> Printer<'a> {
             Tok::C(b')') => self.parens = self.parens.saturating_sub(1),
             _ => {}
         }
-        self.at = At::Inside;
+        self.at = PrinterPosition::Inside;
         match token.tok {
             Tok::C(b'{') => {
                 self.blocks.push(if self.acl { Block::Acl } else { Block::Other });
-                self.at = At::Start;
+                self.at = PrinterPosition::Start;
             }
-            Tok::C(b'}') => self.at = At::Closed,
-            Tok::C(b';') if self.parens == 0 => self.at = At::Start,
-            Tok::InlineC => self.at = At::Closed,
+            Tok::C(b'}') => self.at = PrinterPosition::Closed,
+            Tok::C(b';') if self.parens == 0 => self.at = PrinterPosition::Start,
+            Tok::InlineC => self.at = PrinterPosition::Closed,
             _ => {}
         }
         if matches!(token.tok, Tok::C(b'{' | b'}')) {
@@ -328,7 +328,7 @@ impl<'a> Printer<'a> {
         }
         match &self.last {
             // A flag: acl name -fold +log { ... }
-            _ if self.acl && self.at == At::Inside && self.blocks.is_empty() => true,
+            _ if self.acl && self.at == PrinterPosition::Inside && self.blocks.is_empty() => true,
             Some(last) => {
                 let operand = matches!(last.tok, Tok::Int | Tok::Real | Tok::Str | Tok::Blob | Tok::C(b')'))
                     || last.tok == Tok::Id && word(self.text, last) != b"return";

@@ -7,7 +7,7 @@ use tables::vmods::{self, Arg};
 use crate::diag::{line_and_pos, origin};
 use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, Proc, Use, Vcc};
+use crate::vcc::{Access, SubState, Use, Vcc};
 
 /// Names of later releases that aren't built, and what does their work; in order.
 const LATER_WORDS: [(&str, &str); 7] = [
@@ -510,7 +510,7 @@ impl Vcc<'_> {
             Access::Action => (sym.action, "It is for"),
         };
         let delivers =
-            |p: &Proc| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
+            |p: &SubState| p.method == Some(Method::Deliver) && p.uses.iter().any(|other| other.first == u.first);
         if let Some(field) = sym.full.strip_prefix("obj.http.")
             && self.procs.iter().any(delivers)
         {

@@ -5,7 +5,7 @@ use tables::vclvars::REFRESH_SUBS;
 
 use crate::dialect::Translation;
 use crate::token::{LexError, Source, Tok, Token, lex};
-use crate::vcc::{MAX_SOURCE, R, Stop, Vcc};
+use crate::vcc::{CompileStopped, MAX_SOURCE, R, Vcc};
 
 /// Deepest nesting of includes.
 const MAX_INCLUDES: usize = 64;
@@ -20,16 +20,16 @@ impl Vcc<'_> {
         while let Some(at) = up {
             let source = &self.sources[at as usize];
             if source.name == name && source.kind == kind {
-                self.say(&format!("Recursive use of {kind} \"{name}\"\n\n"));
-                return Err(Stop);
+                self.write_message(&format!("Recursive use of {kind} \"{name}\"\n\n"));
+                return Err(CompileStopped);
             }
             up = source.parent;
             depth += 1;
         }
         self.source_bytes += text.len();
         if self.source_bytes > MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
-            self.say(&format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
-            return Err(Stop);
+            self.write_message(&format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
+            return Err(CompileStopped);
         }
         let src = self.sources.len() as u32;
         self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
@@ -48,7 +48,7 @@ impl Vcc<'_> {
             let new = if note.new.is_empty() { "left out" } else { &note.new };
             // What is said of the whole file has its first line as place.
             let line = note.line.max(1);
-            self.say(&format!("('{}' Line {line}) {} -> {new}: {}\n", note.source, note.old, note.why));
+            self.write_message(&format!("('{}' Line {line}) {} -> {new}: {}\n", note.source, note.old, note.why));
             self.warn();
         }
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
@@ -75,10 +75,10 @@ impl Vcc<'_> {
         self.program.blobs = blobs;
         if let Err(LexError(places)) = lexed {
             for (text, start, end) in places {
-                self.say(&text);
+                self.write_message(&text);
                 self.show(&Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
             }
-            return Err(Stop);
+            return Err(CompileStopped);
         }
         Ok(tokens)
     }
@@ -133,8 +133,8 @@ impl Vcc<'_> {
         if let Some(rest) = path.strip_prefix("./") {
             let includer = &self.sources[token.src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
-                self.say("include \"./xxxxx\"; needs absolute filename of including file.\n");
-                return Err(Stop);
+                self.write_message("include \"./xxxxx\"; needs absolute filename of including file.\n");
+                return Err(CompileStopped);
             };
             path = format!("{dir}/{rest}");
         }
@@ -143,21 +143,21 @@ impl Vcc<'_> {
         }
         match self.outside.glob(&path) {
             Ok(files) if files.is_empty() => {
-                self.say("glob pattern matched no files.\n");
-                Err(Stop)
+                self.write_message("glob pattern matched no files.\n");
+                Err(CompileStopped)
             }
             Ok(files) => files.iter().try_for_each(|file| self.include_file(file, token.src)),
             Err(why) => {
-                self.say(&format!("{why}\n"));
-                Err(Stop)
+                self.write_message(&format!("{why}\n"));
+                Err(CompileStopped)
             }
         }
     }
 
     fn include_file(&mut self, path: &str, parent: u32) -> R {
         if !self.options.unsafe_path && path.contains('/') {
-            self.say(&format!("VCL filename '{path}' is unsafe.\n"));
-            return Err(Stop);
+            self.write_message(&format!("VCL filename '{path}' is unsafe.\n"));
+            return Err(CompileStopped);
         }
         match self.outside.read(path) {
             Ok((name, text)) => self.read(&name, "file", text, Some(parent), false),
@@ -165,8 +165,8 @@ impl Vcc<'_> {
                 if !path.starts_with('/') {
                     self.hint("A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).");
                 }
-                self.say(&format!("{why}\n"));
-                Err(Stop)
+                self.write_message(&format!("{why}\n"));
+                Err(CompileStopped)
             }
         }
     }

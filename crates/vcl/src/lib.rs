@@ -30,7 +30,7 @@ mod top;
 mod units;
 mod vcc;
 
-pub use dialect::{Migrated, Note, migrate, told_dialect};
+pub use dialect::{Migration, Note, migrate, told_dialect};
 pub use program::Program;
 pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources};
 pub use tables::dialects::Dialect;
@@ -117,9 +117,9 @@ pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options
     let mut vcc = vcc::Vcc::new(sources, options);
     match run(&mut vcc, name, text) {
         Ok(()) => vcc.link().map_err(|_| Diagnostics { text: "VCL compiler internal error\n".to_owned() }),
-        Err(vcc::Stop) => {
+        Err(vcc::CompileStopped) => {
             if let Some(hint) = vcc.hint.take() {
-                vcc.say(&format!("Hint: {hint}\n"));
+                vcc.write_message(&format!("Hint: {hint}\n"));
             }
             Err(Diagnostics { text: printable(vcc.text) })
         }
@@ -144,8 +144,8 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
             vcc.end_text(0);
         }
         Err(fail) => {
-            vcc.say(&fail.text(&sources));
-            return Err(vcc::Stop);
+            vcc.write_message(&fail.text(&sources));
+            return Err(vcc::CompileStopped);
         }
     }
     if vcc.speaks_of_refresh() {
@@ -159,8 +159,8 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
         vcc.hint(
             "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",
         );
-        vcc.say("No backends or directors found in VCL program, at least one is necessary.\n");
-        return Err(vcc::Stop);
+        vcc.write_message("No backends or directors found in VCL program, at least one is necessary.\n");
+        return Err(vcc::CompileStopped);
     }
     vcc.lint();
     Ok(())

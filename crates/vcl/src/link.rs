@@ -5,7 +5,7 @@ use tables::vclvars::Method;
 
 use crate::program::{BackendAddress, NO_SUB, Op, SourceInfo, Sub};
 use crate::symbols::{SymId, What};
-use crate::vcc::{R, Stop, Vcc};
+use crate::vcc::{CompileStopped, R, Vcc};
 use crate::{Compiled, program::Program};
 
 impl Vcc<'_> {
@@ -34,7 +34,7 @@ impl Vcc<'_> {
             program.op_places.push(last);
         }
         for method in Method::ALL {
-            let index = self.procs.iter().position(|p| p.method == Some(method)).ok_or(Stop)?;
+            let index = self.procs.iter().position(|p| p.method == Some(method)).ok_or(CompileStopped)?;
             // Of a subroutine that isn't there it is NO_SUB.
             program.methods[method as usize] = numbers[index];
         }
@@ -58,14 +58,14 @@ impl Vcc<'_> {
     fn index_of(&self, sym: SymId) -> R<u32> {
         match self.syms.get(sym).what {
             What::Global(Some(index)) => Ok(index),
-            _ => Err(Stop),
+            _ => Err(CompileStopped),
         }
     }
 
     fn relocate(&self, op: Op, entry: u32, numbers: &[u32]) -> R<Op> {
         let number = |sym: SymId| match self.syms.get(sym).what {
             What::Sub(index) => Ok(numbers[index as usize]),
-            _ => Err(Stop),
+            _ => Err(CompileStopped),
         };
         Ok(match op {
             Op::Jump { to } => Op::Jump { to: to + entry },

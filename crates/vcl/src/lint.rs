@@ -120,10 +120,10 @@ impl Vcc<'_> {
         remarks.sort_by_key(|remark| remark.first);
         remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
         for remark in remarks.iter().take(MOST) {
-            self.say(&remark.text);
+            self.write_message(&remark.text);
             self.show_until(remark.first as usize, remark.last as usize + 1);
             if let Some((text, at)) = remark.other {
-                self.say(text);
+                self.write_message(text);
                 let token = self.tokens[at as usize];
                 self.show(&token);
             }

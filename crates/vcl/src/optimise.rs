@@ -33,7 +33,7 @@ const MOST_JUMPS: usize = 16;
 
 pub(crate) fn optimise(program: &mut Program) {
     keep_answers(program);
-    let ways = Ways::of(program);
+    let ways = JumpTargets::new(program);
     chain_guards(program, &ways);
     program.lean = lean(program, &ways);
 }
@@ -93,7 +93,7 @@ fn keep_answers(program: &mut Program) {
 }
 
 /// Kept tests that a jump follows, and that lead to another such test when they fail, become [`Op::Guards`].
-fn chain_guards(program: &mut Program, ways: &Ways) {
+fn chain_guards(program: &mut Program, ways: &JumpTargets) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut guards: Vec<Guard> = Vec::new();
     for (pc, pair) in program.code.windows(2).enumerate() {
@@ -118,7 +118,7 @@ fn chain_guards(program: &mut Program, ways: &Ways) {
 }
 
 /// The code with each op where it is, leading past what does nothing.
-fn lean(program: &Program, ways: &Ways) -> Vec<Op> {
+fn lean(program: &Program, ways: &JumpTargets) -> Vec<Op> {
     let to = |pc: u32| ways.landing(pc);
     let lean = |(pc, op): (usize, &Op)| match (*op, ways.0[pc]) {
         (_, Some(_)) => Op::Jump { to: to(pc as u32) },
@@ -131,10 +131,10 @@ fn lean(program: &Program, ways: &Ways) -> Vec<Op> {
 }
 
 /// For each op that does nothing but go on, or that need do no more, where it goes on.
-struct Ways(Vec<Option<u32>>);
+struct JumpTargets(Vec<Option<u32>>);
 
-impl Ways {
-    fn of(program: &Program) -> Ways {
+impl JumpTargets {
+    fn new(program: &Program) -> JumpTargets {
         let code = &program.code;
         let way = |(pc, op): (u32, &Op)| match *op {
             Op::Jump { to } => Some(to),
@@ -154,7 +154,7 @@ impl Ways {
                 ways[leave] = Some(call + 1);
             }
         }
-        Ways(ways)
+        JumpTargets(ways)
     }
 
     /// Where one gets to from `pc`.

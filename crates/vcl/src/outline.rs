@@ -105,7 +105,7 @@ pub struct Call {
 
 /// Where a cursor stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spot {
+pub struct CursorContext {
     /// The dotted name that it touches, from its beginning to its end; empty when there is none.
     pub name: Range<usize>,
     /// The words and signs of the statement before that name.
@@ -122,7 +122,7 @@ pub struct Spot {
 
 impl Outline {
     /// Reads `text`; what can't be understood is passed over.
-    pub fn of(text: &[u8]) -> Outline {
+    pub fn parse(text: &[u8]) -> Outline {
         let (tokens, unread) = patient_tokens(text);
         let mut outline = Outline { tokens, unread, ..Outline::default() };
         let ends = outline.ends(text);
@@ -219,7 +219,7 @@ impl Outline {
     }
 
     /// What stands at byte `at` of the same text.
-    pub fn spot(&self, text: &[u8], at: usize) -> Spot {
+    pub fn cursor_context(&self, text: &[u8], at: usize) -> CursorContext {
         let touching = |t: &Token| (t.start as usize) <= at && at <= t.end as usize;
         let first_after = self.tokens.partition_point(|t| (t.end as usize) < at);
         let here =
@@ -246,7 +246,7 @@ impl Outline {
             || self.unread.iter().any(|part| part.start < at && at <= part.end);
         let begin =
             self.tokens[..first].iter().rposition(|t| matches!(t.tok, Tok::C(b';' | b'{' | b'}'))).map_or(0, |n| n + 1);
-        Spot {
+        CursorContext {
             name,
             before: self.tokens[begin..first].iter().map(|t| lossy(bytes(text, t))).collect(),
             sub: around.filter(|d| d.kind == Kind::Sub).map(|d| d.name.clone()),

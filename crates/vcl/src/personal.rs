@@ -14,21 +14,21 @@ use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
 /// What is known on a way: a set of these.
-type Known = u8;
-const COOKIE_SEEN: Known = 1;
-const AUTH_SEEN: Known = 2;
-const METHOD_SEEN: Known = 4;
-const SEEN: [Known; 3] = [COOKIE_SEEN, AUTH_SEEN, METHOD_SEEN];
+type Facts = u8;
+const COOKIE_SEEN: Facts = 1;
+const AUTH_SEEN: Facts = 2;
+const METHOD_SEEN: Facts = 4;
+const SEEN: [Facts; 3] = [COOKIE_SEEN, AUTH_SEEN, METHOD_SEEN];
 /// The last test said that it is there; `IS_POST` that it is a method that does something.
-const HAS_COOKIE: Known = 8;
-const HAS_AUTH: Known = 16;
-const IS_POST: Known = 32;
-const LAST: [Known; 3] = [HAS_COOKIE, HAS_AUTH, IS_POST];
+const HAS_COOKIE: Facts = 8;
+const HAS_AUTH: Facts = 16;
+const IS_POST: Facts = 32;
+const LAST: [Facts; 3] = [HAS_COOKIE, HAS_AUTH, IS_POST];
 /// It depends on something else.
-const NARROW: Known = 64;
+const NARROW: Facts = 64;
 
 /// Sets of what may be known: a bit for each.
-type Ways = u128;
+type FactSets = u128;
 
 /// Most ops of a program that is looked at.
 const MAX_OPS: usize = 200_000;
@@ -39,11 +39,11 @@ const COOKIE_MODULES: [&str; 2] = ["cookie", "cookieplus"];
 
 /// What was found on the ways.
 #[derive(Default)]
-struct Found {
+struct Findings {
     /// For each subroutine and what is known before it: what is known behind it.
-    behind: HashMap<(usize, Known), Ways>,
+    behind: HashMap<(usize, Facts), FactSets>,
     /// For each lookup: what is known there.
-    lookups: HashMap<u32, Ways>,
+    lookups: HashMap<u32, FactSets>,
 }
 
 impl Vcc<'_> {
@@ -53,7 +53,7 @@ impl Vcc<'_> {
         if self.ops > MAX_OPS {
             return;
         }
-        let mut found = Found::default();
+        let mut found = Findings::default();
         self.ways(recv, self.seen_in_hash(), &mut found);
         for (at, ways) in found.lookups {
             let missing = all(ways).fold(0, |sum, known| sum | missing(known));
@@ -64,20 +64,20 @@ impl Vcc<'_> {
     }
 
     /// What the hash is made of needn't be passed.
-    fn seen_in_hash(&self) -> Known {
+    fn seen_in_hash(&self) -> Facts {
         let reached = self.reached_from(Method::Hash);
         let procs = self.procs.iter().zip(reached).filter(|(_, reached)| *reached);
         procs.flat_map(|(proc, _)| &proc.code).fold(0, |known, op| known | self.reads(*op)) & !METHOD_SEEN
     }
 
     /// What is known behind a subroutine that begins with `known`.
-    fn ways(&self, proc: usize, known: Known, found: &mut Found) -> Ways {
+    fn ways(&self, proc: usize, known: Facts, found: &mut Findings) -> FactSets {
         if let Some(ways) = found.behind.get(&(proc, known)) {
             return *ways;
         }
         let code = &self.procs[proc].code;
         // Jumps only go forward.
-        let mut before: Vec<Ways> = vec![0; code.len() + 1];
+        let mut before: Vec<FactSets> = vec![0; code.len() + 1];
         before[0] = one(known);
         let mut behind = 0;
         for (at, op) in code.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Vcc<'_> {
     }
 
     /// What a field of the request is about.
-    fn about(&self, head: HeadId, field: u16) -> Option<Known> {
+    fn about(&self, head: HeadId, field: u16) -> Option<Facts> {
         let name = &self.program.headers[field as usize];
         match () {
             () if head != HeadId::Req => None,
@@ -133,7 +133,7 @@ impl Vcc<'_> {
     }
 
     /// What an op looks at.
-    fn reads(&self, op: Op) -> Known {
+    fn reads(&self, op: Op) -> Facts {
         match op {
             Op::PushField { head, field } | Op::TextField { head, field } | Op::HashField { head, field } => {
                 self.about(head, field).unwrap_or(0)
@@ -150,7 +150,7 @@ impl Vcc<'_> {
     }
 
     /// What is known after an op.
-    fn done(&self, op: Op, known: Known) -> Known {
+    fn done(&self, op: Op, known: Facts) -> Facts {
         match op {
             Op::UnsetField { head, field } | Op::SetFieldText { head, field } => {
                 known | self.about(head, field).unwrap_or(0)
@@ -161,7 +161,7 @@ impl Vcc<'_> {
     }
 
     /// What is known after a test that said `yes`.
-    fn tested(&self, test: Option<Op>, yes: bool, known: Known) -> Known {
+    fn tested(&self, test: Option<Op>, yes: bool, known: Facts) -> Facts {
         let known = LAST.iter().fold(known, |known, last| known & !last);
         let narrow = if yes { known | NARROW } else { known };
         match test {
@@ -211,17 +211,17 @@ impl Vcc<'_> {
     }
 }
 
-fn one(known: Known) -> Ways {
+fn one(known: Facts) -> FactSets {
     1 << known
 }
 
-fn all(ways: Ways) -> impl Iterator<Item = Known> {
-    (0..Ways::BITS as Known).filter(move |known| ways & one(*known) != 0)
+fn all(ways: FactSets) -> impl Iterator<Item = Facts> {
+    (0..FactSets::BITS as Facts).filter(move |known| ways & one(*known) != 0)
 }
 
 /// What nobody looked at, as bits of [`SEEN`]; on a narrow way only what it is for.
-fn missing(known: Known) -> Known {
-    let is_missing = |(seen, last): (&Known, &Known)| {
+fn missing(known: Facts) -> Facts {
+    let is_missing = |(seen, last): (&Facts, &Facts)| {
         let is_blind = known & NARROW == 0 && known & seen == 0;
         if is_blind || known & last != 0 { *seen } else { 0 }
     };
@@ -229,11 +229,11 @@ fn missing(known: Known) -> Known {
 }
 
 /// The warning; what is to be written is in the file's own dialect.
-fn text(missing: Known, dialect: Option<Dialect>) -> String {
+fn text(missing: Facts, dialect: Option<Dialect>) -> String {
     let method = if dialect.is_some() { "req.request" } else { "req.method" };
     let reads = format!("({method} != \"GET\" && {method} != \"HEAD\")");
     let pass = if dialect == Some(Dialect::V20) { "pass;" } else { "return (pass);" };
-    let says = |bit: Known, text: &'static str| (missing & bit != 0).then_some(text);
+    let says = |bit: Facts, text: &'static str| (missing & bit != 0).then_some(text);
     let what: Vec<&str> =
         [says(COOKIE_SEEN, "with a Cookie"), says(AUTH_SEEN, "with Authorization"), says(METHOD_SEEN, "with POST")]
             .into_iter()

@@ -39,7 +39,7 @@ pub struct Program {
     /// For each op, an index into `places`.
     pub op_places: Vec<u32>,
     /// Places in the source.
-    pub places: Vec<Place>,
+    pub places: Vec<SourceLocation>,
     /// The files that were read, in order; the first is the one compiled, the last the built-in VCL.
     pub sources: Vec<SourceInfo>,
     /// Subroutines, the built-in ones included.
@@ -146,7 +146,7 @@ pub struct Guard {
 
 /// A place in the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct SourceLocation {
     /// Index into [`Program::sources`].
     pub source: u32,
     /// Line, from 1.

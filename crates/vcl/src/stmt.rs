@@ -10,7 +10,7 @@ use crate::lint::Target;
 use crate::program::{Math, ObjectDecl, Op};
 use crate::symbols::{Action, Kind, SymId, Ty, What};
 use crate::token::{Tok, Token};
-use crate::vcc::{Access, Look, R, Stop, Use, Vcc};
+use crate::vcc::{Access, CompileStopped, LookupScope, R, Use, Vcc};
 
 const NOT_REACHED: &str = "This is never reached: what stands before it always leaves the subroutine.\n";
 
@@ -78,9 +78,9 @@ impl Vcc<'_> {
         if ELSE_WORDS.iter().any(|word| self.here_is(word)) {
             self.hint_else();
         }
-        let id = match self.symbol(Kind::None, Look::Partial) {
+        let id = match self.symbol(Kind::None, LookupScope::Partial) {
             Ok(id) => id,
-            Err(Stop) => return self.fail("Symbol not found.\n"),
+            Err(CompileStopped) => return self.fail("Symbol not found.\n"),
         };
         let sym = self.syms.get(id);
         let (what, mask) = (sym.what, sym.action);
@@ -116,7 +116,7 @@ impl Vcc<'_> {
 
     fn in_statement<T>(&mut self, e: R<T>, first: usize) -> R<T> {
         if e.is_err() && self.at != first {
-            self.say("While compiling function call:\n\n");
+            self.write_message("While compiling function call:\n\n");
             self.show_until(first, self.at);
         }
         e
@@ -209,7 +209,7 @@ impl Vcc<'_> {
     fn call_sub(&mut self) -> R {
         self.expect(Tok::Id)?;
         let first = self.at;
-        let id = match self.try_symbol(Kind::None, Look::Partial)? {
+        let id = match self.try_symbol(Kind::None, LookupScope::Partial)? {
             Some(id) => id,
             None => self.create(Kind::Sub, Type::Sub, What::Global(None))?,
         };
@@ -229,7 +229,7 @@ impl Vcc<'_> {
     fn set(&mut self) -> R {
         self.expect(Tok::Id)?;
         let first = self.at;
-        let id = self.symbol(Kind::Var, Look::Whole)?;
+        let id = self.symbol(Kind::Var, LookupScope::Whole)?;
         self.add_use(first, self.at - 1, id, Access::Write);
         let sym = self.syms.get(id);
         let (what, ty) = (sym.what, sym.ty);
@@ -317,20 +317,20 @@ impl Vcc<'_> {
     fn unset(&mut self) -> R {
         self.expect(Tok::Id)?;
         let first = self.at;
-        let id = self.symbol(Kind::Var, Look::Whole)?;
+        let id = self.symbol(Kind::Var, LookupScope::Whole)?;
         let sym = self.syms.get(id);
         let (what, unset) = (sym.what, sym.unset);
         if unset.is_empty() {
             self.show_until(first, self.at);
-            self.say("Variable cannot be unset.\n");
-            return Err(Stop);
+            self.write_message("Variable cannot be unset.\n");
+            return Err(CompileStopped);
         }
         self.add_use(first, self.at - 1, id, Access::Unset);
         self.skip_c(b';')?;
         match what {
             What::Field(head, field) => self.emit(Op::UnsetField { head, field }),
             What::Scalar(var) => self.emit(Op::UnsetVar { var }),
-            _ => Err(Stop),
+            _ => Err(CompileStopped),
         }
     }
 
@@ -387,8 +387,8 @@ impl Vcc<'_> {
             }
             Return::Vcl => {
                 self.expect(Tok::Id)?;
-                let id = self.symbol(Kind::Vcl, Look::Whole)?;
-                let What::Label(label) = self.syms.get(id).what else { return Err(Stop) };
+                let id = self.symbol(Kind::Vcl, LookupScope::Whole)?;
+                let What::Label(label) = self.syms.get(id).what else { return Err(CompileStopped) };
                 let label = self.use_label(label as usize);
                 self.emit(Op::ReturnVcl { label })?;
             }
@@ -414,9 +414,9 @@ impl Vcc<'_> {
         self.skip_c(b'=')?;
         self.expect(Tok::Id)?;
         let first = self.at;
-        let class = self.symbol(Kind::Object, Look::Whole)?;
+        let class = self.symbol(Kind::Object, LookupScope::Whole)?;
         self.add_use(first, self.at - 1, class, Access::Read);
-        let What::Class(import, module, object) = self.syms.get(class).what else { return Err(Stop) };
+        let What::Class(import, module, object) = self.syms.get(class).what else { return Err(CompileStopped) };
         let index = self.program.objects.len() as u32;
         let name = self.syms.get(id).name.clone();
         self.program.objects.push(ObjectDecl { name, import, class: object.name.to_owned() });
@@ -424,7 +424,7 @@ impl Vcc<'_> {
         (sym.ty, sym.what) = (Ty::Object(module, object), What::Instance(index));
         let call = self.constructor_call(index, object);
         if call.is_err() {
-            self.say("While compiling function call:\n");
+            self.write_message("While compiling function call:\n");
         }
         let call = call?;
         self.skip_c(b';')?;

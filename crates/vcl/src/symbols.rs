@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tables::vclvars::{HeadId, Methods, Place, Type, VARS, Var};
+use tables::vclvars::{HeadId, Methods, NameTarget, Type, VARS, Var};
 use tables::vmods;
 
 /// What kind of thing a symbol is; the words occur in messages.
@@ -272,8 +272,8 @@ impl Symbols {
         syms.builtin("default", Kind::Func, Type::Backend, What::Default);
         for d in VARS {
             let (kind, what) = match d.place {
-                Place::Scalar(var) => (Kind::Var, What::Scalar(var)),
-                Place::Headers(head) => (Kind::None, What::Fields(head)),
+                NameTarget::Scalar(var) => (Kind::Var, What::Scalar(var)),
+                NameTarget::Headers(head) => (Kind::None, What::Fields(head)),
             };
             let id = syms.builtin(d.name, kind, d.ty, what);
             let sym = syms.get_mut(id);

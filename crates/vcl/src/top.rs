@@ -7,7 +7,7 @@ use tables::vmods;
 use crate::program::Import;
 use crate::symbols::{Kind, Ty, What};
 use crate::token::Tok;
-use crate::vcc::{Look, Proc, R, Stop, Vcc};
+use crate::vcc::{CompileStopped, LookupScope, R, SubState, Vcc};
 
 const DECLARATIONS: &str = "Expected one of\n\t'acl', 'sub', 'backend', 'probe', 'import',  or 'vcl'\nFound: ";
 
@@ -82,7 +82,7 @@ impl Vcc<'_> {
         let at = self.at;
         let token = self.token();
         let name = self.text_of(&token);
-        let id = match self.try_symbol(Kind::Sub, Look::Whole)? {
+        let id = match self.try_symbol(Kind::Sub, LookupScope::Whole)? {
             Some(id) => id,
             None => self.create(Kind::Sub, Type::Sub, What::Global(None))?,
         };
@@ -93,7 +93,7 @@ impl Vcc<'_> {
                 let proc = &self.procs[index as usize];
                 let defined = proc.def.filter(|_| proc.method.is_none() && !builtin);
                 if let Some(def) = defined {
-                    self.say(&format!("Subroutine '{name}' redefined\n"));
+                    self.write_message(&format!("Subroutine '{name}' redefined\n"));
                     self.show(&token);
                     let def = self.tokens[def as usize];
                     return self.fail_at("Previously defined here:\n", &def);
@@ -122,7 +122,7 @@ impl Vcc<'_> {
 
     fn new_proc(&mut self, sym: u32, name: &str) -> usize {
         let index = self.procs.len();
-        self.procs.push(Proc { name: name.to_owned(), ..Proc::default() });
+        self.procs.push(SubState { name: name.to_owned(), ..SubState::default() });
         let symbol = self.syms.get_mut(sym);
         (symbol.kind, symbol.ty, symbol.what) = (Kind::Sub, Ty::T(Type::Sub), What::Sub(index as u32));
         index
@@ -131,9 +131,9 @@ impl Vcc<'_> {
     fn reserved_sub<T>(&mut self, token: &crate::token::Token) -> R<T> {
         let name = self.text_of(token);
         self.hint_sub(&name);
-        self.say("The names 'vcl_*' are reserved for subroutines.\n");
+        self.write_message("The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
-        self.say("Valid vcl_* subroutines are:\n");
+        self.write_message("Valid vcl_* subroutines are:\n");
         // Those of the machine first, then their parts.
         let (mut names, parts): (Vec<String>, Vec<String>) = self
             .builtin_subs
@@ -143,8 +143,8 @@ impl Vcc<'_> {
         names.sort();
         names.extend(parts);
         let list: String = names.iter().map(|n| format!("\t{n}\n")).collect();
-        self.say(&list);
-        Err(Stop)
+        self.write_message(&list);
+        Err(CompileStopped)
     }
 
     /// `import name;`, `import name as other;`, `import name from "path";`
@@ -160,7 +160,7 @@ impl Vcc<'_> {
             self.expect(Tok::Id)?;
         }
         let name = self.text_of(&self.token());
-        let id = match self.try_symbol(Kind::Vmod, Look::Whole)? {
+        let id = match self.try_symbol(Kind::Vmod, LookupScope::Whole)? {
             Some(id) => id,
             None => self.create(Kind::Vmod, Type::Void, What::Nothing)?,
         };
@@ -236,12 +236,15 @@ impl Vcc<'_> {
 
     fn missing_module<T>(&mut self, name: &str, token: &crate::token::Token) -> R<T> {
         self.hint_module(name);
-        self.say(&format!("Could not find VMOD {name}\n"));
+        self.write_message(&format!("Could not find VMOD {name}\n"));
         if let Some(missing) = vmods::Missing::find(name) {
-            self.say(&format!("\t({}; not built into Lacquer. Instead: {})\n", missing.what, missing.instead));
+            self.write_message(&format!(
+                "\t({}; not built into Lacquer. Instead: {})\n",
+                missing.what, missing.instead
+            ));
         } else {
             let built: Vec<&str> = self.options.modules.iter().map(|module| module.name).collect();
-            self.say(&format!("\t(Lacquer loads no shared objects; built in: {})\n", built.join(", ")));
+            self.write_message(&format!("\t(Lacquer loads no shared objects; built in: {})\n", built.join(", ")));
         }
         self.stop_at(token)
     }

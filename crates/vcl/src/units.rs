@@ -8,7 +8,7 @@ use crate::token::{Tok, Token};
 use crate::vcc::{R, Vcc};
 
 /// What a host resolved to.
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedHost {
     pub v4: Option<SocketAddr>,
     pub v6: Option<SocketAddr>,
 }
@@ -145,7 +145,7 @@ impl Vcc<'_> {
     }
 
     /// The addresses of a backend or an IP constant; `token` is shown when they can't be had.
-    pub fn resolve(&mut self, text: &[u8], token: &Token, what: &str, families: usize) -> R<Resolved> {
+    pub fn resolve(&mut self, text: &[u8], token: &Token, what: &str, families: usize) -> R<ResolvedHost> {
         let text = String::from_utf8_lossy(text).into_owned();
         let shown = self.text_of(token);
         let found = match self.lookup(&text) {
@@ -168,7 +168,7 @@ impl Vcc<'_> {
                 );
             }
         };
-        let mut resolved = Resolved { v4: None, v6: None };
+        let mut resolved = ResolvedHost { v4: None, v6: None };
         let mut wrong = false;
         for addr in &found {
             let slot = if addr.is_ipv4() { &mut resolved.v4 } else { &mut resolved.v6 };

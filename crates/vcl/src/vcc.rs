@@ -10,16 +10,16 @@ use tables::vclvars::{HeadId, Method, Type};
 
 use crate::diag;
 use crate::lint::{Remark, Set};
-use crate::program::{Op, Place, Program};
+use crate::program::{Op, Program, SourceLocation};
 use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
 use crate::token::{Source, Tok, Token};
 use crate::{Options, Sources};
 
 /// Compiling ends: the message is in [`Vcc::text`].
 #[derive(Debug)]
-pub(crate) struct Stop;
+pub(crate) struct CompileStopped;
 
-pub(crate) type R<T = ()> = Result<T, Stop>;
+pub(crate) type R<T = ()> = Result<T, CompileStopped>;
 
 /// How a symbol is used in a subroutine, for `check`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Use {
 
 /// A subroutine while it is compiled.
 #[derive(Debug, Default)]
-pub(crate) struct Proc {
+pub(crate) struct SubState {
     pub name: String,
     pub method: Option<Method>,
     /// The token of its first definition's name.
@@ -63,7 +63,7 @@ pub(crate) struct Proc {
 
 /// Where a lookup of a name stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
+pub(crate) enum LookupScope {
     /// The whole dotted name, or nothing.
     Whole,
     /// The longest part of it that is a name.
@@ -88,7 +88,7 @@ pub(crate) struct Vcc<'a> {
     pub at: usize,
     pub syntax: u8,
     pub syms: Symbols,
-    pub procs: Vec<Proc>,
+    pub procs: Vec<SubState>,
     pub current: Option<usize>,
     pub program: Program,
     /// Names of the subroutines that the built-in VCL has, in lower case.
@@ -102,7 +102,7 @@ pub(crate) struct Vcc<'a> {
     pub regexes: HashMap<Box<[u8]>, u32>,
     pub ops: usize,
     pub source_bytes: usize,
-    last_place: (u32, usize, Place),
+    last_place: (u32, usize, SourceLocation),
     /// The place of the statement that is compiled.
     pub statement_place: Option<u32>,
     pub warned: bool,
@@ -137,7 +137,7 @@ impl<'a> Vcc<'a> {
             regexes: HashMap::new(),
             ops: 0,
             source_bytes: 0,
-            last_place: (0, 0, Place { source: 0, line: 1, pos: 1 }),
+            last_place: (0, 0, SourceLocation { source: 0, line: 1, pos: 1 }),
             statement_place: None,
             warned: false,
             remarks: Vec::new(),
@@ -153,7 +153,7 @@ impl<'a> Vcc<'a> {
             let index = self.procs.len() as u32;
             self.syms.builtin(method.sub_name(), Kind::Sub, Type::Sub, What::Sub(index));
             let name = method.sub_name().to_owned();
-            self.procs.push(Proc { name, method: Some(method), ..Proc::default() });
+            self.procs.push(SubState { name, method: Some(method), ..SubState::default() });
         }
         for store in &self.options.stores {
             let index = self.program.stores.len() as u32;
@@ -256,7 +256,7 @@ impl<'a> Vcc<'a> {
 
     // --- messages
 
-    pub fn say(&mut self, text: &str) {
+    pub fn write_message(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
@@ -273,7 +273,7 @@ impl<'a> Vcc<'a> {
 
     pub fn stop_at<T>(&mut self, token: &Token) -> R<T> {
         self.show(token);
-        Err(Stop)
+        Err(CompileStopped)
     }
 
     pub fn stop_here<T>(&mut self) -> R<T> {
@@ -283,24 +283,24 @@ impl<'a> Vcc<'a> {
 
     /// Says `text` and shows the current token.
     pub fn fail<T>(&mut self, text: &str) -> R<T> {
-        self.say(text);
+        self.write_message(text);
         self.stop_here()
     }
 
     pub fn fail_at<T>(&mut self, text: &str, token: &Token) -> R<T> {
-        self.say(text);
+        self.write_message(text);
         self.stop_at(token)
     }
 
     /// Says `text` and shows from token `first` to before the current one.
     pub fn fail_since<T>(&mut self, text: &str, first: usize) -> R<T> {
-        self.say(text);
+        self.write_message(text);
         self.show_until(first, self.at);
-        Err(Stop)
+        Err(CompileStopped)
     }
 
     pub fn warn(&mut self) {
-        self.say("(That was just a warning)\n");
+        self.write_message("(That was just a warning)\n");
         self.warned = true;
     }
 
@@ -335,9 +335,9 @@ impl<'a> Vcc<'a> {
         }
         let Some(bad) = bad else { return Ok(()) };
         let name: String = self.tokens[first..end].iter().map(|t| self.text_of(t)).collect();
-        self.say(&format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"));
+        self.write_message(&format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"));
         self.show_until(first, end);
-        Err(Stop)
+        Err(CompileStopped)
     }
 
     fn has_vcl_prefix(text: &[u8]) -> bool {
@@ -345,7 +345,7 @@ impl<'a> Vcc<'a> {
     }
 
     /// The name at the current token: its symbol and the token after it. `None` = no such name; nothing is said.
-    fn look(&mut self, kind: Kind, look: Look) -> R<(Option<SymId>, usize, String)> {
+    fn look(&mut self, kind: Kind, look: LookupScope) -> R<(Option<SymId>, usize, String)> {
         let mut at = self.at;
         let mut name = String::new();
         let mut found: Option<(SymId, usize)> = None;
@@ -381,7 +381,7 @@ impl<'a> Vcc<'a> {
         };
         let vmod = found.is_some_and(|(id, _)| self.syms.get(id).kind == Kind::Vmod);
         match found {
-            Some((id, after)) if look == Look::Partial && !vmod => Ok((Some(id), after, name)),
+            Some((id, after)) if look == LookupScope::Partial && !vmod => Ok((Some(id), after, name)),
             Some((id, after)) if whole => Ok((Some(id), after, name)),
             _ => Ok((None, at + 1, name)),
         }
@@ -425,7 +425,7 @@ impl<'a> Vcc<'a> {
     }
 
     /// The symbol at the current token, which becomes the one after it. `None`, and no move, when there is none.
-    pub fn try_symbol(&mut self, kind: Kind, look: Look) -> R<Option<SymId>> {
+    pub fn try_symbol(&mut self, kind: Kind, look: LookupScope) -> R<Option<SymId>> {
         let (id, end, _) = self.look(kind, look)?;
         let Some(id) = id else { return Ok(None) };
         let first = self.at;
@@ -435,7 +435,7 @@ impl<'a> Vcc<'a> {
     }
 
     /// The symbol at the current token, or an error that says it wasn't found.
-    pub fn symbol(&mut self, kind: Kind, look: Look) -> R<SymId> {
+    pub fn symbol(&mut self, kind: Kind, look: LookupScope) -> R<SymId> {
         let first = self.at;
         let (id, end, name) = self.look(kind, look)?;
         self.at = end;
@@ -451,7 +451,7 @@ impl<'a> Vcc<'a> {
 
     fn not_found<T>(&mut self, name: &str, kind: Kind, first: usize) -> R<T> {
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
-        self.say(&format!("Symbol not found: '{written}'"));
+        self.write_message(&format!("Symbol not found: '{written}'"));
         let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
         if let Some(sym) =
             other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
@@ -475,14 +475,14 @@ impl<'a> Vcc<'a> {
         }
         let (is, def, reference) = (sym.kind.name(), sym.def, sym.reference);
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
-        self.say(&format!("Symbol '{written}' has wrong type ({is}), expected {}:\nAt: ", kind.name()));
+        self.write_message(&format!("Symbol '{written}' has wrong type ({is}), expected {}:\nAt: ", kind.name()));
         self.show_until(first, self.at);
         match (def, reference) {
             (Some(def), _) => self.fail_at("Symbol was defined here: ", &self.tokens[def as usize].to_owned()),
             (_, Some(at)) => self.fail_at("Symbol was declared here: ", &self.tokens[at as usize].to_owned()),
             _ => {
-                self.say("Symbol was builtin\n");
-                Err(Stop)
+                self.write_message("Symbol was builtin\n");
+                Err(CompileStopped)
             }
         }
     }
@@ -531,11 +531,11 @@ impl<'a> Vcc<'a> {
                     Some(def) if sym.kind == kind => {
                         let word = kind.name();
                         let word = format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]);
-                        self.say(&format!("{word} '{name}' redefined.\n"));
+                        self.write_message(&format!("{word} '{name}' redefined.\n"));
                         return self.redefined(&token, def);
                     }
                     Some(def) => {
-                        self.say(&format!("Name '{name}' already defined.\n"));
+                        self.write_message(&format!("Name '{name}' already defined.\n"));
                         return self.redefined(&token, def);
                     }
                     None if sym.kind != kind => {
@@ -598,7 +598,7 @@ impl<'a> Vcc<'a> {
                 _ => pos += 1,
             }
         }
-        let place = Place { source: token.src, line, pos: pos + 1 };
+        let place = SourceLocation { source: token.src, line, pos: pos + 1 };
         self.last_place = (token.src, start, place);
         if self.program.places.last() != Some(&place) {
             self.program.places.push(place);

@@ -106,12 +106,12 @@ impl Acl {
                 Some((ip, bits)) => vec![(IpAddr::V4(ip), mask.unwrap_or(bits))],
                 None => match resolved(addr, mask, resolve) {
                     Ok(found) => found,
-                    Err(Unresolved::Mixed(text)) => return Err(fault(index, true, text)),
-                    Err(Unresolved::Name(why)) if entry.ignorable => {
+                    Err(ResolveFailure::Mixed(text)) => return Err(fault(index, true, text)),
+                    Err(ResolveFailure::Name(why)) if entry.ignorable => {
                         warnings.push(format!("Warning: {addr} ignored\n  -- {why}\n"));
                         continue;
                     }
-                    Err(Unresolved::Name(why)) => {
+                    Err(ResolveFailure::Name(why)) => {
                         return Err(fault(index, false, format!("DNS lookup({addr}): {why}\n")));
                     }
                 },
@@ -268,20 +268,22 @@ fn net_notation(text: &str) -> Option<(Ipv4Addr, u32)> {
     Some((octets.into(), 8 * count as u32))
 }
 
-enum Unresolved {
+enum ResolveFailure {
     Name(String),
     Mixed(String),
 }
 
-fn resolved(name: &str, mask: Option<u32>, resolve: Resolve<'_>) -> Result<Vec<(IpAddr, u32)>, Unresolved> {
+fn resolved(name: &str, mask: Option<u32>, resolve: Resolve<'_>) -> Result<Vec<(IpAddr, u32)>, ResolveFailure> {
     let found = match name.parse() {
         Ok(ip) => vec![ip],
-        Err(_) => resolve(name).map_err(Unresolved::Name)?,
+        Err(_) => resolve(name).map_err(ResolveFailure::Name)?,
     };
     match mask {
-        Some(mask) if found.iter().any(IpAddr::is_ipv4) && found.iter().any(IpAddr::is_ipv6) => Err(Unresolved::Mixed(
-            format!("Mask (/{mask}) specified, but string resolves to both IPv4 and IPv6 addresses.\n"),
-        )),
+        Some(mask) if found.iter().any(IpAddr::is_ipv4) && found.iter().any(IpAddr::is_ipv6) => {
+            Err(ResolveFailure::Mixed(format!(
+                "Mask (/{mask}) specified, but string resolves to both IPv4 and IPv6 addresses.\n"
+            )))
+        }
         _ => Ok(found.into_iter().map(|ip| (ip, mask.unwrap_or(if ip.is_ipv4() { 32 } else { 128 }))).collect()),
     }
 }

@@ -11,7 +11,7 @@ use crate::arith::{bytes, cased, compare, int, math, negated, real};
 use crate::convert;
 use crate::ctx::{Ctx, Failure, StoreProperty};
 use crate::fields;
-use crate::loaded::{Code, LoadedVcl, Site};
+use crate::loaded::{BoundCall, Code, LoadedVcl};
 use crate::machine::{Action, Machine, Next};
 use crate::regex::Regex;
 use crate::value::{Blob, Text, Value};
@@ -326,7 +326,7 @@ impl Machine {
     }
 
     /// What the function called at `site` is given beside its arguments.
-    fn call_at<'a>(&mut self, site: &'a Site, vcl: &'a Arc<LoadedVcl>, ctx: &'a mut dyn Ctx) -> Call<'a> {
+    fn call_at<'a>(&mut self, site: &'a BoundCall, vcl: &'a Arc<LoadedVcl>, ctx: &'a mut dyn Ctx) -> Call<'a> {
         Call {
             ctx,
             method: self.method.expect("a subroutine runs"),

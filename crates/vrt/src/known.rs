@@ -15,15 +15,15 @@ use crate::exec::{is_match, with_text};
 use crate::fields;
 use crate::loaded::LoadedVcl;
 use crate::machine::Machine;
-use crate::memo::{self, Answers, Place};
+use crate::memo::{self, AnswerSlot, Answers};
 use crate::regex::{AnyOf, Regex};
 
 /// What is known of a subject.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known {
+pub(crate) struct SubjectFacts {
     answers: Answers,
     /// Where all that have the same value keep it.
-    place: Place,
+    place: AnswerSlot,
 }
 
 /// Texts for which a search for all of them at once is cheaper than running each pattern.
@@ -35,7 +35,7 @@ const MOST_GUARDS: usize = 1024;
 
 /// Answers several tests of one value at once.
 #[derive(Debug, Default)]
-pub(crate) struct Sieve {
+pub(crate) struct Prefilter {
     /// The tests that ask whether it is set or equals something, and the text that each wants.
     equal: u64,
     /// Sorted by length, then by bytes.
@@ -54,9 +54,9 @@ pub(crate) struct Sieve {
     number: u64,
 }
 
-impl Sieve {
-    pub(crate) fn new(subject: &Subject, program: &Program, regexes: &[Arc<Regex>]) -> Sieve {
-        let mut sieve = Sieve::default();
+impl Prefilter {
+    pub(crate) fn new(subject: &Subject, program: &Program, regexes: &[Arc<Regex>]) -> Prefilter {
+        let mut sieve = Prefilter::default();
         let mut texts: HashMap<Box<[u8]>, u64> = HashMap::new();
         let mut needs: HashMap<Vec<u8>, u64> = HashMap::new();
         for (n, test) in subject.tests.iter().enumerate() {
@@ -125,15 +125,15 @@ impl Sieve {
     }
 
     /// What can be told before any pattern is run.
-    fn first(&self, value: Option<&[u8]>) -> Known {
-        let Some(value) = value else { return Known { answers: self.unset, place: Place::default() } };
+    fn first(&self, value: Option<&[u8]>) -> SubjectFacts {
+        let Some(value) = value else { return SubjectFacts { answers: self.unset, place: AnswerSlot::default() } };
         let (place, answers) = if self.number == 0 { Default::default() } else { memo::recall(self.number, value) };
         if answers.asked != 0 {
-            return Known { answers, place };
+            return SubjectFacts { answers, place };
         }
         let answers = self.sift(value);
         memo::keep(place, answers);
-        Known { answers, place }
+        SubjectFacts { answers, place }
     }
 
     /// Everything that can be told at once about a value.
@@ -194,7 +194,7 @@ impl Machine {
         let subject = &vcl.program.subjects[usize::from(number)];
         let (mut known, sieve) = (self.known[usize::from(number)], &vcl.sieves[usize::from(number)]);
         let bit = 1u64 << test;
-        let ask = |value: Option<&[u8]>| -> Result<Known, Failure> {
+        let ask = |value: Option<&[u8]>| -> Result<SubjectFacts, Failure> {
             if known.answers.asked == 0 {
                 known = sieve.first(value);
             }
@@ -261,7 +261,7 @@ impl Machine {
         let (head, field) = (alias(head), vcl.same_fields[usize::from(field)]);
         for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
             if matches!(subject.of, SubjectOf::Field(h, f) if f == field && alias(h) == head) {
-                *known = Known::default();
+                *known = SubjectFacts::default();
             }
         }
     }
@@ -273,13 +273,13 @@ impl Machine {
         }
         for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
             if matches!(subject.of, SubjectOf::Var(_)) {
-                *known = Known::default();
+                *known = SubjectFacts::default();
             }
         }
     }
 
     /// Something happened that may have changed any head.
     pub(crate) fn forget_all(&mut self) {
-        self.known.fill(Known::default());
+        self.known.fill(SubjectFacts::default());
     }
 }

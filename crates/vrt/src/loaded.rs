@@ -15,7 +15,7 @@ use vcl::program::{AclDecl, BackendDecl, Callee, ProbeDecl, Program};
 use crate::acl::{Acl, Decl, Entry, Flags};
 use crate::ctx::Failure;
 use crate::init::InitCtx;
-use crate::known::{self, Sieve};
+use crate::known::{self, Prefilter};
 use crate::machine::{Action, Machine, Outcome};
 use crate::profile::Profile;
 use crate::regex::Regex;
@@ -83,11 +83,11 @@ pub struct LoadedVcl {
     /// The names of its stores.
     pub(crate) stores: Vec<Text>,
     /// For each of the program's subjects.
-    pub(crate) sieves: Vec<Sieve>,
+    pub(crate) sieves: Vec<Prefilter>,
     /// For each name of a field, the first that is the same in lower case.
     pub(crate) same_fields: Vec<u16>,
     pub(crate) addresses: Vec<Option<SocketAddr>>,
-    pub(crate) sites: Vec<Site>,
+    pub(crate) sites: Vec<BoundCall>,
     pub(crate) modules: Vec<PrivCell>,
     pub(crate) objects: Vec<OnceLock<Object>>,
     directors: Mutex<Vec<Weak<dyn Director>>>,
@@ -103,7 +103,7 @@ pub struct LoadedVcl {
 type Completion = Box<dyn FnOnce() -> Result<(), Failure> + Send>;
 
 /// A call, bound to code.
-pub(crate) struct Site {
+pub(crate) struct BoundCall {
     pub import: u32,
     pub args: usize,
     pub void: bool,
@@ -247,7 +247,7 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
     Ok(LoadedVcl {
         name: name.to_owned(),
         backends: program.backends.iter().map(make).collect(),
-        sieves: program.subjects.iter().map(|subject| Sieve::new(subject, &program, &regexes)).collect(),
+        sieves: program.subjects.iter().map(|subject| Prefilter::new(subject, &program, &regexes)).collect(),
         same_fields: known::same_fields(&program),
         acls,
         regexes,
@@ -294,7 +294,7 @@ fn build_acl(decl: &AclDecl) -> Result<Acl, String> {
     Acl::build(&built, &mut resolve, &mut Vec::new()).map_err(|e| e.text)
 }
 
-fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<Site>, String> {
+fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<BoundCall>, String> {
     let mut sites = Vec::with_capacity(program.calls.len());
     for call in &program.calls {
         let import = &program.imports[call.import as usize];
@@ -319,7 +319,7 @@ fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<Site>, String> {
         };
         let void = call.returns == tables::vclvars::Type::Void;
         let private = PrivCell::default();
-        sites.push(Site { import: call.import, args: call.args as usize, void, code, private });
+        sites.push(BoundCall { import: call.import, args: call.args as usize, void, code, private });
     }
     Ok(sites)
 }

@@ -10,9 +10,9 @@ use vcl::program::Op;
 
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::exec::plain_action;
-use crate::known::Known;
+use crate::known::SubjectFacts;
 use crate::loaded::LoadedVcl;
-use crate::profile::{Blind, Watch};
+use crate::profile::{NoWatch, Watch};
 use crate::value::{Text, Value};
 
 /// What a subroutine ended with. [`Action::name`] is the word in VCL.
@@ -120,7 +120,7 @@ pub struct Machine {
     /// Whether each op is to be run by itself: for `VCL_trace`, or for a profile.
     pub(crate) stepwise: bool,
     /// What is known of each subject of the program.
-    pub(crate) known: Vec<Known>,
+    pub(crate) known: Vec<SubjectFacts>,
     calls: Vec<u32>,
     /// Where `beresp.uncacheable` was set last, and where that subroutine was called from.
     pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
@@ -189,7 +189,7 @@ impl Machine {
         self.reset();
         let sub = vcl.program.methods[method as usize];
         self.pc = vcl.program.subs[sub as usize].entry;
-        self.known.resize(vcl.program.subjects.len(), Known::default());
+        self.known.resize(vcl.program.subjects.len(), SubjectFacts::default());
         self.method = Some(method);
         self.uncacheable_at = None;
         self.state = State::Started;
@@ -224,20 +224,20 @@ impl Machine {
 
     /// Where the last subroutine ended: its `return`, or what failed.
     pub fn ended_at(&self) -> Option<Spot<'_>> {
-        self.spot(self.pc)
+        self.source_location(self.pc)
     }
 
     /// Where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` it is who called that.
     pub fn uncacheable_at(&self) -> Option<Spot<'_>> {
         let (pc, caller) = self.uncacheable_at?;
-        let spot = self.spot(pc)?;
+        let spot = self.source_location(pc)?;
         match caller {
-            Some(caller) if spot.is_builtin() => self.spot(caller),
+            Some(caller) if spot.is_builtin() => self.source_location(caller),
             _ => Some(spot),
         }
     }
 
-    fn spot(&self, pc: u32) -> Option<Spot<'_>> {
+    fn source_location(&self, pc: u32) -> Option<Spot<'_>> {
         let program = &self.vcl.as_ref()?.program;
         let place = program.places.get(*program.op_places.get(pc as usize)? as usize)?;
         let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
@@ -280,7 +280,7 @@ impl Machine {
         }
         match watch {
             Some(mut watch) => self.run_ops(&mut watch, vcl, ctx),
-            None => self.run_ops(&mut Blind, vcl, ctx),
+            None => self.run_ops(&mut NoWatch, vcl, ctx),
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Answers {
 
 /// Where a value's answers are kept; by default nowhere.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct AnswerSlot {
     entry: u16,
     /// 0: nowhere. It never comes twice, so that it names one value for good, in whatever thread.
     stamp: u64,
@@ -61,7 +61,7 @@ thread_local! {
 }
 
 /// What is known of `value` in the tests of `of`, and where to keep what will be found out.
-pub(crate) fn recall(of: u64, value: &[u8]) -> (Place, Answers) {
+pub(crate) fn recall(of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
     if value.len() > LONGEST {
         return Default::default();
     }
@@ -70,7 +70,7 @@ pub(crate) fn recall(of: u64, value: &[u8]) -> (Place, Answers) {
 }
 
 /// Keeps what was found out.
-pub(crate) fn keep(place: Place, answers: Answers) {
+pub(crate) fn keep(place: AnswerSlot, answers: Answers) {
     if place.stamp != 0 {
         let _ = MEMO.try_with(|memo| {
             if let Some(entry) = memo.borrow_mut().entries.get_mut(usize::from(place.entry))
@@ -88,7 +88,7 @@ impl Memo {
         Memo { entries, seen: vec![0; SEEN], hasher: DefaultHashBuilder::default() }
     }
 
-    fn recall(&mut self, of: u64, value: &[u8]) -> (Place, Answers) {
+    fn recall(&mut self, of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
         let hash = self.hasher.hash_one((of, value));
         let first = (hash as usize % SETS) * WAYS;
         let set = &mut self.entries[first..first + WAYS];
@@ -100,7 +100,7 @@ impl Memo {
             } else {
                 way
             };
-            return (Place { entry: (first + way) as u16, stamp: set[way].stamp }, set[way].answers);
+            return (AnswerSlot { entry: (first + way) as u16, stamp: set[way].stamp }, set[way].answers);
         }
         let (slot, mark) = ((hash >> 16) as usize % SEEN, (hash >> 32) as u32 | 1);
         if std::mem::replace(&mut self.seen[slot], mark) != mark {
@@ -110,7 +110,7 @@ impl Memo {
         (entry.of, entry.hash, entry.stamp, entry.answers) = (of, hash, number(), Answers::default());
         entry.value.clear();
         entry.value.extend_from_slice(value);
-        (Place { entry: (first + WAYS - 1) as u16, stamp: entry.stamp }, Answers::default())
+        (AnswerSlot { entry: (first + WAYS - 1) as u16, stamp: entry.stamp }, Answers::default())
     }
 }
 

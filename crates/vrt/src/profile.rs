@@ -187,9 +187,9 @@ pub(crate) trait Watch {
 }
 
 /// Doesn't look.
-pub(crate) struct Blind;
+pub(crate) struct NoWatch;
 
-impl Watch for Blind {
+impl Watch for NoWatch {
     #[inline(always)]
     fn ran(&mut self, _: u32, _: u32) {}
 }

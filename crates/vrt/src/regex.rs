@@ -121,7 +121,7 @@ impl Regex {
         let parsed = parse::parse(pattern)?;
         let node = parsed.node;
         let too_large = RegexError { offset: pattern.len(), text: "regular expression is too large" };
-        let test = if let Some(literal) = Literal::of(&node) {
+        let test = if let Some(literal) = Literal::from_node(&node) {
             Test::Literal(literal)
         } else if node.needs_backtracking() {
             let text = emit(&node, Dialect::Backtracking, true);
@@ -135,7 +135,7 @@ impl Regex {
         };
         Ok(Regex {
             pattern: pattern.into(),
-            heeds_last_newline: node.heeds_last_newline(),
+            heeds_last_newline: node.cares_for_last_newline(),
             may_be_empty: node.may_be_empty(),
             groups: parsed.groups,
             node,

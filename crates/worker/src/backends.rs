@@ -52,7 +52,7 @@ impl Services {
     }
 
     /// A VCL imports xkey or ykey: from now on objects are kept by their keys, and counted.
-    pub fn heed_tags(&self) {
+    pub fn enable_tags(&self) {
         if self.engine.cache.heeds_tags() {
             return;
         }

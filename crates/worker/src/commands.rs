@@ -15,9 +15,9 @@ use vcl::{MAIN, Options, SourceBundle, Sources};
 use vrt::LoadedVcl;
 
 use crate::backends::LoadEnv;
-use crate::birth::Worker;
 use crate::conf;
 use crate::profile::{self, Profiled, Source};
+use crate::startup::Worker;
 
 /// How long VCL may take over a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
@@ -231,7 +231,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
     let imports = |name: &str| compiled.program.imports.iter().any(|import| import.module == name);
     if imports("xkey") || imports("ykey") {
-        worker.services.heed_tags();
+        worker.services.enable_tags();
     }
     if imports("xkey") {
         worker.engine.heeds_key_fields.store(true, Ordering::Relaxed);

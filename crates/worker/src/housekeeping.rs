@@ -7,7 +7,7 @@ use std::time::Duration;
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::birth::Worker;
+use crate::startup::Worker;
 
 /// Objects expired at a stretch.
 const EXPIRE_BATCH: usize = 1000;
@@ -83,7 +83,7 @@ async fn tend(worker: Arc<Worker>) {
             counters.locks.set(costs.locks);
             counters.turns.inc();
         }
-        let signs = Some(Signs::of(engine, vcls));
+        let signs = Some(ChangeMarks::read(engine, vcls));
         let is_idle = went == 0 && worker.costs.is_none() && signs == last_signs;
         last_signs = signs;
         if went >= EXPIRE_BATCH {
@@ -102,7 +102,7 @@ async fn tend(worker: Arc<Worker>) {
 
 /// What changes when there is something to do.
 #[derive(PartialEq)]
-struct Signs {
+struct ChangeMarks {
     sessions: u64,
     requests: u64,
     fetches: u64,
@@ -111,9 +111,9 @@ struct Signs {
     waiting: u64,
 }
 
-impl Signs {
-    fn of(engine: &engine::Engine, vcls: u64) -> Signs {
-        Signs {
+impl ChangeMarks {
+    fn read(engine: &engine::Engine, vcls: u64) -> ChangeMarks {
+        ChangeMarks {
             sessions: engine.main.s_sess.get(),
             requests: engine.main.client_req.get(),
             fetches: engine.main.s_fetch.get(),

@@ -3,7 +3,6 @@
 //! manager's CLI from its first thread, and serves from one thread per CPU; one more keeps house.
 
 mod backends;
-mod birth;
 mod commands;
 mod conf;
 mod housekeeping;
@@ -11,6 +10,7 @@ mod panic;
 mod pools;
 mod profile;
 mod serving;
+mod startup;
 mod vcls;
 mod watchdog;
 
@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering;
 
 use cli::{Decoder, Reply};
 use shm::vsl::Marker;
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::signal::{self, Signals};
 use tables::tags::Tag;
 
 pub use backends::Vmods;
-use birth::{Birth, Worker};
+use startup::{Birth, Worker};
 
 /// The worker's whole life; the value is the exit status. `socket` is the number of the CLI descriptor.
 pub fn main(socket: &str, vmods: Vmods) -> i32 {
@@ -86,7 +86,7 @@ fn converse(socket: &std::os::fd::OwnedFd, leftover: Vec<u8>, worker: &Arc<Worke
                 return;
             }
         }
-        let wants = [(socket.as_fd(), Want::Read), (signals.as_fd(), Want::Read)];
+        let wants = [(socket.as_fd(), Interest::Read), (signals.as_fd(), Interest::Read)];
         match sys::fd::wait_any(&wants, None) {
             Ok(ready) if ready[1] => return,
             Ok(ready) if !ready[0] => continue,

@@ -12,7 +12,7 @@ use engine::{Req, Sess};
 use shm::vsc::{CounterSet, Stats};
 use tables::counters::{Lck, Mempool};
 
-use crate::watchdog::Seat;
+use crate::watchdog::ThreadHandle;
 
 /// The sets.
 pub struct Pools {
@@ -42,7 +42,7 @@ impl Pools {
     }
 
     /// Shows what the threads have now.
-    pub fn show(&self, seats: &[Seat]) {
+    pub fn show(&self, seats: &[ThreadHandle]) {
         for (sets, what) in [(&self.req[..], What::Request), (&self.sess, What::Session)] {
             for (share, set) in sets.iter().enumerate() {
                 show(set, seats.iter().skip(share).step_by(sets.len()), what);
@@ -60,7 +60,7 @@ impl Pools {
     }
 }
 
-fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a Seat>, what: What) {
+fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a ThreadHandle>, what: What) {
     let (live, begun) = seats.fold((0, 0), |(live, begun), seat| {
         let (more, ever) = seat.desk.tally(what);
         (live + more, begun + ever)

@@ -13,8 +13,8 @@ use engine::ListenerInfo;
 use net::{Accept, Address, Listener};
 use parking_lot::Mutex;
 
-use crate::birth::Worker;
-use crate::watchdog::Seat;
+use crate::startup::Worker;
+use crate::watchdog::ThreadHandle;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
@@ -74,10 +74,10 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
         let spawned = thread.spawn(move || {
             let progress = Arc::<rt::Progress>::default();
             let (desk, name) = (engine::current::desk(), name);
-            worker.seats.lock().push(Seat { name: name.clone(), progress: progress.clone(), desk });
+            worker.seats.lock().push(ThreadHandle { name: name.clone(), progress: progress.clone(), desk });
             shm::vsl::gather_here();
             tables::counters::begin_tally();
-            if let Err(error) = rt::run_watched(progress, settle, serve(worker, share)) {
+            if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, share)) {
                 crate::panic::die(&format!("Panic: no runtime for thread {name}: {error}\n"));
             }
         });
@@ -88,7 +88,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
 }
 
 /// Writes out what this thread keeps while it has work.
-fn settle() {
+fn flush_thread_state() {
     shm::vsl::flush_gathered();
     tables::counters::settle();
 }
@@ -131,7 +131,7 @@ async fn serve(worker: Arc<Worker>, share: Vec<Socket>) {
 
 /// Connections per client network, for `max_sessions_per_ip`; asked only while that limit is set.
 #[derive(Default)]
-pub struct Crowd(Mutex<HashMap<IpAddr, u32>>);
+pub struct ConnectionLimit(Mutex<HashMap<IpAddr, u32>>);
 
 async fn accept(worker: Arc<Worker>, listener: Listener, info: Arc<ListenerInfo>) {
     let main = worker.engine.main;
@@ -199,7 +199,7 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
         }
         *count += 1;
     }
-    let place = Place { engine: engine.clone(), network, crowd: worker.crowd.clone() };
+    let place = ConnectionSlot { engine: engine.clone(), network, crowd: worker.crowd.clone() };
     let info = info.clone();
     let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local };
     let open = engine::current::open(engine::current::What::Session);
@@ -210,13 +210,13 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
 }
 
 /// A connection's place in the counts.
-struct Place {
+struct ConnectionSlot {
     engine: Arc<engine::Engine>,
     network: Option<IpAddr>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimit>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.engine.sessions.fetch_sub(1, Ordering::Relaxed);
         let Some(network) = self.network else { return };

@@ -10,7 +10,7 @@ use rt::{Progress, Watch};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::birth::Worker;
+use crate::startup::Worker;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -20,7 +20,7 @@ const STALLED: Duration = Duration::from_secs(1);
 const HOPELESS: Duration = Duration::from_secs(60);
 
 /// A serving thread as others see it.
-pub struct Seat {
+pub struct ThreadHandle {
     pub name: String,
     pub progress: Arc<Progress>,
     pub desk: Arc<Desk>,
@@ -64,14 +64,14 @@ fn watch(worker: &Weak<Worker>) {
     }
 }
 
-fn report(worker: &Worker, seat: &Seat, stalled: Duration) {
+fn report(worker: &Worker, seat: &ThreadHandle, stalled: Duration) {
     let (engine, text) = (&worker.engine, describe(seat, stalled));
     engine.main.stalls.inc();
     engine.log.write_onef(Tag::Error, seat.desk.current().vxid, Marker::None, format_args!("{text}"));
     eprintln!("{text}");
 }
 
-fn describe(seat: &Seat, stalled: Duration) -> String {
+fn describe(seat: &ThreadHandle, stalled: Duration) -> String {
     let current = seat.desk.current();
     let step = if current.step.is_empty() { "-" } else { &current.step };
     format!(

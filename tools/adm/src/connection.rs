@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use base::say;
+use base::print;
 use cli::client::ReplyError;
 use cli::{Reply, ReplyDecoder, Status};
 use logq::source::strerror;
@@ -47,7 +47,7 @@ pub fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> O
     match Connection::open(address, secret, timeout) {
         Ok(connection) => Some(connection),
         Err(text) => {
-            say::err(format_args!("{text}\n"));
+            print::err(format_args!("{text}\n"));
             None
         }
     }
@@ -88,7 +88,7 @@ impl Connection {
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream
             .write_all(bytes)
-            .inspect_err(|e| say::err(format_args!("Write error CLI socket: {}\n", strerror(e))))
+            .inspect_err(|e| print::err(format_args!("Write error CLI socket: {}\n", strerror(e))))
     }
 
     /// Sends a command and waits for its reply.
@@ -118,7 +118,7 @@ impl Connection {
         if let Some(reply) = self.decoded()? {
             return Ok(Some(reply));
         }
-        if !sys::fd::wait(&self.stream, sys::fd::Want::Read, Some(Duration::ZERO)).map_err(|_| 1)? {
+        if !sys::fd::wait(&self.stream, sys::fd::Interest::Read, Some(Duration::ZERO)).map_err(|_| 1)? {
             return Ok(None);
         }
         self.read()?;
@@ -129,7 +129,7 @@ impl Connection {
         self.decoder.next_reply().map_err(|error| match error {
             ReplyError::Status(number) => i32::from(number),
             ReplyError::Head | ReplyError::TooLong | ReplyError::End => {
-                say::err(format_args!("{error}\n"));
+                print::err(format_args!("{error}\n"));
                 1
             }
         })
@@ -144,7 +144,7 @@ impl Connection {
                 Ok(())
             }
             Err(error) => {
-                say::err(format_args!("CLI communication error: {}\n", strerror(&error)));
+                print::err(format_args!("CLI communication error: {}\n", strerror(&error)));
                 Err(1)
             }
         }

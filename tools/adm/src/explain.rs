@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `lacquer explain`: asks a running server what would become of a request, and why.
 
-use base::say;
+use base::print;
 
 use crate::words::Words;
 use crate::{Config, is_good};
@@ -35,7 +35,7 @@ Examples:
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
 pub fn main(args: &[String]) -> i32 {
     if args.iter().any(|word| word == "--reasons") {
-        say::out(format_args!("{}", reasons()));
+        print::out(format_args!("{}", reasons()));
         return 0;
     }
     let args = match as_ours(args) {
@@ -45,7 +45,7 @@ pub fn main(args: &[String]) -> i32 {
     let words = match Words::read(&args, &["-t", "-m", "-c", "-H"]) {
         Ok(Some(words)) => words,
         Ok(None) => {
-            say::out(format_args!("{USAGE}"));
+            print::out(format_args!("{USAGE}"));
             return 0;
         }
         Err(why) => return refuse(&why),
@@ -112,7 +112,7 @@ const VALUED: [&str; 5] = ["-X", "-H", "-A", "-b", "-e"];
 const OURS: [&str; 5] = ["-n", "-T", "-S", "-t", "-c"];
 
 fn refuse(why: &str) -> i32 {
-    say::err(format_args!("lacquer explain: {why}\n{USAGE}"));
+    print::err(format_args!("lacquer explain: {why}\n{USAGE}"));
     2
 }
 
@@ -120,11 +120,11 @@ fn ask(config: &Config, command: &[String]) -> i32 {
     let Some(mut connection) = config.connect() else { return 2 };
     match connection.ask(&cli::client::encode(command)) {
         Ok(reply) if is_good(reply.status) => {
-            say::out(format_args!("{}", reply.text()));
+            print::out(format_args!("{}", reply.text()));
             0
         }
         Ok(reply) => {
-            say::err(format_args!("{}\n", reply.text().trim_end()));
+            print::err(format_args!("{}\n", reply.text().trim_end()));
             1
         }
         Err(status) => status.clamp(1, 2),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Commands typed at a terminal: history, and completion of the command's name.
 
-use base::say;
+use base::print;
 use cli::Status;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
@@ -62,7 +62,7 @@ fn talk(connection: &mut Connection) -> Result<(), i32> {
     let commands = names(&connection.ask(b"help -j\n")?.body);
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
     let mut editor: Editor<Names, DefaultHistory> = Editor::with_config(config).map_err(|e| {
-        say::err(format_args!("{e}\n"));
+        print::err(format_args!("{e}\n"));
         1
     })?;
     editor.set_helper(Some(Names(commands)));
@@ -71,7 +71,7 @@ fn talk(connection: &mut Connection) -> Result<(), i32> {
             Ok(line) => line,
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(()),
             Err(error) => {
-                say::err(format_args!("{error}\n"));
+                print::err(format_args!("{error}\n"));
                 return Err(1);
             }
         };

@@ -14,12 +14,12 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use base::say;
+use base::print;
 use cli::{Decoder, Reply, Status};
 use connection::Connection;
 use logq::getopt::OptError;
 use logq::tool::Attach;
-use sys::fd::Want;
+use sys::fd::Interest;
 
 const OPTSTRING: &str = "hn:pS:T:t:";
 
@@ -44,9 +44,9 @@ struct Config {
 }
 
 fn usage(program: &str, status: i32) -> i32 {
-    say::err(USAGE.replace("{program}", program));
+    print::err(USAGE.replace("{program}", program));
     if status == 0 {
-        say::err(HELP.replace("{program}", program));
+        print::err(HELP.replace("{program}", program));
     }
     status
 }
@@ -72,12 +72,12 @@ Examples:
 /// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     if args == ["--optstring"] {
-        say::out(format_args!("{OPTSTRING}\n"));
+        print::out(format_args!("{OPTSTRING}\n"));
         return 0;
     }
     if args == ["--help"] {
         // On standard output, as every command's; -h is on standard error, where Varnish's tool has it.
-        say::out(format!("{USAGE}{HELP}").replace("{program}", program));
+        print::out(format!("{USAGE}{HELP}").replace("{program}", program));
         return 0;
     }
     let mut config = Config::default();
@@ -89,10 +89,10 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         }
         let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else { break };
         rest = match config.cluster(letters, tail) {
-            Parsed::Rest(rest) => rest,
-            Parsed::Help => return usage(program, 0),
-            Parsed::Bad(error) => {
-                say::err(format_args!("{program}: {error}\n"));
+            ParsedArgs::Rest(rest) => rest,
+            ParsedArgs::Help => return usage(program, 0),
+            ParsedArgs::Bad(error) => {
+                print::err(format_args!("{program}: {error}\n"));
                 return usage(program, 1);
             }
         };
@@ -111,17 +111,17 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     pass(&mut connection, show)
 }
 
-enum Parsed<'a> {
+enum ParsedArgs<'a> {
     Rest(&'a [String]),
     Help,
     Bad(OptError),
 }
 
 impl Config {
-    fn cluster<'a>(&mut self, letters: &str, tail: &'a [String]) -> Parsed<'a> {
+    fn cluster<'a>(&mut self, letters: &str, tail: &'a [String]) -> ParsedArgs<'a> {
         for (at, letter) in letters.char_indices() {
             let place = match letter {
-                'h' => return Parsed::Help,
+                'h' => return ParsedArgs::Help,
                 'p' => {
                     self.protocol = true;
                     continue;
@@ -130,18 +130,18 @@ impl Config {
                 'S' => &mut self.secret,
                 'T' => &mut self.address,
                 't' => &mut self.timeout,
-                other => return Parsed::Bad(OptError::Unknown(other)),
+                other => return ParsedArgs::Bad(OptError::Unknown(other)),
             };
             let glued = &letters[at + 1..];
             let (value, tail) = match (glued, tail.split_first()) {
                 ("", Some((value, tail))) => (value.as_str(), tail),
-                ("", None) => return Parsed::Bad(OptError::NoValue(letter)),
+                ("", None) => return ParsedArgs::Bad(OptError::NoValue(letter)),
                 (glued, _) => (glued, tail),
             };
             *place = Some(value.to_owned());
-            return Parsed::Rest(tail);
+            return ParsedArgs::Rest(tail);
         }
-        Parsed::Rest(tail)
+        ParsedArgs::Rest(tail)
     }
 
     /// How long to wait for the manager and for replies; None: for ever.
@@ -158,7 +158,7 @@ impl Config {
         let timeout = match self.timeout() {
             Ok(timeout) => timeout,
             Err(text) => {
-                say::err(format_args!("{text}\n"));
+                print::err(format_args!("{text}\n"));
                 return None;
             }
         };
@@ -178,12 +178,12 @@ impl Config {
         let workdir = match attach.wait(sleep) {
             Ok(workdir) => workdir,
             Err(text) => {
-                say::err(format_args!("{text}\n"));
+                print::err(format_args!("{text}\n"));
                 return None;
             }
         };
         let Some(addresses) = shm::reader::manager_arg(&workdir, "-T") else {
-            say::err("No -T in shared memory\n");
+            print::err("No -T in shared memory\n");
             return None;
         };
         let secret = shm::reader::manager_arg(&workdir, "-S");
@@ -226,7 +226,7 @@ fn one(connection: &mut Connection, words: &[String], show: Show) -> i32 {
         return 0;
     }
     if show != Show::Protocol {
-        say::err(format_args!("Command failed with error code {}\n", reply.status.number()));
+        print::err(format_args!("Command failed with error code {}\n", reply.status.number()));
     }
     1
 }
@@ -240,9 +240,9 @@ fn pass(connection: &mut Connection, show: Show) -> i32 {
     let mut unanswered = 0u64;
     while is_open || unanswered > 0 {
         let stdin = sys::fd::standard(0);
-        let mut wants = vec![(connection.stream.as_fd(), Want::Read)];
+        let mut wants = vec![(connection.stream.as_fd(), Interest::Read)];
         if is_open {
-            wants.push((stdin, Want::Read));
+            wants.push((stdin, Interest::Read));
         }
         let Ok(ready) = sys::fd::wait_any(&wants, None) else { return 1 };
         if ready[0] {

@@ -4,9 +4,9 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use base::say;
+use base::print;
 use cli::Reply;
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 
 use crate::connection::Connection;
@@ -38,7 +38,7 @@ pub fn main(args: &[String]) -> i32 {
     let words = match Words::read(&args, &["-t"]) {
         Ok(Some(words)) => words,
         Ok(None) => {
-            say::out(format_args!("{USAGE}"));
+            print::out(format_args!("{USAGE}"));
             return 0;
         }
         Err(why) => return refuse(&why),
@@ -53,18 +53,18 @@ pub fn main(args: &[String]) -> i32 {
     let Some(mut connection) = words.config().connect() else { return 2 };
     match count(&mut connection, words.rest.first().map(String::as_str), seconds, json) {
         Ok(table) => {
-            say::out(format_args!("{}\n", table.trim_end()));
+            print::out(format_args!("{}\n", table.trim_end()));
             0
         }
         Err(why) => {
-            say::err(format_args!("lacquer vcl profile: {}\n", why.trim_end()));
+            print::err(format_args!("lacquer vcl profile: {}\n", why.trim_end()));
             1
         }
     }
 }
 
 fn refuse(why: &str) -> i32 {
-    say::err(format_args!("lacquer vcl profile: {why}\n{USAGE}"));
+    print::err(format_args!("lacquer vcl profile: {why}\n{USAGE}"));
     2
 }
 
@@ -75,8 +75,12 @@ fn count(connection: &mut Connection, vcl: Option<&str>, time: Duration, json: b
     // Another VCL may be in use by the time it ends.
     let named = on.strip_prefix("VCL ").and_then(|rest| rest.rsplit_once(": ")).map(|(name, _)| name.to_owned());
     let vcl = named.as_deref().or(vcl);
-    say::err(format_args!("counting {} for {} s; Ctrl-C ends it early\n", vcl.unwrap_or_default(), time.as_secs_f64()));
-    let _ = sys::fd::wait(signals.as_fd(), Want::Read, Some(time));
+    print::err(format_args!(
+        "counting {} for {} s; Ctrl-C ends it early\n",
+        vcl.unwrap_or_default(),
+        time.as_secs_f64()
+    ));
+    let _ = sys::fd::wait(signals.as_fd(), Interest::Read, Some(time));
     let _ = signals.take();
     let show = if json { "-j show" } else { "show" };
     let shown = ask(connection, "off", vcl).and_then(|_| ask(connection, show, vcl));

@@ -5,7 +5,7 @@ mod facts;
 mod process;
 mod screen;
 
-use base::say;
+use base::print;
 
 use crate::words::Words;
 
@@ -31,7 +31,7 @@ pub fn main(args: &[String]) -> i32 {
     let words = match Words::read(args, &["-t", "--format"]) {
         Ok(Some(words)) => words,
         Ok(None) => {
-            say::out(format_args!("{USAGE}"));
+            print::out(format_args!("{USAGE}"));
             return 0;
         }
         Err(why) => return refuse(&why),
@@ -50,11 +50,11 @@ pub fn main(args: &[String]) -> i32 {
         return refuse("either -T or -n");
     }
     let Some(facts) = facts::gather(&config) else { return 2 };
-    say::out(show(&facts));
+    print::out(show(&facts));
     i32::from(!facts.is_running())
 }
 
 fn refuse(why: &str) -> i32 {
-    say::err(format_args!("lacquer status: {why}\n{USAGE}"));
+    print::err(format_args!("lacquer status: {why}\n{USAGE}"));
     2
 }

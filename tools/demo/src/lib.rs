@@ -18,7 +18,7 @@ mod welcome;
 
 pub use options::USAGE;
 
-use base::say;
+use base::print;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -35,20 +35,20 @@ const LINES_A_HEADING: u32 = 20;
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
     let options = match options::Options::parse(args) {
-        Ok(options::Asked::Run(o)) => o,
-        Ok(options::Asked::Help) => {
-            say::out(options::USAGE);
+        Ok(options::Invocation::Run(o)) => o,
+        Ok(options::Invocation::Help) => {
+            print::out(options::USAGE);
             return 0;
         }
         Err(e) => {
-            say::err(format_args!("lacquer demo: {e}\n"));
+            print::err(format_args!("lacquer demo: {e}\n"));
             return 2;
         }
     };
     match run(&options) {
         Ok(()) => 0,
         Err(e) => {
-            say::err(format_args!("lacquer demo: {e}\n"));
+            print::err(format_args!("lacquer demo: {e}\n"));
             1
         }
     }
@@ -61,7 +61,7 @@ fn run(options: &options::Options) -> Result<(), String> {
     let load = load::Load::start(cache.address(), options.load);
     let mut status = status::Status::new(&cache.directory());
     let welcome = welcome::text(&origin.address(), &cache.address(), &cache.directory());
-    let mut is_read = say::is_read(welcome);
+    let mut is_read = print::is_read(welcome);
     // The first reading has nothing to compare with.
     let _ = status.line(&[], 0);
     let mut next = Instant::now();
@@ -69,15 +69,15 @@ fn run(options: &options::Options) -> Result<(), String> {
     while is_read {
         next += Duration::from_secs(1);
         if stop.before(next)? {
-            say::out("stopping\n");
+            print::out("stopping\n");
             break;
         }
         cache.check()?;
         if lines % LINES_A_HEADING == 0 {
-            say::out(format_args!("{}\n", status::HEADING));
+            print::out(format_args!("{}\n", status::HEADING));
         }
         lines += 1;
-        is_read = say::is_read(format_args!("{}\n", status.line(&load.take(), cache.memory())));
+        is_read = print::is_read(format_args!("{}\n", status.line(&load.take(), cache.memory())));
     }
     cache.stop()
 }

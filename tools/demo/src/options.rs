@@ -37,7 +37,7 @@ pub struct Options {
 
 /// What the words ask for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Invocation {
     /// To run.
     Run(Options),
     /// To print the usage.
@@ -46,14 +46,14 @@ pub enum Asked {
 
 impl Options {
     /// Reads the words; an error is one line that names the wrong one.
-    pub fn parse(args: &[String]) -> Result<Asked, String> {
+    pub fn parse(args: &[String]) -> Result<Invocation, String> {
         let mut o = Options { listen: None, storage: "malloc,256m".into(), load: 0, varnishd: None };
         let mut words = args.iter();
         while let Some(word) = words.next() {
             let mut value =
                 || words.next().cloned().ok_or_else(|| format!("{word} needs a value (--help shows the usage)"));
             match word.as_str() {
-                "-h" | "-?" | "--help" => return Ok(Asked::Help),
+                "-h" | "-?" | "--help" => return Ok(Invocation::Help),
                 "-a" => o.listen = Some(value()?),
                 "-s" => o.storage = value()?,
                 "--varnishd" => o.varnishd = Some(value()?.into()),
@@ -64,7 +64,7 @@ impl Options {
                 },
             }
         }
-        Ok(Asked::Run(o))
+        Ok(Invocation::Run(o))
     }
 }
 
@@ -82,8 +82,8 @@ mod tests {
     fn check(args: &[&str], expect: &str) {
         let args: Vec<String> = args.iter().map(|&a| a.into()).collect();
         let got = match Options::parse(&args) {
-            Ok(Asked::Run(o)) => format!("{} {} {}", o.listen.as_deref().unwrap_or("-"), o.storage, o.load),
-            Ok(Asked::Help) => "help".into(),
+            Ok(Invocation::Run(o)) => format!("{} {} {}", o.listen.as_deref().unwrap_or("-"), o.storage, o.load),
+            Ok(Invocation::Help) => "help".into(),
             Err(e) => e,
         };
         assert_eq!(got, expect);

@@ -2,7 +2,7 @@
 //! The built-in origin's sockets: a small HTTP/1.1 server, a thread per connection, a bounded number of them.
 
 use crate::pages::{self, Body, Page};
-use crate::query::Wanted;
+use crate::query::ResponseSpec;
 use flate2::{Compression, write::GzEncoder};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -73,10 +73,12 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     let mut output = BufWriter::new(stream);
     while let Some(request) = read_request(&mut input)? {
         io::copy(&mut (&mut input).take(request.length), &mut io::sink())?;
-        let page = match Wanted::parse(&request.query) {
+        let page = match ResponseSpec::parse(&request.query) {
             Ok(wanted) => pages::page(&request.path, wanted, &request.host, request.visits),
-            Err(why) => pages::page("/any", Wanted { status: Some(400), ttl: Some(0), ..Wanted::default() }, "", 0)
-                .text(why + "\n"),
+            Err(why) => {
+                pages::page("/any", ResponseSpec { status: Some(400), ttl: Some(0), ..ResponseSpec::default() }, "", 0)
+                    .text(why + "\n")
+            }
         };
         thread::sleep(page.latency);
         answer(&mut output, &request, page)?;

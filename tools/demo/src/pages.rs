@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the built-in origin has: a page with images, a slow page, one with cookies, an uncacheable one, and any answer by query.
 
-use crate::query::Wanted;
+use crate::query::ResponseSpec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How many images the first page has.
@@ -28,7 +28,7 @@ pub enum Body {
 
 /// The answer to `path` (without its query) and what the query wants, for a client that calls us `host` and has the number
 /// `visits` in its cookie.
-pub fn page(path: &str, wanted: Wanted, host: &str, visits: u32) -> Page {
+pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> Page {
     let (status, kind, cache, body, latency) = match path {
         "/" => (200, "text/html; charset=utf-8", "max-age=60", index(host), Duration::ZERO),
         "/slow" => (200, "text/html; charset=utf-8", "max-age=10", html("Slow", &slow()), SLOW),
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str, query: &str, status: u16, cache: &str) {
-        let p = page(path, Wanted::parse(query).expect("a good query"), "a", 0);
+        let p = page(path, ResponseSpec::parse(query).expect("a good query"), "a", 0);
         let got = p.fields.iter().find(|(n, _)| n == "Cache-Control").map(|(_, v)| v.as_str());
         assert_eq!((p.status, got), (status, Some(cache)), "{path}?{query}");
     }

@@ -9,7 +9,7 @@ const MAX_FIELDS: usize = 20;
 
 /// An answer made to measure. What the query doesn't say is None, empty or false.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ResponseSpec {
     /// Octets of the body, before gzip.
     pub size: Option<u64>,
     /// How long to wait before the answer.
@@ -26,10 +26,10 @@ pub struct Wanted {
     pub chunked: bool,
 }
 
-impl Wanted {
+impl ResponseSpec {
     /// Reads the part after `?`; an error says in one line which word is wrong. Words we don't know mean nothing.
     pub fn parse(query: &str) -> Result<Self, String> {
-        let mut w = Wanted::default();
+        let mut w = ResponseSpec::default();
         for pair in query.split('&').filter(|p| !p.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, "1"));
             let bad = || format!("wrong value: {pair}");
@@ -86,17 +86,20 @@ fn decode(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn check(query: &str, expect: Result<Wanted, &str>) {
-        assert_eq!(Wanted::parse(query), expect.map_err(str::to_owned), "{query}");
+    fn check(query: &str, expect: Result<ResponseSpec, &str>) {
+        assert_eq!(ResponseSpec::parse(query), expect.map_err(str::to_owned), "{query}");
     }
 
     #[test]
     fn words() {
-        check("", Ok(Wanted::default()));
-        check("x&y=2&&", Ok(Wanted::default()));
-        check("size=10&gzip", Ok(Wanted { size: Some(10), gzip: true, ..Wanted::default() }));
-        check("latency=250&chunked=0", Ok(Wanted { latency: Duration::from_millis(250), ..Wanted::default() }));
-        check("status=404&ttl=5", Ok(Wanted { status: Some(404), ttl: Some(5), ..Wanted::default() }));
+        check("", Ok(ResponseSpec::default()));
+        check("x&y=2&&", Ok(ResponseSpec::default()));
+        check("size=10&gzip", Ok(ResponseSpec { size: Some(10), gzip: true, ..ResponseSpec::default() }));
+        check(
+            "latency=250&chunked=0",
+            Ok(ResponseSpec { latency: Duration::from_millis(250), ..ResponseSpec::default() }),
+        );
+        check("status=404&ttl=5", Ok(ResponseSpec { status: Some(404), ttl: Some(5), ..ResponseSpec::default() }));
         check("size=-1", Err("wrong value: size=-1"));
         check("size=99999999999", Err("wrong value: size=99999999999"));
         check("status=99", Err("wrong value: status=99"));
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn fields() {
-        let one = |n: &str, v: &str| Ok(Wanted { fields: vec![(n.into(), v.into())], ..Wanted::default() });
+        let one = |n: &str, v: &str| Ok(ResponseSpec { fields: vec![(n.into(), v.into())], ..ResponseSpec::default() });
         check("header=Vary:Accept-Language", one("Vary", "Accept-Language"));
         check("header=X-A:+b%20c", one("X-A", "b c"));
         check("header=X:a%0d%0aY:b", Err("wrong value: header=X:a%0d%0aY:b"));

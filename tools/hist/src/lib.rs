@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use histogram::Histogram;
-use logq::getopt::{Found, Opt};
+use logq::getopt::{Opt, OptMatch};
 use logq::live::Live;
 use logq::program::{self, Cli, Program};
 use logq::tool::Failure;
@@ -70,19 +70,19 @@ struct Config {
 }
 
 impl Program for Config {
-    fn option(&mut self, option: Found) -> Result<(), Failure> {
+    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
         match option {
-            Found::Short('p', value) => {
+            OptMatch::Short('p', value) => {
                 let seconds = value.parse::<f64>().ok().filter(|s| *s >= 0.0005 && *s < 1e6);
                 let seconds = seconds.ok_or_else(|| Failure::new(format!("-p: invalid '{value}'")))?;
                 self.delay = Some(Duration::from_secs_f64(seconds));
             }
-            Found::Short('P', value) => self.profile = Some(Profile::parse(&value).map_err(Failure::new)?),
-            Found::Short('B', value) => self.bend = bending(&value).map_err(Failure::new)?,
-            Found::Short(letter, value) => {
+            OptMatch::Short('P', value) => self.profile = Some(Profile::parse(&value).map_err(Failure::new)?),
+            OptMatch::Short('B', value) => self.bend = bending(&value).map_err(Failure::new)?,
+            OptMatch::Short(letter, value) => {
                 self.tool.option(letter, &value).map_err(Failure::new)?;
             }
-            Found::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
+            OptMatch::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Program for Config {
         self.tool.option(profile.side, "").map_err(Failure::new)?;
         let live = Live::new(&self.tool, self.delay.unwrap_or(Duration::from_secs(1)))?;
         let histogram = Histogram::new(profile.low, profile.high);
-        let mut hist = Hist { profile, histogram, live, time: Bend { factor: self.bend, begun: None, now: 0.0 } };
+        let mut hist = Hist { profile, histogram, live, time: TimeScale { factor: self.bend, begun: None, now: 0.0 } };
         self.tool.run(&mut hist)?;
         let is_watched = hist.live.end();
         while is_watched && hist.turn(Duration::from_secs(1)).map_err(|e| Failure::new(e.to_string()))? == Flow::On {}
@@ -121,7 +121,7 @@ fn bending(value: &str) -> Result<f64, String> {
 }
 
 /// The log's time, run through at another speed.
-struct Bend {
+struct TimeScale {
     /// 0: as fast as it can be read.
     factor: f64,
     /// When the reading began, and the log's time then.
@@ -134,7 +134,7 @@ struct Hist {
     profile: Profile,
     histogram: Histogram,
     live: Live,
-    time: Bend,
+    time: TimeScale,
 }
 
 impl Hist {

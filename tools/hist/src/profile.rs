@@ -23,9 +23,9 @@ pub struct Profile {
 }
 
 /// Name, side, tag, prefix, word, ends, text.
-type Known = (&'static str, char, Tag, &'static str, usize, i32, i32, &'static str);
+type ProfileRow = (&'static str, char, Tag, &'static str, usize, i32, i32, &'static str);
 
-const KNOWN: &[Known] = &[
+const KNOWN: &[ProfileRow] = &[
     (
         "responsetime",
         'c',

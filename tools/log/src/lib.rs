@@ -5,7 +5,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use logq::getopt::{Found, Opt};
+use logq::getopt::{Opt, OptMatch};
 use logq::output::Output;
 use logq::print::{self, Style};
 use logq::program::{self, Cli, Program};
@@ -75,16 +75,16 @@ struct Config {
 }
 
 impl Program for Config {
-    fn option(&mut self, option: Found) -> Result<(), Failure> {
+    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
         match option {
-            Found::Short('a', _) => self.append = true,
-            Found::Short('A', _) => self.text = true,
-            Found::Short('u', _) => self.unbuffered = true,
-            Found::Short('w', file) => self.file = Some(file),
-            Found::Short(letter, value) => {
+            OptMatch::Short('a', _) => self.append = true,
+            OptMatch::Short('A', _) => self.text = true,
+            OptMatch::Short('u', _) => self.unbuffered = true,
+            OptMatch::Short('w', file) => self.file = Some(file),
+            OptMatch::Short(letter, value) => {
                 self.tool.option(letter, &value).map_err(Failure::new)?;
             }
-            Found::Long(name, value) => match (name.as_str(), value.as_str()) {
+            OptMatch::Long(name, value) => match (name.as_str(), value.as_str()) {
                 ("json", "") => self.style = Some(Style::Json),
                 ("legacy", "") => {
                     self.style = Some(Style::FourColumns);

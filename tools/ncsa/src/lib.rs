@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use fields::Fields;
 use format::Format;
-use logq::getopt::{Found, Opt};
+use logq::getopt::{Opt, OptMatch};
 use logq::output::Output;
 use logq::program::{self, Cli, Program};
 use logq::source::strerror;
@@ -71,19 +71,19 @@ struct Config {
 }
 
 impl Program for Config {
-    fn option(&mut self, option: Found) -> Result<(), Failure> {
+    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
         match option {
-            Found::Short('a', _) => self.append = true,
-            Found::Short('F' | 'f', _) if self.text.is_some() => return Err(Failure::new("Format already set")),
-            Found::Short('F', format) => self.text = Some(format),
-            Found::Short('f', name) => self.text = Some(read_format(&name)?),
-            Found::Short('j', _) => self.json = true,
-            Found::Short('w', name) => self.file = Some(name),
-            Found::Short(letter, value) => {
+            OptMatch::Short('a', _) => self.append = true,
+            OptMatch::Short('F' | 'f', _) if self.text.is_some() => return Err(Failure::new("Format already set")),
+            OptMatch::Short('F', format) => self.text = Some(format),
+            OptMatch::Short('f', name) => self.text = Some(read_format(&name)?),
+            OptMatch::Short('j', _) => self.json = true,
+            OptMatch::Short('w', name) => self.file = Some(name),
+            OptMatch::Short(letter, value) => {
                 self.has_side |= matches!(letter, 'b' | 'c' | 'E');
                 self.tool.option(letter, &value).map_err(Failure::new)?;
             }
-            Found::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
+            OptMatch::Long(name, _) => return Err(Failure::new(format!("unknown option --{name}"))),
         }
         Ok(())
     }

@@ -32,7 +32,8 @@ pub fn open(name: &str, read: &Arc<AtomicU64>) -> Result<Input, String> {
         "-" => Box::new(io::stdin()),
         _ => Box::new(File::open(name).map_err(|e| format!("{name}: {}", strerror(&e)))?),
     };
-    kind_of(Box::new(Counted { from: file, read: read.clone() })).map_err(|e| format!("{name}: {}", strerror(&e)))
+    kind_of(Box::new(CountingReader { from: file, read: read.clone() }))
+        .map_err(|e| format!("{name}: {}", strerror(&e)))
 }
 
 fn kind_of(mut from: Box<dyn Read>) -> io::Result<Input> {
@@ -61,12 +62,12 @@ fn begin(from: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-struct Counted {
+struct CountingReader {
     from: Box<dyn Read>,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.from.read(buffer)?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);

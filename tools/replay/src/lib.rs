@@ -30,12 +30,12 @@ mod timing;
 mod urls;
 mod vsl;
 
-use base::say;
+use base::print;
 use serde_json::Value;
 
 use engine::{End, Engine};
 pub use options::OPTIONS;
-use options::{Asked, Format, Options};
+use options::{Format, Invocation, Options};
 use pace::Pace;
 use progress::Progress;
 use reader::Plan;
@@ -49,19 +49,19 @@ use target::Addresses;
 /// Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String]) -> i32 {
     let done = match options::parse(args) {
-        Ok(Asked::Help) => {
-            say::out(options::usage());
+        Ok(Invocation::Help) => {
+            print::out(options::usage());
             return 0;
         }
-        Ok(Asked::Compare(a, b, format)) => compared(&a, &b, format),
-        Ok(Asked::Run(options)) => run(&options),
+        Ok(Invocation::Compare(a, b, format)) => compared(&a, &b, format),
+        Ok(Invocation::Run(options)) => run(&options),
         Err(error) => {
-            say::err(format_args!("lacquer replay: {error}\n"));
+            print::err(format_args!("lacquer replay: {error}\n"));
             return 2;
         }
     };
     done.unwrap_or_else(|error| {
-        say::err(format_args!("lacquer replay: {error}\n"));
+        print::err(format_args!("lacquer replay: {error}\n"));
         1
     })
 }
@@ -74,8 +74,8 @@ fn compared(a: &str, b: &str, format: Format) -> Result<i32, String> {
 
 fn print(format: Format, json: &Value, text: impl FnOnce() -> String) {
     match format {
-        Format::Text => say::out(text()),
-        Format::Json => say::out(format_args!("{json:#}\n")),
+        Format::Text => print::out(text()),
+        Format::Json => print::out(format_args!("{json:#}\n")),
     }
 }
 
@@ -116,7 +116,7 @@ fn run(o: &Options) -> Result<i32, String> {
         }
         if o.format == Format::Text {
             let heading = if name.is_empty() { String::new() } else { format!("== {name}\n") };
-            say::out(format_args!("{heading}{}", report::text(&report)));
+            print::out(format_args!("{heading}{}", report::text(&report)));
         }
         parts.push(report);
         passed = o.scenario.passed(&streams[0].stats);
@@ -128,11 +128,11 @@ fn run(o: &Options) -> Result<i32, String> {
     }
     let whole = o.scenario.json(parts, passed);
     match (o.format, &o.scenario) {
-        (Format::Json, _) => say::out(format_args!("{whole:#}\n")),
+        (Format::Json, _) => print::out(format_args!("{whole:#}\n")),
         (Format::Text, Scenario::Ramp { .. }) => {
             let passed =
                 passed.map_or("no limit was passed".to_owned(), |limit| format!("{} was passed", limit.text()));
-            say::out(format_args!("== {passed}; last good rate: {}\n", whole["last_good_rate"]));
+            print::out(format_args!("== {passed}; last good rate: {}\n", whole["last_good_rate"]));
         }
         (Format::Text, _) => {}
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::answer::{Answer, Codec, Incoming};
 use crate::faults::Fault;
-use crate::reader::{Ask, Batch};
+use crate::reader::{Batch, PlannedRequest};
 use crate::socket::{Socket, connect_fault};
 use crate::stats::Stats;
 
@@ -30,7 +30,7 @@ impl Job {
     }
 
     /// What it is.
-    pub fn ask(&self) -> &Ask {
+    pub fn ask(&self) -> &PlannedRequest {
         &self.batch.asks[self.at]
     }
 

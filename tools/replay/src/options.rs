@@ -14,7 +14,7 @@ use crate::order::Order;
 use crate::pace::Pace;
 use crate::reader::Plan;
 use crate::scenario::{self, Limit, Scenario};
-use crate::server::Watched;
+use crate::server::WatchedServer;
 use crate::stream::Keep;
 use crate::target::{Address, Rules};
 
@@ -162,7 +162,7 @@ pub struct Options {
     /// The report.
     pub format: Format,
     /// Whose CPU time.
-    pub watched: Option<Watched>,
+    pub watched: Option<WatchedServer>,
     /// How many of the slowest.
     pub top: usize,
     /// No progress.
@@ -171,7 +171,7 @@ pub struct Options {
 
 /// What the words ask for.
 #[derive(Debug)]
-pub enum Asked {
+pub enum Invocation {
     /// A run.
     Run(Box<Options>),
     /// Two reports are to be compared.
@@ -233,7 +233,7 @@ struct Words {
 ///
 /// # Errors
 /// One line that names the wrong one.
-pub fn parse(args: &[String]) -> Result<Asked, String> {
+pub fn parse(args: &[String]) -> Result<Invocation, String> {
     let mut words = Words::default();
     let mut rest = args.iter();
     let mut is_literal = false;
@@ -251,7 +251,7 @@ pub fn parse(args: &[String]) -> Result<Asked, String> {
             _ => (word.as_str(), None),
         };
         if matches!(name, "-h" | "-?" | "--help") {
-            return Ok(Asked::Help);
+            return Ok(Invocation::Help);
         }
         if words.flag(name, &mut inline) {
             if inline.is_some() {
@@ -364,10 +364,10 @@ impl Words {
         Ok(())
     }
 
-    fn finish(self) -> Result<Asked, String> {
+    fn finish(self) -> Result<Invocation, String> {
         if self.compare {
             return match <[String; 2]>::try_from(self.sources) {
-                Ok([a, b]) => Ok(Asked::Compare(a, b, self.format)),
+                Ok([a, b]) => Ok(Invocation::Compare(a, b, self.format)),
                 Err(_) => Err("--compare needs two reports".into()),
             };
         }
@@ -436,7 +436,7 @@ impl Words {
             give_up: self.give_up.unwrap_or(10_000_000_000),
             bind: self.bind,
         };
-        Ok(Asked::Run(Box::new(Options {
+        Ok(Invocation::Run(Box::new(Options {
             plan,
             pace,
             connections: self.connections.unwrap_or(if pace.is_open() { 1000 } else { 10 }),
@@ -446,7 +446,7 @@ impl Words {
             walker,
             limits,
             format: self.format,
-            watched: self.pids.map(Watched::Pids).or(self.cgroup.map(Watched::Cgroup)),
+            watched: self.pids.map(WatchedServer::Pids).or(self.cgroup.map(WatchedServer::Cgroup)),
             top: self.top.unwrap_or(10),
             quiet: self.quiet,
         })))
@@ -570,9 +570,9 @@ mod tests {
         let args: Vec<String> = line.split('|').map(str::to_owned).filter(|w| !w.is_empty()).collect();
         let got = match parse(&args) {
             Err(error) => error,
-            Ok(Asked::Help) => "help".into(),
-            Ok(Asked::Compare(a, b, format)) => format!("compare {a} {b} {format:?}"),
-            Ok(Asked::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.files),
+            Ok(Invocation::Help) => "help".into(),
+            Ok(Invocation::Compare(a, b, format)) => format!("compare {a} {b} {format:?}"),
+            Ok(Invocation::Run(o)) => format!("{:?} {} {:?}", o.pace, o.connections, o.plan.files),
         };
         assert_eq!(got, want, "{line}");
     }

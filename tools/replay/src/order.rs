@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The order of requests: as read, or shuffled within a window of bounded size.
 
-use crate::reader::Ask;
+use crate::reader::PlannedRequest;
 
 /// Bytes of heads that a window holds at most.
 const WINDOW_BYTES: usize = 256 << 20;
@@ -59,7 +59,7 @@ impl Rng {
 #[derive(Debug)]
 pub struct Shuffler {
     window: usize,
-    held: Vec<(Box<[u8]>, Ask)>,
+    held: Vec<(Box<[u8]>, PlannedRequest)>,
     bytes: usize,
 }
 
@@ -70,7 +70,7 @@ impl Shuffler {
     }
 
     /// Puts one in; takes one out when there are enough.
-    pub fn swap(&mut self, head: &[u8], ask: Ask, rng: &mut Rng) -> Option<(Box<[u8]>, Ask)> {
+    pub fn swap(&mut self, head: &[u8], ask: PlannedRequest, rng: &mut Rng) -> Option<(Box<[u8]>, PlannedRequest)> {
         self.bytes += head.len();
         let mut new = (Box::from(head), ask);
         if self.held.len() < self.window && self.bytes <= WINDOW_BYTES {
@@ -86,7 +86,7 @@ impl Shuffler {
     }
 
     /// All that is left.
-    pub fn rest(mut self, rng: &mut Rng) -> Vec<(Box<[u8]>, Ask)> {
+    pub fn rest(mut self, rng: &mut Rng) -> Vec<(Box<[u8]>, PlannedRequest)> {
         rng.shuffle(&mut self.held);
         self.held
     }
@@ -105,7 +105,7 @@ mod tests {
             let order = || {
                 let (mut rng, mut shuffler, mut out) = (Rng::new(seed), Shuffler::new(window), Vec::new());
                 for due in 0..n {
-                    let ask = Ask { begin: 0, end: 1, address: 0, due, is_head: false, is_safe: true };
+                    let ask = PlannedRequest { begin: 0, end: 1, address: 0, due, is_head: false, is_safe: true };
                     out.extend(shuffler.swap(b"x", ask, &mut rng).map(|(_, ask)| ask.due));
                 }
                 out.extend(shuffler.rest(&mut rng).iter().map(|(_, ask)| ask.due));

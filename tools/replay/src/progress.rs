@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
-use base::say;
+use base::print;
 
 use crate::server::round;
 use crate::stream::Stream;
@@ -26,14 +26,14 @@ impl Progress {
     /// Shows how it stands.
     pub fn show(&self, passed: u64, streams: &[Stream]) {
         if self.is_shown {
-            say::err(format_args!("\r\x1b[K{}", self.line(passed, streams)));
+            print::err(format_args!("\r\x1b[K{}", self.line(passed, streams)));
         }
     }
 
     /// Takes the line away.
     pub fn end(&self) {
         if self.is_shown {
-            say::err("\r\x1b[K");
+            print::err("\r\x1b[K");
         }
     }
 

@@ -31,7 +31,7 @@ const MOST_NOTES: usize = 20;
 
 /// One request to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ask {
+pub struct PlannedRequest {
     /// Where its head lies in the batch's bytes.
     pub begin: u32,
     /// Where it ends.
@@ -52,20 +52,20 @@ pub struct Batch {
     /// Heads.
     pub bytes: Vec<u8>,
     /// What they are.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<PlannedRequest>,
 }
 
 impl Batch {
     /// The head of a request.
-    pub fn head(&self, ask: &Ask) -> &[u8] {
+    pub fn head(&self, ask: &PlannedRequest) -> &[u8] {
         self.bytes.get(ask.begin as usize..ask.end as usize).unwrap_or_default()
     }
 
     /// Adds a request, its place set anew.
-    pub fn push(&mut self, head: &[u8], ask: Ask) {
+    pub fn push(&mut self, head: &[u8], ask: PlannedRequest) {
         let begin = self.bytes.len() as u32;
         self.bytes.extend_from_slice(head);
-        self.asks.push(Ask { begin, end: self.bytes.len() as u32, ..ask });
+        self.asks.push(PlannedRequest { begin, end: self.bytes.len() as u32, ..ask });
     }
 
     fn is_full(&self) -> bool {
@@ -74,7 +74,7 @@ impl Batch {
 }
 
 /// A batch on its way, and how much later than told its requests are due (`--loop`).
-pub type Sent = (Arc<Batch>, u64);
+pub type SentBatch = (Arc<Batch>, u64);
 
 /// What to read and how.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +105,7 @@ pub struct Plan {
 
 /// What the reader tells while it works.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ReaderReport {
     /// Bytes read, as they lie on the disk.
     pub read: Arc<AtomicU64>,
     /// Bytes there are, if that is known.
@@ -124,7 +124,7 @@ pub struct Told {
     pub is_hungry: AtomicBool,
 }
 
-impl Told {
+impl ReaderReport {
     fn note(&self, text: String) {
         if let Ok(mut notes) = self.notes.lock()
             && notes.len() < MOST_NOTES
@@ -147,9 +147,9 @@ pub fn start(
     plan: Plan,
     addresses: Addresses,
     wake: impl Fn() + Send + 'static,
-) -> std::io::Result<(Receiver<Sent>, Arc<Told>)> {
+) -> std::io::Result<(Receiver<SentBatch>, Arc<ReaderReport>)> {
     let (to, from) = sync_channel(AHEAD);
-    let told = Arc::new(Told::default());
+    let told = Arc::new(ReaderReport::default());
     if plan.live.is_none() && !plan.files.iter().any(|f| f == "-") {
         let sizes = plan.files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len());
         told.size.store(sizes.sum(), Ordering::Relaxed);
@@ -195,7 +195,7 @@ pub fn start(
 
 /// Makes one batch of a few requests by repeating them: handing over a batch costs as much as many requests.
 fn fill_up(kept: &mut Vec<Arc<Batch>>) {
-    let few: Vec<(Arc<Batch>, Ask)> =
+    let few: Vec<(Arc<Batch>, PlannedRequest)> =
         kept.iter().flat_map(|batch| batch.asks.iter().map(|ask| (batch.clone(), *ask))).take(BATCH_REQUESTS).collect();
     let mut batch = Batch::default();
     if few.is_empty() || few.len() >= BATCH_REQUESTS {
@@ -209,8 +209,8 @@ fn fill_up(kept: &mut Vec<Arc<Batch>>) {
 
 /// Where batches go.
 struct Out {
-    to: SyncSender<Sent>,
-    told: Arc<Told>,
+    to: SyncSender<SentBatch>,
+    told: Arc<ReaderReport>,
     wake: Box<dyn Fn()>,
     batch: Batch,
     base: u64,
@@ -222,7 +222,7 @@ struct Out {
 
 impl Out {
     /// Adds a request; false when the sender wants none any more.
-    fn push(&mut self, head: &[u8], ask: Ask) -> bool {
+    fn push(&mut self, head: &[u8], ask: PlannedRequest) -> bool {
         self.last_due = self.last_due.max(ask.due);
         self.batch.push(head, ask);
         !self.batch.is_full() || self.flush()
@@ -233,7 +233,7 @@ impl Out {
             return !self.told.is_over.load(Ordering::Relaxed);
         }
         let batch = Arc::new(std::mem::take(&mut self.batch));
-        self.kept_bytes += batch.bytes.len() + batch.asks.len() * size_of::<Ask>();
+        self.kept_bytes += batch.bytes.len() + batch.asks.len() * size_of::<PlannedRequest>();
         if self.kept_bytes > KEPT_BYTES {
             self.kept = None;
         }
@@ -279,7 +279,7 @@ impl Out {
 struct Stages<'a> {
     plan: &'a Plan,
     router: &'a mut Router,
-    told: &'a Told,
+    told: &'a ReaderReport,
     timing: Option<Timing>,
     shuffler: Option<Shuffler>,
     rng: &'a mut Rng,
@@ -288,7 +288,7 @@ struct Stages<'a> {
 }
 
 /// Reads every source once; false when the sender wants no more.
-fn read_all(plan: &Plan, router: &mut Router, told: &Told, rng: &mut Rng, out: &mut Out) -> bool {
+fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng, out: &mut Out) -> bool {
     let timing = plan.is_timed.then(|| Timing::new(plan.max_gap));
     let shuffler = match plan.order {
         Order::AsRead => None,
@@ -415,7 +415,7 @@ impl Stages<'_> {
         ready.asks.iter().all(|ask| self.out.push(ready.head(ask), *ask))
     }
 
-    fn pass_on(&mut self, ask: Ask) -> bool {
+    fn pass_on(&mut self, ask: PlannedRequest) -> bool {
         match &mut self.shuffler {
             None => self.out.push(&self.head, ask),
             Some(shuffler) => match shuffler.swap(&self.head, ask, self.rng) {
@@ -426,7 +426,7 @@ impl Stages<'_> {
     }
 
     /// Writes the head; its length and what else is known.
-    fn make(&mut self, draft: &Draft<'_>) -> Result<(Ask, Option<Stamp>), Skip> {
+    fn make(&mut self, draft: &Draft<'_>) -> Result<(PlannedRequest, Option<Stamp>), Skip> {
         let plan = self.plan;
         let is_wanted = |method: &String| method.as_bytes() == &*draft.method;
         if *draft.method == *b"CONNECT" || !(plan.methods.is_empty() || plan.methods.iter().any(is_wanted)) {
@@ -443,7 +443,7 @@ impl Stages<'_> {
         self.head.clear();
         plan.extras.encode(draft, host, &mut self.head)?;
         let (is_head, is_safe) = (*draft.method == *b"HEAD", matches!(&*draft.method, b"GET" | b"HEAD" | b"OPTIONS"));
-        let ask = Ask { begin: 0, end: self.head.len() as u32, address, due: 0, is_head, is_safe };
+        let ask = PlannedRequest { begin: 0, end: self.head.len() as u32, address, due: 0, is_head, is_safe };
         Ok((ask, draft.time))
     }
 
@@ -475,9 +475,9 @@ mod tests {
     #[test]
     fn a_few_requests_are_repeated_in_their_order() {
         let mut batch = Batch::default();
-        let ask = Ask { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
+        let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
         for (address, head) in [&b"a"[..], b"bb", b"c"].into_iter().enumerate() {
-            batch.push(head, Ask { address: address as u32, ..ask });
+            batch.push(head, PlannedRequest { address: address as u32, ..ask });
         }
         let mut kept = vec![Arc::new(batch)];
         fill_up(&mut kept);

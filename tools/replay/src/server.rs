@@ -11,7 +11,7 @@ const MOST_PROCESSES: usize = 10_000;
 
 /// Whose CPU time is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Watched {
+pub enum WatchedServer {
     /// Processes and all below them.
     Pids(Vec<u32>),
     /// A cgroup, by its directory.
@@ -21,7 +21,7 @@ pub enum Watched {
 /// CPU seconds at the start and the last time they could be read.
 #[derive(Debug)]
 pub struct Meter {
-    watched: Watched,
+    watched: WatchedServer,
     first: f64,
     last: f64,
     is_gone: bool,
@@ -32,10 +32,10 @@ impl Meter {
     ///
     /// # Errors
     /// There is nothing to measure.
-    pub fn new(watched: Watched) -> Result<Meter, String> {
+    pub fn new(watched: WatchedServer) -> Result<Meter, String> {
         let first = cpu_seconds(&watched).ok_or_else(|| match &watched {
-            Watched::Pids(pids) => format!("--pid: no process {}", list(pids)),
-            Watched::Cgroup(path) => format!("--cgroup: {}/cpu.stat can't be read", path.display()),
+            WatchedServer::Pids(pids) => format!("--pid: no process {}", list(pids)),
+            WatchedServer::Cgroup(path) => format!("--cgroup: {}/cpu.stat can't be read", path.display()),
         })?;
         Ok(Meter { watched, first, last: first, is_gone: false })
     }
@@ -90,14 +90,14 @@ pub fn own_cpu_seconds() -> f64 {
         .map_or(0.0, |usage| (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6)
 }
 
-fn cpu_seconds(watched: &Watched) -> Option<f64> {
+fn cpu_seconds(watched: &WatchedServer) -> Option<f64> {
     match watched {
-        Watched::Cgroup(path) => {
+        WatchedServer::Cgroup(path) => {
             let text = fs::read_to_string(path.join("cpu.stat")).ok()?;
             let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
             Some(line.trim().parse::<f64>().ok()? / 1e6)
         }
-        Watched::Pids(pids) => {
+        WatchedServer::Pids(pids) => {
             let mut tree: Vec<u32> = pids.clone();
             let mut at = 0;
             while at < tree.len() && tree.len() < MOST_PROCESSES {
@@ -138,14 +138,14 @@ mod tests {
     #[test]
     fn our_own_time_is_seen() {
         let pid = std::process::id();
-        let mut meter = Meter::new(Watched::Pids(vec![pid])).unwrap();
+        let mut meter = Meter::new(WatchedServer::Pids(vec![pid])).unwrap();
         let begun = own_cpu_seconds();
         while own_cpu_seconds() - begun < 0.1 {
             std::hint::black_box((0..1000).sum::<u64>());
         }
         meter.look();
         assert!(meter.used() >= 0.08 && !meter.is_gone, "{}", meter.used());
-        assert!(Meter::new(Watched::Pids(vec![u32::MAX])).is_err());
-        assert!(Meter::new(Watched::Cgroup("/nowhere".into())).is_err());
+        assert!(Meter::new(WatchedServer::Pids(vec![u32::MAX])).is_err());
+        assert!(Meter::new(WatchedServer::Cgroup("/nowhere".into())).is_err());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use crate::link::Job;
 use crate::order::Rng;
 use crate::pace::Pace;
-use crate::reader::{Sent, Told};
+use crate::reader::{ReaderReport, SentBatch};
 use crate::stats::Stats;
 
 /// Requests that were due and not begun, counted one by one at most.
@@ -40,7 +40,7 @@ pub struct Stream {
     /// What is counted.
     pub stats: Stats,
     /// What its reader tells.
-    pub told: Arc<Told>,
+    pub told: Arc<ReaderReport>,
     /// Requests under way.
     pub active: usize,
     /// Connections open.
@@ -54,8 +54,8 @@ pub struct Stream {
     /// Requests begun in this run.
     pub begun: u64,
     top: usize,
-    from: Receiver<Sent>,
-    current: Option<Sent>,
+    from: Receiver<SentBatch>,
+    current: Option<SentBatch>,
     at: usize,
     is_ended: bool,
     start: u64,
@@ -69,8 +69,8 @@ impl Stream {
     /// A stream that has sent nothing.
     pub fn new(
         name: &str,
-        from: Receiver<Sent>,
-        told: Arc<Told>,
+        from: Receiver<SentBatch>,
+        told: Arc<ReaderReport>,
         pace: Pace,
         connections: usize,
         top: usize,
@@ -120,7 +120,7 @@ impl Stream {
     }
 
     /// Takes another source; connections stay.
-    pub fn refill(&mut self, from: Receiver<Sent>, told: Arc<Told>) {
+    pub fn refill(&mut self, from: Receiver<SentBatch>, told: Arc<ReaderReport>) {
         self.told.is_over.store(true, Ordering::Relaxed);
         (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
     }

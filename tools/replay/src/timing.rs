@@ -5,7 +5,7 @@
 //! than a bound are cut to it; both are counted.
 
 use crate::draft::Stamp;
-use crate::reader::{Ask, Batch};
+use crate::reader::{Batch, PlannedRequest};
 
 const SECOND: u64 = 1_000_000_000;
 /// Lines are written when their requests end: so far back is no jump of the clock.
@@ -34,7 +34,7 @@ impl Timing {
     }
 
     /// Takes the next request of the log.
-    pub fn add(&mut self, head: &[u8], ask: Ask, time: Stamp) {
+    pub fn add(&mut self, head: &[u8], ask: PlannedRequest, time: Stamp) {
         let (latest, due) = self.at.unwrap_or((time.ns, 0));
         let passed = time.ns.saturating_sub(latest);
         let (latest, later) = match u64::try_from(passed) {
@@ -56,7 +56,7 @@ impl Timing {
         self.at = Some((latest, due));
         self.is_whole = time.is_whole_second;
         let to = if self.is_whole { &mut self.second } else { &mut self.ready };
-        to.push(head, Ask { due, ..ask });
+        to.push(head, PlannedRequest { due, ..ask });
     }
 
     /// What has its time; `is_end`: all there is.
@@ -73,7 +73,7 @@ impl Timing {
         let (n, room) = (second.asks.len() as u64, until_next.min(SECOND));
         for (i, ask) in second.asks.iter().enumerate() {
             let due = ask.due.saturating_add((u128::from(room) * i as u128 / u128::from(n)) as u64);
-            self.ready.push(second.head(ask), Ask { due, ..*ask });
+            self.ready.push(second.head(ask), PlannedRequest { due, ..*ask });
         }
     }
 }
@@ -87,7 +87,7 @@ mod tests {
         let mut timing = Timing::new(max_gap);
         let mut dues = Vec::new();
         for (ms, is_whole_second) in times {
-            let ask = Ask { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
+            let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
             timing.add(b"x", ask, Stamp { ns: ms * 1_000_000, is_whole_second: *is_whole_second });
             dues.extend(timing.take(false).asks.iter().map(|a| a.due / 1_000_000));
         }
@@ -112,7 +112,7 @@ mod tests {
             let mut timing = Timing::new(SECOND * 3600);
             let mut dues = Vec::new();
             for (ns, is_whole_second) in &times {
-                let ask = Ask { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
+                let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
                 timing.add(b"x", ask, Stamp { ns: *ns, is_whole_second: *is_whole_second });
                 dues.extend(timing.take(false).asks.iter().map(|a| a.due));
             }

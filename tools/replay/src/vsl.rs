@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use logq::group::{Grouper, Wanted};
+use logq::group::{Grouper, TxnFilter};
 use logq::{Grouping, Reason, Txn, TxnType, record};
-use shm::reader::log::{From, Ring, Step};
+use shm::reader::log::{Ring, StartAt, Step};
 use tables::Tag;
 
 use crate::draft::{Draft, Skip, Stamp};
@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(200);
 
 /// A gatherer of requests' transactions.
 pub fn grouper() -> Grouper {
-    let wanted = Wanted { backend: false, client: true, esi: false, limit: 1000, timeout: Duration::from_secs(120) };
+    let wanted = TxnFilter { backend: false, client: true, esi: false, limit: 1000, timeout: Duration::from_secs(120) };
     Grouper::new(Grouping::Vxid, wanted)
 }
 
@@ -136,7 +136,7 @@ pub type Take<'a> = dyn FnMut(Option<Result<Draft<'_>, Skip>>) -> bool + 'a;
 /// # Errors
 /// There is no log to begin with.
 pub fn follow(workdir: PathBuf, take: &mut Take<'_>, note: &mut dyn FnMut(String)) -> Result<(), String> {
-    let open = || Ring::open(&workdir, From::Now).map_err(|e| format!("{}: {e}", workdir.display()));
+    let open = || Ring::open(&workdir, StartAt::Now).map_err(|e| format!("{}: {e}", workdir.display()));
     let mut ring = open()?;
     while let Some(lost) = follow_ring(&mut ring, take) {
         note(format!("{}: the log was {lost}; some requests are missing", workdir.display()));

@@ -11,7 +11,7 @@ mod window;
 use std::time::Duration;
 
 use filter::Filter;
-use logq::getopt::{Found, Opt};
+use logq::getopt::{Opt, OptMatch};
 use logq::program::{self, Cli, Program};
 use logq::source::strerror;
 use logq::tool::{Attach, Failure};
@@ -67,23 +67,23 @@ struct Config {
 }
 
 impl Program for Config {
-    fn option(&mut self, option: Found) -> Result<(), Failure> {
+    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
         match option {
-            Found::Short('1', _) => self.modes.push(Mode::Once),
-            Found::Short('x', _) => self.modes.push(Mode::Xml),
-            Found::Short('j', _) => self.modes.push(Mode::Json),
-            Found::Short('l', _) => self.modes.push(Mode::List),
-            Found::Short('r', _) => self.filter.raw = !self.filter.raw,
-            Found::Short('n', name) => self.attach.name = Some(name),
-            Found::Short('t', value) => self.attach.timeout(&value).map_err(Failure::new)?,
-            Found::Short('I', glob) => self.filter.include(&glob),
-            Found::Short('X', glob) => self.filter.exclude(&glob),
-            Found::Short('f', glob) => match glob.strip_prefix('^') {
+            OptMatch::Short('1', _) => self.modes.push(Mode::Once),
+            OptMatch::Short('x', _) => self.modes.push(Mode::Xml),
+            OptMatch::Short('j', _) => self.modes.push(Mode::Json),
+            OptMatch::Short('l', _) => self.modes.push(Mode::List),
+            OptMatch::Short('r', _) => self.filter.raw = !self.filter.raw,
+            OptMatch::Short('n', name) => self.attach.name = Some(name),
+            OptMatch::Short('t', value) => self.attach.timeout(&value).map_err(Failure::new)?,
+            OptMatch::Short('I', glob) => self.filter.include(&glob),
+            OptMatch::Short('X', glob) => self.filter.exclude(&glob),
+            OptMatch::Short('f', glob) => match glob.strip_prefix('^') {
                 Some(glob) => self.filter.exclude(glob),
                 None => self.filter.include(&glob),
             },
-            Found::Long(name, _) if name == "xml3" => self.modes.push(Mode::Xml3),
-            Found::Short(..) | Found::Long(..) => return Err(Failure::new("unknown option")),
+            OptMatch::Long(name, _) if name == "xml3" => self.modes.push(Mode::Xml3),
+            OptMatch::Short(..) | OptMatch::Long(..) => return Err(Failure::new("unknown option")),
         }
         Ok(())
     }

@@ -4,16 +4,16 @@
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use shm::reader::Reading;
+use shm::reader::CounterValue;
 use tables::counters::{Format, Kind};
 
 /// The value that is shown: a gauge below zero is 0, unless it is wanted as it is.
-pub fn value(reading: &Reading, raw: bool) -> u64 {
+pub fn value(reading: &CounterValue, raw: bool) -> u64 {
     if !raw && reading.about.kind == Kind::Gauge && reading.signed() < 0 { 0 } else { reading.value }
 }
 
 /// Seconds that the worker has run.
-pub fn uptime(readings: &[Reading]) -> u64 {
+pub fn uptime(readings: &[CounterValue]) -> u64 {
     readings.iter().find(|r| &*r.set == "MAIN" && r.about.name == "uptime").map_or(0, |r| r.value)
 }
 
@@ -40,7 +40,7 @@ fn now() -> String {
 }
 
 /// -1: name, value, average per second, text.
-pub fn text(out: &mut dyn Write, readings: &[&Reading], uptime: u64, raw: bool) -> io::Result<()> {
+pub fn text(out: &mut dyn Write, readings: &[&CounterValue], uptime: u64, raw: bool) -> io::Result<()> {
     let mut pad = 18;
     for reading in readings {
         let name = reading.full_name();
@@ -58,7 +58,7 @@ pub fn text(out: &mut dyn Write, readings: &[&Reading], uptime: u64, raw: bool) 
 }
 
 /// -x
-pub fn xml(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result<()> {
+pub fn xml(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\"?>\n<varnishstat timestamp=\"{}\">", now())?;
     for reading in readings {
         let (flag, letter) = (flag(reading.about.kind), letter(reading.about.format));
@@ -91,7 +91,7 @@ const OLD: &[(&str, &str)] = &[
 ];
 
 /// --xml3: the set's class, its own name and the counter's apart; those of MAIN have only the last.
-pub fn xml3(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result<()> {
+pub fn xml3(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::Result<()> {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     writeln!(out, "<?xml version=\"1.0\"?>\n<varnishstat timestamp=\"{}\">", now())?;
     for reading in readings {
@@ -120,7 +120,7 @@ pub fn xml3(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result
 }
 
 /// -j
-pub fn json(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result<()> {
+pub fn json(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::Result<()> {
     writeln!(out, "{{\n  \"version\": 1,\n  \"timestamp\": \"{}\",\n  \"counters\": {{", now())?;
     for (i, reading) in readings.iter().enumerate() {
         let comma = if i > 0 { ",\n" } else { "" };
@@ -135,7 +135,7 @@ pub fn json(out: &mut dyn Write, readings: &[&Reading], raw: bool) -> io::Result
 }
 
 /// -l
-pub fn list(out: &mut dyn Write, readings: &[&Reading]) -> io::Result<()> {
+pub fn list(out: &mut dyn Write, readings: &[&CounterValue]) -> io::Result<()> {
     writeln!(out, "Varnishstat -f option fields:\nField name                     Description")?;
     writeln!(out, "----------                     -----------")?;
     for reading in readings {

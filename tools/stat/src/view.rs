@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use screen::{Key, Line, Look, Screen};
-use shm::reader::{Reader, Reading, Status, status};
+use screen::{Key, Line, Screen, Style};
+use shm::reader::{CounterValue, Reader, Status, status};
 use sys::signal::{self, Signals};
 use tables::counters::{Format, Kind, Level};
 
@@ -53,7 +53,7 @@ struct Point {
 
 struct View {
     filter: Filter,
-    readings: Vec<Reading>,
+    readings: Vec<CounterValue>,
     points: HashMap<String, Point>,
     rate: HitRate,
     uptimes: [u64; 2],
@@ -164,7 +164,7 @@ impl View {
         self.points = points;
     }
 
-    fn shown(&self) -> Vec<(&Reading, &Point)> {
+    fn shown(&self) -> Vec<(&CounterValue, &Point)> {
         let all = self.readings.iter().filter_map(|r| Some((r, self.points.get(&r.full_name())?)));
         all.filter(|(r, p)| level(r.about.level) <= self.level && (p.seen || self.show_unseen)).collect()
     }
@@ -186,7 +186,7 @@ impl View {
     }
 
     fn key(&mut self, key: Key, (_, lines): (usize, usize)) {
-        let page = Layout::of(lines).points;
+        let page = Layout::for_lines(lines).points;
         if self.help && self.help_key(key, page) {
             return;
         }
@@ -246,12 +246,12 @@ impl View {
     }
 
     fn page(&mut self, (columns, lines): (usize, usize)) -> Vec<Line> {
-        let layout = Layout::of(lines);
+        let layout = Layout::for_lines(lines);
         let count = self.shown().len();
         self.place(count, layout.points);
         let mut page = self.head(columns);
         if self.help {
-            page.push(Line::default().look(Look::Reverse));
+            page.push(Line::default().look(Style::Reverse));
             let lines = help();
             self.help_top = self.help_top.min(lines.len().saturating_sub(layout.points));
             page.extend(lines.into_iter().skip(self.help_top).take(layout.points));
@@ -265,7 +265,7 @@ impl View {
                 page.push(Line::default());
                 continue;
             };
-            let look = if self.top + line == self.current { Look::Bold } else { Look::Plain };
+            let look = if self.top + line == self.current { Style::Bold } else { Style::Plain };
             page.push(self.row(reading, point, columns, names).look(look));
         }
         page.push(self.foot(&shown, columns, layout.points));
@@ -301,10 +301,10 @@ impl View {
                 line.put(at, &format!(" {title:>12}"));
             }
         }
-        line.look(Look::Reverse)
+        line.look(Style::Reverse)
     }
 
-    fn row(&self, reading: &Reading, point: &Point, columns: usize, names: usize) -> Line {
+    fn row(&self, reading: &CounterValue, point: &Point, columns: usize, names: usize) -> Line {
         let name = reading.full_name();
         let mut line = match name.char_indices().nth(names) {
             Some(_) => Line::new(format!("{}...", name.chars().take(names - 3).collect::<String>())),
@@ -319,7 +319,7 @@ impl View {
         line
     }
 
-    fn cells(&self, reading: &Reading, point: &Point) -> Vec<String> {
+    fn cells(&self, reading: &CounterValue, point: &Point) -> Vec<String> {
         let none = || format!(" {:>12}", ".  ");
         let [a, b, c] = point.windows.0.map(|w| w.average);
         match reading.about.format {
@@ -357,7 +357,7 @@ impl View {
         format!(" {x:>12.2}{unit}")
     }
 
-    fn foot(&self, shown: &[(&Reading, &Point)], columns: usize, page: usize) -> Line {
+    fn foot(&self, shown: &[(&CounterValue, &Point)], columns: usize, page: usize) -> Line {
         let mut line = Line::new(if self.top + page < shown.len() { "vvv" } else { "" });
         if let Some((reading, _)) = shown.get(self.current) {
             line.put(4, &reading.full_name());
@@ -374,12 +374,12 @@ impl View {
             }
         }
         line.put(columns.saturating_sub(right.chars().count()), &right);
-        line.look(Look::Reverse)
+        line.look(Style::Reverse)
     }
 }
 
 impl Point {
-    fn sample(&mut self, reading: &Reading, value: u64, uptime: u64, now: Instant) {
+    fn sample(&mut self, reading: &CounterValue, value: u64, uptime: u64, now: Instant) {
         if value == 0 && !self.seen {
             return;
         }
@@ -404,7 +404,7 @@ impl Point {
 
 fn help() -> Vec<Line> {
     let one = |(keys, text): &(&str, &str)| {
-        [Line::new(*keys).look(Look::Bold), Line::default(), Line::new(format!("    {text}")), Line::default()]
+        [Line::new(*keys).look(Style::Bold), Line::default(), Line::new(format!("    {text}")), Line::default()]
     };
     HELP.iter().flat_map(one).collect()
 }
@@ -416,7 +416,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(lines: usize) -> Layout {
+    fn for_lines(lines: usize) -> Layout {
         const HEAD: usize = 3 + 2;
         const INFO: usize = 3;
         const LEAST: usize = 3;
@@ -455,6 +455,9 @@ mod tests {
         assert_eq!(duration(19_104), "   0+05:18:24");
         assert_eq!(plain(999_999_999_999), " 999999999999");
         assert_eq!(plain(u64::MAX), " 18446744073...");
-        assert_eq!((Layout::of(24).points, Layout::of(8).points, Layout::of(0).points), (16, 3, 3));
+        assert_eq!(
+            (Layout::for_lines(24).points, Layout::for_lines(8).points, Layout::for_lines(0).points),
+            (16, 3, 3)
+        );
     }
 }

@@ -244,18 +244,18 @@ impl Config {
         let text = String::from_utf8_lossy(&text);
         let read = script::read(&text, &Machine);
         let (value, hashes) = read.map_err(|error| ConfigError::Script(path.to_owned(), error))?;
-        Config::of(value, hashes)
+        Config::from_value(value, hashes)
     }
 
     /// Reads a file's text.
     #[cfg(test)]
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let (value, hashes) = script::read(text, &Machine).map_err(|e| ConfigError::Script(PathBuf::new(), e))?;
-        Config::of(value, hashes)
+        Config::from_value(value, hashes)
     }
 
     /// Checks what was read.
-    pub fn of(raw: Value, hashes: bool) -> Result<Config, ConfigError> {
+    pub fn from_value(raw: Value, hashes: bool) -> Result<Config, ConfigError> {
         if !matches!(raw, Value::Object(_)) {
             return Err(ConfigError::Key("the configuration is no object: it begins with `{`".to_owned()));
         }

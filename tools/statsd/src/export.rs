@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use shm::reader::{Reader, Reading};
+use shm::reader::{CounterValue, Reader};
 use statsd_client::{Batch, Client, DATAGRAM_BYTES, Target};
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use tables::counters::{Kind, Level};
 
@@ -43,10 +43,10 @@ pub fn run(export: &Export) -> std::io::Result<()> {
         // Said once, not every second.
         let said = outcome.err().unwrap_or_default();
         if !said.is_empty() && said != complaint {
-            base::say::err(format_args!("lacquer statsd: {said}\n"));
+            base::print::err(format_args!("lacquer statsd: {said}\n"));
         }
         complaint = said;
-        if sys::fd::wait(&signals, Want::Read, Some(export.interval))? && signals.take()?.is_some() {
+        if sys::fd::wait(&signals, Interest::Read, Some(export.interval))? && signals.take()?.is_some() {
             return Ok(());
         }
     }
@@ -65,7 +65,7 @@ impl Deltas {
     }
 
     /// The first reading only tells where counters stand.
-    fn send(&mut self, readings: &[Reading], out: &mut dyn FnMut(&mut Batch)) {
+    fn send(&mut self, readings: &[CounterValue], out: &mut dyn FnMut(&mut Batch)) {
         let mut now = HashMap::with_capacity(readings.len());
         let known = !self.last.is_empty();
         for reading in readings.iter().filter(|r| r.about.level != Level::Debug) {

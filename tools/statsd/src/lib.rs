@@ -36,7 +36,7 @@ use std::path::Path;
 pub use munin::HELP as MUNIN_HELP;
 
 use args::Command;
-use base::say;
+use base::print;
 
 /// Runs `lacquer statsd ARGS`; answers the exit code.
 ///
@@ -44,21 +44,21 @@ use base::say;
 pub fn main(args: &[String]) -> i32 {
     let outcome = match args::parse(args) {
         Ok(Command::Help) => {
-            say::out(args::HELP);
+            print::out(args::HELP);
             Ok(())
         }
         Ok(Command::Serve(path)) => run::run(&path).map_err(|error| error.to_string()),
         Ok(Command::Check(path)) => check(&path),
         Ok(Command::Export(export)) => export::run(&export).map_err(|error| error.to_string()),
         Err(why) => {
-            say::err(format_args!("lacquer statsd: {why}\n{}", args::HELP));
+            print::err(format_args!("lacquer statsd: {why}\n{}", args::HELP));
             return 2;
         }
     };
     match outcome {
         Ok(()) => 0,
         Err(why) => {
-            say::err(format_args!("lacquer statsd: {why}\n"));
+            print::err(format_args!("lacquer statsd: {why}\n"));
             1
         }
     }
@@ -72,7 +72,7 @@ pub fn munin(name: &str, args: &[String]) -> i32 {
 
 fn check(path: &Path) -> Result<(), String> {
     let config = config::Config::load(path).map_err(|error| error.to_string())?;
-    say::out(format_args!(
+    print::out(format_args!(
         "{}: the configuration is good ({:?} dialect, backends {:?})\n",
         path.display(),
         config.dialect,

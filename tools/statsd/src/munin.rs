@@ -7,8 +7,8 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use base::say;
-use shm::reader::{Reader, Reading};
+use base::print;
+use shm::reader::{CounterValue, Reader};
 use tables::counters::{Format, Kind};
 
 use crate::number;
@@ -75,13 +75,13 @@ struct Call {
 /// Runs the plugin; answers the exit code.
 pub fn main(program: &str, args: &[String]) -> i32 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        say::out(HELP);
+        print::out(HELP);
         return 0;
     }
     let call = match call(program, args, |name| std::env::var(name).ok()) {
         Ok(call) => call,
         Err(why) => {
-            say::err(format_args!("lacquer munin: {why}\n{HELP}"));
+            print::err(format_args!("lacquer munin: {why}\n{HELP}"));
             return 2;
         }
     };
@@ -89,11 +89,11 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         Ok(fields) => fields,
         // Munin wants this answer with exit code 0.
         Err(why) if call.mode == Mode::Autoconf => {
-            say::out(format_args!("no ({why})\n"));
+            print::out(format_args!("no ({why})\n"));
             return 0;
         }
         Err(why) => {
-            say::err(format_args!("lacquer munin: {why}\n"));
+            print::err(format_args!("lacquer munin: {why}\n"));
             return 1;
         }
     };
@@ -104,7 +104,7 @@ pub fn main(program: &str, args: &[String]) -> i32 {
         Mode::Config => config(&call, &shown(&call, fields)),
         Mode::Values => values(&shown(&call, fields)),
     };
-    say::out(text);
+    print::out(text);
     0
 }
 
@@ -152,7 +152,7 @@ fn read(call: &Call) -> Result<Vec<Field>, String> {
     }
 }
 
-fn of_reading(reading: &Reading) -> Option<Field> {
+fn of_reading(reading: &CounterValue) -> Option<Field> {
     let about = &reading.about;
     // Bits are nothing to draw.
     if about.kind == Kind::Bitmap {

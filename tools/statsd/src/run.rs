@@ -68,7 +68,7 @@ impl From<io::Error> for StartError {
 
 /// Listeners, bound before anything starts.
 #[derive(Default)]
-struct Bound {
+struct BoundListeners {
     udp: Vec<OwnedFd>,
     tcp: Vec<std::net::TcpListener>,
     unix: Vec<(PathBuf, std::os::unix::net::UnixListener)>,
@@ -134,8 +134,8 @@ pub fn run(path: &Path) -> Result<(), StartError> {
     ended?
 }
 
-fn bind(config: &Config) -> Result<Bound, StartError> {
-    let mut bound = Bound::default();
+fn bind(config: &Config) -> Result<BoundListeners, StartError> {
+    let mut bound = BoundListeners::default();
     for input in &config.inputs {
         match input {
             Input::Udp { address, port, v6 } => {
@@ -252,7 +252,7 @@ impl Tasks {
 fn watch(mut signals: Signals) -> io::Result<UnboundedReceiver<i32>> {
     let (send, receive) = tokio::sync::mpsc::unbounded_channel();
     let watch = move || {
-        while sys::fd::wait(&signals, sys::fd::Want::Read, None).is_ok() {
+        while sys::fd::wait(&signals, sys::fd::Interest::Read, None).is_ok() {
             if let Ok(Some(number)) = signals.take()
                 && send.send(number).is_err()
             {
@@ -265,7 +265,7 @@ fn watch(mut signals: Signals) -> io::Result<UnboundedReceiver<i32>> {
 }
 
 async fn main_loop(server: &Rc<Server>, tasks: &mut Tasks, mut signals: UnboundedReceiver<i32>, path: &Path) {
-    let mut version = Version::of(path);
+    let mut version = Version::read(path);
     let mut flush_at = next_flush(server);
     let mut report_at = next_report(server);
     let mut tick = tokio::time::interval(TICK);
@@ -284,7 +284,7 @@ async fn main_loop(server: &Rc<Server>, tasks: &mut Tasks, mut signals: Unbounde
                 server.count_drops();
                 server.collect();
                 server.show_messages();
-                let now = Version::of(path);
+                let now = Version::read(path);
                 if now != version && now.is_some() {
                     version = now;
                     if server.config.borrow().reload {
@@ -342,7 +342,7 @@ struct Version {
 
 impl Version {
     /// None while there is no file.
-    fn of(path: &Path) -> Option<Version> {
+    fn read(path: &Path) -> Option<Version> {
         let meta = std::fs::metadata(path).ok()?;
         Some(Version { inode: meta.ino(), size: meta.size(), modified: (meta.mtime(), meta.mtime_nsec()) })
     }

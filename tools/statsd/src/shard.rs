@@ -49,19 +49,19 @@ impl GaugeOp {
 
 /// Names with something to collect: a table whose names outlive the interval, and the slots in use in this one.
 #[derive(Debug)]
-struct Gathered<T> {
+struct ActiveNames<T> {
     table: Table<Option<T>>,
     touched: Vec<u32>,
     name_bytes: u64,
 }
 
-impl<T> Default for Gathered<T> {
+impl<T> Default for ActiveNames<T> {
     fn default() -> Self {
-        Gathered { table: Table::default(), touched: Vec::new(), name_bytes: 0 }
+        ActiveNames { table: Table::default(), touched: Vec::new(), name_bytes: 0 }
     }
 }
 
-impl<T> Gathered<T> {
+impl<T> ActiveNames<T> {
     /// The value of `name`, made by `fresh` if this is its first in the interval; None when no name more fits.
     #[inline]
     fn touch(
@@ -111,7 +111,7 @@ impl<T> Gathered<T> {
 
 /// What the store gets.
 #[derive(Debug, Default)]
-pub struct Collected {
+pub struct ShardSnapshot {
     /// Sums.
     pub counters: Vec<(Name, f64)>,
     /// Values.
@@ -167,11 +167,11 @@ pub struct Shard {
 struct Inner {
     budget: Arc<Budget>,
     options: Options,
-    counters: Gathered<f64>,
-    timers: Gathered<Timer>,
-    gauges: Gathered<GaugeOp>,
-    sets: Gathered<Members>,
-    names: Gathered<u64>,
+    counters: ActiveNames<f64>,
+    timers: ActiveNames<Timer>,
+    gauges: ActiveNames<GaugeOp>,
+    sets: ActiveNames<Members>,
+    names: ActiveNames<u64>,
     new_names: usize,
     totals: Totals,
     examples: Vec<String>,
@@ -184,11 +184,11 @@ impl Shard {
         let inner = Inner {
             budget,
             options,
-            counters: Gathered::default(),
-            timers: Gathered::default(),
-            gauges: Gathered::default(),
-            sets: Gathered::default(),
-            names: Gathered::default(),
+            counters: ActiveNames::default(),
+            timers: ActiveNames::default(),
+            gauges: ActiveNames::default(),
+            sets: ActiveNames::default(),
+            names: ActiveNames::default(),
             new_names: 0,
             totals: Totals::default(),
             examples: Vec::new(),
@@ -220,10 +220,10 @@ impl Shard {
     }
 
     /// Takes everything out. With `forget`, names are forgotten too, so that idle ones cost nothing.
-    pub fn collect(&mut self, forget: bool) -> Collected {
+    pub fn collect(&mut self, forget: bool) -> ShardSnapshot {
         let inner = &mut self.inner;
         let last_packet = inner.totals.last_packet;
-        let collected = Collected {
+        let collected = ShardSnapshot {
             counters: inner.counters.collect(),
             timers: inner.timers.collect(),
             gauges: inner.gauges.collect(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::arith::{self, Figures, Plan};
 use crate::budget::{Budget, NAME_BYTES};
 use crate::sample::{Members, Timer};
-use crate::shard::{Collected, GaugeOp, Totals, changed};
+use crate::shard::{GaugeOp, ShardSnapshot, Totals, changed};
 use crate::table::{Name, Table};
 
 /// What happens to metrics after a flush.
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Takes in what shards gathered. Gauges of several shards are applied shard by shard.
-    pub fn collect(&mut self, from: Collected, delete: &Delete) {
+    pub fn collect(&mut self, from: ShardSnapshot, delete: &Delete) {
         let totals = from.totals;
         let mut lost = 0;
         for (name, sum) in from.counters {

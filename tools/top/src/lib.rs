@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use entries::Entries;
-use logq::getopt::{Found, Opt};
+use logq::getopt::{Opt, OptMatch};
 use logq::live::Live;
 use logq::program::{self, Cli, Program};
 use logq::tool::Failure;
@@ -78,22 +78,22 @@ struct Config {
 }
 
 impl Program for Config {
-    fn option(&mut self, option: Found) -> Result<(), Failure> {
+    fn option(&mut self, option: OptMatch) -> Result<(), Failure> {
         match option {
-            Found::Short('1', _) => (self.once, self.tool.past) = (true, true),
-            Found::Short('f', _) => self.first_word = true,
-            Found::Short('p', value) => {
+            OptMatch::Short('1', _) => (self.once, self.tool.past) = (true, true),
+            OptMatch::Short('f', _) => self.first_word = true,
+            OptMatch::Short('p', value) => {
                 let number = || Failure::new(format!("Syntax error, {value} is not a number"));
                 let (n, rest) = logq::number::integer(&value).ok_or_else(number)?;
                 self.period = Some(u32::try_from(n).ok().filter(|_| rest.is_empty()).ok_or_else(number)?);
             }
-            Found::Short(letter, value) => {
+            OptMatch::Short(letter, value) => {
                 self.tool.option(letter, &value).map_err(Failure::new)?;
             }
-            Found::Long(name, value) if name == "by" => {
+            OptMatch::Long(name, value) if name == "by" => {
                 self.by = Some(By::from_name(&value).map_err(Failure::new)?);
             }
-            Found::Long(_, value) => self.table = Some(value),
+            OptMatch::Long(_, value) => self.table = Some(value),
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use vcl::Sources;
 
 use crate::args::{Args, Format};
-use crate::judge::{self, Finding, How, Judged, Severity};
+use crate::judge::{self, Finding, How, Judgement, Severity};
 use crate::messages::{self, Message};
 use crate::show::{self, Colours};
-use crate::texts::{Asks, Texts};
+use crate::texts::{CheckScope, Texts};
 use crate::{out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     let mut status = 0;
     for (file, name) in named {
         let verdict = match name {
-            Ok(name) => Verdict::of(&texts, &name, args),
+            Ok(name) => Verdict::check(&texts, &name, args),
             Err(why) => Verdict::unreadable(&why),
         };
         if !verdict.is_good() {
@@ -52,12 +52,12 @@ struct Verdict {
 
 impl Verdict {
     fn unreadable(why: &str) -> Verdict {
-        let message = messages::parse(why, true).pop().unwrap_or_else(|| Message::of(why));
+        let message = messages::parse(why, true).pop().unwrap_or_else(|| Message::parse(why));
         Verdict { findings: vec![Finding::nowhere(message)], notes: Vec::new() }
     }
 
-    fn of(texts: &Texts<'_>, file: &str, args: &Args) -> Verdict {
-        let how = How { args, asks: Asks { hosts: args.resolve, sockets: true }, trusting: false };
+    fn check(texts: &Texts<'_>, file: &str, args: &Args) -> Verdict {
+        let how = How { args, asks: CheckScope { hosts: args.resolve, sockets: true }, trusting: false };
         let mut verdict = Verdict::default();
         let mut is_alone = false;
         for root in texts.roots(file) {
@@ -82,7 +82,7 @@ impl Verdict {
             if judged.is_fragment {
                 verdict.notes.push(part_of_a_vcl(texts, file));
             }
-            let Judged { findings, .. } = judged;
+            let Judgement { findings, .. } = judged;
             verdict.add(findings);
         }
         verdict

@@ -4,22 +4,22 @@
 
 use std::fmt::Write;
 
-use base::say;
+use base::print;
 use serde_json::{Value, json};
-use vcl::program::{AclDecl, BackendAddress, BackendDecl, Place, Program};
+use vcl::program::{AclDecl, BackendAddress, BackendDecl, Program, SourceLocation};
 use vcl::{Sources, listing};
 
 use crate::args::{Args, Format};
 use crate::judge::{self, How};
-use crate::policy::{self, Fact, Told};
-use crate::texts::{Asks, Texts};
+use crate::policy::{self, Fact, SubSummary};
+use crate::texts::{CheckScope, Texts};
 use crate::{options, out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     match explained(args, sources) {
         Ok(text) => out(text.as_bytes(), 0),
         Err(why) => {
-            say::err(format_args!("{}\n", why.trim_end()));
+            print::err(format_args!("{}\n", why.trim_end()));
             2
         }
     }
@@ -29,10 +29,10 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     let (name, text) = read(&args.files[0], sources)?;
     let mut texts = Texts::new(sources, args.dialect);
     texts.put(&name, &name, text.clone(), Value::Null);
-    let how = How { args, asks: Asks::default(), trusting: !args.code };
+    let how = How { args, asks: CheckScope::default(), trusting: !args.code };
     let compiled = judge::program(&texts, &name, how)?;
     if args.code {
-        say::err(&compiled.warnings);
+        print::err(&compiled.warnings);
         known_sub(args, &compiled.program.subs.iter().map(|sub| sub.name.clone()).collect::<Vec<_>>())?;
         return Ok(code(&compiled.program, args.sub.as_deref(), args.builtin));
     }
@@ -41,7 +41,7 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
         let migrated = vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|why| why.text)?;
         texts.put(&name, &name, migrated.text, Value::Null);
     }
-    let mut told = policy::tell(&texts, &name);
+    let mut told = policy::summarize(&texts, &name);
     let names: Vec<String> = told.iter().map(|told| told.sub.clone()).collect();
     known_sub(args, &names)?;
     told.retain(|told| args.sub.as_ref().is_none_or(|sub| *sub == told.sub));
@@ -67,7 +67,7 @@ struct Policy<'a> {
     name: &'a str,
     dialect: Option<&'static str>,
     program: &'a Program,
-    told: Vec<Told>,
+    told: Vec<SubSummary>,
 }
 
 impl Policy<'_> {
@@ -126,7 +126,7 @@ impl Policy<'_> {
 
     fn as_json(&self) -> Value {
         let fact = |fact: &Fact| json!({ "source": fact.source, "line": fact.line, "about": fact.about, "text": fact.text, "when": fact.when });
-        let sub = |told: &Told| {
+        let sub = |told: &SubSummary| {
             let builtin = if told.is_final { "" } else { told.builtin };
             let facts: Vec<Value> = told.facts.iter().map(fact).collect();
             json!({ "name": told.sub, "facts": facts, "builtin": builtin })
@@ -194,7 +194,7 @@ fn code(program: &Program, only: Option<&str>, builtin: bool) -> String {
     for (n, sub) in program.subs.iter().enumerate() {
         let end = program.subs.get(n + 1).map_or(program.code.len(), |next| next.entry as usize);
         let ops = sub.entry as usize..end;
-        let places: Vec<Option<Place>> = ops.clone().map(|pc| place_of(program, pc)).collect();
+        let places: Vec<Option<SourceLocation>> = ops.clone().map(|pc| place_of(program, pc)).collect();
         let last = program.sources.len() as u32 - 1;
         let all_builtin = places.iter().flatten().all(|place| place.source == last);
         match only {
@@ -216,7 +216,7 @@ fn code(program: &Program, only: Option<&str>, builtin: bool) -> String {
     out
 }
 
-fn place_of(program: &Program, pc: usize) -> Option<Place> {
+fn place_of(program: &Program, pc: usize) -> Option<SourceLocation> {
     program.places.get(*program.op_places.get(pc)? as usize).copied()
 }
 
@@ -259,10 +259,10 @@ mod tests {
     fn a_policy_is_told_as_text_and_as_json() {
         let text = "vcl 4.1;\nbackend web { .host = \"web.example\"; }\nacl p { ! \"10.0.0.0\"/8; }\nsub vcl_recv {\n  \
                     if (client.ip ~ p) { return (pipe); }\n}\nsub vcl_hash { hash_data(req.url); return (lookup); }\n";
-        let program = vcl::compile("/x.vcl", text.as_bytes(), &Anything, &vcl::Options::default()).unwrap().program;
+        let program = vcl::compile("/x.vcl", text.as_bytes(), &AnyHost, &vcl::Options::default()).unwrap().program;
         let mut texts = Texts::new(&vcl::NoSources, None);
         texts.put("/x.vcl", "/x.vcl", text.as_bytes().to_vec(), Value::Null);
-        let told = policy::tell(&texts, "/x.vcl");
+        let told = policy::summarize(&texts, "/x.vcl");
         let policy = Policy { file: "x.vcl", name: "/x.vcl", dialect: None, program: &program, told };
         let shown = policy.as_text(true);
         for want in [
@@ -283,9 +283,9 @@ mod tests {
     }
 
     /// Any name has an address.
-    struct Anything;
+    struct AnyHost;
 
-    impl Sources for Anything {
+    impl Sources for AnyHost {
         fn read(&self, path: &str) -> Result<(String, Vec<u8>), String> {
             vcl::NoSources.read(path)
         }

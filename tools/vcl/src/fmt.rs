@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
-use base::say;
+use base::print;
 use vcl::format::{Style, format};
 
 use crate::args::Args;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> i32 {
             Ok(true) if args.check || args.diff => status = 2,
             Ok(_) => {}
             Err(why) => {
-                say::err(format_args!("{}\n", why.trim_end()));
+                print::err(format_args!("{}\n", why.trim_end()));
                 status = 2;
             }
         }

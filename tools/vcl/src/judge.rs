@@ -9,9 +9,9 @@ use vcl::outline::{self, Outline};
 use vcl::{Options, Sources};
 
 use crate::args::Args;
-use crate::messages::{self, Message, Place};
+use crate::messages::{self, Message, Position};
 use crate::modules;
-use crate::texts::{Asks, Overlay, Part, Texts};
+use crate::texts::{CheckScope, Overlay, Part, Texts};
 
 /// Most errors that are looked for in one VCL.
 const MOST: usize = 30;
@@ -26,7 +26,7 @@ pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
 pub(crate) struct How<'a> {
     pub args: &'a Args,
     /// What is asked for besides files.
-    pub asks: Asks,
+    pub asks: CheckScope,
     /// Labels and stores that the texts name are taken to be there unless the command line names some: they are a server's.
     pub trusting: bool,
 }
@@ -41,9 +41,9 @@ pub(crate) struct Finding {
     /// It may be shown faded.
     pub unnecessary: bool,
     /// Where; a finding about the whole VCL has no place.
-    pub spot: Option<Spot>,
+    pub spot: Option<Location>,
     /// Other places that belong to it, and what is to be said there.
-    pub related: Vec<(String, Spot)>,
+    pub related: Vec<(String, Location)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +62,13 @@ impl Finding {
 
 /// A stretch of a text as it was written.
 #[derive(Debug, Clone)]
-pub(crate) struct Spot {
+pub(crate) struct Location {
     pub path: String,
     pub text: Vec<u8>,
     pub at: Range<usize>,
 }
 
-impl Spot {
+impl Location {
     /// Its line, from 1.
     pub fn line(&self) -> usize {
         self.text[..self.at.start.min(self.text.len())].iter().filter(|c| **c == b'\n').count() + 1
@@ -95,19 +95,19 @@ impl Spot {
 
 /// What was found in a VCL, and what it is.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Judged {
+pub(crate) struct Judgement {
     pub findings: Vec<Finding>,
     /// It is a part of a VCL, judged by itself: what isn't declared may be declared elsewhere.
     pub is_fragment: bool,
 }
 
 /// What is wrong with the VCL that begins with `root`.
-pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judged {
-    let mut judged = Judged::default();
+pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
+    let mut judged = Judgement::default();
     let mut overlay = texts.overlay(root);
     overlay.asks = how.asks;
     let Ok((_, main)) = overlay.read(root) else { return judged };
-    let compile = Compile::of(texts, root, &main, how);
+    let compile = Compile::new(texts, root, &main, how);
     let mut halves: Vec<(String, Range<usize>)> = Vec::new();
     judged.is_fragment = compile.stand_in.is_some();
     for round in 0..MOST {
@@ -157,7 +157,7 @@ pub(crate) fn program(texts: &Texts<'_>, root: &str, how: How<'_>) -> Result<vcl
     let mut overlay = texts.overlay(root);
     overlay.asks = how.asks;
     let (_, main) = overlay.read(root).map_err(|why| format!("{why}\n"))?;
-    Compile::of(texts, root, &main, how).run(&overlay).map_err(|why| why.text)
+    Compile::new(texts, root, &main, how).run(&overlay).map_err(|why| why.text)
 }
 
 /// One VCL, again and again.
@@ -169,7 +169,7 @@ struct Compile<'a> {
 }
 
 impl<'a> Compile<'a> {
-    fn of(texts: &Texts<'_>, root: &'a str, main: &[u8], how: How<'_>) -> Compile<'a> {
+    fn new(texts: &Texts<'_>, root: &'a str, main: &[u8], how: How<'_>) -> Compile<'a> {
         let dialect = texts.dialect(root);
         let (labels, stores) = if how.trusting {
             assumed(how.args, texts, root)
@@ -177,7 +177,7 @@ impl<'a> Compile<'a> {
             (how.args.labels.clone(), how.args.stores.clone())
         };
         let options = Options {
-            dialect: if Outline::of(main).versioned { None } else { dialect },
+            dialect: if Outline::parse(main).versioned { None } else { dialect },
             check_regex: Some(vrt::check_regex),
             modules: modules::all(),
             optimise: !how.args.plain,
@@ -209,7 +209,7 @@ impl<'a> Compile<'a> {
 
 /// Takes what is wrong out of the texts, so that compiling them again shows more. What is left of a declaration that a line was
 /// taken out of is noted in `halves`: what is missing there is no other error.
-fn take_out(overlay: &mut Overlay<'_>, error: Option<Place>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
+fn take_out(overlay: &mut Overlay<'_>, error: Option<Position>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
     let hosts = std::mem::take(overlay.unresolved.get_mut());
     if !hosts.is_empty() {
         overlay.told_hosts.extend(hosts);
@@ -218,7 +218,7 @@ fn take_out(overlay: &mut Overlay<'_>, error: Option<Place>, halves: &mut Vec<(S
     let Some(place) = error else { return false };
     let Ok((path, text)) = overlay.read(&place.source) else { return false };
     let at = of_column(&text, place.line, place.column);
-    let outline = Outline::of(&text);
+    let outline = Outline::parse(&text);
     let mut all = outline.declarations.iter();
     // One that is declared again: the first stays.
     let again = all.clone().find(|d| d.at.start == at && all.clone().any(|o| o.name == d.name && o.at.start < at));
@@ -353,7 +353,7 @@ fn finding(overlay: &Overlay<'_>, mut message: Message) -> Finding {
 }
 
 /// Where a place of the compiler's is: the file, its text as written, and the bytes.
-fn locate(overlay: &Overlay<'_>, place: &Place) -> Option<Spot> {
+fn locate(overlay: &Overlay<'_>, place: &Position) -> Option<Location> {
     let (path, text) = overlay.read(&place.source).ok()?;
     let mut from = of_column(&text, place.line, place.column);
     let mut to = of_column(&text, place.line, place.column.saturating_add(place.width)).max(from);
@@ -365,7 +365,7 @@ fn locate(overlay: &Overlay<'_>, place: &Place) -> Option<Spot> {
     // Marks count bytes: none may end inside of a character.
     let to = (to..text.len()).find(|at| text[*at] & 0xc0 != 0x80).unwrap_or(text.len());
     let written = overlay.texts.overlay(overlay.root).read(&path).map_or(text, |(_, text)| text);
-    Some(Spot { path, text: written, at: from..to })
+    Some(Location { path, text: written, at: from..to })
 }
 
 /// The byte of a line and a column of the compiler's, both from 1.

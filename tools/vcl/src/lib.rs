@@ -19,7 +19,7 @@ mod texts;
 
 use std::io::{self, Read, Write};
 
-use base::say;
+use base::print;
 use vcl::{Modules, Options, Sources};
 
 use args::{Args, Command};
@@ -47,7 +47,7 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
 /// Says why a command line can't be used, and whose help tells more: exit status.
 fn refuse(args: &[String], why: &str) -> i32 {
     let command = args.first().filter(|word| help::is_command(word)).map(|word| format!(" {word}")).unwrap_or_default();
-    say::err(format_args!("lacquer vcl{command}: {why}\n`lacquer vcl{command} --help` says what it takes.\n"));
+    print::err(format_args!("lacquer vcl{command}: {why}\n`lacquer vcl{command} --help` says what it takes.\n"));
     1
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
-            say::err(format_args!("lacquer vcl: stdout: {why}\n"));
+            print::err(format_args!("lacquer vcl: stdout: {why}\n"));
             1
         }
         _ => status,

@@ -12,15 +12,15 @@ pub(crate) struct Message {
     pub hint: Option<String>,
     /// All that the compiler says of it.
     pub text: String,
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// Further places, and what is said of each.
-    pub others: Vec<(String, Place)>,
+    pub others: Vec<(String, Position)>,
     pub warning: bool,
 }
 
 /// A place, as the compiler writes it: lines and columns from 1, a tab goes to the next multiple of eight.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub source: String,
     pub line: u32,
     pub column: u32,
@@ -36,7 +36,7 @@ const WARNING: &str = "(That was just a warning)\n";
 
 impl Message {
     /// An error that is nothing but a text.
-    pub fn of(text: &str) -> Message {
+    pub fn parse(text: &str) -> Message {
         one(text, false)
     }
 }
@@ -105,18 +105,18 @@ fn one(text: &str, warning: bool) -> Message {
 }
 
 /// `('file' Line 3 Pos 7)`, as the compiler writes places.
-fn place(line: &str) -> Option<Place> {
+fn place(line: &str) -> Option<Position> {
     let (name, rest) = line.split_once("('")?.1.split_once("' Line ")?;
     let (number, rest) = rest.split_once(" Pos ")?;
     let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    Some(Place { source: name.to_owned(), line: number.parse().ok()?, column: column.parse().ok()?, width: 1 })
+    Some(Position { source: name.to_owned(), line: number.parse().ok()?, column: column.parse().ok()?, width: 1 })
 }
 
 /// `('file' Line 3) req.http.x -> ...`: what a translation says of a line.
-fn line_alone(line: &str) -> Option<(Place, &str)> {
+fn line_alone(line: &str) -> Option<(Position, &str)> {
     let (name, rest) = line.strip_prefix("('")?.split_once("' Line ")?;
     let (number, rest) = rest.split_once(") ")?;
-    Some((Place { source: name.to_owned(), line: number.parse().ok()?, column: 1, width: WHOLE }, rest))
+    Some((Position { source: name.to_owned(), line: number.parse().ok()?, column: 1, width: WHOLE }, rest))
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn places_are_found() {
-        let at = |source: &str, line, column| Some(Place { source: source.to_owned(), line, column, width: 1 });
+        let at = |source: &str, line, column| Some(Position { source: source.to_owned(), line, column, width: 1 });
         assert_eq!(place("('a b.vcl' Line 12 Pos 34) -- (Pos 36)"), at("a b.vcl", 12, 34));
         assert_eq!(place("At: ('x' Line 1 Pos 2)"), at("x", 1, 2));
         assert_eq!(place("nothing"), None);
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert!(found[0].warning && found[0].what == "Unused acl a, defined:");
         assert_eq!((found[1].warning, found[1].what.as_str()), (false, "Symbol not found: 'xy'"));
-        assert_eq!(found[1].place, Some(Place { source: "f".to_owned(), line: 2, column: 3, width: 2 }));
+        assert_eq!(found[1].place, Some(Position { source: "f".to_owned(), line: 2, column: 3, width: 2 }));
         assert!(parse("", false).is_empty());
     }
 
@@ -163,7 +163,7 @@ mod tests {
             (found.prose.as_str(), found.hint.as_deref()),
             ("Expected ')' got '{'\nNot here.", Some("Do this."))
         );
-        let place = Place { source: "g".to_owned(), line: 1, column: 2, width: 2 };
+        let place = Position { source: "g".to_owned(), line: 1, column: 2, width: 2 };
         assert_eq!(found.others, [("While compiling function call".to_owned(), place)]);
     }
 }

@@ -2,9 +2,9 @@
 //! `lacquer vcl migrate`: an old file as VCL 4.1 on stdout, and a note for each change on stderr; with `--format json`
 //! both in one object.
 
-use base::say;
+use base::print;
 use serde_json::json;
-use vcl::{Migrated, Note, Sources};
+use vcl::{Migration, Note, Sources};
 
 use crate::args::{Args, Format};
 use crate::{options, out, read};
@@ -21,17 +21,17 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
             out(format!("{refused}\n").as_bytes(), 2)
         }
         (Ok(migrated), Format::Text) => {
-            say::err(as_text(file, &migrated));
+            print::err(as_text(file, &migrated));
             out(&migrated.text, 0)
         }
         (Err(why), Format::Text) => {
-            say::err(format_args!("{}\n", why.trim_end()));
+            print::err(format_args!("{}\n", why.trim_end()));
             2
         }
     }
 }
 
-fn as_text(file: &str, migrated: &Migrated) -> String {
+fn as_text(file: &str, migrated: &Migration) -> String {
     let Some(dialect) = migrated.dialect else { return format!("{file}: is VCL 4 already; unchanged\n") };
     let mut out = format!("{file}: VCL {}\n", dialect.name());
     for note in &migrated.notes {
@@ -44,7 +44,7 @@ fn as_text(file: &str, migrated: &Migrated) -> String {
     out
 }
 
-fn as_json(file: &str, migrated: &Migrated) -> String {
+fn as_json(file: &str, migrated: &Migration) -> String {
     let notes: Vec<_> = migrated
         .notes
         .iter()
@@ -71,7 +71,7 @@ mod tests {
             why: "because".to_owned(),
             warning: true,
         };
-        let migrated = Migrated { dialect: Some(vcl::Dialect::V21), text: b"vcl 4.1;\n".to_vec(), notes: vec![note] };
+        let migrated = Migration { dialect: Some(vcl::Dialect::V21), text: b"vcl 4.1;\n".to_vec(), notes: vec![note] };
         assert_eq!(as_text("a.vcl", &migrated), "a.vcl: VCL 2.1\na.vcl:3: warning: esi; -> (left out): because\n");
         let value: serde_json::Value = serde_json::from_str(&as_json("a.vcl", &migrated)).unwrap();
         assert_eq!((&value["dialect"], &value["notes"][0]["line"]), (&json!("2.1"), &json!(3)));

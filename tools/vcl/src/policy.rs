@@ -12,7 +12,7 @@ use crate::texts::{self, Texts};
 
 /// What is said of one subroutine.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct SubSummary {
     pub sub: String,
     pub facts: Vec<Fact>,
     /// What the built-in one of that name does after it.
@@ -34,8 +34,8 @@ pub(crate) struct Fact {
 }
 
 /// What the subroutines of the VCL that begins with `root` do, in the order of a request's way, others after them.
-pub(crate) fn tell(texts: &Texts<'_>, root: &str) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+pub(crate) fn summarize(texts: &Texts<'_>, root: &str) -> Vec<SubSummary> {
+    let mut all: Vec<SubSummary> = Vec::new();
     gather(texts, root, root, 0, &mut all);
     for method in Method::ALL {
         let name = method.sub_name();
@@ -43,12 +43,12 @@ pub(crate) fn tell(texts: &Texts<'_>, root: &str) -> Vec<Told> {
         match all.iter_mut().find(|told| told.sub == name) {
             Some(told) => told.builtin = builtin,
             None if ALWAYS_TOLD.contains(&method) => {
-                all.push(Told { sub: name.to_owned(), builtin, ..Told::default() });
+                all.push(SubSummary { sub: name.to_owned(), builtin, ..SubSummary::default() });
             }
             None => {}
         }
     }
-    let place = |told: &Told| Method::ALL.iter().position(|m| m.sub_name() == told.sub).unwrap_or(usize::MAX);
+    let place = |told: &SubSummary| Method::ALL.iter().position(|m| m.sub_name() == told.sub).unwrap_or(usize::MAX);
     all.sort_by_key(place);
     all
 }
@@ -59,15 +59,15 @@ const ALWAYS_TOLD: [Method; 3] = [Method::Recv, Method::Hash, Method::BackendRes
 const MAX_INCLUDES: usize = 50;
 
 /// The subroutines of a file and those of its includes, each at its place.
-fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec<Told>) {
+fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec<SubSummary>) {
     let overlay = texts.overlay(root);
     let Ok((path, text)) = overlay.read(path) else { return };
     if depth > MAX_INCLUDES {
         return;
     }
-    let outline = Outline::of(&text);
+    let outline = Outline::parse(&text);
     let mut includes = outline.includes.iter().peekable();
-    let mut include = |up_to: usize, all: &mut Vec<Told>| {
+    let mut include = |up_to: usize, all: &mut Vec<SubSummary>| {
         while let Some(next) = includes.next_if(|include| include.at.start < up_to) {
             for file in texts::files(&overlay, &path, next) {
                 gather(texts, root, &file, depth + 1, all);
@@ -77,12 +77,12 @@ fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec
     for sub in statements::read(&text) {
         include(sub.at, all);
         let at = all.iter().position(|told| told.sub == sub.name).unwrap_or_else(|| {
-            all.push(Told { sub: sub.name.clone(), ..Told::default() });
+            all.push(SubSummary { sub: sub.name.clone(), ..SubSummary::default() });
             all.len() - 1
         });
         let told = &mut all[at];
         told.is_final |= sub.body.last().is_some_and(|last| matches!(last.what, What::Return { .. }));
-        let mut teller = Teller { sub: &sub.name, source: &path, facts: Vec::new() };
+        let mut teller = Summarizer { sub: &sub.name, source: &path, facts: Vec::new() };
         teller.block(&sub.body, &[]);
         told.facts.append(&mut teller.facts);
     }
@@ -107,13 +107,13 @@ fn builtin(method: Method) -> &'static str {
     }
 }
 
-struct Teller<'a> {
+struct Summarizer<'a> {
     sub: &'a str,
     source: &'a str,
     facts: Vec<Fact>,
 }
 
-impl Teller<'_> {
+impl Summarizer<'_> {
     fn block(&mut self, body: &[Statement], when: &[String]) {
         for statement in body {
             match &statement.what {
@@ -391,7 +391,7 @@ mod tests {
     fn told(text: &str, sub: &str) -> Vec<String> {
         let mut texts = Texts::new(&vcl::NoSources, None);
         texts.put("/a.vcl", "/a.vcl", text.as_bytes().to_vec(), serde_json::Value::Null);
-        let all = tell(&texts, "/a.vcl");
+        let all = summarize(&texts, "/a.vcl");
         let facts = all.into_iter().find(|told| told.sub == sub).unwrap().facts;
         let say = |fact: Fact| format!("{} {} [{}] {}", fact.line, fact.about, fact.when.join("; "), fact.text);
         facts.into_iter().map(say).collect()

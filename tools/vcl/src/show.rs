@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::ops::Range;
 
-use crate::judge::{Finding, Severity, Spot};
+use crate::judge::{Finding, Location, Severity};
 
 /// Columns of a line that are quoted, at most.
 const QUOTED: usize = 160;
@@ -76,7 +76,7 @@ pub(crate) fn note(text: &str, colours: Colours) -> String {
 
 /// What is marked.
 struct Mark<'a> {
-    spot: &'a Spot,
+    spot: &'a Location,
     label: &'a str,
     /// What it is all about.
     is_first: bool,
@@ -85,7 +85,7 @@ struct Mark<'a> {
 /// How wide the line numbers are.
 fn gutter(found: &Finding) -> usize {
     let spots = found.spot.iter().chain(found.related.iter().map(|(_, spot)| spot));
-    spots.map(Spot::line).max().unwrap_or(0).to_string().len()
+    spots.map(Location::line).max().unwrap_or(0).to_string().len()
 }
 
 /// The lines of one file that are marked, in order.
@@ -109,7 +109,7 @@ fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours:
         last = Some(line);
         let here: Vec<&&Mark<'_>> = marks.iter().filter(|mark| mark.spot.line() == line).collect();
         let Some(one) = here.first() else { continue };
-        let quoted = Quoted::of(one.spot);
+        let quoted = QuotedLine::new(one.spot);
         let _ = writeln!(out, "{} {}", rule(&format!("{line:>width$} |")), quoted.text);
         for mark in here {
             let (sign, style) = if mark.is_first { ("^", style) } else { ("-", RULE) };
@@ -128,14 +128,14 @@ fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours:
 }
 
 /// A line as it is shown: tabs as four columns, and of a very long one what is around the mark.
-struct Quoted {
+struct QuotedLine {
     text: String,
     /// Byte in the text and column of each character that is shown, and of the end.
     columns: Vec<(usize, usize)>,
 }
 
-impl Quoted {
-    fn of(spot: &Spot) -> Quoted {
+impl QuotedLine {
+    fn new(spot: &Location) -> QuotedLine {
         let (start, end) = spot.line_ends();
         let line = String::from_utf8_lossy(&spot.text[start..end]);
         // A byte that is no character takes three as its stand-in: only the widths of what was valid count.
@@ -153,7 +153,7 @@ impl Quoted {
         }
         let before = chars.iter().filter(|(at, _)| *at < spot.at.start).count();
         let skip = if line.len() > QUOTED { before.saturating_sub(BEFORE) } else { 0 };
-        let mut quoted = Quoted { text: String::new(), columns: Vec::new() };
+        let mut quoted = QuotedLine { text: String::new(), columns: Vec::new() };
         let mut column = 0;
         if skip > 0 {
             quoted.text.push_str("...");
@@ -198,12 +198,12 @@ mod tests {
     use super::*;
     use crate::messages::Message;
 
-    fn spot(text: &str, word: &str) -> Spot {
+    fn spot(text: &str, word: &str) -> Location {
         let start = text.rfind(word).unwrap();
-        Spot { path: "a.vcl".to_owned(), text: text.as_bytes().to_vec(), at: start..start + word.len() }
+        Location { path: "a.vcl".to_owned(), text: text.as_bytes().to_vec(), at: start..start + word.len() }
     }
 
-    fn of(spot: Spot, related: Vec<(String, Spot)>) -> Finding {
+    fn of(spot: Location, related: Vec<(String, Location)>) -> Finding {
         let message = Message {
             what: "Twice".to_owned(),
             prose: "Twice\nReally.".to_owned(),

@@ -52,7 +52,7 @@ pub(crate) struct Texts<'a> {
 
 /// What of the machine is looked at besides files. What isn't is taken for good.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asks {
+pub(crate) struct CheckScope {
     /// Addresses of host names: that may wait on a network.
     pub hosts: bool,
     /// Whether a backend's path is a socket.
@@ -67,7 +67,7 @@ pub(crate) struct Overlay<'a> {
     /// Texts that stand for others, by path.
     pub instead: BTreeMap<String, Vec<u8>>,
     /// What else is asked for.
-    pub asks: Asks,
+    pub asks: CheckScope,
     /// Host names that have no address, as was told already.
     pub told_hosts: BTreeSet<String>,
     /// Host names that were asked for in vain.
@@ -151,7 +151,7 @@ impl<'a> Texts<'a> {
             texts: self,
             root,
             instead: BTreeMap::new(),
-            asks: Asks::default(),
+            asks: CheckScope::default(),
             told_hosts: BTreeSet::new(),
             unresolved: RefCell::default(),
         }
@@ -176,7 +176,7 @@ impl<'a> Texts<'a> {
             if parts.len() == MAX_FILES || parts.iter().any(|part| part.path == path) {
                 continue;
             }
-            let outline = Outline::of(&text);
+            let outline = Outline::parse(&text);
             for include in outline.includes.iter().rev() {
                 wanted.extend(files(&overlay, &path, include));
             }
@@ -189,7 +189,7 @@ impl<'a> Texts<'a> {
     pub fn dialect(&self, root: &str) -> Option<Dialect> {
         let overlay = self.overlay(root);
         let (name, text) = overlay.read(root).ok()?;
-        if Outline::of(&text).versioned {
+        if Outline::parse(&text).versioned {
             return None;
         }
         let options = Options { dialect: self.dialect, modules: modules::all(), ..Options::default() };
@@ -209,7 +209,7 @@ impl<'a> Texts<'a> {
 
     /// Whether `path` says its version.
     pub fn is_versioned(&self, path: &str) -> bool {
-        self.overlay(path).read(path).is_ok_and(|(_, text)| Outline::of(&text).versioned)
+        self.overlay(path).read(path).is_ok_and(|(_, text)| Outline::parse(&text).versioned)
     }
 
     /// Whether `path` or what it includes declares a backend.

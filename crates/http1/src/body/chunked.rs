@@ -20,7 +20,7 @@ const MAX_EXTENSION_BYTES: u32 = 16 * 1024;
 const MAX_EXTENSION_LINE: u32 = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum Position {
     Size { digits: u8 },
     Blank,
     Extension(Extension),
@@ -28,12 +28,12 @@ enum At {
     Data,
     DataCr,
     DataLf,
-    Trailer(trailer::At),
+    Trailer(trailer::Position),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Chunked {
-    at: At,
+    at: Position,
     /// The chunk's size while it is read; then what is left of its data.
     left: u64,
     extension_line: u32,
@@ -46,7 +46,7 @@ pub(super) struct Chunked {
 impl Chunked {
     pub(super) fn new(lax: bool) -> Self {
         Chunked {
-            at: At::Size { digits: 0 },
+            at: Position::Size { digits: 0 },
             left: 0,
             extension_line: 0,
             extension_bytes: 0,
@@ -56,14 +56,14 @@ impl Chunked {
     }
 
     pub(super) fn data_ahead(&self) -> u64 {
-        if self.at == At::Data { self.left } else { 0 }
+        if self.at == Position::Data { self.left } else { 0 }
     }
 
     pub(super) fn advance(&mut self, n: u64) {
-        if self.at == At::Data {
+        if self.at == Position::Data {
             self.left -= n;
             if self.left == 0 {
-                self.at = At::DataCr;
+                self.at = Position::DataCr;
             }
         }
     }
@@ -71,43 +71,45 @@ impl Chunked {
     pub(super) fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
         let mut i = 0;
         while i < input.len() {
-            if self.at == At::Data {
+            if self.at == Position::Data {
                 let n = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - i);
                 self.advance(n as u64);
                 return Ok(Step::Data(i..i + n));
             }
             self.at = self.next(input[i])?;
             i += 1;
-            if self.at == At::Trailer(trailer::At::Done) {
+            if self.at == Position::Trailer(trailer::Position::Done) {
                 return Ok(Step::End { consumed: i });
             }
         }
         Ok(Step::More { consumed: i })
     }
 
-    fn next(&mut self, c: u8) -> Result<At, BodyError> {
+    fn next(&mut self, c: u8) -> Result<Position, BodyError> {
         match self.at {
-            At::Size { digits } => self.size(c, digits),
-            At::Blank => match c {
+            Position::Size { digits } => self.size(c, digits),
+            Position::Blank => match c {
                 b';' => self.extension(),
-                c if is_blank(c) => self.count_extension().map(|()| At::Blank),
-                b'\r' if self.lax => Ok(At::SizeLf),
+                c if is_blank(c) => self.count_extension().map(|()| Position::Blank),
+                b'\r' if self.lax => Ok(Position::SizeLf),
                 b'\n' if self.lax => Ok(self.after_size()),
                 _ => Err(BodyError::BadSize),
             },
-            At::Extension(extension) => self.in_extension(c, extension),
-            At::SizeLf if c == b'\n' => Ok(self.after_size()),
-            At::SizeLf => Err(BodyError::BadSize),
-            At::DataCr if c == b'\r' => Ok(At::DataLf),
-            At::DataCr if c == b'\n' && self.lax => Ok(At::Size { digits: 0 }),
-            At::DataLf if c == b'\n' => Ok(At::Size { digits: 0 }),
-            At::DataCr | At::DataLf => Err(BodyError::NoCrlf),
-            At::Trailer(at) => self.trailers.next(at, c, self.lax).map(At::Trailer).ok_or(BodyError::BadTrailer),
-            At::Data => unreachable!("data is taken in pieces, not by the byte"),
+            Position::Extension(extension) => self.in_extension(c, extension),
+            Position::SizeLf if c == b'\n' => Ok(self.after_size()),
+            Position::SizeLf => Err(BodyError::BadSize),
+            Position::DataCr if c == b'\r' => Ok(Position::DataLf),
+            Position::DataCr if c == b'\n' && self.lax => Ok(Position::Size { digits: 0 }),
+            Position::DataLf if c == b'\n' => Ok(Position::Size { digits: 0 }),
+            Position::DataCr | Position::DataLf => Err(BodyError::NoCrlf),
+            Position::Trailer(at) => {
+                self.trailers.next(at, c, self.lax).map(Position::Trailer).ok_or(BodyError::BadTrailer)
+            }
+            Position::Data => unreachable!("data is taken in pieces, not by the byte"),
         }
     }
 
-    fn size(&mut self, c: u8, digits: u8) -> Result<At, BodyError> {
+    fn size(&mut self, c: u8, digits: u8) -> Result<Position, BodyError> {
         if let Some(digit) = (c as char).to_digit(16) {
             if digits == 0 {
                 self.left = 0;
@@ -119,25 +121,25 @@ impl Chunked {
             if self.left > i64::MAX as u64 {
                 return Err(BodyError::SizeTooLarge);
             }
-            return Ok(At::Size { digits: digits + 1 });
+            return Ok(Position::Size { digits: digits + 1 });
         }
         self.extension_line = 0;
         match c {
             _ if digits == 0 => Err(BodyError::BadSize),
-            b'\r' => Ok(At::SizeLf),
+            b'\r' => Ok(Position::SizeLf),
             b'\n' if self.lax => Ok(self.after_size()),
             b';' => self.extension(),
-            c if is_blank(c) => self.count_extension().map(|()| At::Blank),
+            c if is_blank(c) => self.count_extension().map(|()| Position::Blank),
             _ => Err(BodyError::BadSize),
         }
     }
 
-    fn after_size(&self) -> At {
-        if self.left == 0 { At::Trailer(trailer::At::LineStart) } else { At::Data }
+    fn after_size(&self) -> Position {
+        if self.left == 0 { Position::Trailer(trailer::Position::LineStart) } else { Position::Data }
     }
 
-    fn extension(&mut self) -> Result<At, BodyError> {
-        self.count_extension().map(|()| At::Extension(Extension::begin(self.lax)))
+    fn extension(&mut self) -> Result<Position, BodyError> {
+        self.count_extension().map(|()| Position::Extension(Extension::begin(self.lax)))
     }
 
     fn count_extension(&mut self) -> Result<(), BodyError> {
@@ -149,13 +151,13 @@ impl Chunked {
         Ok(())
     }
 
-    fn in_extension(&mut self, c: u8, extension: Extension) -> Result<At, BodyError> {
+    fn in_extension(&mut self, c: u8, extension: Extension) -> Result<Position, BodyError> {
         match c {
-            b'\r' if extension.may_end() => return Ok(At::SizeLf),
+            b'\r' if extension.may_end() => return Ok(Position::SizeLf),
             b'\n' if extension.may_end() && self.lax => return Ok(self.after_size()),
             _ => {}
         }
         self.count_extension()?;
-        extension.next(c).map(At::Extension).ok_or(BodyError::BadExtension)
+        extension.next(c).map(Position::Extension).ok_or(BodyError::BadExtension)
     }
 }

@@ -14,7 +14,7 @@ const NAME_BYTES: usize = names::TRANSFER_ENCODING.len();
 
 /// Where in the section the decoder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum Position {
     LineStart,
     Name,
     Value,
@@ -38,30 +38,30 @@ impl Trailers {
     }
 
     /// The place behind `c`; `None`: it can't stand here. Lax: LF ends a line, and all names are good.
-    pub(super) fn next(&mut self, at: At, c: u8, lax: bool) -> Option<At> {
+    pub(super) fn next(&mut self, at: Position, c: u8, lax: bool) -> Option<Position> {
         self.bytes += 1;
         if self.bytes > MAX_BYTES {
             return None;
         }
         match (at, c) {
-            (At::LineStart, b'\r') => Some(At::EndLf),
-            (At::LineStart, b'\n') if lax => Some(At::Done),
-            (At::EndLf, b'\n') => Some(At::Done),
-            (At::LineStart | At::Name, c) if is_tchar(c) => {
+            (Position::LineStart, b'\r') => Some(Position::EndLf),
+            (Position::LineStart, b'\n') if lax => Some(Position::Done),
+            (Position::EndLf, b'\n') => Some(Position::Done),
+            (Position::LineStart | Position::Name, c) if is_tchar(c) => {
                 self.take_name(at, c);
-                Some(At::Name)
+                Some(Position::Name)
             }
-            (At::Name, b':') if lax || !self.is_forbidden() => Some(At::Value),
-            (At::Value, b'\r') => Some(At::ValueLf),
-            (At::Value, b'\n') if lax => Some(At::LineStart),
-            (At::Value, c) if is_value_char(c) => Some(At::Value),
-            (At::ValueLf, b'\n') => Some(At::LineStart),
+            (Position::Name, b':') if lax || !self.is_forbidden() => Some(Position::Value),
+            (Position::Value, b'\r') => Some(Position::ValueLf),
+            (Position::Value, b'\n') if lax => Some(Position::LineStart),
+            (Position::Value, c) if is_value_char(c) => Some(Position::Value),
+            (Position::ValueLf, b'\n') => Some(Position::LineStart),
             _ => None,
         }
     }
 
-    fn take_name(&mut self, at: At, c: u8) {
-        if at == At::LineStart {
+    fn take_name(&mut self, at: Position, c: u8) {
+        if at == Position::LineStart {
             self.name_bytes = 0;
         }
         if let Some(place) = self.name.get_mut(self.name_bytes) {

@@ -5,7 +5,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-use base::say;
+use base::print;
 use sys::signal::{self, SIGINT};
 
 use super::render::render;
@@ -18,7 +18,7 @@ const WIDEST: usize = 100;
 /// Shows a page.
 pub fn show(roff: &str) {
     if !io::stdout().is_terminal() {
-        return say::out(roff);
+        return print::out(roff);
     }
     if through(Command::new("man").args(["-l", "-"]), roff).is_some_and(|status| !MAN_FAILED.contains(&status)) {
         return;
@@ -27,7 +27,7 @@ pub fn show(roff: &str) {
     let own = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
     let own = own.is_some_and(|pager| is_shown(Command::new("sh").args(["-c", &pager]), &text));
     if !own && !is_shown(&mut Command::new("less"), &text) && !is_shown(&mut Command::new("more"), &text) {
-        say::out(text);
+        print::out(text);
     }
 }
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::record::{make, records};
 
-fn wanted() -> Wanted {
-    Wanted { backend: false, client: false, esi: false, limit: 1000, timeout: Duration::from_secs(120) }
+fn wanted() -> TxnFilter {
+    TxnFilter { backend: false, client: false, esi: false, limit: 1000, timeout: Duration::from_secs(120) }
 }
 
 /// `vxid:Tag text` per line; an empty line begins a new batch.
@@ -122,7 +122,7 @@ fn circles_are_refused() {
 
 #[test]
 fn the_oldest_goes_when_there_are_too_many() {
-    let mut grouper = Grouper::new(Grouping::Vxid, Wanted { limit: 2, ..wanted() });
+    let mut grouper = Grouper::new(Grouping::Vxid, TxnFilter { limit: 2, ..wanted() });
     for vxid in 1..=3 {
         for batch in log(&format!("{vxid}:Begin req 0 x")) {
             grouper.feed(&batch, Instant::now());
@@ -150,7 +150,7 @@ proptest! {
     fn nothing_can_hurt(lines in proptest::collection::vec((1u32..6, 0usize..6, 0u32..7, 0usize..5, any::<bool>()), 0..60),
         noise in proptest::collection::vec(any::<u8>(), 0..60)) {
         for grouping in [Grouping::Vxid, Grouping::Request, Grouping::Session] {
-            let mut grouper = Grouper::new(grouping, Wanted { limit: 4, ..wanted() });
+            let mut grouper = Grouper::new(grouping, TxnFilter { limit: 4, ..wanted() });
             let now = Instant::now();
             for (vxid, what, other, reason, batch) in &lines {
                 let kind = ["req", "bereq", "sess", "x", ""][*reason];

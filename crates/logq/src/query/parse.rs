@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
     }
 
     fn comparison(&mut self) -> Result<Expr, String> {
-        let Left { operand, is_vxid } = self.left()?;
+        let LeftSide { operand, is_vxid } = self.left()?;
         let operator = match self.here().kind {
             Kind::Sign(sign) => sign,
             Kind::End => "",
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn left(&mut self) -> Result<Left, String> {
+    fn left(&mut self) -> Result<LeftSide, String> {
         let level = if self.is("{") { Some(self.level()?) } else { None };
         let mut tags = TagMask::default();
         let (mut vxids, mut names) = (0, 0);
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         if vxids > 1 || (vxids == 1 && (has_more || operand.prefix.as_ref().is_some_and(|p| !p.is_empty()))) {
             return Err(self.complain("Unexpected taglist selection for vxid"));
         }
-        Ok(Left { operand, is_vxid: vxids == 1 })
+        Ok(LeftSide { operand, is_vxid: vxids == 1 })
     }
 
     fn level(&mut self) -> Result<Level, String> {
@@ -271,7 +271,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-struct Left {
+struct LeftSide {
     operand: Operand,
     is_vxid: bool,
 }

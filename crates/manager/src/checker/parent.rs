@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use sys::fd::Want;
+use sys::fd::Interest;
 use sys::process::{Executable, Exit, Spawn};
 
 use super::PROGRAM;
@@ -98,12 +98,12 @@ fn converse(feed: OwnedFd, mut request: &[u8], from: [OwnedFd; 2]) -> io::Result
                 feed = None;
             }
         }
-        let mut wants: Vec<_> = streams.iter().flatten().map(|fd| (fd.as_fd(), Want::Read)).collect();
-        wants.extend(feed.iter().map(|fd| (fd.as_fd(), Want::Write)));
+        let mut wants: Vec<_> = streams.iter().flatten().map(|fd| (fd.as_fd(), Interest::Read)).collect();
+        wants.extend(feed.iter().map(|fd| (fd.as_fd(), Interest::Write)));
         sys::fd::wait_any(&wants, Some(left))?;
         for (stream, bytes) in streams.iter_mut().zip(&mut gathered) {
             let Some(fd) = stream else { continue };
-            if sys::fd::wait(&*fd, Want::Read, Some(Duration::ZERO))? && !read_some(fd, bytes)? {
+            if sys::fd::wait(&*fd, Interest::Read, Some(Duration::ZERO))? && !read_some(fd, bytes)? {
                 *stream = None;
             }
         }

@@ -27,25 +27,25 @@ fn the_tutorial_line_reads_as_meant() {
     assert_eq!(
         o.ordered,
         [
-            Ordered::Vcl(VclArg::File("/etc/default.vcl".into())),
-            Ordered::Listen(":6081".into()),
-            Ordered::Store("malloc,256m".into())
+            OrderedArg::Vcl(VclArg::File("/etc/default.vcl".into())),
+            OrderedArg::Listen(":6081".into()),
+            OrderedArg::Store("malloc,256m".into())
         ]
     );
 }
 
 #[test]
 fn values_may_be_glued_and_letters_bundled() {
-    assert_eq!(serve("-d -smalloc,30G").ordered, [Ordered::Store("malloc,30G".into())]);
+    assert_eq!(serve("-d -smalloc,30G").ordered, [OrderedArg::Store("malloc,30G".into())]);
     let o = serve("-dpfoo=bar=1 -l2m -t 10");
     assert_eq!(o.mode, Mode::Debug);
-    let set = |n: &str, v: &str| Ordered::Param(ParamArg::Set(n.into(), v.into()));
+    let set = |n: &str, v: &str| OrderedArg::Param(ParamArg::Set(n.into(), v.into()));
     assert_eq!(o.ordered, [set("foo", "bar=1"), set("vsl_space", "2m"), set("default_ttl", "10")]);
 }
 
 #[test]
 fn a_dialect_is_a_parameter() {
-    let set = |v: &str| [Ordered::Param(ParamArg::Set("vcl_dialect".into(), v.into()))];
+    let set = |v: &str| [OrderedArg::Param(ParamArg::Set("vcl_dialect".into(), v.into()))];
     assert_eq!(serve("-d --vcl-dialect=2.1").ordered, set("2.1"));
     assert_eq!(serve("--vcl-dialect 3.0 -d").ordered, set("3.0"));
 }
@@ -98,9 +98,9 @@ fn the_lines_that_packages_and_images_use_are_read() {
         ("-f /x.vcl -sfile,/var/lib/v.bin,1g -p thread_pool_add_delay=2 -W epoll", 1, 0),
     ] {
         let o = serve(line);
-        let count = |f: fn(&Ordered) -> bool| o.ordered.iter().filter(|item| f(item)).count();
-        assert_eq!(count(|item| matches!(item, Ordered::Store(_))), stores, "{line}");
-        assert_eq!(count(|item| matches!(item, Ordered::Listen(_))), listeners, "{line}");
+        let count = |f: fn(&OrderedArg) -> bool| o.ordered.iter().filter(|item| f(item)).count();
+        assert_eq!(count(|item| matches!(item, OrderedArg::Store(_))), stores, "{line}");
+        assert_eq!(count(|item| matches!(item, OrderedArg::Listen(_))), listeners, "{line}");
     }
 }
 

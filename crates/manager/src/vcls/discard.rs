@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use base::clock::Mono;
 use base::fnmatch;
 
-use super::{Ask, State, Vcls};
+use super::{State, Vcls, WorkerCli};
 use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
     /// `vcl.discard`: the files of what went, for the caller to remove, and the reply.
-    pub fn discard(&mut self, patterns: &[&str], now: Mono, worker: &mut dyn Ask) -> (Vec<PathBuf>, Reply) {
+    pub fn discard(&mut self, patterns: &[&str], now: Mono, worker: &mut dyn WorkerCli) -> (Vec<PathBuf>, Reply) {
         let marked = match self.mark(patterns) {
             Ok(marked) => marked,
             Err(reply) => return (Vec::new(), reply),
@@ -72,7 +72,7 @@ impl Vcls {
         text
     }
 
-    fn remove(&mut self, name: &str, now: Mono, worker: &mut dyn Ask, files: &mut Vec<PathBuf>) {
+    fn remove(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli, files: &mut Vec<PathBuf>) {
         let at = self.at(name).expect("marked from this list");
         let _ = self.change_state(at, State::Cold, now, worker);
         if worker.is_running() {

@@ -3,12 +3,12 @@
 
 use base::clock::Mono;
 
-use super::{Ask, Prog, State, Vcls, check_name, label_line};
+use super::{Prog, State, Vcls, WorkerCli, check_name, label_line};
 use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
     /// `vcl.label`
-    pub fn label(&mut self, label: &str, target: &str, now: Mono, worker: &mut dyn Ask) -> Result<Reply, Reply> {
+    pub fn label(&mut self, label: &str, target: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
         check_name(label)?;
         let existing = self.at(label);
         if existing.is_some_and(|at| self.progs[at].state != State::Label) {

@@ -27,7 +27,7 @@ const TOO_FAR: u32 = SEGMENTS as u32 - 2;
 
 /// Where reading begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum From {
+pub enum StartAt {
     /// At the end: only what is logged from now on.
     Now,
     /// As far back as is safe; ends ([`Step::Eof`]) at the end.
@@ -100,7 +100,7 @@ impl Ring {
     ///
     /// # Errors
     /// There is none, or it can't be read.
-    pub fn open(workdir: &Path, from: From) -> Result<Ring, LogError> {
+    pub fn open(workdir: &Path, from: StartAt) -> Result<Ring, LogError> {
         let (watch, line) = Watch::new(workdir)?;
         let file = super::open(&watch.dir.join(&line.file)).map_err(LogError::Io)?;
         let mut head = [0; LOG_AT];
@@ -123,11 +123,11 @@ impl Ring {
             segment: 0,
             copy: Vec::new(),
             given: 0,
-            stop_at_end: from == From::Past,
+            stop_at_end: from == StartAt::Past,
         };
         match from {
-            From::Now => ring.go_to_end()?,
-            From::Past | From::PastAndOn => ring.go_back(&head)?,
+            StartAt::Now => ring.go_to_end()?,
+            StartAt::Past | StartAt::PastAndOn => ring.go_back(&head)?,
         }
         Ok(ring)
     }
@@ -357,13 +357,13 @@ struct Watch {
     dir: PathBuf,
     head: (u64, u64),
     line: Line,
-    seen: Option<Seen>,
+    seen: Option<IndexState>,
 }
 
 /// What tells one state of an index from another.
-type Seen = (u64, u64, u64, i64, i64);
+type IndexState = (u64, u64, u64, i64, i64);
 
-fn seen(meta: &Metadata) -> Seen {
+fn seen(meta: &Metadata) -> IndexState {
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec())
 }
 

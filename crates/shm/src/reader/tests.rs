@@ -34,7 +34,7 @@ fn what_the_writer_counts_is_read() {
     let main = Stats::new(&worker).add::<Main>("MAIN").unwrap();
     main.cache_hit.add(7);
     let mut reader = Reader::new(&dir.0);
-    let find = |all: &[Reading], name: &str| all.iter().find(|r| r.full_name() == name).map(|r| r.value);
+    let find = |all: &[CounterValue], name: &str| all.iter().find(|r| r.full_name() == name).map(|r| r.value);
     let all = reader.read().unwrap();
     assert_eq!(find(&all, "MAIN.cache_hit"), Some(7));
     main.cache_hit.inc();
@@ -104,7 +104,7 @@ fn ask(dir: &Path) {
         assert!(reader.read().map_or(0, |all| all.len()) <= READINGS);
     }
     let _ = (status(dir), manager_arg(dir, "-T"));
-    for from in [log::From::Now, log::From::Past, log::From::PastAndOn] {
+    for from in [log::StartAt::Now, log::StartAt::Past, log::StartAt::PastAndOn] {
         let Ok(mut ring) = log::Ring::open(dir, from) else { continue };
         let mut bytes = 0;
         while let log::Step::Records(records) = ring.step() {

@@ -5,21 +5,21 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::ring::{Amount, LogRing};
+use super::ring::{LogRing, ReservedAmount};
 
 /// Words that wait at most, when the ring isn't a small one.
 pub(super) const MOST_WORDS: usize = 8192;
 
 #[derive(Default)]
-struct Gathered {
+struct ThreadBatch {
     is_on: bool,
     ring: Option<Arc<LogRing>>,
     words: Vec<u32>,
-    amount: Amount,
+    amount: ReservedAmount,
 }
 
 thread_local! {
-    static GATHERED: RefCell<Gathered> = RefCell::default();
+    static GATHERED: RefCell<ThreadBatch> = RefCell::default();
 }
 
 /// From now on this thread gathers what it logs.
@@ -38,7 +38,7 @@ pub fn flush_gathered() {
 }
 
 /// Appends finished records; false: they are to be written at once.
-pub(super) fn add(ring: &Arc<LogRing>, size: usize, amount: Amount, put: impl FnOnce(&mut Vec<u32>)) -> bool {
+pub(super) fn add(ring: &Arc<LogRing>, size: usize, amount: ReservedAmount, put: impl FnOnce(&mut Vec<u32>)) -> bool {
     let done = GATHERED.try_with(|gathered| {
         let mut gathered = gathered.borrow_mut();
         if !gathered.is_on {
@@ -66,7 +66,7 @@ pub(super) fn add(ring: &Arc<LogRing>, size: usize, amount: Amount, put: impl Fn
     done.unwrap_or(false)
 }
 
-impl Gathered {
+impl ThreadBatch {
     fn flush(&mut self) {
         if let Some(ring) = &self.ring
             && !self.words.is_empty()

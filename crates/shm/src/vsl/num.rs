@@ -32,7 +32,7 @@ impl Digits {
         &self.buf[..self.len]
     }
 
-    fn of(write: impl FnOnce(&mut [u8; ROOM]) -> usize) -> Self {
+    fn from_writer(write: impl FnOnce(&mut [u8; ROOM]) -> usize) -> Self {
         let mut buf = [0; ROOM];
         let len = write(&mut buf);
         Self { buf, len }
@@ -41,17 +41,17 @@ impl Digits {
 
 /// `%u`
 pub fn dec(n: u64) -> Digits {
-    Digits::of(|buf| put_dec(buf, n))
+    Digits::from_writer(|buf| put_dec(buf, n))
 }
 
 /// `%.6f`; not a number shows as 0.
 pub fn fixed6(x: f64) -> Digits {
-    Digits::of(|buf| put_fixed6(buf, x))
+    Digits::from_writer(|buf| put_fixed6(buf, x))
 }
 
 /// `%.3f`; not a number shows as 0.
 pub fn fixed3(x: f64) -> Digits {
-    Digits::of(|buf| put_fixed3(buf, x))
+    Digits::from_writer(|buf| put_fixed3(buf, x))
 }
 
 /// Writes `%u`; gives its length. Right into its place: copying bytes just written costs more than making them.
@@ -260,11 +260,11 @@ mod tests {
         #[test]
         fn like_format(n: u64, x in -1e9..2e9f64) {
             let (d, f6, f3) = (dec(n), fixed6(x), fixed3(x));
-            let time = Digits::of(|buf| put_time(buf, x));
+            let time = Digits::from_writer(|buf| put_time(buf, x));
             prop_assert_eq!(text(&time), text(&f6));
-            let rounded = Digits::of(|buf| put_rounded(buf, x));
+            let rounded = Digits::from_writer(|buf| put_rounded(buf, x));
             prop_assert_eq!(text(&rounded), format!("{x:.0}"));
-            let again = Digits::of(|buf| put_time(buf, x));
+            let again = Digits::from_writer(|buf| put_time(buf, x));
             prop_assert_eq!(text(&again), text(&f6), "in the same second");
             prop_assert_eq!(text(&d), n.to_string());
             // A tie of the binary value may round either way.

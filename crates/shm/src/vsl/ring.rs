@@ -19,7 +19,7 @@ use tables::tags::TagMask;
 
 use super::gather;
 use super::layout::{self, END, HEAD_WORDS, LOG_AT, Marker, SEGMENTS};
-use super::txn::Announced;
+use super::txn::Announcement;
 use crate::vsc::CounterSet;
 use crate::vsm::{Segment, SegmentSet};
 
@@ -46,14 +46,14 @@ struct Position {
 
 /// What the counters learn of a reservation.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Amount {
+pub(super) struct ReservedAmount {
     writes: u64,
     records: u64,
     flushes: u64,
 }
 
-impl std::ops::AddAssign for Amount {
-    fn add_assign(&mut self, more: Amount) {
+impl std::ops::AddAssign for ReservedAmount {
+    fn add_assign(&mut self, more: ReservedAmount) {
         self.writes += more.writes;
         self.records += more.records;
         self.flushes += more.flushes;
@@ -153,7 +153,8 @@ impl LogRing {
         let data = &data[..data.len().min(self.reclen().saturating_sub(nul))];
         let bytes = data.len() + nul;
         gather::flush_gathered();
-        let at = self.reserve(HEAD_WORDS + layout::data_words(bytes), Amount { writes: 1, records: 1, flushes: 0 });
+        let at =
+            self.reserve(HEAD_WORDS + layout::data_words(bytes), ReservedAmount { writes: 1, records: 1, flushes: 0 });
         self.put_record(at, tag, vxid, marker, data);
     }
 
@@ -189,7 +190,7 @@ impl LogRing {
     /// Writes records of one vxid as a batch, and before it a record of another one. Where a thread gathers, they wait.
     pub(super) fn write_batch(
         self: &Arc<Self>,
-        before: Option<Announced>,
+        before: Option<Announcement>,
         records: &[u32],
         count: u64,
         overflow: bool,
@@ -202,7 +203,7 @@ impl LogRing {
         let before_words = before.as_ref().map_or(0, |(_, _, words)| *words);
         let size = before_words + HEAD_WORDS + records.len();
         let more = u64::from(before.is_some());
-        let amount = Amount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) };
+        let amount = ReservedAmount { writes: 1 + more, records: count + more, flushes: u64::from(overflow) };
         let batch_head = [layout::BATCH, (records.len() * 4) as u32];
         let gathered = gather::add(self, size, amount, |words| {
             if let Some((before, text, len)) = before {
@@ -261,7 +262,7 @@ impl LogRing {
     }
 
     /// Writes whole records and batches; the first word comes last.
-    pub(super) fn write_words(&self, records: &[u32], amount: Amount) {
+    pub(super) fn write_words(&self, records: &[u32], amount: ReservedAmount) {
         let at = self.reserve(records.len(), amount);
         self.copy(at + 1, &records[1..]);
         self.words()[at].store(records[0], Ordering::Release);
@@ -270,7 +271,7 @@ impl LogRing {
     }
 
     /// So many words; the first one holds the end marker until the caller replaces it.
-    fn reserve(&self, size: usize, amount: Amount) -> usize {
+    fn reserve(&self, size: usize, amount: ReservedAmount) -> usize {
         let mut contended = false;
         let mut position = self.position.try_lock().unwrap_or_else(|| {
             contended = true;
@@ -320,7 +321,7 @@ impl LogRing {
         self.segment.map().u32(layout::SEGMENT_N_AT).store(position.segment_n, Ordering::Release);
     }
 
-    fn count(&self, amount: &Amount, contended: bool) {
+    fn count(&self, amount: &ReservedAmount, contended: bool) {
         bump(&self.main.shm_writes, amount.writes);
         bump(&self.main.shm_records, amount.records);
         bump(&self.main.shm_flushes, amount.flushes);

@@ -31,14 +31,14 @@ pub struct TxnLog {
     start: Real,
     last: Real,
     /// A record of another transaction that is written just before the first of this one.
-    announced: Option<Announced>,
+    announced: Option<Announcement>,
     /// Nothing of it is written.
     is_silent: bool,
 }
 
 /// See [`TxnLog::announce`].
 #[derive(Debug)]
-pub(super) struct Announced {
+pub(super) struct Announcement {
     pub tag: Tag,
     pub vxid: Vxid,
     pub marker: Marker,
@@ -48,7 +48,7 @@ pub(super) struct Announced {
 
 const ANNOUNCED_BYTES: usize = 56;
 
-impl Announced {
+impl Announcement {
     pub fn text(&self) -> &[u8] {
         &self.text[..self.len]
     }
@@ -84,7 +84,7 @@ impl TxnLog {
         if self.ring.is_masked(tag) {
             return;
         }
-        let mut announced = Announced { tag, vxid: parent, marker: self.marker, text: [0; ANNOUNCED_BYTES], len: 0 };
+        let mut announced = Announcement { tag, vxid: parent, marker: self.marker, text: [0; ANNOUNCED_BYTES], len: 0 };
         parts.iter().for_each(|part| announced.push(part));
         self.announced = Some(announced);
     }
@@ -310,14 +310,14 @@ impl Drop for TxnLog {
 }
 
 /// Buffers that a thread keeps for its next transactions: as many as run at once when it is busy, not as many as ever did.
-const SPARE_BUFFERS: usize = 64;
+const POOLED_BUFFERS: usize = 64;
 
 thread_local! {
-    static SPARE: RefCell<Vec<Box<[u32]>>> = const { RefCell::new(Vec::new()) };
+    static BUFFER_POOL: RefCell<Vec<Box<[u32]>>> = const { RefCell::new(Vec::new()) };
 }
 
 fn take_buffer(words: usize) -> Box<[u32]> {
-    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+    let spare = BUFFER_POOL.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
     spare.filter(|buffer| buffer.len() == words).unwrap_or_else(|| vec![0; words].into_boxed_slice())
 }
 
@@ -326,9 +326,9 @@ fn give_buffer(buffer: Box<[u32]>) {
         return;
     }
     // A thread that ends has no use for it.
-    let _ = SPARE.try_with(|spare| {
+    let _ = BUFFER_POOL.try_with(|spare| {
         let mut spare = spare.borrow_mut();
-        if spare.len() < SPARE_BUFFERS {
+        if spare.len() < POOLED_BUFFERS {
             spare.push(buffer);
         }
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{ALIGN, Backing, PAGE, Segment, Set};
+use super::{ALIGN, MappedFile, PAGE, Segment, Set};
 
 /// Members never begin at offset 0: that is how a reader tells them from a file of their own.
 const FIRST_OFFSET: usize = 16;
@@ -17,13 +17,13 @@ pub struct Cluster(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    backing: Arc<Backing>,
+    backing: Arc<MappedFile>,
     next: Mutex<usize>,
 }
 
 impl Cluster {
     pub(super) fn create(set: &Arc<Set>, name: &str, len: usize) -> io::Result<Self> {
-        let mut backing = Backing::create(set, name, len + FIRST_OFFSET)?;
+        let mut backing = MappedFile::create(set, name, len + FIRST_OFFSET)?;
         let text = format!("{} 0 {}  ", backing.name, backing.map.len().next_multiple_of(PAGE));
         backing.line = Some(set.index.lock().add(text)?);
         Ok(Self(Arc::new(Inner { backing: Arc::new(backing), next: Mutex::new(FIRST_OFFSET) })))

@@ -10,13 +10,13 @@ use super::Counter;
 /// Counters that a thread keeps; two that share a place take turns.
 const PLACES: usize = 64;
 
-type Place = Cell<Option<(&'static Counter, u64)>>;
+type TallyCell = Cell<Option<(&'static Counter, u64)>>;
 
 struct Tallies {
     is_on: Cell<bool>,
     /// Which places are taken, a bit each.
     taken: Cell<u64>,
-    places: [Place; PLACES],
+    places: [TallyCell; PLACES],
 }
 
 thread_local! {

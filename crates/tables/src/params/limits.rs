@@ -11,7 +11,7 @@ pub type Limits = (Option<String>, Option<String>);
 const RECORD_OVERHEAD: u64 = 12;
 
 /// The limits of `spec`, given the other values.
-pub fn of(spec: &Spec, p: &Params) -> Limits {
+pub fn resolve(spec: &Spec, p: &Params) -> Limits {
     let (min, max) = (spec.min.map(str::to_owned), spec.max.map(str::to_owned));
     match spec.name {
         "thread_pool_min" => (min, Some(p.thread_pool_max.to_string())),

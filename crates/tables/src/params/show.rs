@@ -92,7 +92,7 @@ fn long(out: &mut String, params: &Params, spec: &Spec, asked: Option<&str>) {
     if spec.value(params).show() != spec.default {
         out.push_str(&format!("        Default is: {}\n", spec.default));
     }
-    let (min, max) = limits::of(spec, params);
+    let (min, max) = limits::resolve(spec, params);
     if let Some(min) = min {
         out.push_str(&format!("        Minimum is: {min}\n"));
     }
@@ -200,7 +200,7 @@ fn json_object(params: &Params, spec: &Spec, asked: Option<&str>) -> String {
         return out;
     }
     out.push_str(&format!("    \"implemented\": true,\n    \"value\": {},\n", spec.value(params).json()));
-    let (min, max) = limits::of(spec, params);
+    let (min, max) = limits::resolve(spec, params);
     let unit = (!spec.unit.is_empty()).then(|| spec.unit.to_owned());
     let pairs = [("units", unit), ("default", Some(spec.default.to_owned())), ("minimum", min), ("maximum", max)];
     for (key, value) in pairs {

@@ -127,7 +127,7 @@ fn started(name: &str, text: &str) -> String {
     match params.set_at_start(name, text) {
         Ok(applied) => {
             let value = applied.spec.value(&params).show();
-            format!("{}={value} {}", applied.spec.name, applied.told(name).unwrap_or_default())
+            format!("{}={value} {}", applied.spec.name, applied.note(name).unwrap_or_default())
         }
         Err(e) => e.forgiven_at_start().unwrap_or_else(|| format!("refused: {e}")),
     }
@@ -178,7 +178,7 @@ fn an_old_start_line_starts() {
 
 #[test]
 fn a_long_idle_timeout_is_told() {
-    let said = |name, value| Params::default().set(name, value).unwrap().told(name).unwrap_or_default();
+    let said = |name, value| Params::default().set(name, value).unwrap().note(name).unwrap_or_default();
     assert_eq!(said("timeout_idle", "75"), "");
     assert_eq!(said("timeout_idle", "620"), "");
     assert!(said("timeout_idle", "3600").contains("keeps a connection and a descriptor that long"));

@@ -4,7 +4,7 @@
 use tables::dialects::{Dialect, OldVar};
 
 use super::R;
-use super::ctx::{Ctx, Kept};
+use super::ctx::{Ctx, Outcome};
 use super::policy::{BACKEND, CACHEABLE, CARRIED, CARRIED_URL, HASH, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
@@ -80,7 +80,7 @@ const DROPPED: &[Dropped] = &[
 ];
 
 impl Walker<'_> {
-    pub fn unset(&mut self) -> R<Kept> {
+    pub fn unset(&mut self) -> R<Outcome> {
         let first = self.at;
         let name_at = self.after(first);
         let (name, last) = self.dotted(name_at);
@@ -94,7 +94,7 @@ impl Walker<'_> {
         }
         let Some(new) = self.target(&name, name_at, last)? else {
             self.drop_until(end);
-            return Ok(Kept::No);
+            return Ok(Outcome::No);
         };
         if self.is("remove") {
             self.note(first, first, "unset", "one word for it is left");
@@ -105,7 +105,7 @@ impl Walker<'_> {
         self.put_name(last, &name, &new);
         self.keep_c(b';')?;
         self.carry(&name, true);
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     /// After a field of the request was set or unset in a fetch: where its client looks for it.
@@ -166,12 +166,12 @@ impl Walker<'_> {
         Ok(Some(new))
     }
 
-    pub fn set(&mut self) -> R<Kept> {
+    pub fn set(&mut self) -> R<Outcome> {
         let first = self.at;
         let name_at = self.after(first);
         if self.tok_at(name_at) != Tok::Id {
             self.at = name_at;
-            return self.expect(Tok::Id).map(|()| Kept::No);
+            return self.expect(Tok::Id).map(|()| Outcome::No);
         }
         let (name, last) = self.dotted(name_at);
         let low = name.to_ascii_lowercase();
@@ -182,7 +182,7 @@ impl Walker<'_> {
         }
         let Some(new) = self.target(&name, name_at, last)? else {
             self.drop_until(end);
-            return Ok(Kept::No);
+            return Ok(Outcome::No);
         };
         if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
             self.wrong_place(first, name_at, end);
@@ -222,7 +222,7 @@ impl Walker<'_> {
         if keeps_reason {
             self.insert(&format!(" set {reason} = {mark}; unset {mark};"));
         }
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     /// In 2.x: the field that must be there for field `name` to be set to the text at `value`, as it is called now.
@@ -257,7 +257,7 @@ impl Walker<'_> {
     }
 
     /// What isn't just called otherwise now; `None` is for what is.
-    fn special_set(&mut self, name: &str, set: &Assignment) -> R<Option<Kept>> {
+    fn special_set(&mut self, name: &str, set: &Assignment) -> R<Option<Outcome>> {
         if let Some(var) = OldVar::find(name).filter(|v| !v.is_field()) {
             self.check_place(var, set.name_at, set.last, true)?;
         }
@@ -293,14 +293,14 @@ impl Walker<'_> {
     }
 
     /// Writes `new` in the place of the statement, and says so.
-    fn replace_set(&mut self, set: &Assignment, new: &str, why: &str) -> Kept {
+    fn replace_set(&mut self, set: &Assignment, new: &str, why: &str) -> Outcome {
         self.note(set.first, set.end, new, why);
         self.put_until(set.end, new);
-        Kept::Yes
+        Outcome::Yes
     }
 
     /// Leaves the statement out, and says so.
-    fn drop_set(&mut self, set: &Assignment, why: &str, warning: bool) -> R<Kept> {
+    fn drop_set(&mut self, set: &Assignment, why: &str, warning: bool) -> R<Outcome> {
         if self.tok_at(set.end) != Tok::C(b';') {
             self.at = set.end;
             self.expect(Tok::C(b';'))?;
@@ -311,11 +311,11 @@ impl Walker<'_> {
             self.note(set.first, set.end, "", why)
         }
         self.drop_until(set.end);
-        Ok(Kept::No)
+        Ok(Outcome::No)
     }
 
     /// `set req.hash += value`
-    fn set_hash(&mut self, set: &Assignment) -> R<Kept> {
+    fn set_hash(&mut self, set: &Assignment) -> R<Outcome> {
         let op = self.after(set.last);
         if self.tok_at(op) != Tok::AddTo {
             self.at = op;
@@ -333,10 +333,10 @@ impl Walker<'_> {
         if self.policy.purge_hash {
             self.insert(&format!(" set req.http.{HASH} = req.http.{HASH} + {text} + \"#\";"));
         }
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
-    fn set_ttl_of_hit(&mut self, set: &Assignment) -> R<Kept> {
+    fn set_ttl_of_hit(&mut self, set: &Assignment) -> R<Outcome> {
         let is_zero = self.tok_at(set.value) == Tok::Int && self.text_at(set.value).trim_start_matches('0').is_empty();
         if is_zero || self.tok_at(set.value) == Tok::C(b'-') {
             return Ok(self.purge_hard(set));
@@ -350,17 +350,17 @@ impl Walker<'_> {
         self.expect(Tok::C(b';'))?;
         self.insert(")");
         self.keep();
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
-    fn purge_hard(&mut self, set: &Assignment) -> Kept {
+    fn purge_hard(&mut self, set: &Assignment) -> Outcome {
         self.policy.purge = true;
         self.warn(set.first, set.end, "purge.hard();", "an object ends by a purge, with all its variants");
         self.put_until(set.end, "purge.hard();");
-        Kept::Yes
+        Outcome::Yes
     }
 
-    fn set_cacheable(&mut self, set: &Assignment) -> R<Kept> {
+    fn set_cacheable(&mut self, set: &Assignment) -> R<Outcome> {
         let new = match self.text_at(set.value) {
             "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),
             "false" => format!("unset bereq.http.{CACHEABLE};"),
@@ -369,7 +369,7 @@ impl Walker<'_> {
         Ok(self.replace_set(set, &new, "a mark takes the place of the variable"))
     }
 
-    fn set_esi(&mut self, set: &Assignment) -> R<Kept> {
+    fn set_esi(&mut self, set: &Assignment) -> R<Outcome> {
         let new = match self.text_at(set.value) {
             value if self.ctx.delivers() => format!("set resp.do_esi = {value};"),
             "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),

@@ -2,13 +2,13 @@
 //! Bans, under each of their names, and what the hash is made of.
 
 use super::R;
-use super::ctx::{Ctx, Kept};
+use super::ctx::{Ctx, Outcome};
 use super::policy::HASH;
 use super::walk::Walker;
 use crate::token::Tok;
 
 impl Walker<'_> {
-    pub fn ban(&mut self, word: &str) -> R<Kept> {
+    pub fn ban(&mut self, word: &str) -> R<Outcome> {
         let first = self.at;
         self.put("ban");
         self.keep_c(b'(')?;
@@ -43,7 +43,7 @@ impl Walker<'_> {
         }
         self.keep_c(b')')?;
         self.keep_c(b';')?;
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     /// `req.url == req.url && req.http.host ~ "x"` as a string that says it.
@@ -79,7 +79,7 @@ impl Walker<'_> {
         }
     }
 
-    pub fn hash_data(&mut self) -> R<Kept> {
+    pub fn hash_data(&mut self) -> R<Outcome> {
         let first = self.at;
         self.sub_only(&[Ctx::Hash], first)?;
         self.keep();
@@ -87,17 +87,17 @@ impl Walker<'_> {
         self.string()?;
         self.keep_c(b')')?;
         self.keep_c(b';')?;
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     /// A string in brackets of our own, and the `;`.
-    pub fn parenthesised(&mut self) -> R<Kept> {
+    pub fn parenthesised(&mut self) -> R<Outcome> {
         self.insert("(");
         self.tight = true;
         self.string()?;
         self.expect(Tok::C(b';'))?;
         self.insert(")");
         self.keep();
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 }

@@ -43,7 +43,7 @@ impl Ctx {
     }
 
     /// The contexts of an old subroutine; none for those that never ran.
-    pub fn of(sub: OldSub) -> &'static [Ctx] {
+    pub fn contexts_for(sub: OldSub) -> &'static [Ctx] {
         match sub {
             OldSub::Recv => &[Ctx::Recv],
             OldSub::Pipe => &[Ctx::Pipe],
@@ -108,7 +108,7 @@ impl Ctx {
 
 /// What became of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub(crate) enum Kept {
+pub(crate) enum Outcome {
     /// Nothing is left of it.
     No,
     /// It is there, but does nothing that counts by itself.

@@ -4,7 +4,7 @@
 use super::flat::{Item, Kind};
 use super::out::Mark;
 use super::walk::Walker;
-use super::{Fail, Note, R};
+use super::{Note, R, TranslateError};
 use crate::diag::line_and_pos;
 use crate::token::Tok;
 
@@ -152,7 +152,7 @@ impl Walker<'_> {
             return Ok(());
         }
         let found = if self.tok() == Tok::End { "end of input".to_owned() } else { format!("'{}'", self.word()) };
-        let fail = Fail::at(&format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
+        let fail = TranslateError::at(&format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
         Err(fail.hinted(self.hint_expected(tok)))
     }
 
@@ -169,13 +169,13 @@ impl Walker<'_> {
     }
 
     pub fn fail<T>(&self, text: &str) -> R<T> {
-        Err(Fail::at(text, self.place(self.at)))
+        Err(TranslateError::at(text, self.place(self.at)))
     }
 
     pub fn fail_range<T>(&self, text: &str, first: usize, last: usize) -> R<T> {
         let (src, start, end) = self.place(first);
         let (other, _, to) = self.place(last);
-        Err(Fail::at(text, (src, start, if other == src { to } else { end })))
+        Err(TranslateError::at(text, (src, start, if other == src { to } else { end })))
     }
 
     pub fn enter(&mut self) -> R {
@@ -192,7 +192,9 @@ impl Walker<'_> {
 
     pub fn bounded(&self, bytes: usize) -> R {
         if bytes > MAX_OUT {
-            return Err(Fail::plain(format!("VCL is too large: more than {MAX_OUT} bytes when translated\n")));
+            return Err(TranslateError::plain(format!(
+                "VCL is too large: more than {MAX_OUT} bytes when translated\n"
+            )));
         }
         Ok(())
     }

@@ -2,10 +2,10 @@
 //! Top-level declarations: backends, directors, probes, ACLs, imports.
 
 use super::late::Saint;
-use super::names::Of;
+use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
-use super::{Fail, R};
+use super::{R, TranslateError};
 use crate::token::Tok;
 
 impl Walker<'_> {
@@ -36,12 +36,12 @@ impl Walker<'_> {
                     "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",
                     self.word()
                 );
-                Err(Fail::at(&text, self.place(self.at)).hinted(self.hint_outside()))
+                Err(TranslateError::at(&text, self.place(self.at)).hinted(self.hint_outside()))
             }
         }
     }
 
-    fn named(&mut self, of: Of) -> R<String> {
+    fn named(&mut self, of: NameKind) -> R<String> {
         self.keep();
         self.expect(Tok::Id)?;
         let name = self.word().to_owned();
@@ -54,7 +54,7 @@ impl Walker<'_> {
     }
 
     fn acl(&mut self) -> R {
-        self.named(Of::Acl)?;
+        self.named(NameKind::Acl)?;
         if self.is_c(b'{') && self.has_host_bits() {
             let why =
                 "an entry has bits set that its mask leaves out: since 7.0 that is an error unless the acl says so";
@@ -64,7 +64,7 @@ impl Walker<'_> {
         self.keep_c(b'{')?;
         while !self.is_c(b'}') {
             match self.tok() {
-                Tok::End => return Err(Fail::plain("End of input while in an acl\n".to_owned())),
+                Tok::End => return Err(TranslateError::plain("End of input while in an acl\n".to_owned())),
                 Tok::Str => self.literal()?,
                 _ => self.keep(),
             }
@@ -86,7 +86,7 @@ impl Walker<'_> {
     }
 
     fn probe(&mut self) -> R {
-        self.named(Of::Probe)?;
+        self.named(NameKind::Probe)?;
         self.fields()
     }
 
@@ -99,7 +99,7 @@ impl Walker<'_> {
             self.drop_until(self.block_end(self.after(name)));
             return Ok(());
         }
-        let now = self.named(Of::Backend)?;
+        let now = self.named(NameKind::Backend)?;
         self.saint_backend(&now);
         self.fields()
     }
@@ -136,7 +136,7 @@ impl Walker<'_> {
                     Tok::End | Tok::C(b'}' | b'{') => return self.expect(Tok::C(b';')),
                     Tok::Str => self.literal()?,
                     Tok::Id => {
-                        let now = self.names.now(Of::Probe, self.word());
+                        let now = self.names.now(NameKind::Probe, self.word());
                         self.put(&now);
                     }
                     _ => self.keep(),
@@ -162,7 +162,7 @@ impl Walker<'_> {
             }
         }
         let name = self.text_at(name_at).to_owned();
-        let now = self.names.now(Of::Backend, &name);
+        let now = self.names.now(NameKind::Backend, &name);
         let kind = self.text_at(kind_at).to_owned();
         let (class, weighted) = match kind.as_str() {
             "round-robin" => ("round_robin", false),
@@ -251,7 +251,7 @@ impl Walker<'_> {
             }
             match (self.text_at(field), self.tok_at(value)) {
                 ("backend", Tok::Id) => {
-                    backend = Some(self.names.now(Of::Backend, self.text_at(value)));
+                    backend = Some(self.names.now(NameKind::Backend, self.text_at(value)));
                     self.drop_until(value);
                     self.end_of_field()?;
                 }
@@ -295,7 +295,7 @@ impl Walker<'_> {
 
     /// The first member of a director: its name, given here if it is inline.
     pub fn inline_member(&self, director: &str) -> String {
-        let declared = self.names.declared.get(&(Of::Backend, director.to_owned()));
+        let declared = self.names.declared.get(&(NameKind::Backend, director.to_owned()));
         let Some(mut at) = declared.copied() else { return director.to_owned() };
         while at + 1 < self.items.len() && self.text_at(at) != "backend" {
             at = self.after(at);
@@ -305,8 +305,8 @@ impl Walker<'_> {
         }
         let value = self.after(self.after(at));
         match self.tok_at(value) {
-            Tok::Id => self.names.now(Of::Backend, self.text_at(value)),
-            _ => inline_name(&self.names.now(Of::Backend, director), 0),
+            Tok::Id => self.names.now(NameKind::Backend, self.text_at(value)),
+            _ => inline_name(&self.names.now(NameKind::Backend, director), 0),
         }
     }
 }

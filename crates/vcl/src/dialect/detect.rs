@@ -8,7 +8,7 @@ use crate::token::{Source, Tok};
 
 /// What the words of a program say.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Detection {
     /// It says `vcl 4.x;`, or begins with no word that a program begins with, or only 4.x has such words.
     New,
     Old(Dialect),
@@ -27,13 +27,13 @@ const OLD: u8 = D2X | D30;
 const FIRST_WORDS: [&str; 7] = ["acl", "sub", "backend", "director", "probe", "import", "include"];
 
 /// Looks at the words of a program.
-pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Found {
+pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
     let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect(), sources };
     let first = items.first().map_or("", |i| scan.text(i));
     let begins = FIRST_WORDS.contains(&first)
         || items.first().is_some_and(|i| i.kind == Kind::Include || i.tok() == Some(Tok::InlineC));
     if !begins {
-        return Found::New;
+        return Detection::New;
     }
     let (mut seen, mut new, mut count) = (Vec::new(), false, 0);
     let mut sub = "";
@@ -51,7 +51,7 @@ pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Found {
         }
     }
     if count == 0 {
-        return if new { Found::New } else { Found::Any };
+        return if new { Detection::New } else { Detection::Any };
     }
     let all = seen.iter().fold(OLD, |all, set| all & set);
     // Words of several releases: the newest of them that nothing contradicts, or else the newest that something says.
@@ -62,7 +62,7 @@ pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Found {
         0 => D30,
         set => set,
     };
-    Found::Old(if pick & D30 != 0 {
+    Detection::Old(if pick & D30 != 0 {
         Dialect::V30
     } else if pick & D21 != 0 {
         Dialect::V21

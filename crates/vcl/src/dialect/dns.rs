@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::R;
-use super::names::Of;
+use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
 use crate::token::Tok;
@@ -47,7 +47,7 @@ impl Dns {
 impl Walker<'_> {
     /// The suffix of a director's names, as it is written.
     pub fn dns_suffix(&self, director: &str) -> Option<String> {
-        let declared = *self.names.declared.get(&(Of::Backend, director.to_owned()))?;
+        let declared = *self.names.declared.get(&(NameKind::Backend, director.to_owned()))?;
         let open = (declared..self.items.len()).find(|at| self.tok_at(*at) == Tok::C(b'{'))?;
         let end = self.block_end(open);
         let name = (open..end).find(|at| self.tok_at(*at) == Tok::Id && self.text_at(*at) == "suffix")?;
@@ -88,7 +88,7 @@ impl Walker<'_> {
 
     /// Whether all that the program declares are dns directors, and the one at `first` is the first of them.
     fn needs_backend(&self, first: usize) -> bool {
-        let mut backends = self.names.declared.iter().filter(|((of, _), _)| *of == Of::Backend);
+        let mut backends = self.names.declared.iter().filter(|((of, _), _)| *of == NameKind::Backend);
         backends.all(|((_, name), at)| self.directors.get(name).is_some_and(|kind| kind == "dns") && *at >= first)
     }
 
@@ -102,7 +102,7 @@ impl Walker<'_> {
         if self.tok_at(point) != Tok::C(b'.') || self.text_at(field) != "backend" {
             return self.fail_range("Expected .backend of a dns director's member\n", open, field);
         }
-        let declared = self.names.declared.get(&(Of::Backend, self.text_at(value).to_owned())).copied();
+        let declared = self.names.declared.get(&(NameKind::Backend, self.text_at(value).to_owned())).copied();
         let body = match (self.tok_at(value), declared) {
             (Tok::C(b'{'), _) => value,
             (Tok::Id, Some(at)) if self.tok_at(self.after(at)) == Tok::C(b'{') => self.after(at),
@@ -149,7 +149,7 @@ impl Walker<'_> {
     /// Finds the backends that nobody names but dns directors: their addresses are all that is left of them.
     pub fn find_dns_members(&mut self) {
         let declared = |w: &Self, dns: bool| -> Vec<(String, usize)> {
-            let backends = w.names.declared.iter().filter(|((of, _), _)| *of == Of::Backend);
+            let backends = w.names.declared.iter().filter(|((of, _), _)| *of == NameKind::Backend);
             let is_dns = |name: &str| w.directors.get(name).is_some_and(|kind| kind == "dns");
             backends.filter(|((_, name), _)| is_dns(name) == dns).map(|((_, name), at)| (name.clone(), *at)).collect()
         };
@@ -165,7 +165,8 @@ impl Walker<'_> {
                 all.insert(self.text_at(next).to_owned());
             }
         }
-        let first = self.names.declared.iter().filter(|((of, _), _)| *of == Of::Backend).min_by_key(|(_, at)| **at);
+        let first =
+            self.names.declared.iter().filter(|((of, _), _)| *of == NameKind::Backend).min_by_key(|(_, at)| **at);
         let first = first.map(|((_, name), _)| name.clone());
         let plain = declared(self, false).into_iter().map(|(name, _)| name);
         let left =

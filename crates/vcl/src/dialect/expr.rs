@@ -5,7 +5,7 @@ use tables::dialects::{Dialect, OldVar};
 
 use super::R;
 use super::ctx::Ctx;
-use super::names::Of;
+use super::names::NameKind;
 use super::policy::{BACKEND, CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
 use super::walk::Walker;
 use crate::token::Tok;
@@ -74,7 +74,7 @@ impl Walker<'_> {
                 self.keep();
                 match self.tok() {
                     Tok::Id => {
-                        let now = self.names.now(Of::Acl, self.word());
+                        let now = self.names.now(NameKind::Acl, self.word());
                         if now != self.word() {
                             self.note(self.at, self.at, &now, "the name is taken");
                         }
@@ -210,7 +210,7 @@ impl Walker<'_> {
     fn plain_name(&mut self, name: &str) -> R {
         match name {
             "now" | "true" | "false" => self.keep(),
-            _ if self.names.is(Of::Backend, name) => {
+            _ if self.names.is(NameKind::Backend, name) => {
                 let now = self.backend_now(name);
                 if now != name {
                     let why =
@@ -303,7 +303,7 @@ impl Walker<'_> {
                 return self.fail_range(&text, first, last);
             }
             let unknown = self.fail_range(&format!("Unknown variable '{name}'\n"), first, last);
-            return unknown.map_err(|fail: super::Fail| fail.hinted(self.hint_variable(name)));
+            return unknown.map_err(|fail: super::TranslateError| fail.hinted(self.hint_variable(name)));
         };
         // What 2.x puts into the object that is being fetched can be called by either name.
         self.check_place(var, first, last, write)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An old program as one list of tokens, includes in their place, with the blanks and comments before each token.
 
-use super::{Fail, R};
+use super::{R, TranslateError};
 use crate::token::{LexError, Source, Tok, lex};
 use crate::{Options, Sources};
 
@@ -64,13 +64,15 @@ impl Loader<'_> {
     fn file(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, depth: u32) -> R {
         self.bytes += text.len();
         if self.bytes > crate::vcc::MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
-            return Err(Fail::plain(format!("VCL is too large, or its includes nest too deeply, at '{name}'\n")));
+            return Err(TranslateError::plain(format!(
+                "VCL is too large, or its includes nest too deeply, at '{name}'\n"
+            )));
         }
         let mut up = parent;
         while let Some(at) = up {
             let source = &self.sources[at as usize];
             if source.name == name {
-                return Err(Fail::plain(format!("Recursive use of file \"{name}\"\n\n")));
+                return Err(TranslateError::plain(format!("Recursive use of file \"{name}\"\n\n")));
             }
             up = source.parent;
         }
@@ -79,7 +81,9 @@ impl Loader<'_> {
         let lexed = lex(&text, src, &mut blobs, &mut tokens);
         self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
         if let Err(LexError(places)) = lexed {
-            return Err(Fail(places.into_iter().map(|(text, from, to)| (text, Some((src, from, to)))).collect()));
+            return Err(TranslateError(
+                places.into_iter().map(|(text, from, to)| (text, Some((src, from, to)))).collect(),
+            ));
         }
         let mut gap = 0;
         let mut at = 0;
@@ -90,7 +94,7 @@ impl Loader<'_> {
                 let path = tokens[at + 1];
                 let end = tokens.get(at + 2).filter(|end| path.tok == Tok::Str && end.tok == Tok::C(b';'));
                 let Some(end) = end.map(|t| t.end) else {
-                    return Err(Fail::at("include wants a string and a semicolon.\n", (src, t.start, t.end)));
+                    return Err(TranslateError::at("include wants a string and a semicolon.\n", (src, t.start, t.end)));
                 };
                 self.items.push(Item { kind: Kind::Include, src, gap, start: t.start, end, quote: path.quote });
                 self.include(src, (path.start, path.end, path.quote), depth)?;
@@ -118,18 +122,21 @@ impl Loader<'_> {
         if let Some(rest) = path.strip_prefix("./") {
             let includer = &self.sources[src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
-                return Err(Fail::at("include \"./xxxxx\"; needs absolute filename of including file.\n", place));
+                return Err(TranslateError::at(
+                    "include \"./xxxxx\"; needs absolute filename of including file.\n",
+                    place,
+                ));
             };
             path = format!("{dir}/{rest}");
         }
         if !self.options.unsafe_path && path.contains('/') {
-            return Err(Fail::at(&format!("VCL filename '{path}' is unsafe.\n"), place));
+            return Err(TranslateError::at(&format!("VCL filename '{path}' is unsafe.\n"), place));
         }
         match self.outside.read(&path) {
             Ok((name, text)) => self.file(&name, "file", text, Some(src), depth + 1),
             Err(why) => {
                 let hint = super::known_file(&path).map_or(String::new(), |hint| format!("{hint}\n"));
-                Err(Fail::at(&format!("{why}\n{hint}"), place))
+                Err(TranslateError::at(&format!("{why}\n{hint}"), place))
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use tables::dialects::OLD_VARS;
 
-use super::Fail;
+use super::TranslateError;
 use super::flat::Item;
 use super::walk::Walker;
 use crate::diag::line_and_pos;
@@ -13,9 +13,9 @@ use crate::token::Tok;
 /// Words that begin a statement.
 pub(crate) const BEGINS: [&str; 9] = ["set", "unset", "remove", "call", "return", "if", "error", "synthetic", "esi"];
 
-impl Fail {
+impl TranslateError {
     /// With what to do about it as the last line.
-    pub fn hinted(mut self, hint: Option<String>) -> Fail {
+    pub fn hinted(mut self, hint: Option<String>) -> TranslateError {
         self.0.extend(hint.map(|hint| (format!("Hint: {hint}\n"), None)));
         self
     }
@@ -119,8 +119,8 @@ impl Walker<'_> {
     }
 
     /// No action stands here.
-    pub fn no_action(&self) -> Fail {
-        Fail::at("Expected an action, 'if', '{' or '}'\n", self.place(self.at)).hinted(self.hint_action())
+    pub fn no_action(&self) -> TranslateError {
+        TranslateError::at("Expected an action, 'if', '{' or '}'\n", self.place(self.at)).hinted(self.hint_action())
     }
 
     /// Where an action is expected and something else stands.
@@ -139,10 +139,10 @@ impl Walker<'_> {
     }
 
     /// The program ends inside of something: said at the innermost brace that is open.
-    pub fn ended(&self, text: &str) -> Fail {
+    pub fn ended(&self, text: &str) -> TranslateError {
         let place = self.open().first().map(|item| (item.src, item.start, item.end));
         let lines = self.open_lines().unwrap_or_default();
-        Fail(vec![(text.to_owned(), place)]).hinted(Some(format!(
+        TranslateError(vec![(text.to_owned(), place)]).hinted(Some(format!(
             "The text ends inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}."
         )))
     }

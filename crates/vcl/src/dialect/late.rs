@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::R;
-use super::ctx::{Ctx, Kept};
-use super::names::Of;
+use super::ctx::{Ctx, Outcome};
+use super::names::NameKind;
 use super::policy::BACKEND;
 use super::walk::Walker;
 use crate::token::Tok;
@@ -50,7 +50,7 @@ impl Walker<'_> {
     }
 
     /// `set beresp.saintmode = 20s;`, its `=` at `equals`.
-    pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Kept> {
+    pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Outcome> {
         let why = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
                    .saintmode_threshold, or 10, is how many objects make it sick for all";
         self.note(first, end, "if (!bereq.uncacheable) { saintmode.blacklist(...); }", why);
@@ -61,7 +61,7 @@ impl Walker<'_> {
         self.insert(")");
         self.keep();
         self.insert(" }");
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     /// Finds whether anything is chosen late.
@@ -123,7 +123,7 @@ impl Walker<'_> {
         for at in 0..self.items.len() {
             let (name, last) = self.dotted(at);
             let value = self.after(self.after(last));
-            if name.eq_ignore_ascii_case("req.backend") && self.names.is(Of::Backend, self.text_at(value)) {
+            if name.eq_ignore_ascii_case("req.backend") && self.names.is(NameKind::Backend, self.text_at(value)) {
                 all.insert(self.text_at(value).to_owned());
             }
         }
@@ -145,7 +145,7 @@ impl Walker<'_> {
         if !saint {
             return format!("set bereq.backend = {plain};");
         }
-        let object = self.saint_of(&self.names.now(Of::Backend, name));
+        let object = self.saint_of(&self.names.now(NameKind::Backend, name));
         let call = plain.split_once(".backend(").map_or(")", |(_, args)| args);
         format!("set bereq.backend = {object}.backend({call};")
     }

@@ -4,7 +4,7 @@
 use tables::dialects::{Dialect, OldSub};
 
 use super::R;
-use super::ctx::{Ctx, Kept};
+use super::ctx::{Ctx, Outcome};
 use super::policy::{DELIVER_ERRORS, RESTART};
 use super::walk::Walker;
 use crate::token::Tok;
@@ -35,7 +35,7 @@ impl Walker<'_> {
     }
 
     /// `lookup;`
-    pub fn bare(&mut self, word: &str) -> R<Kept> {
+    pub fn bare(&mut self, word: &str) -> R<Outcome> {
         let (first, end) = self.bare_statement()?;
         if self.dialect != Dialect::V20 {
             return self.fail(&format!(
@@ -46,7 +46,7 @@ impl Walker<'_> {
         self.leave_with(word, first, end)
     }
 
-    pub fn return_statement(&mut self) -> R<Kept> {
+    pub fn return_statement(&mut self) -> R<Outcome> {
         let first = self.at;
         let open = self.after(first);
         let word_at = self.after(open);
@@ -64,15 +64,15 @@ impl Walker<'_> {
     }
 
     /// A statement that returns `word`, from token `first` to its `;`.
-    pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> R<Kept> {
+    pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> R<Outcome> {
         if word == "error" && self.ctx == Ctx::DeliverError {
             self.put_until(end, "return (deliver);");
-            return Ok(Kept::Yes);
+            return Ok(Outcome::Yes);
         }
         if word == "error" {
             let new = if self.ctx == Ctx::Fetch { "return (error(501));" } else { "return (synth(501));" };
             self.replace(first, end, new, "an error without a number was 501");
-            return Ok(Kept::Yes);
+            return Ok(Outcome::Yes);
         }
         if word == "restart" {
             return self.leave_by_restart(first, end);
@@ -85,12 +85,12 @@ impl Walker<'_> {
                 let why = "vcl_deliver ran for what vcl_error had made, too";
                 self.note(first, end, &format!("{call}return (deliver);"), why);
                 self.gap_then(first, end, &call);
-                return Ok(Kept::Yes);
+                return Ok(Outcome::Yes);
             }
             (Ctx::MissBereq, "fetch") if self.policy.late => {
                 self.policy.fetch_returns = true;
                 self.gap_then(first, end, "call fetch_as_before; ");
-                return Ok(Kept::Weak);
+                return Ok(Outcome::Weak);
             }
             (Ctx::Pass, "pass") => ("return (fetch);", "vcl_pass goes on with the fetch"),
             (Ctx::Fetch, "pass" | "hit_for_pass") => {
@@ -105,7 +105,7 @@ impl Walker<'_> {
                 self.policy.deliver_used = true;
                 self.note(first, end, "call deliver_as_before; return (deliver);", self.policy.why_deliver());
                 self.gap_then(first, end, "call deliver_as_before; ");
-                return Ok(Kept::Yes);
+                return Ok(Outcome::Yes);
             }
             _ => ("", ""),
         };
@@ -115,7 +115,7 @@ impl Walker<'_> {
         } else {
             self.replace(first, end, new, why);
         }
-        Ok(if self.ctx.only_bereq() { Kept::Weak } else { Kept::Yes })
+        Ok(if self.ctx.only_bereq() { Outcome::Weak } else { Outcome::Yes })
     }
 
     /// Writes the statement from `first` to `end` after `before`; a bare word gets its `return`.
@@ -141,7 +141,7 @@ impl Walker<'_> {
         }
     }
 
-    pub fn leave_by_restart(&mut self, first: usize, end: usize) -> R<Kept> {
+    pub fn leave_by_restart(&mut self, first: usize, end: usize) -> R<Outcome> {
         if self.ctx == Ctx::Fetch {
             self.policy.failed = true;
             self.policy.restart_in_fetch = true;
@@ -154,11 +154,11 @@ impl Walker<'_> {
         } else {
             self.replace(first, end, "return (restart);", "an action stands in return () since 2.1");
         }
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     /// `restart;` and `restart rollback;`
-    pub fn restart(&mut self) -> R<Kept> {
+    pub fn restart(&mut self) -> R<Outcome> {
         let first = self.at;
         let next = self.after(first);
         if self.text_at(next) == "rollback" && self.tok_at(next) == Tok::Id {
@@ -173,7 +173,7 @@ impl Walker<'_> {
                 return self.leave_by_restart(first, end);
             }
             self.replace(first, end, "std.rollback(req); return (restart);", "vmod std does it");
-            return Ok(Kept::Yes);
+            return Ok(Outcome::Yes);
         }
         if self.dialect == Dialect::V30 {
             return self.fail("Please change \"restart\" to \"return (restart)\".\n");
@@ -184,14 +184,14 @@ impl Walker<'_> {
     }
 
     /// `error 404 "text";`
-    pub fn error(&mut self) -> R<Kept> {
+    pub fn error(&mut self) -> R<Outcome> {
         let first = self.at;
         self.legal("error", first)?;
         if self.ctx == Ctx::DeliverError {
             // The response is an error's already.
             let end = self.semicolon();
             self.put_until(end, "return (deliver);");
-            return Ok(Kept::Yes);
+            return Ok(Outcome::Yes);
         }
         let action = if self.ctx == Ctx::Fetch { "error" } else { "synth" };
         self.put(&format!("return ({action}("));
@@ -234,6 +234,6 @@ impl Walker<'_> {
         );
         self.insert("))");
         self.keep();
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 }

@@ -30,7 +30,7 @@ use tables::dialects::Dialect;
 use crate::token::{Source, Tok, Token};
 use crate::{Diagnostics, Options, Sources, diag};
 
-pub(crate) use detect::Found;
+pub(crate) use detect::Detection;
 pub(crate) use out::SourceMap;
 
 /// A change that a migration made, or something it can't keep.
@@ -52,7 +52,7 @@ pub struct Note {
 
 /// A program in VCL 4.1.
 #[derive(Clone, Debug)]
-pub struct Migrated {
+pub struct Migration {
     /// What it was written in; none = it is 4.x already.
     pub dialect: Option<Dialect>,
     /// The program, its includes in their places.
@@ -63,20 +63,20 @@ pub struct Migrated {
 
 /// Why a program can't be translated: messages, each with its place (source, start, end).
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fail(pub Vec<(String, Option<Stretch>)>);
+pub(crate) struct TranslateError(pub Vec<(String, Option<Span>)>);
 
 /// A stretch of a source: which, start and end.
-pub(crate) type Stretch = (u32, u32, u32);
+pub(crate) type Span = (u32, u32, u32);
 
-pub(crate) type R<T = ()> = Result<T, Fail>;
+pub(crate) type R<T = ()> = Result<T, TranslateError>;
 
-impl Fail {
-    pub fn plain(text: String) -> Fail {
-        Fail(vec![(text, None)])
+impl TranslateError {
+    pub fn plain(text: String) -> TranslateError {
+        TranslateError(vec![(text, None)])
     }
 
-    pub fn at(text: &str, place: Stretch) -> Fail {
-        Fail(vec![(text.to_owned(), Some(place))])
+    pub fn at(text: &str, place: Span) -> TranslateError {
+        TranslateError(vec![(text.to_owned(), Some(place))])
     }
 
     /// As the compiler's messages are.
@@ -114,9 +114,9 @@ pub(crate) fn translate(
     let items = flat::load(name, text, outside, options, sources)?;
     let dialect = match (options.dialect, detect::detect(&items, sources)) {
         (Some(dialect), _) => dialect,
-        (None, Found::New) => return Ok(None),
-        (None, Found::Old(dialect)) => dialect,
-        (None, Found::Any) => Dialect::V30,
+        (None, Detection::New) => return Ok(None),
+        (None, Detection::Old(dialect)) => dialect,
+        (None, Detection::Any) => Dialect::V30,
     };
     walk::translate(dialect, &items, sources).map(Some)
 }
@@ -138,8 +138,8 @@ pub fn told_dialect(
     let items = flat::load(name, text, outside, options, &mut sources)
         .map_err(|fail| Diagnostics { text: fail.text(&sources) })?;
     Ok(match detect::detect(&items, &sources) {
-        Found::Old(dialect) => Some(options.dialect.unwrap_or(dialect)),
-        Found::New | Found::Any => options.dialect,
+        Detection::Old(dialect) => Some(options.dialect.unwrap_or(dialect)),
+        Detection::New | Detection::Any => options.dialect,
     })
 }
 
@@ -182,11 +182,11 @@ const KNOWN_FILES: [(&str, &str); 1] = [(
 ///
 /// # Errors
 /// What has no counterpart, and where.
-pub fn migrate(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Result<Migrated, Diagnostics> {
+pub fn migrate(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Result<Migration, Diagnostics> {
     let mut sources = Vec::new();
     match translate(name, text, outside, options, &mut sources) {
-        Ok(Some(t)) => Ok(Migrated { dialect: Some(t.dialect), text: t.text, notes: t.notes }),
-        Ok(None) => Ok(Migrated { dialect: None, text: text.to_vec(), notes: Vec::new() }),
+        Ok(Some(t)) => Ok(Migration { dialect: Some(t.dialect), text: t.text, notes: t.notes }),
+        Ok(None) => Ok(Migration { dialect: None, text: text.to_vec(), notes: Vec::new() }),
         Err(fail) => Err(Diagnostics { text: fail.text(&sources) }),
     }
 }

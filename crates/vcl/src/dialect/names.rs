@@ -9,20 +9,20 @@ use crate::token::{Source, Tok};
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub(crate) enum Of {
+pub(crate) enum NameKind {
     Backend,
     Acl,
     Sub,
     Probe,
 }
 
-impl Of {
+impl NameKind {
     fn suffix(self) -> &'static str {
         match self {
-            Of::Backend => "_backend",
-            Of::Acl => "_acl",
-            Of::Sub => "_sub",
-            Of::Probe => "_probe",
+            NameKind::Backend => "_backend",
+            NameKind::Acl => "_acl",
+            NameKind::Sub => "_sub",
+            NameKind::Probe => "_probe",
         }
     }
 }
@@ -65,8 +65,8 @@ const TAKEN: [&str; 32] = [
 /// The names, and what those are called now that had to change.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    changed: HashMap<(Of, String), String>,
-    pub declared: BTreeMap<(Of, String), usize>,
+    changed: HashMap<(NameKind, String), String>,
+    pub declared: BTreeMap<(NameKind, String), usize>,
     /// A director is called so.
     default_director: bool,
 }
@@ -89,10 +89,10 @@ impl Names {
                 Some(Tok::Id) if depth == 0 && pair[1].1.tok() == Some(Tok::Id) => {
                     names.default_director |= text(pair[0].1) == "director" && text(pair[1].1) == "default";
                     let of = match text(pair[0].1).as_str() {
-                        "backend" | "director" => Of::Backend,
-                        "acl" => Of::Acl,
-                        "sub" => Of::Sub,
-                        "probe" => Of::Probe,
+                        "backend" | "director" => NameKind::Backend,
+                        "acl" => NameKind::Acl,
+                        "sub" => NameKind::Sub,
+                        "probe" => NameKind::Probe,
                         _ => continue,
                     };
                     names.declared.entry((of, text(pair[1].1))).or_insert(pair[1].0);
@@ -100,20 +100,20 @@ impl Names {
                 _ => {}
             }
         }
-        names.settle(purge_used);
+        names.finish(purge_used);
         names
     }
 
-    fn settle(&mut self, purge_used: bool) {
+    fn finish(&mut self, purge_used: bool) {
         let taken = |name: &str| TAKEN.contains(&name) && (name != "purge" || purge_used);
         let all: HashSet<String> = self.declared.keys().map(|(_, name)| name.to_ascii_lowercase()).collect();
         let mut used: HashSet<String> = HashSet::new();
-        let list: Vec<(Of, String)> = self.declared.keys().cloned().collect();
+        let list: Vec<(NameKind, String)> = self.declared.keys().cloned().collect();
         for (of, name) in list {
             let machine = tables::dialects::OldSub::ALL.into_iter().any(|sub| sub.name() == name);
             let low = name.to_ascii_lowercase();
-            let reserved = of == Of::Sub && low.starts_with("vcl_") && !machine;
-            let object = of == Of::Backend && low == "default" && self.default_director;
+            let reserved = of == NameKind::Sub && low.starts_with("vcl_") && !machine;
+            let object = of == NameKind::Backend && low == "default" && self.default_director;
             if !machine && (object || taken(&low) || used.contains(&low) || reserved) {
                 let mut new = if reserved { format!("old_{name}") } else { format!("{name}{}", of.suffix()) };
                 while all.contains(&new.to_ascii_lowercase()) || used.contains(&new.to_ascii_lowercase()) {
@@ -128,11 +128,11 @@ impl Names {
     }
 
     /// What a name is called now.
-    pub fn now(&self, of: Of, name: &str) -> String {
+    pub fn now(&self, of: NameKind, name: &str) -> String {
         self.changed.get(&(of, name.to_owned())).cloned().unwrap_or_else(|| name.to_owned())
     }
 
-    pub fn is(&self, of: Of, name: &str) -> bool {
+    pub fn is(&self, of: NameKind, name: &str) -> bool {
         self.declared.contains_key(&(of, name.to_owned()))
     }
 }

@@ -3,7 +3,7 @@
 
 /// A stretch of translated text.
 #[derive(Clone, Copy, Debug)]
-struct Seg {
+struct Segment {
     /// Where it begins in the translated text.
     out: u32,
     /// The source it comes from; none = written by the translation.
@@ -18,7 +18,7 @@ struct Seg {
 /// Which stretch of the sources a stretch of translated text comes from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceMap {
-    segs: Vec<Seg>,
+    segs: Vec<Segment>,
 }
 
 impl SourceMap {
@@ -48,7 +48,7 @@ impl SourceMap {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Out {
     pub text: Vec<u8>,
-    segs: Vec<Seg>,
+    segs: Vec<Segment>,
 }
 
 /// A length to come back to.
@@ -59,7 +59,7 @@ impl Out {
     /// The source's own text.
     pub fn verbatim(&mut self, src: u32, text: &[u8], from: u32, to: u32) {
         if from < to {
-            self.segs.push(Seg {
+            self.segs.push(Segment {
                 out: self.text.len() as u32,
                 src: Some(src),
                 at: from,
@@ -72,7 +72,7 @@ impl Out {
 
     /// Other words for `from..to` of a source.
     pub fn instead(&mut self, src: u32, from: u32, to: u32, new: &str) {
-        self.segs.push(Seg {
+        self.segs.push(Segment {
             out: self.text.len() as u32,
             src: Some(src),
             at: from,
@@ -84,13 +84,13 @@ impl Out {
 
     /// Text that stands for nothing of a source.
     pub fn own(&mut self, new: &str) {
-        self.segs.push(Seg { out: self.text.len() as u32, src: None, at: 0, len: 0, verbatim: false });
+        self.segs.push(Segment { out: self.text.len() as u32, src: None, at: 0, len: 0, verbatim: false });
         self.text.extend_from_slice(new.as_bytes());
     }
 
     pub fn append(&mut self, other: &Out) {
         let by = self.text.len() as u32;
-        self.segs.extend(other.segs.iter().map(|s| Seg { out: s.out + by, ..*s }));
+        self.segs.extend(other.segs.iter().map(|s| Segment { out: s.out + by, ..*s }));
         self.text.extend_from_slice(&other.text);
     }
 

@@ -89,7 +89,7 @@ pub(crate) struct Policy {
 
 impl Policy {
     /// What the words of a program say that it needs; the walk finds the rest.
-    pub fn of(dialect: Dialect, items: &[Item], sources: &[Source]) -> Policy {
+    pub fn new(dialect: Dialect, items: &[Item], sources: &[Source]) -> Policy {
         let words: Vec<&Item> = items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect();
         let text = |at: usize| {
             let i = words.get(at)?;

@@ -3,18 +3,18 @@
 
 use tables::dialects::BARE;
 
-use super::ctx::{Ctx, Kept};
-use super::names::Of;
+use super::ctx::{Ctx, Outcome};
+use super::names::NameKind;
 use super::walk::Walker;
-use super::{Fail, R, known_file};
+use super::{R, TranslateError, known_file};
 use crate::token::Tok;
 
 impl Walker<'_> {
     /// `{ ... }`
-    pub fn block(&mut self) -> R<Kept> {
+    pub fn block(&mut self) -> R<Outcome> {
         self.enter()?;
         self.keep_c(b'{')?;
-        let mut kept = Kept::No;
+        let mut kept = Outcome::No;
         loop {
             match self.tok() {
                 Tok::C(b'{') => kept = kept.max(self.block()?),
@@ -30,7 +30,7 @@ impl Walker<'_> {
                 Tok::InlineC => match self.accept_language_c() {
                     Some(done) => {
                         done?;
-                        kept = Kept::Yes;
+                        kept = Outcome::Yes;
                     }
                     None => return self.inline_c(),
                 },
@@ -38,7 +38,7 @@ impl Walker<'_> {
                     let mark = self.out.mark();
                     let first = self.at;
                     let one = self.statement()?;
-                    if one == Kept::No {
+                    if one == Outcome::No {
                         self.out.rollback(mark);
                         self.comments_of(first);
                     }
@@ -78,7 +78,7 @@ impl Walker<'_> {
         self.fail(&format!("Inline C isn't supported: {hint}\n"))
     }
 
-    pub fn statement(&mut self) -> R<Kept> {
+    pub fn statement(&mut self) -> R<Outcome> {
         let word = self.word().to_owned();
         let next = self.tok_at(self.after(self.at));
         if self.ctx.only_bereq() && !self.counts_for_bereq() {
@@ -99,20 +99,20 @@ impl Walker<'_> {
                 let (first, end) = self.bare_statement()?;
                 self.sub_only(&[Ctx::Fetch], first)?;
                 self.replace(first, end, "set beresp.do_esi = true;", "ESI is a property of the response");
-                Ok(Kept::Yes)
+                Ok(Outcome::Yes)
             }
             "purge" if next == Tok::C(b';') => {
                 let (first, end) = self.bare_statement()?;
                 self.sub_only(&[Ctx::Hit, Ctx::Miss], first)?;
                 self.replace(first, end, "purge.hard();", "vmod purge does it");
-                Ok(Kept::Yes)
+                Ok(Outcome::Yes)
             }
             "rollback" => {
                 let (first, end) = self.bare_statement()?;
                 self.policy.std = true;
                 let http = if self.ctx.backend() { "bereq" } else { "req" };
                 self.replace(first, end, &format!("std.rollback({http});"), "vmod std does it");
-                Ok(Kept::Yes)
+                Ok(Outcome::Yes)
             }
             "purge" | "ban" | "purge_url" | "ban_url" | "purge_hash" => self.ban(&word),
             "hash_data" => self.hash_data(),
@@ -140,7 +140,7 @@ impl Walker<'_> {
                 self.keep();
                 self.insert(" return (fail);");
                 self.warn(first, first, "std.log(...); return (fail);", "one request fails; the process goes on");
-                Ok(Kept::Yes)
+                Ok(Outcome::Yes)
             }
             _ if BARE.contains(&word.as_str()) && next == Tok::C(b';') => self.bare(&word),
             _ => Err(self.no_action()),
@@ -196,12 +196,12 @@ impl Walker<'_> {
         }
     }
 
-    pub fn skip_statement(&mut self) -> R<Kept> {
+    pub fn skip_statement(&mut self) -> R<Outcome> {
         let end = if self.is("if") { self.if_end() } else { self.after(self.semicolon()) };
         while self.at < end && self.tok() != Tok::End {
             self.advance_silently();
         }
-        Ok(Kept::No)
+        Ok(Outcome::No)
     }
 
     pub fn advance_silently(&mut self) {
@@ -245,10 +245,10 @@ impl Walker<'_> {
         self.fail_range(&text, at, at)
     }
 
-    pub fn if_statement(&mut self) -> R<Kept> {
+    pub fn if_statement(&mut self) -> R<Outcome> {
         // What only spoke of bereq leaves nothing on the client's side.
         let split = self.ctx.only_bereq() || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && self.speaks_of_bereq());
-        let mut kept = if split { Kept::No } else { Kept::Yes };
+        let mut kept = if split { Outcome::No } else { Outcome::Yes };
         loop {
             // `if`, or what continues one.
             self.keep();
@@ -273,7 +273,7 @@ impl Walker<'_> {
         self.keep_c(b'(')?;
         self.expr()?;
         if self.is_c(b'{') {
-            return Err(Fail(vec![
+            return Err(TranslateError(vec![
                 ("Expected ')' got '{'\nat\n".to_owned(), Some(self.place(self.at))),
                 ("This bracket isn't closed before the block begins:\n".to_owned(), Some(self.place(open))),
             ])
@@ -283,7 +283,7 @@ impl Walker<'_> {
             let next = self.after(self.at);
             if matches!(self.tok_at(next), Tok::And | Tok::Or | Tok::Eq | Tok::Ne | Tok::C(b'~' | b')') | Tok::NoMatch)
             {
-                return Err(Fail(vec![
+                return Err(TranslateError(vec![
                     (format!("Expected '{{' got '{}'\nat\n", self.text_at(next)), Some(self.place(next))),
                     ("The condition ends at this bracket:\n".to_owned(), Some(self.place(self.at))),
                 ]));
@@ -292,20 +292,20 @@ impl Walker<'_> {
         self.keep_c(b')')
     }
 
-    pub fn module_call(&mut self) -> R<Kept> {
+    pub fn module_call(&mut self) -> R<Outcome> {
         self.primary()?;
         self.keep_c(b';')?;
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 
     pub fn variant(&self, name: &str) -> Option<String> {
         match self.variants.get(&(name.to_owned(), self.ctx)) {
             Some(now) => now.clone(),
-            None => Some(self.names.now(Of::Sub, name)),
+            None => Some(self.names.now(NameKind::Sub, name)),
         }
     }
 
-    pub fn call(&mut self) -> R<Kept> {
+    pub fn call(&mut self) -> R<Outcome> {
         let first = self.at;
         self.keep();
         self.expect(Tok::Id)?;
@@ -314,14 +314,14 @@ impl Walker<'_> {
             self.skip();
             self.expect(Tok::C(b';'))?;
             self.skip();
-            return Ok(Kept::No);
+            return Ok(Outcome::No);
         };
         if now != name {
             self.note(first, self.at, &format!("call {now}"), "what is called has another name here");
         }
         self.put(&now);
         self.keep_c(b';')?;
-        Ok(Kept::Yes)
+        Ok(Outcome::Yes)
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tables::dialects::OldSub;
 
 use super::R;
-use super::ctx::{Ctx, Kept};
-use super::names::Of;
+use super::ctx::{Ctx, Outcome};
+use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
 use crate::token::Tok;
@@ -48,7 +48,7 @@ impl Walker<'_> {
         let mut runs: HashMap<String, BTreeSet<Ctx>> = HashMap::new();
         for (name, _) in &subs {
             if let Some(sub) = OldSub::ALL.into_iter().find(|sub| sub.name() == name) {
-                runs.entry(name.clone()).or_default().extend(Ctx::of(sub));
+                runs.entry(name.clone()).or_default().extend(Ctx::contexts_for(sub));
             }
         }
         loop {
@@ -114,12 +114,12 @@ impl Walker<'_> {
 
     /// Finds which texts a user's subroutine has, and names them.
     pub fn user_sub(&mut self, name: &str, body: Decl, runs: Option<&BTreeSet<Ctx>>) -> R {
-        let base = self.names.now(Of::Sub, name);
+        let base = self.names.now(NameKind::Sub, name);
         let mut texts: Vec<(Vec<u8>, String)> = Vec::new();
         for ctx in runs.into_iter().flatten() {
             let (kept, out) = self.body(body, *ctx)?;
             let key = (name.to_owned(), *ctx);
-            if ctx.only_bereq() && kept != Kept::Yes {
+            if ctx.only_bereq() && kept != Outcome::Yes {
                 self.variants.insert(key, None);
                 continue;
             }
@@ -135,7 +135,7 @@ impl Walker<'_> {
     }
 
     /// A block translated for a context.
-    pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Kept, Out)> {
+    pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Outcome, Out)> {
         let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
         (self.at, self.ctx) = (body.from, ctx);
         let kept = self.block();
@@ -162,13 +162,13 @@ impl Walker<'_> {
         let machine = OldSub::ALL.into_iter().find(|sub| sub.name() == name);
         let sub = self.gap_text();
         match machine {
-            Some(sub_kind) if Ctx::of(sub_kind).is_empty() => {
+            Some(sub_kind) if Ctx::contexts_for(sub_kind).is_empty() => {
                 self.warn(first, name_at, "", "the machine of 2.0 never did anything with it");
                 self.drop_until(body.to);
             }
             Some(sub_kind) => {
                 let mut any = false;
-                for ctx in Ctx::of(sub_kind) {
+                for ctx in Ctx::contexts_for(sub_kind) {
                     let quiet = self.quiet;
                     self.quiet |= *ctx == Ctx::DeliverError;
                     let (kept, made) = self.body(body, *ctx)?;
@@ -178,8 +178,8 @@ impl Walker<'_> {
                         continue;
                     }
                     let nothing = match ctx {
-                        Ctx::PassBereq | Ctx::MissBereq => kept != Kept::Yes,
-                        Ctx::Pass | Ctx::Miss => kept == Kept::No,
+                        Ctx::PassBereq | Ctx::MissBereq => kept != Outcome::Yes,
+                        Ctx::Pass | Ctx::Miss => kept == Outcome::No,
                         _ => false,
                     };
                     if nothing {
@@ -210,7 +210,7 @@ impl Walker<'_> {
                 }
                 if by_name.is_empty() {
                     // Called from nowhere: the compiler says so.
-                    by_name.insert(self.names.now(Of::Sub, &name), self.likely(body));
+                    by_name.insert(self.names.now(NameKind::Sub, &name), self.likely(body));
                 }
                 let mut any = false;
                 for (now, ctx) in by_name {

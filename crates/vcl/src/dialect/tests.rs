@@ -30,13 +30,13 @@ impl Sources for Files {
 
 const BACKEND: &str = "backend default { .host = \"127.0.0.1\"; }\n";
 
-fn made(vcl: &str, dialect: Option<Dialect>) -> Result<Migrated, String> {
+fn made(vcl: &str, dialect: Option<Dialect>) -> Result<Migration, String> {
     let options = Options { dialect, ..Options::default() };
     migrate("old.vcl", vcl.as_bytes(), &Files(&[]), &options).map_err(|d| d.text)
 }
 
 /// The user's part of a translated program, blanks made single.
-fn body(migrated: &Migrated) -> String {
+fn body(migrated: &Migration) -> String {
     let text = String::from_utf8(migrated.text.clone()).unwrap();
     let begin = text.find("# --- What VCL").unwrap_or(0);
     let end = text.find("# --- The built-in VCL of").unwrap_or(text.len());

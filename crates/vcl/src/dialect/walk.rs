@@ -11,7 +11,7 @@ use tables::dialects::{Dialect, OldSub};
 use super::ctx::Ctx;
 use super::flat::Item;
 use super::late::Saint;
-use super::names::{Names, Of};
+use super::names::{NameKind, Names};
 use super::out::Out;
 use super::policy::{DELIVER_ERRORS, Policy};
 use super::subs::Decl;
@@ -85,7 +85,7 @@ impl Parts {
 
 impl<'a> Walker<'a> {
     fn new(dialect: Dialect, items: &'a [Item], sources: &'a [Source]) -> Walker<'a> {
-        let policy = Policy::of(dialect, items, sources);
+        let policy = Policy::new(dialect, items, sources);
         let names = Names::collect(items, sources, policy.purge);
         Walker {
             dialect,
@@ -270,7 +270,7 @@ impl Walker<'_> {
             .names
             .declared
             .iter()
-            .filter(|((of, _), _)| *of == Of::Backend)
+            .filter(|((of, _), _)| *of == NameKind::Backend)
             .map(|((_, name), at)| (name.clone(), *at))
             .collect();
         for (name, at) in declared {
@@ -294,13 +294,13 @@ impl Walker<'_> {
         let (name, last) = self.dotted(at);
         let op = self.after(last);
         let other = self.after(op);
-        let known = self.tok_at(other) == Tok::Id && self.names.is(Of::Backend, self.text_at(other));
+        let known = self.tok_at(other) == Tok::Id && self.names.is(NameKind::Backend, self.text_at(other));
         (name == "req.backend" && matches!(self.tok_at(op), Tok::Eq | Tok::Ne) && known).then_some(other)
     }
 
     /// What a director or backend is called in an expression.
     pub fn backend_now(&mut self, name: &str) -> String {
-        let now = self.names.now(Of::Backend, name);
+        let now = self.names.now(NameKind::Backend, name);
         let req = if self.ctx.backend() { "bereq" } else { "req" };
         match self.directors.get(name).map(String::as_str) {
             Some("dns") => {
@@ -324,9 +324,9 @@ impl Walker<'_> {
     /// The backend that requests have unless VCL says otherwise.
     pub fn default_backend(&mut self) -> String {
         let declared = &self.names.declared;
-        let first = declared.iter().filter(|((of, _), _)| *of == Of::Backend).min_by_key(|(_, at)| **at);
+        let first = declared.iter().filter(|((of, _), _)| *of == NameKind::Backend).min_by_key(|(_, at)| **at);
         let first = first.map_or_else(|| "default".to_owned(), |((_, name), _)| name.clone());
-        let name = if self.names.is(Of::Backend, "default") { "default".to_owned() } else { first };
+        let name = if self.names.is(NameKind::Backend, "default") { "default".to_owned() } else { first };
         self.policy.default_name.clone_from(&name);
         let dns = self.directors.get(&name).is_some_and(|kind| kind == "dns");
         self.policy.default_is_director = dns || (self.directors.contains_key(&name) && name == "default");

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Kind, Outline, Spot};
+use super::{CursorContext, Kind, Outline};
 
 const TEXT: &str = "vcl 4.1;
 import std;
@@ -19,17 +19,17 @@ sub vcl_recv {
 }
 ";
 
-fn spot(text: &str) -> (Spot, String) {
+fn spot(text: &str) -> (CursorContext, String) {
     let at = text.find('|').unwrap();
     let text = text.replace('|', "");
-    let spot = Outline::of(text.as_bytes()).spot(text.as_bytes(), at);
+    let spot = Outline::parse(text.as_bytes()).cursor_context(text.as_bytes(), at);
     let name = text[spot.name.clone()].to_owned();
     (spot, name)
 }
 
 #[test]
 fn declarations_and_includes_are_found() {
-    let outline = Outline::of(TEXT.as_bytes());
+    let outline = Outline::parse(TEXT.as_bytes());
     let found: Vec<_> = outline.declarations.iter().map(|d| (d.kind, d.name.as_str(), d.of.as_str())).collect();
     assert_eq!(
         found,
@@ -66,7 +66,7 @@ fn a_spot_knows_its_name_statement_and_subroutine() {
 
 #[test]
 fn half_a_text_is_read_as_far_as_it_goes() {
-    let outline = Outline::of(b"sub a {\n  set req.url = \"x\n}\nsub b {\n  if (\nsub c {\n}\n");
+    let outline = Outline::parse(b"sub a {\n  set req.url = \"x\n}\nsub b {\n  if (\nsub c {\n}\n");
     let names: Vec<_> = outline.declarations.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert!(outline.declarations[1].whole.end < outline.declarations[2].whole.start);
@@ -75,7 +75,7 @@ fn half_a_text_is_read_as_far_as_it_goes() {
 #[test]
 fn names_are_found_with_what_they_are_for() {
     let text = "backend b { .host = \"a.b\"; }\nsub f { x.y(b, name = b); set req.http.a-b = q . r; } # no";
-    let names: Vec<_> = Outline::of(text.as_bytes()).names(text.as_bytes());
+    let names: Vec<_> = Outline::parse(text.as_bytes()).names(text.as_bytes());
     let shown: Vec<_> = names.iter().map(|n| (&text[n.at.clone()], &text[n.first.clone()], n.inner)).collect();
     let plain = |name| (name, name, false);
     let expected = [
@@ -101,7 +101,7 @@ fn a_call_knows_which_argument_is_being_written() {
     let call = |text: &str| {
         let at = text.find('|').unwrap();
         let text = text.replace('|', "");
-        Outline::of(text.as_bytes()).call(text.as_bytes(), at).map(|c| (c.name, c.arg, c.named))
+        Outline::parse(text.as_bytes()).call(text.as_bytes(), at).map(|c| (c.name, c.arg, c.named))
     };
     let of = |name: &str, arg, named: Option<&str>| Some((name.to_owned(), arg, named.map(str::to_owned)));
     assert_eq!(call("sub a { std.log(|"), of("std.log", 0, None));
@@ -116,7 +116,7 @@ fn what_is_wrong_can_be_taken_out() {
     let without = |text: &str| {
         let at = text.find('|').unwrap();
         let mut text = text.replace('|', "");
-        let (range, with) = Outline::of(text.as_bytes()).without(text.as_bytes(), at)?;
+        let (range, with) = Outline::parse(text.as_bytes()).without(text.as_bytes(), at)?;
         text.replace_range(range, with);
         Some(text)
     };
@@ -145,8 +145,8 @@ fn comments_and_what_cannot_be_read_are_known() {
 fn long_texts_that_never_end_are_read_once() {
     for piece in ["sub a {", "sub a ", "new a = b ", "backend b { .c = {", "\"\n", "{\"\n", "/*\n", "a.b("] {
         let text = piece.repeat(40_000);
-        let outline = Outline::of(text.as_bytes());
-        outline.spot(text.as_bytes(), text.len());
+        let outline = Outline::parse(text.as_bytes());
+        outline.cursor_context(text.as_bytes(), text.len());
         outline.names(text.as_bytes());
         outline.call(text.as_bytes(), text.len());
         outline.blocks();
@@ -191,8 +191,8 @@ proptest! {
     fn pieces_in_any_order_are_survived(pieces in prop::collection::vec(piece(), 0..40), at in 0usize..300) {
         let text = pieces.concat();
         let (text, at) = (text.as_bytes(), at.min(text.len()));
-        let outline = Outline::of(text);
-        let spot = outline.spot(text, at);
+        let outline = Outline::parse(text);
+        let spot = outline.cursor_context(text, at);
         prop_assert!(spot.name.start <= spot.name.end && spot.name.end <= text.len());
         for name in outline.names(text) {
             prop_assert!(name.at.start == name.first.start && name.first.end <= name.at.end && name.at.end <= text.len());
@@ -212,8 +212,8 @@ proptest! {
 
     #[test]
     fn any_text_and_place_are_survived(text in "[a-z.;{}()\"/*#\n =]{0,120}", at in 0usize..130) {
-        let outline = Outline::of(text.as_bytes());
-        let spot = outline.spot(text.as_bytes(), at.min(text.len()));
+        let outline = Outline::parse(text.as_bytes());
+        let spot = outline.cursor_context(text.as_bytes(), at.min(text.len()));
         prop_assert!(spot.name.end <= text.len());
         for d in &outline.declarations {
             prop_assert!(d.whole.contains(&d.at.start) && d.whole.end <= text.len());

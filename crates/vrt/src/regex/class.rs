@@ -38,16 +38,16 @@ fn shorthand(letter: u8) -> Option<ByteSet> {
     let set = match letter.to_ascii_lowercase() {
         b'd' => ByteSet::EMPTY.with(b'0', b'9'),
         b'w' => word(),
-        b's' => ByteSet::of(b" \t\n\x0b\x0c\r"),
-        b'h' => ByteSet::of(b" \t\xa0"),
-        b'v' => ByteSet::EMPTY.with(b'\n', b'\r').union(ByteSet::of(b"\x85")),
+        b's' => ByteSet::from_bytes(b" \t\n\x0b\x0c\r"),
+        b'h' => ByteSet::from_bytes(b" \t\xa0"),
+        b'v' => ByteSet::EMPTY.with(b'\n', b'\r').union(ByteSet::from_bytes(b"\x85")),
         _ => return None,
     };
     Some(if letter.is_ascii_uppercase() { set.not() } else { set })
 }
 
 fn word() -> ByteSet {
-    ByteSet::of(b"_").with(b'0', b'9').with(b'a', b'z').with(b'A', b'Z')
+    ByteSet::from_bytes(b"_").with(b'0', b'9').with(b'a', b'z').with(b'A', b'Z')
 }
 
 /// Under `i`, upper and lower are alpha, before a negation.
@@ -64,13 +64,13 @@ fn posix(name: &[u8], caseless: bool) -> Option<ByteSet> {
         b"upper" => e.with(b'A', b'Z'),
         b"alnum" => e.with(b'a', b'z').with(b'A', b'Z').with(b'0', b'9'),
         b"ascii" => e.with(0, 127),
-        b"blank" => ByteSet::of(b" \t"),
+        b"blank" => ByteSet::from_bytes(b" \t"),
         b"cntrl" => e.with(0, 31).with(127, 127),
         b"digit" => e.with(b'0', b'9'),
         b"graph" => e.with(33, 126),
         b"print" => e.with(32, 126),
         b"punct" => e.with(33, 47).with(58, 64).with(91, 96).with(123, 126),
-        b"space" => ByteSet::of(b" \t\n\x0b\x0c\r"),
+        b"space" => ByteSet::from_bytes(b" \t\n\x0b\x0c\r"),
         b"word" => word(),
         b"xdigit" => e.with(b'0', b'9').with(b'a', b'f').with(b'A', b'F'),
         _ => return None,
@@ -130,7 +130,7 @@ impl Parser<'_> {
         let range = dash && next.is_some_and(|b| b != b']') && !self.pat[self.at + 1..].starts_with(b"\\E]");
         if !range {
             return Ok(match low {
-                Member::Byte(b) => ByteSet::of(&[b]),
+                Member::Byte(b) => ByteSet::from_bytes(&[b]),
                 Member::Set(set) => set,
             });
         }
@@ -225,12 +225,12 @@ impl Parser<'_> {
             }
             b'N' => {
                 self.at += 1;
-                Ok((Node::Set(ByteSet::of(b"\n").not()), true))
+                Ok((Node::Set(ByteSet::from_bytes(b"\n").not()), true))
             }
             b'R' => {
                 self.at += 1;
-                let two = Node::Cat(vec![Node::Set(ByteSet::of(b"\r")), Node::Set(ByteSet::of(b"\n"))]);
-                let one = Node::Set(ByteSet::EMPTY.with(b'\n', b'\r').union(ByteSet::of(b"\x85")));
+                let two = Node::Cat(vec![Node::Set(ByteSet::from_bytes(b"\r")), Node::Set(ByteSet::from_bytes(b"\n"))]);
+                let one = Node::Set(ByteSet::EMPTY.with(b'\n', b'\r').union(ByteSet::from_bytes(b"\x85")));
                 Ok((Node::Atomic(Box::new(Node::Alt(vec![two, one]))), true))
             }
             b'K' => {

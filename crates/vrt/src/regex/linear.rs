@@ -97,10 +97,10 @@ impl Linear {
 }
 
 /// A cache and the birth of its pattern.
-type Kept = Box<(u64, Cache)>;
+type PatternCache = Box<(u64, Cache)>;
 
 thread_local! {
-    static CACHES: RefCell<Vec<Option<Kept>>> = const { RefCell::new(Vec::new()) };
+    static CACHES: RefCell<Vec<Option<PatternCache>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Slots of patterns that are gone, for the next ones; and how many were ever in use at once.

@@ -33,7 +33,7 @@ pub(super) struct Loose {
 
 impl Loose {
     /// `None`: too little of it is plain text for that to be looked for.
-    fn of(nodes: &[Node]) -> Option<Loose> {
+    fn from_nodes(nodes: &[Node]) -> Option<Loose> {
         let set = |node: &Node| match node {
             Node::Set(set) => Some(*set),
             _ => None,
@@ -68,7 +68,7 @@ impl Loose {
 }
 
 impl Literal {
-    pub(super) fn of(node: &Node) -> Option<Literal> {
+    pub(super) fn from_node(node: &Node) -> Option<Literal> {
         let nodes = match node {
             Node::Cat(nodes) => nodes.as_slice(),
             one => std::slice::from_ref(one),
@@ -89,7 +89,11 @@ impl Literal {
             return Some(Literal::OneOf(*set));
         }
         let Some(text) = nodes.iter().map(byte).collect::<Option<Vec<u8>>>() else {
-            return if start || end { None } else { Loose::of(nodes).map(|loose| Literal::Loose(Box::new(loose))) };
+            return if start || end {
+                None
+            } else {
+                Loose::from_nodes(nodes).map(|loose| Literal::Loose(Box::new(loose)))
+            };
         };
         Some(match (start, end) {
             (false, false) => Literal::Contains(Box::new(Finder::new(&text).into_owned())),

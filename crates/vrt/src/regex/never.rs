@@ -6,7 +6,7 @@ use super::node::{At, ByteSet, Node};
 
 /// What stands on both sides of a node.
 #[derive(Clone, Copy)]
-struct Around {
+struct Neighbours {
     /// Bytes that must stand before it.
     before: usize,
     /// Bytes that must stand after it.
@@ -15,7 +15,7 @@ struct Around {
     newline: bool,
 }
 
-const ALONE: Around = Around { before: 0, after: 0, newline: false };
+const ALONE: Neighbours = Neighbours { before: 0, after: 0, newline: false };
 
 /// Says what can never match.
 pub(super) fn never(node: &Node) -> Option<&'static str> {
@@ -26,7 +26,7 @@ pub(super) fn never(node: &Node) -> Option<&'static str> {
         .then_some("An alternative in this pattern can never match: ^ and $ stand for the ends of the text.\n")
 }
 
-fn is_dead(node: &Node, around: Around) -> bool {
+fn is_dead(node: &Node, around: Neighbours) -> bool {
     match node {
         Node::Set(set) => *set == ByteSet::EMPTY,
         Node::At(At::Start) => around.before > 0,
@@ -42,7 +42,7 @@ fn is_dead(node: &Node, around: Around) -> bool {
 }
 
 /// Whether one of several alternatives is dead that has text of its own.
-fn has_dead_branch(node: &Node, around: Around) -> bool {
+fn has_dead_branch(node: &Node, around: Neighbours) -> bool {
     match node {
         Node::Group(inner) | Node::Atomic(inner) => has_dead_branch(inner, around),
         Node::Repeat { node, max, .. } => *max == Some(1) && has_dead_branch(node, around),
@@ -55,7 +55,7 @@ fn has_dead_branch(node: &Node, around: Around) -> bool {
 }
 
 /// The nodes of a sequence, with what stands around each.
-fn parts(nodes: &[Node], around: Around) -> impl Iterator<Item = (&Node, Around)> {
+fn parts(nodes: &[Node], around: Neighbours) -> impl Iterator<Item = (&Node, Neighbours)> {
     // What stands after each, summed up once from the end: a sequence may be a text of many thousand letters.
     let mut after = vec![(around.after, around.newline); nodes.len()];
     for at in (1..nodes.len()).rev() {
@@ -64,7 +64,7 @@ fn parts(nodes: &[Node], around: Around) -> impl Iterator<Item = (&Node, Around)
     }
     let mut before = around.before;
     nodes.iter().zip(after).map(move |(node, (after, newline))| {
-        let around = Around { before, after, newline };
+        let around = Neighbours { before, after, newline };
         before = before.saturating_add(least(node));
         (node, around)
     })
@@ -118,7 +118,7 @@ mod tests {
     /// Each letter once: by pairs this would not end.
     #[test]
     fn a_long_text_is_walked_once() {
-        let mut nodes: Vec<Node> = (0..500_000).map(|_| Node::Set(ByteSet::of(b"a"))).collect();
+        let mut nodes: Vec<Node> = (0..500_000).map(|_| Node::Set(ByteSet::from_bytes(b"a"))).collect();
         nodes.push(Node::At(At::Start));
         assert!(never(&Node::Cat(nodes)).is_some());
     }

@@ -8,7 +8,7 @@ pub(super) struct ByteSet([u64; 4]);
 impl ByteSet {
     pub(super) const EMPTY: ByteSet = ByteSet([0; 4]);
 
-    pub(super) fn of(bytes: &[u8]) -> ByteSet {
+    pub(super) fn from_bytes(bytes: &[u8]) -> ByteSet {
         bytes.iter().fold(ByteSet::EMPTY, |set, &b| set.with(b, b))
     }
 
@@ -138,15 +138,15 @@ impl Node {
     }
 
     /// True when its meaning depends on a newline at the very end of the subject.
-    pub(super) fn heeds_last_newline(&self) -> bool {
+    pub(super) fn cares_for_last_newline(&self) -> bool {
         match self {
             Node::At(at) => matches!(at, At::Dollar | At::LineStart),
             Node::Set(_) | Node::Backref { .. } | Node::Keep => false,
-            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(Node::heeds_last_newline),
+            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(Node::cares_for_last_newline),
             Node::Group(node) | Node::Repeat { node, .. } | Node::Look { node, .. } | Node::Atomic(node) => {
-                node.heeds_last_newline()
+                node.cares_for_last_newline()
             }
-            Node::If { yes, no, .. } => yes.heeds_last_newline() || no.heeds_last_newline(),
+            Node::If { yes, no, .. } => yes.cares_for_last_newline() || no.cares_for_last_newline(),
         }
     }
 

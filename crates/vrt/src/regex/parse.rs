@@ -190,7 +190,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn literal(&self, byte: u8) -> Node {
-        let set = ByteSet::of(&[byte]);
+        let set = ByteSet::from_bytes(&[byte]);
         Node::Set(if self.flags.caseless { set.folded() } else { set })
     }
 
@@ -257,7 +257,7 @@ impl Parser<'_> {
         let flags = self.flags;
         Ok(Some(match byte {
             b'.' if flags.dotall => (Node::Set(ByteSet::EMPTY.not()), true),
-            b'.' => (Node::Set(ByteSet::of(b"\n").not()), true),
+            b'.' => (Node::Set(ByteSet::from_bytes(b"\n").not()), true),
             b'^' => (Node::At(if flags.multiline { At::LineStart } else { At::Start }), false),
             b'$' => (Node::At(if flags.multiline { At::LineEnd } else { At::Dollar }), false),
             b'[' => (Node::Set(self.class()?), true),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use base::say;
+use base::print;
 use serde_json::{Value, json};
 use shm::reader::{Reader, Status};
 
@@ -65,12 +65,12 @@ pub(super) fn gather(config: &Config) -> Option<Facts> {
     let mut facts = Facts::default();
     if config.address.is_none() {
         let workdir = Reader::workdir_of(config.name.as_deref());
-        facts.read_memory(&workdir).inspect_err(|text| say::err(format_args!("lacquer status: {text}\n"))).ok()?;
+        facts.read_memory(&workdir).inspect_err(|text| print::err(format_args!("lacquer status: {text}\n"))).ok()?;
     }
     match config.connect() {
         Some(mut connection) => facts.ask_cli(&mut connection),
         None if config.address.is_some() => return None,
-        None => say::err("lacquer status: the manager doesn't answer; this is what its shared memory tells\n"),
+        None => print::err("lacquer status: the manager doesn't answer; this is what its shared memory tells\n"),
     }
     Some(facts)
 }

@@ -502,9 +502,9 @@ mod tests {
 
     use super::*;
 
-    struct Here;
+    struct Position;
 
-    impl World for Here {
+    impl World for Position {
         fn host_name(&self) -> String {
             "web1.example.com".to_owned()
         }
@@ -515,7 +515,7 @@ mod tests {
     }
 
     fn check(text: &str, expected: &str) {
-        let got = match read(text, &Here) {
+        let got = match read(text, &Position) {
             Ok((value, _)) => plain(&value),
             Err(error) => error.to_string(),
         };
@@ -591,7 +591,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in "(\\PC|[{}\\[\\]:,'\"+|/*#\n. ]|require|process\\.env\\.|split|\\('os'\\)|\\.hostname\\(\\)|0x|1e){0,60}") {
-            let _ = read(&text, &Here);
+            let _ = read(&text, &Position);
         }
     }
 }

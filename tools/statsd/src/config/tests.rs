@@ -17,7 +17,7 @@ impl World for Nowhere {
 
 fn config(text: &str) -> Result<Config, String> {
     let (value, hashes) = script::read(text, &Nowhere).map_err(|e| e.to_string())?;
-    Config::of(value, hashes).map_err(|e| e.to_string())
+    Config::from_value(value, hashes).map_err(|e| e.to_string())
 }
 
 fn refused(text: &str, why: &str) {

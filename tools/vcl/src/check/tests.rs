@@ -37,7 +37,7 @@ fn check(words: &str, files: &[(&'static str, &'static str)]) -> Vec<Value> {
     for (name, text) in files {
         texts.put(name, name, text.as_bytes().to_vec(), Value::Null);
     }
-    let of = |name| serde_json::from_str(&Verdict::of(&texts, name, &args).as_json(name)).unwrap();
+    let of = |name| serde_json::from_str(&Verdict::check(&texts, name, &args).as_json(name)).unwrap();
     names.into_iter().map(of).collect()
 }
 

@@ -16,7 +16,7 @@ use super::{Server, diagnose, text};
 use crate::texts::{self, Part};
 
 /// What a request points at.
-struct Asked {
+struct RequestTarget {
     /// The file that the VCL begins with.
     root: String,
     at: usize,
@@ -45,7 +45,7 @@ impl Server<'_> {
         Ok(result.unwrap_or(Value::Null))
     }
 
-    fn asked(&self, params: &Value) -> Option<Asked> {
+    fn asked(&self, params: &Value) -> Option<RequestTarget> {
         let path = document(params)?;
         let at = self.lines(&self.texts.open.get(&path)?.text).offset(&params["position"]);
         let root = self.texts.roots(&path).into_iter().next()?;
@@ -53,13 +53,13 @@ impl Server<'_> {
         let own = parts.iter().position(|part| part.path == path)?;
         parts.swap(0, own);
         let dialect = self.texts.dialect(&root);
-        Some(Asked { root, at, parts, dialect })
+        Some(RequestTarget { root, at, parts, dialect })
     }
 
     fn hover(&self, params: &Value) -> Option<Value> {
-        let Asked { at, parts, dialect, .. } = self.asked(params)?;
+        let RequestTarget { at, parts, dialect, .. } = self.asked(params)?;
         let Part { text, outline, .. } = parts.first()?;
-        let spot = outline.spot(text, at);
+        let spot = outline.cursor_context(text, at);
         let name = String::from_utf8_lossy(&text[spot.name.clone()]).into_owned();
         if spot.in_string || name.is_empty() {
             return None;
@@ -72,9 +72,9 @@ impl Server<'_> {
     }
 
     fn completion(&self, params: &Value) -> Option<Value> {
-        let Asked { at, parts, dialect, .. } = self.asked(params)?;
+        let RequestTarget { at, parts, dialect, .. } = self.asked(params)?;
         let Part { text, outline, .. } = parts.first()?;
-        let spot = outline.spot(text, at);
+        let spot = outline.cursor_context(text, at);
         let from = spot.name.start.min(at);
         let typed = String::from_utf8_lossy(&text[from..at]);
         let range = self.lines(text).range(&(from..at));
@@ -92,7 +92,7 @@ impl Server<'_> {
     }
 
     fn signature(&self, params: &Value) -> Option<Value> {
-        let Asked { at, parts, .. } = self.asked(params)?;
+        let RequestTarget { at, parts, .. } = self.asked(params)?;
         let Part { text, outline, .. } = parts.first()?;
         let call = outline.call(text, at)?;
         let signature = know::signature(&parts, &call.name)?;
@@ -110,7 +110,7 @@ impl Server<'_> {
     }
 
     fn definition(&self, params: &Value) -> Option<Value> {
-        let Asked { root, at, parts, .. } = self.asked(params)?;
+        let RequestTarget { root, at, parts, .. } = self.asked(params)?;
         let Part { path, text, outline } = parts.first()?;
         if let Some(include) = outline.includes.iter().find(|include| include.at.contains(&at)) {
             let overlay = self.texts.overlay(&root);
@@ -118,7 +118,7 @@ impl Server<'_> {
             let place = |(name, _): (String, Vec<u8>)| json!({ "uri": self.uri_of(&name), "range": self.lines(b"").range(&(0..0)) });
             return Some(files.map(place).collect());
         }
-        let spot = outline.spot(text, at);
+        let spot = outline.cursor_context(text, at);
         if spot.in_string {
             return None;
         }
@@ -140,7 +140,7 @@ impl Server<'_> {
     }
 
     fn references(&self, params: &Value) -> Option<Value> {
-        let Asked { at, parts, .. } = self.asked(params)?;
+        let RequestTarget { at, parts, .. } = self.asked(params)?;
         let (_, target) = names::target(&parts, at)?;
         let declared_too = params["context"]["includeDeclaration"] != false;
         let mut out = Vec::new();
@@ -153,7 +153,7 @@ impl Server<'_> {
     }
 
     fn highlights(&self, params: &Value) -> Option<Value> {
-        let Asked { at, parts, .. } = self.asked(params)?;
+        let RequestTarget { at, parts, .. } = self.asked(params)?;
         let (_, target) = names::target(&parts, at)?;
         let part = parts.first()?;
         let lines = self.lines(&part.text);
@@ -161,7 +161,7 @@ impl Server<'_> {
     }
 
     fn prepare_rename(&self, params: &Value) -> Option<Value> {
-        let Asked { at, parts, .. } = self.asked(params)?;
+        let RequestTarget { at, parts, .. } = self.asked(params)?;
         let (range, target) = names::target(&parts, at)?;
         let Target::Declared(_, name) = &target else { return None };
         names::renamed(&parts, &target, name).ok()?;
@@ -206,7 +206,7 @@ impl Server<'_> {
             Kind::Object => 19,
             Kind::Acl | Kind::Backend | Kind::Director | Kind::Probe => 14,
         };
-        let symbols = Outline::of(text).declarations.into_iter().map(|d| {
+        let symbols = Outline::parse(text).declarations.into_iter().map(|d| {
             json!({
                 "name": d.name,
                 "detail": d.kind.word(),
@@ -230,7 +230,7 @@ impl Server<'_> {
         let found = diagnose::of_file(&self.found, &path)
             .into_iter()
             .filter(|found| found.at.start <= to && from <= found.at.end);
-        let action = |found: &diagnose::Found| {
+        let action = |found: &diagnose::FileFindings| {
             let fix = found.fix.as_ref()?;
             let edits: Vec<_> =
                 fix.edits.iter().map(|(at, new)| json!({ "range": lines.range(at), "newText": new })).collect();
@@ -260,7 +260,7 @@ impl Server<'_> {
         let text = &self.texts.open.get(&document(params)?)?.text;
         let lines = self.lines(text);
         let line = |at: usize| lines.position(at)["line"].as_u64().unwrap_or(0);
-        let blocks = Outline::of(text).blocks();
+        let blocks = Outline::parse(text).blocks();
         let folds = blocks.iter().map(|block| (line(block.start), line(block.end.saturating_sub(1))));
         // The closing brace stays in sight.
         let folds = folds.filter(|(first, last)| last > &(first + 1)).map(|(first, last)| (first, last - 1));

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::Server;
 use super::fix::{self, Fix};
 use super::text::Lines;
-use crate::judge::{self, Finding, How, Severity, Spot};
-use crate::texts::Asks;
+use crate::judge::{self, Finding, How, Location, Severity};
+use crate::texts::CheckScope;
 
 /// What was found wrong in a file.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct FileFindings {
     /// As the protocol has it.
     pub shown: Value,
     pub at: Range<usize>,
@@ -22,17 +22,17 @@ pub(super) struct Found {
 }
 
 /// By file.
-pub(super) type ByFile = BTreeMap<String, Vec<Found>>;
+pub(super) type ByFile = BTreeMap<String, Vec<FileFindings>>;
 
 /// The protocol's tag of what may be shown faded.
 const UNNECESSARY: u8 = 1;
 
 /// What is wrong with the VCL that begins with `root`. A text is checked at each key: nothing is asked that could be waited for.
 pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
-    let how = How { args: server.args, asks: Asks::default(), trusting: true };
+    let how = How { args: server.args, asks: CheckScope::default(), trusting: true };
     let mut out = ByFile::new();
     for finding in judge::judge(&server.texts, root, how).findings {
-        let nowhere = || Spot { path: root.to_owned(), text: Vec::new(), at: 0..0 };
+        let nowhere = || Location { path: root.to_owned(), text: Vec::new(), at: 0..0 };
         let spot = finding.spot.clone().unwrap_or_else(nowhere);
         let found = found(server, &finding, &spot);
         out.entry(spot.path).or_default().push(found);
@@ -40,9 +40,9 @@ pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
     out
 }
 
-fn found(server: &Server<'_>, finding: &Finding, spot: &Spot) -> Found {
+fn found(server: &Server<'_>, finding: &Finding, spot: &Location) -> FileFindings {
     let client = &server.client;
-    let range = |spot: &Spot| Lines::new(&spot.text, client.encoding).range(&spot.at);
+    let range = |spot: &Location| Lines::new(&spot.text, client.encoding).range(&spot.at);
     let mut said = finding.message.prose.clone();
     let mut related = Vec::new();
     for (label, spot) in &finding.related {
@@ -73,13 +73,13 @@ fn found(server: &Server<'_>, finding: &Finding, spot: &Spot) -> Found {
     if finding.unnecessary && client.tags {
         shown["tags"] = json!([UNNECESSARY]);
     }
-    let fix = fix::of(&finding.message, &spot.text, &spot.at);
-    Found { shown, at: spot.at.clone(), fix }
+    let fix = fix::fix(&finding.message, &spot.text, &spot.at);
+    FileFindings { shown, at: spot.at.clone(), fix }
 }
 
 /// What several VCLs say of one file, each thing once.
-pub(super) fn of_file<'f>(by_root: &'f BTreeMap<String, ByFile>, path: &str) -> Vec<&'f Found> {
-    let mut out: Vec<&Found> = Vec::new();
+pub(super) fn of_file<'f>(by_root: &'f BTreeMap<String, ByFile>, path: &str) -> Vec<&'f FileFindings> {
+    let mut out: Vec<&FileFindings> = Vec::new();
     for found in by_root.values().filter_map(|by_file| by_file.get(path)).flatten() {
         if !out.iter().any(|other| other.shown == found.shown) {
             out.push(found);

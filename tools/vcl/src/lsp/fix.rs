@@ -16,7 +16,7 @@ pub(super) struct Fix {
 }
 
 /// What mends `message`, whose place is `at` in `text`.
-pub(super) fn of(message: &Message, text: &[u8], at: &Range<usize>) -> Option<Fix> {
+pub(super) fn fix(message: &Message, text: &[u8], at: &Range<usize>) -> Option<Fix> {
     let here = std::str::from_utf8(text.get(at.clone())?).ok()?;
     let lines: Vec<&str> = message.hint.as_deref().into_iter().chain(message.prose.lines()).collect();
     lines.iter().find_map(|line| one(line, text, at, here))
@@ -25,7 +25,7 @@ pub(super) fn of(message: &Message, text: &[u8], at: &Range<usize>) -> Option<Fi
 fn one(line: &str, text: &[u8], at: &Range<usize>, here: &str) -> Option<Fix> {
     let fix = |title: String, at: Range<usize>, new: &str| Some(Fix { title, edits: vec![(at, new.to_owned())] });
     let replace = |new: &str| fix(format!("Replace by {new}"), at.clone(), new);
-    let outline = || Outline::of(text);
+    let outline = || Outline::parse(text);
     let before = || outline().before(at.start);
     let insert =
         |new: &str| before().and_then(|token| fix(format!("Insert {}", new.trim()), token.end..token.end, new));
@@ -134,7 +134,7 @@ fn quotes(text: &[u8], at: &Range<usize>) -> Fix {
 
 /// Where one more import stands: behind the others, else behind the version.
 fn import_place(text: &[u8]) -> usize {
-    let outline = Outline::of(text);
+    let outline = Outline::parse(text);
     let imports = outline.declarations.iter().filter(|d| d.kind == vcl::outline::Kind::Import).map(|d| d.whole.end);
     let version = outline.names(text).first().filter(|name| &text[name.at.clone()] == b"vcl").map(|name| name.at.end);
     let Some(from) = imports.max().or(version) else { return 0 };
@@ -178,7 +178,7 @@ mod tests {
         let place = message.place.clone().expect("it has a place");
         let from = of_column(text.as_bytes(), place.line, place.column);
         let to = of_column(text.as_bytes(), place.line, place.column + place.width);
-        let Fix { mut edits, .. } = of(&message, text.as_bytes(), &(from..to))?;
+        let Fix { mut edits, .. } = fix(&message, text.as_bytes(), &(from..to))?;
         edits.sort_by_key(|(at, _)| std::cmp::Reverse(at.start));
         let mut text = text.to_owned();
         edits.into_iter().for_each(|(at, new)| text.replace_range(at, &new));

@@ -3,9 +3,9 @@
 
 use tables::dialects::{BARE, Dialect, OLD_VARS, OldSub, OldVar};
 use tables::vcltext;
-use tables::vclvars::{Method, Methods, Place, Return, Type, VARS, VarDef};
+use tables::vclvars::{Method, Methods, NameTarget, Return, Type, VARS, VarDef};
 use tables::vmods::{self, Func};
-use vcl::outline::{BACKEND_FIELDS, Declaration, Kind, PROBE_FIELDS, Spot};
+use vcl::outline::{BACKEND_FIELDS, CursorContext, Declaration, Kind, PROBE_FIELDS};
 
 use crate::modules;
 use crate::texts::Part;
@@ -38,7 +38,7 @@ fn code(code: &str, text: &str) -> String {
 }
 
 /// What to show of the name at `spot`, as Markdown; `dialect` is that of an old text.
-pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: &Spot) -> Option<String> {
+pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: &CursorContext) -> Option<String> {
     if let Some(field) = name.strip_prefix('.') {
         let text = vcltext::field(field);
         return Some(code(&format!(".{field} = ...;"), text)).filter(|_| !text.is_empty() && spot.sub.is_none());
@@ -92,7 +92,7 @@ pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: 
 }
 
 /// As [`hover`], for what only an old dialect has.
-fn hover_old(dialect: Dialect, name: &str, spot: &Spot) -> Option<String> {
+fn hover_old(dialect: Dialect, name: &str, spot: &CursorContext) -> Option<String> {
     let release = format!("VCL {}", dialect.name());
     let returned = spot.before.ends_with(&["return".to_owned(), "(".to_owned()]);
     if returned || BARE.contains(&name) && spot.before.is_empty() && spot.sub.is_some() {
@@ -129,7 +129,7 @@ fn hover_old(dialect: Dialect, name: &str, spot: &Spot) -> Option<String> {
 }
 
 /// What may stand at `spot`, where `typed` is there already.
-pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, spot: &Spot) -> Vec<Item> {
+pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, spot: &CursorContext) -> Vec<Item> {
     if spot.in_string || spot.in_comment {
         return Vec::new();
     }
@@ -169,7 +169,7 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, sp
 }
 
 /// As [`complete`], where an old dialect has words of its own.
-fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], spot: &Spot) -> Option<Vec<Item>> {
+fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], spot: &CursorContext) -> Option<Vec<Item>> {
     let sub = spot.sub.as_deref().and_then(|name| OldSub::ALL.into_iter().find(|sub| sub.name() == name));
     let vars = |write: bool| {
         let here = |var: &&OldVar| match sub {
@@ -323,8 +323,10 @@ fn keyword(word: &str) -> Item {
 fn variable(name: &str) -> Option<&'static VarDef> {
     // The newest version's, where there are several.
     VARS.iter().rev().find(|var| match var.place {
-        Place::Scalar(_) => var.name == name,
-        Place::Headers(_) => name.strip_prefix(var.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+        NameTarget::Scalar(_) => var.name == name,
+        NameTarget::Headers(_) => {
+            name.strip_prefix(var.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        }
     })
 }
 
@@ -437,7 +439,7 @@ fn actions(here: Methods) -> Vec<Item> {
 
 fn variables(access: impl Fn(&VarDef) -> Methods, here: Methods) -> Vec<Item> {
     let item = |var: &VarDef| Item {
-        label: if matches!(var.place, Place::Headers(_)) { format!("{}.", var.name) } else { var.name.to_owned() },
+        label: if matches!(var.place, NameTarget::Headers(_)) { format!("{}.", var.name) } else { var.name.to_owned() },
         detail: var.ty.name().to_owned(),
         text: format!("{}\n\n{}", vcltext::variable(var.name), places(var)),
         kind: VARIABLE,

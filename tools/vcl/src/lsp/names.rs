@@ -42,7 +42,11 @@ pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)
 fn is_action(part: &Part, name: &Name) -> bool {
     let word = &part.text[name.at.clone()];
     Return::ALL.iter().any(|action| action.name().as_bytes() == word)
-        && part.outline.spot(&part.text, name.at.start).before.ends_with(&["return".to_owned(), "(".to_owned()])
+        && part
+            .outline
+            .cursor_context(&part.text, name.at.start)
+            .before
+            .ends_with(&["return".to_owned(), "(".to_owned()])
 }
 
 /// Where `target` stands in `part`, its declarations too.

@@ -34,7 +34,7 @@ impl Encoding {
         }
     }
 
-    fn of(self, c: char) -> usize {
+    fn width(self, c: char) -> usize {
         match self {
             Encoding::Utf8 => c.len_utf8(),
             Encoding::Utf16 => c.len_utf16(),
@@ -66,7 +66,7 @@ impl<'a> Lines<'a> {
         let at = at.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= at) - 1;
         let before = String::from_utf8_lossy(&self.text[self.starts[line]..at]);
-        let units: usize = before.chars().map(|c| self.encoding.of(c)).sum();
+        let units: usize = before.chars().map(|c| self.encoding.width(c)).sum();
         json!({ "line": line, "character": units })
     }
 
@@ -86,7 +86,7 @@ impl<'a> Lines<'a> {
         let (mut units, mut at) = (0, 0);
         while at < end && units < wanted {
             let (c, len) = first_char(&line[at..end]);
-            units += self.encoding.of(c);
+            units += self.encoding.width(c);
             at += len;
         }
         start + at

@@ -69,8 +69,8 @@ fn texts(ring: &mut Ring) -> (Vec<String>, &'static str) {
 fn what_is_written_is_read_once() {
     let f = Fixture::new("once");
     f.one(3, "old");
-    let mut now = Ring::open(&f.dir, From::Now).unwrap();
-    let mut past = Ring::open(&f.dir, From::Past).unwrap();
+    let mut now = Ring::open(&f.dir, StartAt::Now).unwrap();
+    let mut past = Ring::open(&f.dir, StartAt::Past).unwrap();
     assert_eq!(texts(&mut now), (vec![], "end"));
     let mut txn = TxnLog::new(Arc::clone(&f.ring), Vxid(5), Marker::Client);
     txn.put(Tag::VclLog, b"a");
@@ -85,7 +85,7 @@ fn what_is_written_is_read_once() {
 #[test]
 fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
     let f = Fixture::new("round");
-    let mut ring = Ring::open(&f.dir, From::Now).unwrap();
+    let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();
     for i in 0..20_000 {
         let text = format!("{i} {}", "x".repeat(i % 200));
         f.one(1, &text);
@@ -95,7 +95,7 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
         f.one(1, &"y".repeat(300));
     }
     assert_eq!(texts(&mut ring).1, "overrun");
-    let mut past = Ring::open(&f.dir, From::PastAndOn).unwrap();
+    let mut past = Ring::open(&f.dir, StartAt::PastAndOn).unwrap();
     let (all, end) = texts(&mut past);
     assert!(all.len() > 1000 && end == "end", "{} {end}", all.len());
 }
@@ -103,13 +103,13 @@ fn a_reader_follows_round_the_ring_and_notices_when_it_is_overtaken() {
 #[test]
 fn a_log_that_is_gone_is_abandoned() {
     let mut f = Fixture::new("gone");
-    let mut ring = Ring::open(&f.dir, From::Now).unwrap();
+    let mut ring = Ring::open(&f.dir, StartAt::Now).unwrap();
     f.worker = None;
     std::fs::remove_dir_all(f.dir.join(Home::Worker.dir_name())).unwrap();
     assert_eq!(texts(&mut ring), (vec![], "abandoned"));
-    assert!(matches!(Ring::open(&f.dir, From::Now), Err(LogError::NoLog)));
+    assert!(matches!(Ring::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
     f.manager.clone().close();
-    assert!(matches!(Ring::open(&f.dir, From::Now), Err(LogError::NoLog)));
+    assert!(matches!(Ring::open(&f.dir, StartAt::Now), Err(LogError::NoLog)));
 }
 
 proptest! {
@@ -136,7 +136,7 @@ proptest! {
         file.extend(offsets.iter().flat_map(|o| o.to_ne_bytes()));
         file.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
         std::fs::write(dir.join("_.vsm_child/log"), &file).unwrap();
-        for from in [From::Now, From::Past, From::PastAndOn] {
+        for from in [StartAt::Now, StartAt::Past, StartAt::PastAndOn] {
             if let Ok(mut ring) = Ring::open(&dir, from) {
                 let (all, _) = texts(&mut ring);
                 prop_assert!(all.len() <= 64 * 8);

@@ -28,7 +28,7 @@ fn rows(table: &str) -> Vec<(&str, Vec<char>)> {
     .collect()
 }
 
-fn said(dialect: Dialect, sub: &str, statement: &str) -> Result<Migrated, String> {
+fn said(dialect: Dialect, sub: &str, statement: &str) -> Result<Migration, String> {
     made(&format!("{BACKEND}sub {sub} {{\n  {statement}\n}}\n"), Some(dialect))
 }
 

@@ -68,12 +68,12 @@ pub struct Worker {
     /// Listening sockets, until the threads take them.
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
     /// Connections per client network.
-    pub crowd: Arc<crate::serving::Crowd>,
+    pub crowd: Arc<crate::serving::ConnectionLimit>,
     /// `MEMPOOL.*`
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
     /// The serving threads, for the watchdog and the drain.
-    pub seats: Mutex<Vec<crate::watchdog::Seat>>,
+    pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// In builds that count what requests cost.
     pub costs: Option<&'static Costs>,
     /// `debug.shutdown.delay`
