@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Buffers of connections that are busy. An idle connection has none: they stay with what it was busy on (see `h1::runner`).
+//! Buffers of connections that are busy. An idle connection has none: they stay with what it was busy on (see `runner`).
 
 use crate::output::Output;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A connection between its requests: all that an idle one holds, and its end.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use engine::Sess;
@@ -27,7 +28,7 @@ pub(crate) struct Conn {
 
 /// What a connection's end has to heed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parting {
+pub(crate) struct CloseState {
     /// The client may still be sending something that nobody will read.
     pub(crate) is_sending: bool,
     /// Something was read that nobody wants.
@@ -45,6 +46,27 @@ impl Conn {
         self.stream.as_ref().expect(AFTER_PIPE)
     }
 
+    /// Reads up to `bytes`, or more if there is room already, to the end of the input; 0 is the end of the stream.
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<io::Result<usize>> {
+        let stream = self.stream.as_ref().expect(AFTER_PIPE);
+        self.input.reserve(bytes);
+        loop {
+            match stream.try_read_buf(&mut self.input) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(stream.poll_readable(cx))?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+
+    /// Does what `std.set_ip_tos` asked for.
+    pub(crate) fn set_tos(&self) {
+        if let Some(tos) = self.sess.tos.take() {
+            // A mark on packets is a wish: a kernel that refuses it costs no response.
+            let _ = self.stream().set_tos(tos);
+        }
+    }
+
     /// Until when it may stay idle.
     pub(crate) fn idle_deadline(&self) -> Instant {
         self.idle_since + self.sess.timeouts.get().idle
@@ -52,10 +74,10 @@ impl Conn {
 
     /// The connection ends. Unread input would make the system reset it before the client has read the answer
     /// (RFC 9112 9.6): it is read, and `true` asks to go on with [`Conn::linger`].
-    pub(crate) fn finish(&mut self, parting: Parting) -> bool {
+    pub(crate) fn finish(&mut self, state: CloseState) -> bool {
         self.input = Vec::new();
-        let Some(stream) = self.stream.as_ref().filter(|_| !parting.is_reset) else { return false };
-        let is_sending = parting.is_sending || parting.has_input;
+        let Some(stream) = self.stream.as_ref().filter(|_| !state.is_reset) else { return false };
+        let is_sending = state.is_sending || state.has_input;
         if is_sending {
             stream.shutdown_write();
         }

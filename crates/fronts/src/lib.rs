@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Front ends: one per HTTP version. Each turns its connections into requests for `engine` and the answers into bytes.
+//! Front ends: one per HTTP version. Each turns its connections into requests for `engine` and the answers into bytes. What begins,
+//! waits and ends is the same for all ([`session`]); a front adds its codec ([`h1`]).
 
 mod buffers;
 mod conn;
@@ -7,6 +8,9 @@ mod h1;
 mod output;
 mod pace;
 mod proxy;
+mod runner;
 mod send_limits;
+mod session;
+mod waits;
 
-pub use h1::{Accepted, serve};
+pub use session::{Accepted, serve};

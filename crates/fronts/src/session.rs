@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A client connection from its first byte to its last, whatever version of HTTP it speaks: it is idle and busy in turn, and what
+//! it is busy with is the front's ([`h1::run`]).
+//!
+//! An idle connection is this task waiting for readability. It holds no buffer: what came is read, or unsealed, only once there
+//! is something, into the buffers of what is lent to it while it is busy ([`crate::runner`]).
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use engine::sess::Connection;
+use engine::{Engine, ListenerInfo, Sess, SessTimeouts, contain};
+use net::{Address, Stream};
+use rt::{Instant, Patience};
+use tables::close::SessClose;
+
+use crate::conn::{CloseState, Conn};
+use crate::h1;
+
+/// A connection that was accepted.
+pub struct Accepted {
+    /// Its stream.
+    pub stream: Stream,
+    /// The client's address.
+    pub peer: Address,
+    /// The address it connected to.
+    pub local: Address,
+}
+
+/// What came of a busy connection.
+pub(crate) enum Outcome {
+    /// It waits for its next request.
+    Idle,
+    /// It ends, for that reason.
+    End(SessClose, CloseState),
+}
+
+/// Serves one connection to its end.
+pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
+    let Accepted { stream, peer, local } = accepted;
+    let (number, socket, peer_ids) = (stream.number(), stream.socket_number(), stream.peer_ids());
+    let connection = Connection { remote: peer, local, number, socket, peer_ids };
+    let sess = Sess::open(&engine, &listener, &connection, h1::VERSION);
+    let conn = Box::new(Conn::new(stream, sess.clone()));
+    let (conn, close, state) = match contain::contained(pin!(live(conn))).await {
+        Ok((conn, close, state)) => (Some(conn), close, state),
+        Err(contain::Panicked) => {
+            engine.main.req_panic.inc();
+            (None, SessClose::Overload, CloseState::default())
+        }
+    };
+    sess.close(close);
+    if let Some(mut conn) = conn
+        && conn.finish(state)
+    {
+        // Boxed: this task's own future is what every idle connection costs.
+        Box::pin(conn.linger()).await;
+    }
+}
+
+/// Idle and busy in turn, to the end.
+async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
+    if conn.sess.listener.has_proxy_header
+        && let Err(close) = Box::pin(begin(&mut conn)).await
+    {
+        let has_input = !conn.input.is_empty();
+        return (conn, close, CloseState { has_input, ..CloseState::default() });
+    }
+    loop {
+        if conn.input.is_empty()
+            && let Err(close) = idle(&conn).await
+        {
+            return (conn, close, CloseState::default());
+        }
+        if conn.sess.engine.turns.is_saturated() {
+            // Boxed: see `serve`.
+            conn.turn = Box::pin(engine::door::pass(&conn.sess)).await;
+        }
+        let (back, outcome) = h1::run(conn).await;
+        conn = back;
+        conn.turn = None;
+        if let Outcome::End(close, state) = outcome {
+            return (conn, close, state);
+        }
+    }
+}
+
+async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
+    let sess = conn.sess.clone();
+    let mut input = std::mem::take(&mut conn.input);
+    let result = crate::proxy::receive(conn.stream(), &sess, &mut input).await;
+    conn.input = input;
+    conn.idle_since = Instant::now();
+    result
+}
+
+/// Waits for the first byte of a request. By hand, not of futures within futures: each would add to every idle task.
+async fn idle(conn: &Conn) -> Result<(), SessClose> {
+    let SessTimeouts { idle, linger, .. } = conn.sess.timeouts.get();
+    let mut lingers = linger < idle;
+    let mut patience = Patience::since(conn.idle_since, linger.min(idle));
+    poll_fn(|cx| {
+        if let Poll::Ready(readable) = conn.stream().poll_readable(cx) {
+            return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
+        }
+        while patience.poll(cx).is_ready() {
+            if !std::mem::take(&mut lingers) {
+                return Poll::Ready(Err(SessClose::RxCloseIdle));
+            }
+            conn.sess.engine.main.sess_herd.inc();
+            patience = Patience::until(conn.idle_deadline());
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! How long a client is waited for, in either direction: limits and least rates in one place, and the timer that ends the wait.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base::Mono;
+use engine::Sess;
+use rt::{Instant, Sleep};
+
+use crate::pace::{Pace, Verdict};
+use crate::send_limits::{SendLimits, Wait};
+
+/// Waits for the next piece of a request's body: `timeout_idle` each, and `min_recv_rate`.
+#[derive(Default)]
+pub(crate) struct RecvWait {
+    /// Since when the client owes it.
+    since: Option<Instant>,
+    pace: Pace,
+    timer: Timer,
+}
+
+/// Waits for a client that reads a response: `send_timeout`, `idle_send_timeout` and `min_send_rate`.
+pub(crate) struct SendWait {
+    limits: SendLimits,
+    pace: Pace,
+    timer: Timer,
+}
+
+#[derive(Default)]
+struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// Ready when `limit` has passed since it was first asked (zero: never).
+    fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        if limit.is_zero() {
+            return Poll::Pending;
+        }
+        self.0.get_or_insert_with(|| Box::pin(rt::sleep(limit))).as_mut().poll(cx)
+    }
+
+    fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl RecvWait {
+    /// Something came.
+    pub(crate) fn moved(&mut self, bytes: usize) {
+        self.over();
+        self.pace.moved(bytes, Instant::now);
+    }
+
+    /// Nothing more will.
+    pub(crate) fn over(&mut self) {
+        self.timer.forget();
+        self.since = None;
+    }
+
+    /// Ready when the client has had time enough.
+    pub(crate) fn poll(&mut self, sess: &Sess, cx: &mut Context<'_>) -> Poll<()> {
+        let (idle, least) = (sess.timeouts.get().idle, sess.engine.params.load().min_recv_rate);
+        loop {
+            let now = Instant::now();
+            let since = *self.since.get_or_insert(now);
+            self.pace.waits(now);
+            let mut limit = idle.saturating_sub(now - since);
+            match self.pace.judge(least, now) {
+                Verdict::TooSlow => {
+                    sess.engine.main.recv_rate_low.inc();
+                    return Poll::Ready(());
+                }
+                Verdict::GoOn(_) if limit.is_zero() && !idle.is_zero() => return Poll::Ready(()),
+                Verdict::GoOn(Duration::ZERO) => {}
+                Verdict::GoOn(left) => limit = if idle.is_zero() { left } else { limit.min(left) },
+            }
+            if self.timer.poll(limit, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.timer.forget();
+        }
+    }
+}
+
+impl SendWait {
+    /// Nothing is under way.
+    pub(crate) fn new() -> Self {
+        SendWait { limits: SendLimits::NONE, pace: Pace::default(), timer: Timer::default() }
+    }
+
+    /// A response begins, whose time runs since then.
+    pub(crate) fn begin(&mut self, since: Mono, sess: &Sess) {
+        self.limits.begin(since, sess.timeouts.get().send);
+    }
+
+    /// See [`SendLimits::forbid_write`].
+    pub(crate) fn forbids_write(&self, sess: &Sess) -> bool {
+        self.limits.forbid_write(|| sess.engine.clock.mono())
+    }
+
+    /// Something was written; `all`: nothing is left that waits for the client.
+    pub(crate) fn wrote(&mut self, bytes: usize, all: bool) {
+        self.limits.wrote(all);
+        self.pace.moved(bytes, Instant::now);
+        self.timer.forget();
+    }
+
+    /// Ready when the client has had time enough to read.
+    pub(crate) fn poll(&mut self, sess: &Sess, cx: &mut Context<'_>) -> Poll<()> {
+        let (engine, timeouts) = (&sess.engine, sess.timeouts.get());
+        let least = engine.params.load().min_send_rate;
+        loop {
+            let now = Instant::now();
+            self.pace.waits(now);
+            let mut limit = match self.limits.wait(engine.clock.mono(), timeouts.send, timeouts.idle_send) {
+                Wait::Over => return Poll::Ready(()),
+                Wait::For(limit) => limit,
+                Wait::Forever => Duration::MAX,
+            };
+            match self.pace.judge(least, now) {
+                Verdict::TooSlow => {
+                    engine.main.send_rate_low.inc();
+                    return Poll::Ready(());
+                }
+                Verdict::GoOn(Duration::ZERO) => {}
+                Verdict::GoOn(left) => limit = limit.min(left),
+            }
+            if limit == Duration::MAX || self.timer.poll(limit, cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.timer.forget();
+        }
+    }
+}
