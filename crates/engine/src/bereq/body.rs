@@ -40,7 +40,7 @@ impl Bereq {
         let mut is_esi = false;
         if status == BodyStatus::None {
             BERESP.unset(&mut self.beresp, &mut self.log, names::CONTENT_ENCODING);
-            self.do_stream = false;
+            self.settings.do_stream = false;
             self.log.put(Tag::Filters, b"");
         } else {
             match self.open_filters() {
@@ -61,7 +61,7 @@ impl Bereq {
             return Step::Error;
         }
         // The program of an ESI object is known at its end, and so is its filters' metadata.
-        let streams = self.do_stream && !is_esi && !chain.has_metadata();
+        let streams = self.settings.do_stream && !is_esi && !chain.has_metadata();
         if streams {
             self.busy().start_stream();
         } else {
@@ -83,7 +83,6 @@ impl Bereq {
             Err(Broken::Logged) => {
                 self.end_link(Some(SessClose::RxBody));
                 if !streams {
-                    self.made_body.clear();
                     self.restart_object();
                     return Step::Error;
                 }
@@ -109,7 +108,7 @@ impl Bereq {
 
     /// `beresp.filters` with what modules injected.
     pub(super) fn filter_list(&self) -> FilterList {
-        self.filters.complete_list(Side::Fetch, || self.default_filters(), || self.beresp_coding())
+        self.settings.filters.complete_list(Side::Fetch, || self.default_filters(), || self.beresp_coding())
     }
 
     fn beresp_coding(&self) -> Option<Coding> {
@@ -121,11 +120,11 @@ impl Bereq {
         default_fetch(FetchFacts {
             has_body: self.has_body(),
             coding: self.beresp_coding(),
-            do_gzip: self.do_gzip,
-            do_gunzip: self.do_gunzip,
-            do_esi: self.do_esi,
+            do_gzip: self.settings.do_gzip,
+            do_gunzip: self.settings.do_gunzip,
+            do_esi: self.settings.do_esi,
             supported: Codings::supported(&self.params),
-            is_worked_on: self.filters.go_by_themselves(),
+            is_worked_on: self.settings.filters.go_by_themselves(),
         })
     }
 
@@ -141,7 +140,7 @@ impl Bereq {
                 gzip: GzipParams { level: self.params.gzip_level as u8, memlevel: self.params.gzip_memlevel as u8 },
                 esi: crate::esi::features(&self.params),
             },
-            self.filters.injected(),
+            self.settings.filters.injected(),
         )?;
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VFP_Open", list.as_bytes());
@@ -163,7 +162,7 @@ impl Bereq {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
-        let why = self.why_uncacheable.clone();
+        let why = self.verdict.reason().map(<[u8]>::to_vec);
         let extra = Extra {
             gzip_bits,
             program: program.as_deref(),
@@ -188,7 +187,7 @@ impl Bereq {
 
     /// The extra of the object whose body is taken over.
     fn take_over_extra(&mut self, stale: &ObjRef) -> Result<(), Broken> {
-        let why = self.why_uncacheable.clone();
+        let why = self.verdict.reason().map(<[u8]>::to_vec);
         let extra = Extra { why: why.as_deref(), ..Extra::of(stale.extra()) };
         self.put_extra(&extra.store(), stale.flags().has_esi)
     }
@@ -321,12 +320,12 @@ impl Bereq {
         if data.is_empty() {
             return Ok(());
         }
-        if let Some(left) = self.body_limit {
+        if let Some(left) = self.object.body_limit {
             let Some(left) = left.checked_sub(data.len() as u64) else {
                 self.fetch_error("Could not get storage");
                 return Err(Broken::Logged);
             };
-            self.body_limit = Some(left);
+            self.object.body_limit = Some(left);
         }
         let piece = match self.engine.fragfetch.load(Ordering::Relaxed) {
             0 => data.len(),
@@ -412,7 +411,7 @@ impl Bereq {
             return Step::Fail("no storage");
         }
         self.end_link(None);
-        if self.do_stream {
+        if self.settings.do_stream {
             self.busy().start_stream();
         } else {
             self.busy().set_transit_buffer(None);

@@ -19,9 +19,11 @@ use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::{BackendRef, Blob, Text};
 use vrt::{Ctx, Failure, Privates, Value};
 
-use super::{Bereq, BereqBody, reach};
+use super::parts::TimeLimits;
+use super::{Bereq, BereqBody, Mode, reach};
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
+use crate::req::verdict::Found;
 use crate::vars;
 
 /// Keys that VCL may give one object.
@@ -32,7 +34,7 @@ impl Ctx for Bereq {
         match id {
             HeadId::Bereq => Some(&self.head),
             HeadId::Beresp => Some(&self.beresp),
-            HeadId::Obj => self.stale_head.as_deref(),
+            HeadId::Obj => self.revalidated.as_ref().and_then(|revalidated| revalidated.old_head.as_deref()),
             HeadId::Req | HeadId::ReqTop | HeadId::Resp => None,
         }
     }
@@ -46,30 +48,29 @@ impl Ctx for Bereq {
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let timeouts =
-            |bereq: &Bereq| bereq.backend.as_ref().map(|backend| backend.timeouts(Duration::ZERO, Duration::ZERO));
+        let timeouts = |bereq: &Bereq| bereq.backend.as_ref().map(|backend| TimeLimits::default().at(backend));
         let seconds = |own: Option<f64>, otherwise: Duration| Value::Duration(own.unwrap_or(otherwise.as_secs_f64()));
         match var {
             Var::Bereq => Value::Http(HeadId::Bereq),
             Var::Beresp => Value::Http(HeadId::Beresp),
             Var::BereqBackend => Value::Backend(self.director.clone()),
-            Var::BereqConnectTimeout => seconds(self.connect_timeout, self.params.connect_timeout),
+            Var::BereqConnectTimeout => seconds(self.limits.connect, self.params.connect_timeout),
             Var::BereqFirstByteTimeout => {
                 let of_backend = timeouts(self).map_or(self.params.first_byte_timeout, |limits| limits.first_byte);
-                seconds(self.first_byte_timeout, of_backend)
+                seconds(self.limits.first_byte, of_backend)
             }
             Var::BereqBetweenBytesTimeout => {
                 let of_backend =
                     timeouts(self).map_or(self.params.between_bytes_timeout, |limits| limits.between_bytes);
-                seconds(self.between_bytes_timeout, of_backend)
+                seconds(self.limits.between_bytes, of_backend)
             }
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
-            Var::BereqIsBgfetch => Value::Bool(self.is_bgfetch),
-            Var::BereqIsHitmiss => Value::Bool(self.is_hitmiss),
-            Var::BereqIsHitpass => Value::Bool(self.is_hitpass),
+            Var::BereqIsBgfetch => Value::Bool(self.mode == Mode::Background),
+            Var::BereqIsHitmiss => Value::Bool(self.found == Found::HitForMiss),
+            Var::BereqIsHitpass => Value::Bool(self.found == Found::HitForPass),
             Var::BereqRetries => Value::Int(i64::from(self.retries)),
             Var::BereqTime => Value::Time(self.log.start().0),
-            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.uncacheable),
+            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.verdict.is_uncacheable()),
             Var::BereqXid => Value::text(self.vxid.to_string()),
             Var::BerespAge => Value::Duration(self.age()),
             Var::BerespBackend => Value::Backend(self.backend.clone().map(|backend| backend as Arc<dyn Director>)),
@@ -81,24 +82,24 @@ impl Ctx for Bereq {
                 let peer = link.conn.peer();
                 SocketAddr::new(peer.ip(), peer.port())
             })),
-            Var::BerespDoEsi => Value::Bool(self.do_esi),
-            Var::BerespDoGunzip => Value::Bool(self.do_gunzip),
-            Var::BerespDoGzip => Value::Bool(self.do_gzip),
-            Var::BerespDoStream => Value::Bool(self.do_stream),
-            Var::BerespFilters => match self.filters.list() {
+            Var::BerespDoEsi => Value::Bool(self.settings.do_esi),
+            Var::BerespDoGunzip => Value::Bool(self.settings.do_gunzip),
+            Var::BerespDoGzip => Value::Bool(self.settings.do_gzip),
+            Var::BerespDoStream => Value::Bool(self.settings.do_stream),
+            Var::BerespFilters => match self.settings.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(self.filter_list().as_bytes()),
             },
-            Var::BerespGrace => Value::Duration(self.times.grace),
-            Var::BerespKeep => Value::Duration(self.times.keep),
-            Var::BerespTtl => Value::Duration(self.times.ttl.max(0.0) - self.age()),
+            Var::BerespGrace => Value::Duration(self.object.times.grace),
+            Var::BerespKeep => Value::Duration(self.object.times.keep),
+            Var::BerespTtl => Value::Duration(self.object.times.ttl.max(0.0) - self.age()),
             Var::BerespTransitBuffer => {
                 let bytes = self.busy().transit_buffer().unwrap_or(0);
                 Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX))
             }
             Var::BerespStorage | Var::BerespStorageHint => self.storage_value(var),
             Var::BerespTime => Value::Time(self.t_resp.0),
-            Var::BerespWas304 => Value::Bool(self.was_304),
+            Var::BerespWas304 => Value::Bool(self.revalidated.is_some()),
             Var::ObjStaleIsValid => Value::Bool(self.stale.as_ref().is_some_and(|stale| !stale.is_dying())),
             other => self
                 .stale
@@ -110,7 +111,7 @@ impl Ctx for Bereq {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), Failure> {
-        match self.filters.list() {
+        match self.settings.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("beresp", var)),
         }
@@ -122,20 +123,20 @@ impl Ctx for Bereq {
                 Value::Backend(director) => self.director = director,
                 other => return Err(vars::wrong(&other)),
             },
-            Var::BereqConnectTimeout => self.connect_timeout = Some(vars::seconds(&value)?),
-            Var::BereqFirstByteTimeout => self.first_byte_timeout = Some(vars::seconds(&value)?),
-            Var::BereqBetweenBytesTimeout => self.between_bytes_timeout = Some(vars::seconds(&value)?),
+            Var::BereqConnectTimeout => self.limits.connect = Some(vars::seconds(&value)?),
+            Var::BereqFirstByteTimeout => self.limits.first_byte = Some(vars::seconds(&value)?),
+            Var::BereqBetweenBytesTimeout => self.limits.between_bytes = Some(vars::seconds(&value)?),
             Var::BerespDoEsi | Var::BerespDoGunzip | Var::BerespDoGzip => {
                 self.filters_open(var)?;
                 let on = vars::boolean(&value)?;
                 match var {
-                    Var::BerespDoEsi => self.do_esi = on,
-                    Var::BerespDoGunzip => self.do_gunzip = on,
-                    _ => self.do_gzip = on,
+                    Var::BerespDoEsi => self.settings.do_esi = on,
+                    Var::BerespDoGunzip => self.settings.do_gunzip = on,
+                    _ => self.settings.do_gzip = on,
                 }
             }
-            Var::BerespDoStream => self.do_stream = vars::boolean(&value)?,
-            Var::BerespFilters => self.filters.set_list(vars::text(value)?),
+            Var::BerespDoStream => self.settings.do_stream = vars::boolean(&value)?,
+            Var::BerespFilters => self.settings.filters.set_list(vars::text(value)?),
             Var::BerespGrace => self.set_life(&value, |times, grace| times.grace = grace.max(0.0))?,
             Var::BerespKeep => self.set_life(&value, |times, keep| times.keep = keep.max(0.0))?,
             Var::BerespTtl => {
@@ -147,17 +148,17 @@ impl Ctx for Bereq {
                 let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > 0);
                 self.busy().set_transit_buffer(bytes);
             }
-            Var::BerespStorage => self.storage = self.store_of(vars::text(value)?),
+            Var::BerespStorage => self.settings.storage = self.store_of(vars::text(value)?),
             Var::BerespStorageHint => {
                 if let Some(store) = self.store_of(vars::text(value)?) {
-                    self.storage = Some(store);
+                    self.settings.storage = Some(store);
                 }
             }
             Var::BerespUncacheable => {
-                if !vars::boolean(&value)? && self.uncacheable {
+                if !vars::boolean(&value)? && self.verdict.is_uncacheable() {
                     self.log.put(Tag::VclError, b"Ignoring attempt to reset beresp.uncacheable");
                 } else if vars::boolean(&value)? {
-                    self.uncacheable = true;
+                    self.verdict.refuse();
                 }
                 // The lives are logged whatever was set, as varnishd does.
                 self.set_life(&Value::Duration(0.0), |_, _| ())?;
@@ -180,10 +181,7 @@ impl Ctx for Bereq {
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
-        if !append {
-            self.made_body.clear();
-        }
-        self.made_body.extend_from_slice(data);
+        self.made.write(data, append);
         Ok(())
     }
 
@@ -196,8 +194,8 @@ impl Ctx for Bereq {
     }
 
     fn pass_for(&mut self, seconds: f64) {
-        (self.times.ttl, self.times.grace, self.times.keep) = (seconds, 0.0, 0.0);
-        let origin = self.engine.real_of(self.times.t_origin).0;
+        (self.object.times.ttl, self.object.times.grace, self.object.times.keep) = (seconds, 0.0, 0.0);
+        let origin = self.engine.real_of(self.object.times.t_origin).0;
         self.log.putf(Tag::Ttl, format_args!("HFP {seconds:.0} 0 0 {origin:.0} uncacheable"));
     }
 
@@ -213,16 +211,18 @@ impl Ctx for Bereq {
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(self.filters.injected())
+        Some(self.settings.filters.injected())
     }
 
     fn fast_304(&mut self) -> Result<(), Failure> {
-        self.keeps_head = self.was_304;
+        if let Some(revalidated) = &mut self.revalidated {
+            revalidated.keeps_head = true;
+        }
         Ok(())
     }
 
     fn is_fast_304(&mut self) -> bool {
-        self.keeps_head
+        self.keeps_stale_head()
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
@@ -247,7 +247,7 @@ impl Ctx for Bereq {
                 let has_body = self.has_body();
                 self.end_link(has_body.then_some(SessClose::RespClose));
                 self.head.copy_from(&self.original);
-                self.filters.reset();
+                self.settings.filters.reset();
                 Ok(())
             }
             HeadId::Req | HeadId::ReqTop | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -277,10 +277,10 @@ impl Ctx for Bereq {
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
-        if self.tags.len() + keys.len() > MOST_TAGS {
+        if self.object.keys.len() + keys.len() > MOST_TAGS {
             return Err(Failure::new(format!("an object has no more than {MOST_TAGS} keys")));
         }
-        self.tags.extend(keys.iter().map(|key| Box::from(*key)));
+        self.object.keys.extend(keys.iter().map(|key| Box::from(*key)));
         Ok(())
     }
 
@@ -305,15 +305,15 @@ impl Bereq {
     /// Seconds from the object's origin to now, as VCL's TTL counts them.
     fn age(&self) -> f64 {
         // An object from the future would never be stale.
-        self.log.last().since(self.origin).max(0.0)
+        self.log.last().since(self.object.t_origin).max(0.0)
     }
 
     /// Sets one of the three lives and logs it.
     fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
-        change(&mut self.times, *seconds);
-        let (times, origin) = (self.times, self.origin.0);
-        let word = if self.uncacheable { "uncacheable" } else { "cacheable" };
+        change(&mut self.object.times, *seconds);
+        let (times, origin) = (self.object.times, self.object.t_origin.0);
+        let word = if self.verdict.is_uncacheable() { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
         let mut record = self.log.record(Tag::Ttl);
         record.text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep).sp_whole(origin).text(" ").text(word);
@@ -321,7 +321,7 @@ impl Bereq {
     }
 
     fn storage_value(&self, var: Var) -> Value {
-        let name = self.storage.as_ref().map(|store| store.name());
+        let name = self.settings.storage.as_ref().map(|store| store.name());
         if var == Var::BerespStorage {
             return Value::Stevedore(name.map(Text::from));
         }
@@ -358,9 +358,4 @@ impl Bereq {
         self.director = director;
         found
     }
-}
-
-/// A limit in seconds that VCL set; zero when it didn't.
-pub(super) fn limit(seconds: Option<f64>) -> Duration {
-    seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
 }

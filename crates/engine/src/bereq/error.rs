@@ -11,7 +11,7 @@ use crate::httplog::BERESP;
 
 impl Bereq {
     pub(super) async fn make_error(&mut self) -> Step {
-        if !self.error_is_wanted {
+        if !self.made.is_wanted() {
             self.engine.main.fetch_failed.inc();
         }
         let now = self.engine.clock.real();
@@ -19,15 +19,14 @@ impl Bereq {
         self.start_error();
         let waited_for = self.busy().has_waiters();
         let t_origin = self.engine.mono_of(now);
-        self.origin = now;
+        self.object.t_origin = now;
         // Those who wait share the error for a moment, so that they don't try one after the other.
-        self.times = if waited_for {
+        self.object.times = if waited_for {
             Times { t_origin, ttl: 1.0, grace: 5.0, keep: 5.0 }
         } else {
             Times { t_origin, ttl: 0.0, grace: 0.0, keep: 0.0 }
         };
-        self.made_body.clear();
-        self.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
+        self.settings.storage.get_or_insert_with(|| self.engine.stores.transient().clone());
         let action = self.vcl(Method::BackendError).await;
         self.note_uncacheable(&action);
         match action {
@@ -43,12 +42,12 @@ impl Bereq {
         if self.store_head(Flags::NONE).is_err() {
             return Step::Fail("no storage");
         }
-        let body = std::mem::take(&mut self.made_body);
+        let body = self.made.take_body();
         if self.busy().append(&body).is_err() {
             self.fetch_error("Could not get storage");
             return Step::Fail("no storage");
         }
-        let replaces = !waited_for && self.times.ttl > 0.0;
+        let replaces = !waited_for && self.object.times.ttl > 0.0;
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         let Ok(length) = busy.finish(None) else { return Step::Done };
         if let Some(stale) = self.stale.take().filter(|_| replaces) {
@@ -59,13 +58,12 @@ impl Bereq {
     }
 
     fn start_error(&mut self) {
-        self.keeps_head = false;
+        if let Some(revalidated) = &mut self.revalidated {
+            revalidated.keeps_head = false;
+        }
         let limits = self.beresp.limits();
         self.beresp = Head::with_limits(limits);
-        let (status, reason) = match std::mem::take(&mut self.error) {
-            (0, _) => (503, Some(b"Backend fetch failed".to_vec())),
-            given => given,
-        };
+        let (status, reason) = self.made.begin();
         self.count_lost(|this| this.beresp.start_response(b"HTTP/1.1", status));
         if let Some(reason) = reason {
             self.count_lost(|this| this.beresp.set_reason(reason));

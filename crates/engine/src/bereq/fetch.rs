@@ -15,7 +15,8 @@ use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
-use super::ctx::{MOST_TAGS, limit};
+use super::ctx::MOST_TAGS;
+use super::parts::Revalidated;
 use super::{Bereq, BereqBody, Link, Step, reach};
 use crate::httplog::{BEREQ, BERESP};
 
@@ -40,12 +41,13 @@ impl Bereq {
 
     /// Whether it is given up when its client goes.
     pub(super) fn may_end(&self) -> bool {
-        self.uncacheable && matches!(self.head.method(), b"GET" | b"HEAD")
+        self.verdict.is_uncacheable() && matches!(self.head.method(), b"GET" | b"HEAD")
     }
 
     pub(super) async fn start_fetch(&mut self) -> Step {
         let stores = &self.engine.stores;
-        self.storage = Some(if self.uncacheable { stores.transient() } else { stores.next() }.clone());
+        self.settings.storage =
+            Some(if self.verdict.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }
@@ -54,7 +56,7 @@ impl Bereq {
         match self.vcl(Method::BackendFetch).await {
             Action::Fetch => {}
             Action::Error { .. } => {
-                self.error_is_wanted = true;
+                self.made.want();
                 return Step::Error;
             }
             _ => return Step::Fail("given up in vcl_backend_fetch"),
@@ -74,7 +76,7 @@ impl Bereq {
         if let Err(step) = self.judge() {
             return step;
         }
-        let verdict = if self.stale_head.is_some() { self.ask_refresh().await } else { Ok(()) };
+        let verdict = if self.asks_about_stale_head() { self.ask_refresh().await } else { Ok(()) };
         match verdict {
             Ok(()) => self.after_response().await,
             Err(step) => step,
@@ -145,7 +147,7 @@ impl Bereq {
     /// A connection that isn't at hand.
     async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<Conn, ()> {
         let ends = crate::vars::proxy_ends(&self.sess);
-        let opts = ConnectOpts { connect_timeout: limit(self.connect_timeout), ends, ..opts };
+        let opts = ConnectOpts { connect_timeout: self.limits.connect(), ends, ..opts };
         let Some(connected) = self.unless_unwanted(backend.connect(&opts)).await else {
             self.fetch_error(GONE);
             return Err(());
@@ -177,7 +179,7 @@ impl Bereq {
     /// How long it is good for, as its fields say.
     pub(super) fn take_lives(&mut self) {
         let now = self.t_resp;
-        let fresh = if self.uncacheable {
+        let fresh = if self.verdict.is_uncacheable() {
             freshness::passed(&self.beresp, now)
         } else {
             let params = &self.params;
@@ -192,8 +194,8 @@ impl Bereq {
             self.log_freshness(&fresh);
             fresh
         };
-        self.origin = fresh.t_origin;
-        self.times = Times {
+        self.object.t_origin = fresh.t_origin;
+        self.object.times = Times {
             t_origin: self.engine.mono_of(fresh.t_origin),
             ttl: fresh.ttl,
             grace: fresh.grace,
@@ -212,12 +214,12 @@ impl Bereq {
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
     fn not_modified(&mut self) -> Result<(), Step> {
-        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.uncacheable;
+        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.verdict.is_uncacheable();
         // Where VCL decides, it also decides about answers that nobody asked for.
         let stale =
             self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
         let Some(stale) = stale else {
-            if self.uncacheable {
+            if self.verdict.is_uncacheable() {
                 return Ok(());
             }
             self.log.put(Tag::Error, b"304 response but not conditional fetch");
@@ -228,10 +230,10 @@ impl Bereq {
         if old.load_from(stale.head()).is_err() {
             return Err(Step::Error);
         }
-        self.was_304 = true;
         if asks_vcl {
-            self.stale_head = Some(Box::new(old));
+            self.revalidated = Some(Revalidated { old_head: Some(Box::new(old)), keeps_head: false });
         } else {
+            self.revalidated = Some(Revalidated { old_head: None, keeps_head: false });
             self.take_merged(&stale, &old);
         }
         Ok(())
@@ -249,7 +251,8 @@ impl Bereq {
     /// vcl_backend_refresh says which head the object has from now on. `Err` is the step to go to instead.
     async fn ask_refresh(&mut self) -> Result<(), Step> {
         let action = self.vcl(Method::BackendRefresh).await;
-        let old = self.stale_head.take().expect("the stale head was at hand for VCL");
+        let old =
+            self.revalidated.as_mut().and_then(|it| it.old_head.take()).expect("the stale head was at hand for VCL");
         let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
         match action {
             Action::Merge => self.take_merged(&stale, &old),
@@ -281,7 +284,7 @@ impl Bereq {
         match action {
             Action::Error { .. } => {
                 self.end_link(Some(SessClose::RespClose));
-                self.error_is_wanted = true;
+                self.made.want();
                 Step::Error
             }
             Action::Retry => {
@@ -339,15 +342,15 @@ impl Bereq {
             Action::PassFor(_) => self.pass_from_now_on(),
             other => return self.given_up(other, "given up in vcl_backend_response"),
         }
-        if self.keeps_head && !self.uncacheable && self.keep_stale_head().is_err() {
+        if self.keeps_stale_head() && !self.verdict.is_uncacheable() && self.keep_stale_head().is_err() {
             return Step::Error;
         }
         self.judge_star();
         self.mark("Process");
-        if self.do_esi {
-            self.do_stream = false;
+        if self.settings.do_esi {
+            self.settings.do_stream = false;
         }
-        if self.was_304 { Step::Conditional } else { Step::Body }
+        if self.revalidated.is_some() { Step::Conditional } else { Step::Body }
     }
 
     /// The stale object's head and store instead of what the 304 and VCL have made of them; its keys before VCL's.
@@ -355,17 +358,26 @@ impl Bereq {
         let stale = self.stale.clone().expect("a 304 was accepted for an object at hand");
         self.beresp.load_from(stale.head()).map_err(drop)?;
         let mut keys = self.engine.cache.tags_of(&stale);
-        keys.append(&mut self.tags);
+        keys.append(&mut self.object.keys);
         // Keys that are others each time would pile up.
         keys.truncate(MOST_TAGS);
-        self.tags = keys;
-        self.storage = Some(self.engine.stores.get(stale.store()).clone());
+        self.object.keys = keys;
+        self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
         Ok(())
     }
 
+    /// Whether VCL is to say which head the revalidated object has.
+    fn asks_about_stale_head(&self) -> bool {
+        self.revalidated.as_ref().is_some_and(|revalidated| revalidated.old_head.is_some())
+    }
+
+    /// Whether VCL wants no more of a 304 than its lives.
+    pub(super) fn keeps_stale_head(&self) -> bool {
+        self.revalidated.as_ref().is_some_and(|revalidated| revalidated.keeps_head)
+    }
+
     fn pass_from_now_on(&mut self) {
-        self.hit_for_pass = true;
-        self.uncacheable = true;
+        self.verdict.pass_from_now_on();
     }
 
     /// Whether the answer has a body that may be unread.

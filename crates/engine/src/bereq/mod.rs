@@ -13,6 +13,7 @@ mod ctx;
 mod error;
 mod fetch;
 mod obj;
+mod parts;
 pub mod pipe;
 mod reach;
 mod relay;
@@ -24,11 +25,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::backend::{Acct, Backend, BodyStatus, Conn, Director};
-use ::cache::{Busy, Digest, FetchFailed, ObjRef, Times};
+use ::cache::{Busy, Digest, FetchFailed, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, Lost};
 use shm::vsl::{Marker, TxnLog};
-use storage::{Buf, Store};
+use storage::Buf;
 use tables::close::SessClose;
 use tables::params::Params;
 use tables::tags::Tag;
@@ -38,13 +39,14 @@ use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 use crate::current::StepName;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
+use crate::req::verdict::Found;
 use crate::reqbody::ReqBody;
-use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::spare;
 use crate::turns::Turn;
 
+use parts::{MadeAnswer, NewObject, Revalidated, Settings, TimeLimits, Verdict};
 pub use start::{Mode, start};
 
 /// Where a fetch is.
@@ -104,48 +106,24 @@ pub struct Bereq {
     pub(crate) body: BereqBody,
     /// Why a second try is impossible.
     pub(crate) no_retry: Option<&'static str>,
-    pub(crate) uncacheable: bool,
-    pub(crate) hit_for_pass: bool,
+    pub(crate) mode: Mode,
+    /// What its request's lookup had found.
+    pub(crate) found: Found,
+    pub(crate) verdict: Verdict,
     /// Its place among those in progress.
     pub(crate) _turn: Turn,
     pub(crate) _open: crate::current::Open,
-    /// What made the answer uncacheable, in words.
-    pub(crate) why_uncacheable: Option<Vec<u8>>,
-    pub(crate) is_bgfetch: bool,
-    pub(crate) is_hitmiss: bool,
-    pub(crate) is_hitpass: bool,
     pub(crate) director: Option<Arc<dyn Director>>,
     pub(crate) backend: Option<Arc<Backend>>,
     pub(crate) link: Option<Link>,
-    pub(crate) connect_timeout: Option<f64>,
-    pub(crate) first_byte_timeout: Option<f64>,
-    pub(crate) between_bytes_timeout: Option<f64>,
+    pub(crate) limits: TimeLimits,
     pub(crate) t_resp: Real,
-    pub(crate) times: Times,
-    /// `times.t_origin` by the wall clock: in VCL age and ttl count from it to the last timestamp, exactly.
-    pub(crate) origin: Real,
-    pub(crate) do_esi: bool,
-    pub(crate) do_gzip: bool,
-    pub(crate) do_gunzip: bool,
-    pub(crate) do_stream: bool,
-    pub(crate) was_304: bool,
-    /// The head of `stale` while vcl_backend_refresh runs.
-    pub(crate) stale_head: Option<Box<Head>>,
-    /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
-    pub(crate) keeps_head: bool,
-    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
-    pub(crate) storage: Option<Arc<Store>>,
-    /// How much more of the body its store takes in the place of another one.
-    pub(crate) body_limit: Option<u64>,
-    /// What happens to the body.
-    pub(crate) filters: ResponseFilters,
+    pub(crate) object: NewObject,
+    pub(crate) settings: Settings,
+    /// What a 304 has made of it.
+    pub(crate) revalidated: Option<Revalidated>,
     pub(crate) retries: u32,
-    pub(crate) error: (u16, Option<Vec<u8>>),
-    /// VCL asked for the error: it isn't a failed fetch.
-    pub(crate) error_is_wanted: bool,
-    pub(crate) made_body: Vec<u8>,
-    /// Keys that VCL gave the object.
-    pub(crate) tags: Vec<Box<[u8]>>,
+    pub(crate) made: MadeAnswer,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: Acct,
@@ -191,7 +169,7 @@ impl Bereq {
         self.log.flush();
         spare::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
         self.machine.take().into_iter().for_each(spare::leave_machine);
-        if self.is_bgfetch {
+        if self.mode == Mode::Background {
             self.engine.main.n_bgfetch.dec();
         }
     }
@@ -215,7 +193,7 @@ impl Bereq {
         self.machine = Some(machine);
         match &action {
             Action::Fail => self.engine.main.vcl_fail.inc(),
-            Action::Error { status, reason } => self.error = (*status, reason.clone()),
+            Action::Error { status, reason } => self.made.ask(*status, reason.clone()),
             _ => {}
         }
         action
@@ -249,15 +227,10 @@ impl Bereq {
             return Step::Fail("retry not possible");
         }
         self.mark("Retry");
-        self.storage = None;
-        self.filters.reset();
-        self.do_esi = false;
-        self.do_stream = true;
-        self.was_304 = false;
-        self.keeps_head = false;
-        self.error = (0, None);
-        self.error_is_wanted = false;
-        self.tags.clear();
+        self.settings.reset();
+        self.revalidated = None;
+        self.made = MadeAnswer::default();
+        self.object.reset();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
         self.log.put(Tag::End, b"");

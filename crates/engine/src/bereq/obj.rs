@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use backend::buffers;
-use cache::{Attrs, Flags, Reuse, Times, Vary};
+use cache::{Attrs, Flags, Times, Vary};
 use message::hop::Filter;
 use message::{Codings, names, vary};
 use storage::Store;
@@ -32,9 +32,9 @@ impl Bereq {
             return Err(());
         };
         let flags = self.object_flags(body);
-        self.body_limit = None;
+        self.object.body_limit = None;
         let mut stored = buffers::take();
-        let filter = if self.uncacheable { Filter::PassResponse } else { Filter::Insert };
+        let filter = if self.verdict.is_uncacheable() { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
         let done = self.store_head_in(&store, &stored, variant.as_ref(), flags);
@@ -57,8 +57,9 @@ impl Bereq {
         if store.id() != transient.id() && self.body_to_store().saturating_add(head) <= SALVAGED_BYTES {
             // Better a short-lived object than a failed request; but what the operator has bounded stays so.
             let shortlived = self.params.shortlived.as_secs_f64();
-            self.times = Times { ttl: self.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.times };
-            self.body_limit = Some(SALVAGED_BYTES - head);
+            self.object.times =
+                Times { ttl: self.object.times.ttl.min(shortlived), grace: 0.0, keep: 0.0, ..self.object.times };
+            self.object.body_limit = Some(SALVAGED_BYTES - head);
             if self.put_head(&transient, stored, variant, flags).is_ok() {
                 return Ok(());
             }
@@ -70,7 +71,7 @@ impl Bereq {
     /// Bytes of the body that will be stored, as far as they are known by now.
     fn body_to_store(&self) -> u64 {
         match &self.stale {
-            Some(stale) if self.was_304 => stale.body_len().unwrap_or(0),
+            Some(stale) if self.revalidated.is_some() => stale.body_len().unwrap_or(0),
             _ => self.announced().unwrap_or(0),
         }
     }
@@ -78,7 +79,7 @@ impl Bereq {
     /// Whether the store has room, or could make it, for a head of that length and the body as it was announced. The body of a
     /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
-        let is_stored = !self.was_304 && !self.uncacheable;
+        let is_stored = !self.revalidated.is_some() && !self.verdict.is_uncacheable();
         let body = if is_stored { self.body_to_store() } else { 0 };
         let needed = body.saturating_add(head as u64);
         let fits = self.busy().make_room(store, needed);
@@ -93,16 +94,16 @@ impl Bereq {
         variant: Option<&(Vec<u8>, Vec<u8>)>,
         flags: Flags,
     ) -> Result<(), ()> {
-        let attrs = Attrs { times: self.times, xid: self.vxid, flags };
+        let attrs = Attrs { times: self.object.times, xid: self.vxid, flags };
         let vary = variant.map(|(spec, values)| Vary { spec, values });
-        let is_marker = self.uncacheable && self.times.ttl > 0.0 && !self.busy().is_private();
-        let why = self.why_uncacheable.as_deref().filter(|_| is_marker);
+        let is_marker = self.verdict.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
+        let why = self.verdict.reason().filter(|_| is_marker);
         let extra = Extra { why, ..Extra::default() }.store();
         let done = self.busy().set_head_and_extra(store, head, vary, &attrs, &extra);
         self.log_events();
         done.map_err(drop)?;
         if self.engine.cache.heeds_tags() {
-            let mut keys = std::mem::take(&mut self.tags);
+            let mut keys = std::mem::take(&mut self.object.keys);
             if self.engine.heeds_key_fields.load(Relaxed) {
                 keys.extend(message::tags::keys(&self.beresp));
             }
@@ -123,7 +124,7 @@ impl Bereq {
     /// Notes what made the answer uncacheable, with the place in VCL or the field, after a subroutine ended with `action`.
     pub(super) fn note_uncacheable(&mut self, action: &Action) {
         let is_passed = matches!(action, Action::Pass | Action::PassFor(_));
-        if !(self.uncacheable || is_passed) || self.busy().is_private() {
+        if !(self.verdict.is_uncacheable() || is_passed) || self.busy().is_private() {
             return;
         }
         let Some(machine) = &self.machine else { return };
@@ -150,21 +151,13 @@ impl Bereq {
             let room = detail.floor_char_boundary(WHY_BYTES.saturating_sub(text.len()));
             text.extend_from_slice(&detail.as_bytes()[..room]);
         }
-        self.why_uncacheable = Some(text);
+        self.verdict.set_reason(&text);
     }
 
     /// What is known of the object beside what the filters made of its `body`.
     fn object_flags(&mut self, body: Flags) -> Flags {
         let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
-        let reuse = if self.hit_for_pass {
-            Reuse::HitForPass
-        } else if self.uncacheable {
-            Reuse::HitForMiss
-        } else if self.beresp.is_status(200) && has_validator {
-            Reuse::HitOrRevalidate
-        } else {
-            Reuse::Hit
-        };
+        let reuse = self.verdict.reuse(self.beresp.is_status(200) && has_validator);
         Flags { reuse, is_private: self.busy().is_private(), ..body }
     }
 
@@ -172,7 +165,7 @@ impl Bereq {
     /// judge: the built-in one doesn't cache it. Called before filters add a name of theirs.
     pub(super) fn judge_star(&mut self) {
         let vary = self.beresp.get(names::VARY);
-        if self.uncacheable
+        if self.verdict.is_uncacheable()
             || vary == Some(b"*")
             || !vary::is_star(&self.beresp)
             || self.busy.as_ref().is_some_and(cache::Busy::is_private)
@@ -180,15 +173,15 @@ impl Bereq {
             return;
         }
         // A 304 without a Vary of its own: the object's, which was judged when that was fetched.
-        if let Some(stale) = self.stale.as_ref().filter(|_| self.was_304) {
+        if let Some(stale) = self.stale.as_ref().filter(|_| self.revalidated.is_some()) {
             let mut old = message::Head::with_limits(self.beresp.limits());
             if old.load_from(stale.head()).is_ok() && old.get(names::VARY) == vary {
                 return;
             }
         }
         self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
-        self.uncacheable = true;
-        self.why_uncacheable = Some(Uncacheable::Vary.word().as_bytes().into());
+        self.verdict.refuse();
+        self.verdict.set_reason(Uncacheable::Vary.word().as_bytes());
     }
 
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
@@ -207,8 +200,8 @@ impl Bereq {
             Err(error) => {
                 self.log.put(Tag::Error, error.text().as_bytes());
                 self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
-                self.uncacheable = true;
-                self.why_uncacheable = Some(Uncacheable::BadVary.word().as_bytes().into());
+                self.verdict.refuse();
+                self.verdict.set_reason(Uncacheable::BadVary.word().as_bytes());
                 None
             }
         }
@@ -217,9 +210,9 @@ impl Bereq {
     /// The store that VCL or its turn has given, or Transient; `None` when VCL chose none.
     fn choose_store(&mut self) -> Option<Arc<Store>> {
         let main = self.engine.main;
-        let life = self.times.ttl + self.times.grace + self.times.keep;
-        let chosen = self.storage.take();
-        if self.uncacheable {
+        let life = self.object.life();
+        let chosen = self.settings.storage.take();
+        if self.verdict.is_uncacheable() {
             main.beresp_uncacheable.tally();
         } else if life < self.params.shortlived.as_secs_f64() {
             main.beresp_shortlived.tally();

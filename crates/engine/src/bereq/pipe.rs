@@ -19,7 +19,7 @@ use tables::vclvars::Var;
 use vrt::value::Blob;
 use vrt::{Failure, Value};
 
-use super::ctx::limit;
+use super::parts::limit;
 use super::reach;
 use super::relay::relay;
 use super::wire::response_limits;

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use cache::{Busy, ObjRef, Reuse, Times};
+use cache::{Busy, ObjRef, Reuse};
 use message::head::StoredHead;
 use message::hop::{self, Filter};
 use message::{Codings, HeadLimits, names};
@@ -11,12 +11,11 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
+use super::parts::{MadeAnswer, NewObject, Settings, TimeLimits, Verdict};
 use super::{Bereq, BereqBody, task};
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::req::Req;
-use crate::req::verdict::Found;
-use crate::response_filters::ResponseFilters;
 use crate::spare;
 use crate::turns;
 
@@ -87,38 +86,21 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         client_identity: req.settings.client_identity.clone(),
         body: lend(req, mode),
         no_retry: None,
-        uncacheable: mode == Mode::Pass,
-        hit_for_pass: false,
-        why_uncacheable: None,
+        verdict: if mode == Mode::Pass { Verdict::uncacheable() } else { Verdict::cacheable() },
+        mode,
+        found: req.verdict.found(),
         _open: crate::current::open(crate::current::What::Fetch),
         _turn: turns::enter_anyway(&req.sess),
-        is_bgfetch: mode == Mode::Background,
-        is_hitmiss: req.verdict.found() == Found::HitForMiss,
-        is_hitpass: req.verdict.found() == Found::HitForPass,
         director: req.director(),
         backend: None,
         link: None,
-        connect_timeout: None,
-        first_byte_timeout: None,
-        between_bytes_timeout: None,
+        limits: TimeLimits::default(),
         t_resp: now,
-        times: Times::default(),
-        origin: now,
-        do_esi: false,
-        do_gzip: false,
-        do_gunzip: false,
-        do_stream: true,
-        was_304: false,
-        stale_head: None,
-        keeps_head: false,
-        storage: None,
-        body_limit: None,
-        filters: ResponseFilters::default(),
+        object: NewObject::new(now),
+        settings: Settings::new(),
+        revalidated: None,
         retries: 0,
-        error: (0, None),
-        error_is_wanted: false,
-        made_body: Vec::new(),
-        tags: Vec::new(),
+        made: MadeAnswer::default(),
         task: Privates::default(),
         acct: backend::Acct::default(),
         engine,

@@ -302,8 +302,7 @@ impl Bereq {
     /// How long this fetch waits for its backend; zero: as long as it takes.
     fn time_limit(&self, limit: Limit) -> Duration {
         let backend = self.backend.as_ref().expect("a connection has a backend");
-        let limits =
-            backend.timeouts(super::ctx::limit(self.first_byte_timeout), super::ctx::limit(self.between_bytes_timeout));
+        let limits = self.limits.at(backend);
         match limit {
             Limit::FirstByte => limits.first_byte,
             Limit::BetweenBytes => limits.between_bytes,
