@@ -79,7 +79,7 @@ impl Bereq {
     /// Whether the store has room, or could make it, for a head of that length and the body as it was announced. The body of a
     /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
-        let is_stored = !self.revalidated.is_some() && !self.verdict.is_uncacheable();
+        let is_stored = self.revalidated.is_none() && !self.verdict.is_uncacheable();
         let body = if is_stored { self.body_to_store() } else { 0 };
         let needed = body.saturating_add(head as u64);
         let fits = self.busy().make_room(store, needed);
