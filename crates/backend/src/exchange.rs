@@ -24,14 +24,14 @@ use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
 
-/// How a request's body is announced.
+/// How the body of a message that we send is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLen {
-    /// There is none.
+    /// There is none, whatever the head says (HEAD, 204, 304).
     None,
     /// So many bytes.
     Known(u64),
-    /// It ends with [`Exchange::send_end`].
+    /// It ends when its sender says so: chunked, the end of a stream, the connection's end for an HTTP/1.0 client.
     Unknown,
 }
 

@@ -6,21 +6,11 @@
 
 use std::task::{Context, Poll};
 
+pub use backend::BodyLen;
 use message::Head;
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
-
-/// How a response's body is announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyLen {
-    /// There is none, whatever the head says (HEAD, 204, 304).
-    None,
-    /// So many bytes.
-    Known(u64),
-    /// It ends when it ends: chunked, or the connection's end for an HTTP/1.0 client.
-    Unknown,
-}
 
 /// What is left of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
