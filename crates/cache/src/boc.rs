@@ -15,7 +15,7 @@ use base::Mono;
 use base::critical::Lock;
 use storage::{Body, Buf};
 
-use crate::objcore::Front;
+use crate::objcore::HeadBlock;
 use crate::purge::Purge;
 
 /// A fetch failed; the text says how, for the log.
@@ -68,7 +68,7 @@ pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
 /// See the module. What is asked for often can be read without the lock; only the fetch writes it, beside the number of
 /// clients.
 pub(crate) struct Boc {
-    front: OnceLock<Front>,
+    head_block: OnceLock<HeadBlock>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.
     pub vary_guess: Option<VaryGuess>,
     /// [`BocState::rank`]; from Stream on it changes under the lock, so that nobody waits for what has come.
@@ -85,7 +85,7 @@ pub(crate) struct Boc {
 
 struct Inner {
     /// Of a failed fetch.
-    why: FetchFailed,
+    reason: FetchFailed,
     body: Body,
     /// Most bytes a transit body may be ahead of its reader.
     room: Option<u64>,
@@ -145,7 +145,7 @@ pub(crate) enum Found {
 impl Boc {
     pub fn new(transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
-            why: FetchFailed(""),
+            reason: FetchFailed(""),
             body: Body::default(),
             room,
             consumed: 0,
@@ -155,7 +155,7 @@ impl Boc {
             soft_purge: None,
         };
         Self {
-            front: OnceLock::new(),
+            head_block: OnceLock::new(),
             vary_guess,
             rank: AtomicU8::new(0),
             fetched: AtomicU64::new(0),
@@ -166,12 +166,12 @@ impl Boc {
         }
     }
 
-    pub fn front(&self) -> Option<&Front> {
-        self.front.get()
+    pub fn head_block(&self) -> Option<&HeadBlock> {
+        self.head_block.get()
     }
 
-    pub fn set_front(&self, front: Front) {
-        assert!(self.front.set(front).is_ok(), "a head is published once");
+    pub fn set_head_block(&self, head_block: HeadBlock) {
+        assert!(self.head_block.set(head_block).is_ok(), "a head is published once");
     }
 
     pub fn state(&self) -> BocState {
@@ -182,14 +182,14 @@ impl Boc {
             1 => BocState::PrepStream,
             2 => BocState::Stream { fetched },
             3 => BocState::Finished { length: fetched },
-            _ => BocState::Failed(self.inner.lock().why),
+            _ => BocState::Failed(self.inner.lock().reason),
         }
     }
 
     /// [`Boc::state`] of who has the lock.
     fn state_in(&self, inner: &Inner) -> BocState {
         match self.rank.load(Relaxed) {
-            4.. => BocState::Failed(inner.why),
+            4.. => BocState::Failed(inner.reason),
             _ => self.state(),
         }
     }
@@ -242,8 +242,8 @@ impl Boc {
         }
         let woken = {
             let mut inner = self.inner.lock();
-            if let BocState::Failed(why) = next {
-                inner.why = why;
+            if let BocState::Failed(reason) = next {
+                inner.reason = reason;
             }
             self.rank.store(next.rank(), Release);
             if matches!(next, BocState::Finished { .. }) && !self.is_transit() {
@@ -285,7 +285,7 @@ impl Boc {
     }
 
     /// Wakes who waits, for something that isn't known here.
-    pub fn nudge(&self) {
+    pub fn wake_readers(&self) {
         let woken = std::mem::take(&mut self.inner.lock().waiters);
         woken.wake();
     }
@@ -299,7 +299,7 @@ impl Boc {
         self.inner.lock().body.replace_tail(count, merged);
     }
 
-    /// Takes the whole body out for sealing: the blocks, to be handed to [`storage::Store::seal`]. Readers keep finding
+    /// Takes the whole body out for compacting: the blocks, to be handed to [`storage::Store::compact`]. Readers keep finding
     /// them here until [`Boc::advance`] to Finished.
     pub fn copy_body(&self) -> Body {
         let inner = self.inner.lock();
@@ -400,7 +400,7 @@ impl Boc {
                 BocState::Finished { .. } if !self.is_transit() => Poll::Ready(Ok(Found::Moved)),
                 state => match inner.body.at(offset) {
                     Some(buf) => Poll::Ready(Ok(Found::Bytes(buf))),
-                    None if let BocState::Failed(why) = state => Poll::Ready(Err(why)),
+                    None if let BocState::Failed(reason) = state => Poll::Ready(Err(reason)),
                     None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
                     None if state.is_over() => Poll::Ready(Ok(Found::End)),
                     None => {

@@ -11,16 +11,16 @@ use crate::attrs::{Attrs, Vary};
 use crate::boc::{Boc, BocState, FetchFailed};
 use crate::cache::Cache;
 use crate::events::Event;
-use crate::gone::Cause;
-use crate::objcore::{Content, Front, Objcore, State};
+use crate::objcore::{HeadBlock, ObjBytes, Objcore, State};
 use crate::objref::ObjRef;
+use crate::tombstones::Cause;
 use crate::waiting::Rush;
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
 /// Shorter appends are gathered: so many blocks in a row, or so many bytes, become one.
-const CRUMB: usize = 4 << 10;
-const CRUMBS: usize = 16;
+const SHORT_BLOCK: usize = 4 << 10;
+const SHORT_BLOCKS: usize = 16;
 
 /// The body is shorter or longer than was announced; the fetch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ pub struct Busy {
     is_over: bool,
     filling: Option<Filling>,
     nukes_left: u32,
-    crumbs: usize,
+    short_blocks: usize,
     events: Vec<Event>,
     /// Keys of the object, if keys are kept.
     tags: Vec<Box<[u8]>>,
@@ -55,7 +55,7 @@ pub struct Busy {
 /// The head is stored.
 struct Filling {
     store: Arc<Store>,
-    front: Front,
+    head_block: HeadBlock,
     attrs: Attrs,
     is_published: bool,
 }
@@ -83,7 +83,7 @@ impl Busy {
             is_over: false,
             filling: None,
             nukes_left,
-            crumbs: 0,
+            short_blocks: 0,
             events: Vec::new(),
             tags: Vec::new(),
             tags_began,
@@ -105,7 +105,7 @@ impl Busy {
     pub fn reset(&mut self) {
         assert!(!self.is_published(), "what others may read stays");
         self.boc.clear_body();
-        self.crumbs = 0;
+        self.short_blocks = 0;
     }
 
     /// The keys by which [`Cache::purge_tags`] shall find the object. Before it is published.
@@ -160,12 +160,12 @@ impl Busy {
         let parts = [head, vary.spec, vary.values, extra];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
         let [head_len, spec_len, values_len, extra_len] = parts.map(|part| part.len() as u32);
-        let front = Front { buf, head_len, spec_len, values_len, extra_len };
+        let head_block = HeadBlock { buf, head_len, spec_len, values_len, extra_len };
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
         }
-        self.filling = Some(Filling { store: store.clone(), front, attrs: *attrs, is_published: false });
+        self.filling = Some(Filling { store: store.clone(), head_block, attrs: *attrs, is_published: false });
         Ok(())
     }
 
@@ -177,15 +177,15 @@ impl Busy {
     /// [`NoSpace`] when eviction couldn't make room; the object is as it was.
     pub fn set_extra(&mut self, extra: &[u8], has_esi: bool) -> Result<(), NoSpace> {
         let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
-        let old = &filling.front;
+        let old = &filling.head_block;
         let (kept, before) = old.buf.split_at(old.len() - old.extra_len as usize);
         if before == extra {
             self.note_esi(has_esi);
             return Ok(());
         }
         let buf = self.cache.shared().block(&filling.store, &[kept, extra], &mut self.nukes_left, &mut self.events)?;
-        filling.front.buf = buf;
-        filling.front.extra_len = extra.len() as u32;
+        filling.head_block.buf = buf;
+        filling.head_block.extra_len = extra.len() as u32;
         self.note_esi(has_esi);
         Ok(())
     }
@@ -212,10 +212,10 @@ impl Busy {
             let shared = self.cache.shared();
             let buf = shared.block(&filling.store, &[part], &mut self.nukes_left, &mut self.events)?;
             self.boc.push(buf);
-            self.crumbs = if part.len() < CRUMB { self.crumbs + 1 } else { 0 };
+            self.short_blocks = if part.len() < SHORT_BLOCK { self.short_blocks + 1 } else { 0 };
         }
-        if self.crumbs >= CRUMBS && !self.boc.is_transit() {
-            self.sweep();
+        if self.short_blocks >= SHORT_BLOCKS && !self.boc.is_transit() {
+            self.coalesce();
         }
         Ok(())
     }
@@ -256,8 +256,8 @@ impl Busy {
     }
 
     /// Wakes who waits for the head or the body: something that goes beside the object has come.
-    pub fn nudge(&self) {
-        self.boc.nudge();
+    pub fn wake_readers(&self) {
+        self.boc.wake_readers();
     }
 
     /// Whether anybody needs this fetch: `false` once the only client of an uncacheable one is gone.
@@ -287,7 +287,7 @@ impl Busy {
             return Err(ShortBody { declared, fetched });
         }
         self.publish();
-        self.seal();
+        self.store_body();
         self.end_finished(fetched);
         Ok(fetched)
     }
@@ -301,7 +301,7 @@ impl Busy {
         self.boc.set_fetched(length);
         self.publish();
         let filling = self.filling.take().expect("only what has a head is finished");
-        self.oc.set_content(Content::new(filling.front, Some(Rest::Home(Box::new(body)))));
+        self.oc.set_bytes(ObjBytes::new(filling.head_block, Some(Rest::Home(Box::new(body)))));
         self.end_finished(length);
     }
 
@@ -314,9 +314,9 @@ impl Busy {
         }
     }
 
-    /// The fetch failed: readers get `why`, the object is gone.
-    pub fn fail(mut self, why: FetchFailed) {
-        self.end_failed(why);
+    /// The fetch failed: readers get `reason`, the object is gone.
+    pub fn fail(mut self, reason: FetchFailed) {
+        self.end_failed(reason);
     }
 
     fn is_published(&self) -> bool {
@@ -330,7 +330,7 @@ impl Busy {
             return;
         }
         filling.is_published = true;
-        self.boc.set_front(filling.front.clone());
+        self.boc.set_head_block(filling.head_block.clone());
         self.boc.advance(BocState::PrepStream);
         if self.is_private {
             self.oc.set_state(State::Stored);
@@ -344,7 +344,7 @@ impl Busy {
         let shared = self.cache.shared();
         let (oc, digest) = (&self.oc, &self.oc.digest);
         let mut surplus = None;
-        let (waiters, why) = {
+        let (waiters, reason) = {
             let mut shard = shared.shard(digest).lock();
             // What is dead at birth is never found.
             let is_found = oc.times().ttl > 0.0 && oc.times().grace_until(None, None).0 >= shared.now().0;
@@ -369,7 +369,7 @@ impl Busy {
             if oc.is_overtaken() {
                 when = shared.overtaken_until();
             }
-            shard.heads.unbusy(oc, filling.front.vary(), shared.quick.vary_notice());
+            shard.heads.unbusy(oc, filling.head_block.vary(), shared.quick.vary_notice());
             oc.set_state(State::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
@@ -385,20 +385,20 @@ impl Busy {
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
             // Those who waited for what isn't found would otherwise fetch one after the other.
-            let why = if is_found { Rush::LookAgain } else { Rush::EachAlone };
+            let reason = if is_found { Rush::LookAgain } else { Rush::EachAlone };
             let waiters = shard.heads.take_waiters(digest, usize::MAX);
             if !waiters.is_empty() {
                 shard.awaited.add(oc, shared.now(), shared.overtaken_until());
             }
-            (waiters, why)
+            (waiters, reason)
         };
         drop(surplus);
-        self.cache.wake(digest, waiters, why);
+        self.cache.wake(digest, waiters, reason);
     }
 
-    /// Merges the crumbs at the end of the body into one block, if there is room.
-    fn sweep(&mut self) {
-        let count = std::mem::take(&mut self.crumbs);
+    /// Coalesces the short blocks at the end of the body into one block, if there is room.
+    fn coalesce(&mut self) {
+        let count = std::mem::take(&mut self.short_blocks);
         let Some(filling) = &self.filling else { return };
         let tail = self.boc.tail(count);
         let parts: Vec<&[u8]> = tail.iter().map(|buf| &buf[..]).collect();
@@ -408,23 +408,23 @@ impl Busy {
     }
 
     /// Moves the bytes from the boc into the objcore.
-    fn seal(&mut self) {
+    fn store_body(&mut self) {
         let filling = self.filling.take().expect("only what has a head is finished");
-        let (mut front, mut rest) = (filling.front, None);
+        let (mut head_block, mut rest) = (filling.head_block, None);
         if !self.boc.is_transit() {
-            let compact = filling.store.compact(front.buf, &self.boc.copy_body());
-            (front.buf, rest) = (compact.head, compact.rest);
+            let compact = filling.store.compact(head_block.buf, &self.boc.copy_body());
+            (head_block.buf, rest) = (compact.head, compact.rest);
         } else if self.is_private {
             // Its one reader finds head and body in the boc.
             return;
         }
-        self.oc.set_content(Content::new(front, rest));
+        self.oc.set_bytes(ObjBytes::new(head_block, rest));
     }
 
-    fn end_failed(&mut self, why: FetchFailed) {
+    fn end_failed(&mut self, reason: FetchFailed) {
         self.is_over = true;
         let was_published = self.is_published();
-        self.boc.advance(BocState::Failed(why));
+        self.boc.advance(BocState::Failed(reason));
         self.oc.drop_boc();
         if self.is_private {
             return;
@@ -437,7 +437,7 @@ impl Busy {
         let (removed, waiters) = {
             let mut shard = shared.shard(&self.oc.digest).lock();
             self.oc.set_state(State::Dying);
-            shared.gone.note(&self.oc.digest, Cause::FetchFailed, shared.now());
+            shared.tombstones.note(&self.oc.digest, Cause::FetchFailed, shared.now());
             let removed = shard.heads.remove(&self.oc);
             shared.bans.unpin(&self.oc);
             shared.tags.end(self.tags_began.take());

@@ -17,13 +17,13 @@ use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
 use crate::expire::{Alarm, Rung};
-use crate::gone::{Cause, Gone};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
 use crate::objref::ObjRef;
 use crate::request::{Regexes, StoredHead};
 use crate::tags::Tags;
+use crate::tombstones::{Cause, Tombstones};
 use crate::waiting::{Awaited, Rush, Waiter};
 
 /// A power of two; each is a lock, a table and a heap.
@@ -149,7 +149,7 @@ pub(crate) struct Shared {
     pub quick: Quick,
     stores: Arc<Stores>,
     evictors: Box<[Evictor]>,
-    pub gone: Gone,
+    pub tombstones: Tombstones,
 }
 
 /// One part of the index.
@@ -234,7 +234,7 @@ impl Cache {
             quick,
             stores,
             evictors,
-            gone: Gone::new(),
+            tombstones: Tombstones::new(),
         }))
     }
 
@@ -274,9 +274,9 @@ impl Cache {
     }
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
-    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, why: Rush) {
+    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, reason: Rush) {
         while !waiters.is_empty() {
-            let woken = waiters.iter().filter(|waiter| waiter.wake(why)).count();
+            let woken = waiters.iter().filter(|waiter| waiter.wake(reason)).count();
             self.0.main.busy_wakeup.add(woken as u64);
             let lost = waiters.len() - woken;
             waiters = match lost {
@@ -310,7 +310,7 @@ impl Shared {
 
     /// Takes a stored objcore out of index, heap and lists. The caller drops the handle after the unlock.
     pub fn unlink(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, cause: Cause) -> Arc<Objcore> {
-        self.gone.note(&oc.digest, cause, self.now());
+        self.tombstones.note(&oc.digest, cause, self.now());
         assert_eq!(oc.state(), State::Stored, "only what is stored can be taken out");
         oc.set_state(State::Dying);
         let removed = shard.heads.remove(oc);

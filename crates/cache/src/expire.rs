@@ -9,7 +9,7 @@ use base::critical::Lock;
 
 use crate::cache::Cache;
 use crate::events::Event;
-use crate::gone::Cause;
+use crate::tombstones::Cause;
 
 /// At most so many objects go under one hold of a shard's lock.
 const BATCH: usize = 64;

@@ -27,10 +27,8 @@ mod digest;
 mod events;
 mod evict;
 mod expire;
-mod gone;
 mod heap;
 mod lookup;
-mod missed;
 mod objcore;
 mod objhead;
 mod objref;
@@ -38,6 +36,8 @@ mod purge;
 mod request;
 mod rows;
 mod tags;
+mod tombstones;
+mod trace;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
@@ -47,13 +47,13 @@ pub use busy::{Busy, ShortBody, Unwanted};
 pub use cache::{Cache, Config, Params};
 pub use digest::{Digest, DigestBuilder};
 pub use events::{Event, EventTag};
-pub use gone::Cause;
-pub use lookup::{Looked, Lookup, LookupOptions};
-pub use missed::{Missed, Peek, Peeked};
+pub use lookup::{Lookup, LookupOptions, LookupOutcome};
 pub use objref::{Finished, Headers, ObjRef, ReadError, Reader};
 pub use purge::Purge;
 pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
 pub use tags::TagPurge;
+pub use tombstones::Cause;
+pub use trace::{LookupTrace, Peek, Peeked};
 pub use waiting::Ticket;
 
 #[cfg(test)]

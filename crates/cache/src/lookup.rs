@@ -14,11 +14,11 @@ use crate::busy::Busy;
 use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::Event;
-use crate::missed::Missed;
 use crate::objcore::{Objcore, Overtaken, State};
 use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
+use crate::trace::LookupTrace;
 use crate::waiting::{Redeemed, Rush, Ticket, Waiter};
 
 /// The request's own wishes.
@@ -34,7 +34,7 @@ pub struct LookupOptions {
     pub max_ttl: Option<f64>,
     /// `req.grace`, seconds; only a value of 0 or more limits.
     pub max_grace: Option<f64>,
-    /// [`Missed::marker`] is wanted.
+    /// [`LookupTrace::marker`] is wanted.
     pub tells: bool,
 }
 
@@ -86,7 +86,7 @@ pub enum Lookup {
 
 /// A verdict and what came to light beside it.
 #[derive(Debug)]
-pub struct Looked {
+pub struct LookupOutcome {
     /// The verdict.
     pub lookup: Lookup,
     /// Objects found banned on the way, for the log. Mostly empty (and then not allocated).
@@ -94,7 +94,7 @@ pub struct Looked {
     /// Variants of other requests passed on the way (`vary_notice`).
     pub variants_passed: usize,
     /// Why it is no hit.
-    pub missed: Missed,
+    pub trace: LookupTrace,
 }
 
 /// One look at an objhead.
@@ -120,7 +120,7 @@ struct Scan {
 }
 
 /// A lookup's unchanging side.
-struct Ask<'a> {
+struct Query<'a> {
     digest: &'a Digest,
     req: &'a dyn Request,
     now: Mono,
@@ -133,21 +133,21 @@ struct Ask<'a> {
 
 impl Cache {
     /// Looks `digest` up for `req`; `now` is when the request came in.
-    pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
+    pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let arrival = self.shared().bans.seq();
-        self.look(&Ask { digest, req, now, options, arrival, is_alone: false })
+        self.look(&Query { digest, req, now, options, arrival, is_alone: false })
     }
 
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
-    pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> Looked {
+    pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let Redeemed { digest, arrival, is_alone, was_parked } = ticket.redeem();
-        let looked = self.look(&Ask { digest: &digest, req, now, options, arrival, is_alone });
+        let outcome = self.look(&Query { digest: &digest, req, now, options, arrival, is_alone });
         if !was_parked {
-            return looked;
+            return outcome;
         }
         let main = self.shared().main;
-        match &looked.lookup {
+        match &outcome.lookup {
             Lookup::Hit(_) | Lookup::Grace { .. } => main.busy_hit.inc(),
             Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::HitForMiss { .. } | Lookup::HitForPass { .. } => {
                 main.busy_fetch.inc();
@@ -155,25 +155,25 @@ impl Cache {
             Lookup::Wait(_) => main.busy_again.inc(),
             Lookup::Refused | Lookup::Unfinished(_) => {}
         }
-        looked
+        outcome
     }
 
-    fn look(&self, ask: &Ask<'_>) -> Looked {
+    fn look(&self, query: &Query<'_>) -> LookupOutcome {
         let shared = self.shared();
         let mut events = Vec::new();
         let mut banned = None;
         loop {
-            let mut shard = shared.shard(ask.digest).lock();
+            let mut shard = shared.shard(query.digest).lock();
             base::planted::index_error("objhead");
-            if ask.options.always_miss {
-                let busy = self.insert_busy(&mut shard, ask, None);
-                let missed = Missed { banned, ..Missed::default() };
-                return Looked { lookup: Lookup::Miss(busy), events, variants_passed: 0, missed };
+            if query.options.always_miss {
+                let busy = self.insert_busy(&mut shard, query, None);
+                let trace = LookupTrace { banned, ..LookupTrace::default() };
+                return LookupOutcome { lookup: Lookup::Miss(busy), events, variants_passed: 0, trace };
             }
-            let scan = self.scan(&shard, ask);
+            let scan = self.scan(&shard, query);
             if let Some(oc) = scan.unchecked {
                 drop(shard);
-                match shared.bans.check(shared, &oc, ask.req, ask.arrival) {
+                match shared.bans.check(shared, &oc, query.req, query.arrival) {
                     Checked::Clean => {}
                     Checked::Hit(ban) => {
                         if shared.invalidate(&oc, ban.seq) {
@@ -190,49 +190,49 @@ impl Cache {
                         banned = Some("ban_lookup_limit".to_owned());
                     }
                     Checked::Unfinished => {
-                        let ticket = Ticket::unparked(self.clone(), *ask.digest, ask.arrival, ask.is_alone);
-                        let missed = Missed { banned, ..Missed::default() };
+                        let ticket = Ticket::unparked(self.clone(), *query.digest, query.arrival, query.is_alone);
+                        let trace = LookupTrace { banned, ..LookupTrace::default() };
                         let lookup = Lookup::Unfinished(ticket);
-                        return Looked { lookup, events, variants_passed: 0, missed };
+                        return LookupOutcome { lookup, events, variants_passed: 0, trace };
                     }
                 }
                 continue;
             }
             let variants_passed = scan.passed;
-            let mut missed = Missed::default();
-            let (lookup, waiters) = self.decide(&mut shard, ask, scan, &mut missed);
+            let mut trace = LookupTrace::default();
+            let (lookup, waiters) = self.decide(&mut shard, query, scan, &mut trace);
             drop(shard);
-            self.wake(ask.digest, waiters, Rush::LookAgain);
-            missed.banned = banned;
-            return Looked { lookup, events, variants_passed, missed };
+            self.wake(query.digest, waiters, Rush::LookAgain);
+            trace.banned = banned;
+            return LookupOutcome { lookup, events, variants_passed, trace };
         }
     }
 
     /// Goes through the variants, newest first; through those that are being fetched only when no other will do.
-    fn scan(&self, shard: &ShardInner, ask: &Ask<'_>) -> Scan {
-        let (objcs, head) = shard.heads.look(ask.digest);
+    fn scan(&self, shard: &ShardInner, query: &Query<'_>) -> Scan {
+        let (objcs, head) = shard.heads.look(query.digest);
         let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
-        match head.filter(|_| objcs.len() >= HASHED_FROM && !ask.options.ignore_vary) {
+        match head.filter(|_| objcs.len() >= HASHED_FROM && !query.options.ignore_vary) {
             None => {
                 let mut stored = objcs.iter().rev().filter(|oc| oc.state() != State::Busy);
-                if stored.try_for_each(|oc| self.consider(&mut scan, oc, ask)).is_continue() {
+                if stored.try_for_each(|oc| self.consider(&mut scan, oc, query)).is_continue() {
                     let busy = objcs.iter().filter(|oc| oc.state() == State::Busy);
-                    busy.for_each(|oc| Self::consider_busy(&mut scan, oc, ask));
+                    busy.for_each(|oc| Self::consider_busy(&mut scan, oc, query));
                 }
             }
             Some(head) => {
                 let mut values = Vec::new();
                 let mut own = |spec: &[u8]| {
                     values.clear();
-                    ask.req.vary_values(spec, &mut values);
+                    query.req.vary_values(spec, &mut values);
                     vary_hash(spec, &values)
                 };
                 let wanted: Vec<u64> = head.specs.iter().map(|spec| own(spec)).collect();
                 let rows = objcs.iter().zip(&head.hashes);
                 let mut candidates = rows.clone().rev().filter(|(_, hash)| **hash == ANY || wanted.contains(hash));
-                if candidates.try_for_each(|(oc, _)| self.consider(&mut scan, oc, ask)).is_continue() {
+                if candidates.try_for_each(|(oc, _)| self.consider(&mut scan, oc, query)).is_continue() {
                     let busy = rows.filter(|(_, hash)| **hash == BUSY);
-                    busy.for_each(|(oc, _)| Self::consider_busy(&mut scan, oc, ask));
+                    busy.for_each(|(oc, _)| Self::consider_busy(&mut scan, oc, query));
                 }
                 if scan.hit.is_none() {
                     scan.passed = objcs.len();
@@ -244,22 +244,23 @@ impl Cache {
     }
 
     /// Whether the request would wait for a variant that is being fetched.
-    fn consider_busy(scan: &mut Scan, oc: &Objcore, ask: &Ask<'_>) {
-        let options = ask.options;
+    fn consider_busy(scan: &mut Scan, oc: &Objcore, query: &Query<'_>) {
+        let options = query.options;
         let guess = oc.boc().filter(|_| !options.ignore_vary);
-        let is_ours = guess
-            .is_none_or(|boc| boc.vary_guess.as_ref().is_none_or(|(spec, values)| ask.req.vary_matches(spec, values)));
-        scan.is_busy |= is_ours && !options.ignore_busy && !ask.is_alone;
+        let is_ours = guess.is_none_or(|boc| {
+            boc.vary_guess.as_ref().is_none_or(|(spec, values)| query.req.vary_matches(spec, values))
+        });
+        scan.is_busy |= is_ours && !options.ignore_busy && !query.is_alone;
         scan.ignored_busy |= is_ours && options.ignore_busy;
         scan.passed += usize::from(!is_ours);
     }
 
     /// Weighs one stored variant; `Break` ends the walk.
-    fn consider(&self, scan: &mut Scan, oc: &Arc<Objcore>, ask: &Ask<'_>) -> ControlFlow<()> {
-        let options = ask.options;
-        let matches = |vary: Vary<'_>| ask.req.vary_matches(vary.spec, vary.values);
+    fn consider(&self, scan: &mut Scan, oc: &Arc<Objcore>, query: &Query<'_>) -> ControlFlow<()> {
+        let options = query.options;
+        let matches = |vary: Vary<'_>| query.req.vary_matches(vary.spec, vary.values);
         let times = oc.times();
-        let overtaken = oc.overtaken_for(ask.arrival);
+        let overtaken = oc.overtaken_for(query.arrival);
         if overtaken == Overtaken::Before || (times.ttl <= 0.0 && overtaken != Overtaken::Later) {
             scan.is_overtaken |= overtaken == Overtaken::Before;
             return ControlFlow::Continue(());
@@ -269,15 +270,15 @@ impl Cache {
             scan.other.get_or_insert_with(|| oc.clone());
             return ControlFlow::Continue(());
         }
-        if self.shared().bans.has_news(oc, ask.arrival) {
+        if self.shared().bans.has_news(oc, query.arrival) {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        if overtaken == Overtaken::Later || times.fresh_until(options.max_ttl).0 > ask.now.0 {
+        if overtaken == Overtaken::Later || times.fresh_until(options.max_ttl).0 > query.now.0 {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        let is_stale = times.fresh_until(None).0 <= ask.now.0;
+        let is_stale = times.fresh_until(None).0 <= query.now.0;
         scan.is_limited |= !is_stale;
         if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
             scan.stale = Some(oc.clone());
@@ -289,88 +290,88 @@ impl Cache {
     fn decide(
         &self,
         shard: &mut ShardGuard<'_>,
-        ask: &Ask<'_>,
+        query: &Query<'_>,
         scan: Scan,
-        missed: &mut Missed,
+        trace: &mut LookupTrace,
     ) -> (Lookup, Vec<Arc<Waiter>>) {
-        let (shared, options) = (self.shared(), ask.options);
+        let (shared, options) = (self.shared(), query.options);
         let marker = |oc: &Objcore| {
-            let extra = options.tells.then(|| oc.with_front(|front| front.extra().to_vec()));
+            let extra = options.tells.then(|| oc.with_head_block(|block| block.extra().to_vec()));
             extra.flatten().unwrap_or_default()
         };
         // The object's own: `req.ttl` decides what is fresh, and isn't told here.
-        let ttl_left = |oc: &Objcore| oc.times().fresh_until(None).since(ask.now);
+        let ttl_left = |oc: &Objcore| oc.times().fresh_until(None).since(query.now);
         if let Some(oc) = scan.hit {
             if oc.flags().reuse == Reuse::HitForMiss {
                 let (xid, ttl_left) = (oc.xid(), ttl_left(&oc));
-                missed.marker = marker(&oc);
-                let busy = self.insert_busy(shard, ask, scan.other);
+                trace.marker = marker(&oc);
+                let busy = self.insert_busy(shard, query, scan.other);
                 return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
             }
             let waiters = match scan.has_waiters {
-                true => shard.heads.take_waiters(ask.digest, shared.params.load().rush_exponent),
+                true => shard.heads.take_waiters(query.digest, shared.params.load().rush_exponent),
                 false => Vec::new(),
             };
             if oc.flags().reuse == Reuse::HitForPass {
-                missed.marker = marker(&oc);
+                trace.marker = marker(&oc);
                 return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
             }
             return (Lookup::Hit(used(oc)), waiters);
         }
         if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
             let (xid, ttl_left) = (oc.xid(), ttl_left(oc));
-            missed.marker = marker(oc);
-            let busy = self.insert_busy(shard, ask, scan.other);
+            trace.marker = marker(oc);
+            let busy = self.insert_busy(shard, query, scan.other);
             return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
         }
-        missed.stale = scan.stale.as_ref().map(|oc| oc.times());
-        missed.is_limited = scan.is_limited;
-        missed.is_overtaken = scan.is_overtaken;
-        missed.ignored_busy = scan.ignored_busy;
+        trace.stale = scan.stale.as_ref().map(|oc| oc.times());
+        trace.is_limited = scan.is_limited;
+        trace.is_overtaken = scan.is_overtaken;
+        trace.ignored_busy = scan.ignored_busy;
         if scan.stale.is_none() && !scan.is_busy {
-            missed.other = scan
+            trace.other = scan
                 .other
                 .as_ref()
-                .and_then(|oc| oc.with_front(|front| front.vary().map(|vary| Box::from(vary.values)))?);
-            missed.gone = shared.gone.cause(ask.digest, ask.now);
+                .and_then(|oc| oc.with_head_block(|block| block.vary().map(|vary| Box::from(vary.values)))?);
+            trace.tombstone = shared.tombstones.cause(query.digest, query.now);
         }
-        let in_grace = |oc: &Objcore| oc.times().grace_until(options.max_ttl, options.max_grace).0 >= ask.now.0;
+        let in_grace = |oc: &Objcore| oc.times().grace_until(options.max_ttl, options.max_grace).0 >= query.now.0;
         let lookup = match (scan.stale, scan.is_busy) {
             (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: used(oc), busy: None },
             (Some(oc), false) if in_grace(&oc) => {
-                let busy = Some(self.insert_busy(shard, ask, scan.other));
+                let busy = Some(self.insert_busy(shard, query, scan.other));
                 Lookup::Grace { stale: used(oc), busy }
             }
             (Some(oc), false) => {
-                let busy = self.insert_busy(shard, ask, scan.other);
+                let busy = self.insert_busy(shard, query, scan.other);
                 Lookup::MissStale { busy, stale: ObjRef::new(oc) }
             }
-            (None, false) => Lookup::Miss(self.insert_busy(shard, ask, scan.other)),
-            (_, true) if !shard.heads.may_park(ask.digest, shared.params.load().waitinglist_limit) => {
+            (None, false) => Lookup::Miss(self.insert_busy(shard, query, scan.other)),
+            (_, true) if !shard.heads.may_park(query.digest, shared.params.load().waitinglist_limit) => {
                 shared.main.busy_refused.inc();
                 Lookup::Refused
             }
             (_, true) => {
                 let waiter = Waiter::parked();
-                shard.heads.park(ask.digest, waiter.clone());
+                shard.heads.park(query.digest, waiter.clone());
                 shared.main.busy_sleep.inc();
-                Lookup::Wait(Ticket::new(self.clone(), *ask.digest, waiter, ask.arrival))
+                Lookup::Wait(Ticket::new(self.clone(), *query.digest, waiter, query.arrival))
             }
         };
         (lookup, Vec::new())
     }
 
     /// A new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.
-    fn insert_busy(&self, shard: &mut ShardGuard<'_>, ask: &Ask<'_>, other: Option<Arc<Objcore>>) -> Busy {
+    fn insert_busy(&self, shard: &mut ShardGuard<'_>, query: &Query<'_>, other: Option<Arc<Objcore>>) -> Busy {
         let shared = self.shared();
         let guess = other.and_then(|oc| {
-            let spec = oc.with_front(|front| front.vary().map(|vary| Box::<[u8]>::from(vary.spec)))??;
+            let spec = oc.with_head_block(|block| block.vary().map(|vary| Box::<[u8]>::from(vary.spec)))??;
             let mut values = Vec::new();
-            ask.req.vary_values(&spec, &mut values);
+            query.req.vary_values(&spec, &mut values);
             Some((spec, values.into_boxed_slice()))
         });
         let boc = Arc::new(Boc::new(false, shared.quick.transit_buffer(), guess));
-        let oc = Objcore::busy(*ask.digest, shared.main, boc.clone());
+        let oc = Objcore::busy(*query.digest, shared.main, boc.clone());
         shared.bans.pin(&oc);
         shard.heads.add(oc.clone());
         Busy::new(self.clone(), oc, boc, false)

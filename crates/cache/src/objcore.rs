@@ -52,7 +52,7 @@ pub(crate) struct Objcore {
     /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
     /// [`SOFTLY`], it took the object's lives only.
     overtaken: AtomicU64,
-    content: OnceLock<Content>,
+    bytes: OnceLock<ObjBytes>,
     xid: AtomicU64,
     boc: Lock<Option<Arc<Boc>>>,
     main: &'static Main,
@@ -73,7 +73,7 @@ pub(crate) enum Overtaken {
 
 /// A stored head with its vary key and extra, in one block; a small body may follow them.
 #[derive(Clone, Debug)]
-pub(crate) struct Front {
+pub(crate) struct HeadBlock {
     pub buf: Buf,
     pub head_len: u32,
     pub spec_len: u32,
@@ -82,9 +82,9 @@ pub(crate) struct Front {
 }
 
 /// All bytes of a finished object.
-pub(crate) struct Content {
-    pub front: Front,
-    /// A body that isn't in the front block; thin, because most are.
+pub(crate) struct ObjBytes {
+    pub head_block: HeadBlock,
+    /// A body that isn't in the head block; thin, because most are.
     rest: Option<Box<Rest>>,
 }
 
@@ -105,7 +105,7 @@ impl Objcore {
             flags: AtomicU8::new(0),
             freq: AtomicU8::new(0),
             store: AtomicU8::new(NO_STORE),
-            content: OnceLock::new(),
+            bytes: OnceLock::new(),
             boc: Lock::new(Some(boc)),
         })
     }
@@ -210,7 +210,7 @@ impl Objcore {
 
     /// The fetch in progress, if there is one.
     pub fn boc(&self) -> Option<Arc<Boc>> {
-        match self.content.get() {
+        match self.bytes.get() {
             Some(_) => None,
             None => self.boc.lock().clone(),
         }
@@ -221,57 +221,57 @@ impl Objcore {
         *self.boc.lock() = None;
     }
 
-    pub fn content(&self) -> Option<&Content> {
-        self.content.get()
+    pub fn bytes(&self) -> Option<&ObjBytes> {
+        self.bytes.get()
     }
 
-    pub fn set_content(&self, content: Content) {
-        assert!(self.content.set(content).is_ok(), "an object is finished once");
+    pub fn set_bytes(&self, bytes: ObjBytes) {
+        assert!(self.bytes.set(bytes).is_ok(), "an object is finished once");
     }
 
     /// Whether the request selects this variant; one without a vary key, or without a head yet, is everybody's.
     pub fn vary_matches(&self, matches: impl Fn(Vary<'_>) -> bool) -> bool {
-        if let Some(content) = self.content.get() {
-            return content.front.vary().is_none_or(matches);
+        if let Some(bytes) = self.bytes.get() {
+            return bytes.head_block.vary().is_none_or(matches);
         }
         let boc = self.boc.lock().clone();
-        boc.is_none_or(|boc| boc.front().is_none_or(|front| front.vary().is_none_or(matches)))
+        boc.is_none_or(|boc| boc.head_block().is_none_or(|block| block.vary().is_none_or(matches)))
     }
 
     /// Whether both are the same variant.
     pub fn has_vary_of(&self, other: &Objcore) -> bool {
-        let same = |one: &Front| {
-            other.with_front(|two| match (one.vary(), two.vary()) {
+        let same = |one: &HeadBlock| {
+            other.with_head_block(|two| match (one.vary(), two.vary()) {
                 (None, None) => true,
                 (Some(one), Some(two)) => (one.spec, one.values) == (two.spec, two.values),
                 (None, Some(_)) | (Some(_), None) => false,
             })
         };
-        self.with_front(same).flatten().unwrap_or(false)
+        self.with_head_block(same).flatten().unwrap_or(false)
     }
 
     /// The stored head and its vary key, also while the body streams.
-    pub fn with_front<R>(&self, read: impl FnOnce(&Front) -> R) -> Option<R> {
-        if let Some(content) = self.content.get() {
-            return Some(read(&content.front));
+    pub fn with_head_block<R>(&self, read: impl FnOnce(&HeadBlock) -> R) -> Option<R> {
+        if let Some(bytes) = self.bytes.get() {
+            return Some(read(&bytes.head_block));
         }
         let boc = self.boc.lock().clone();
         match boc {
-            Some(boc) => boc.front().map(read),
-            None => self.content.get().map(|content| read(&content.front)),
+            Some(boc) => boc.head_block().map(read),
+            None => self.bytes.get().map(|bytes| read(&bytes.head_block)),
         }
     }
 
     /// Bytes its store is charged with.
     pub fn weight(&self) -> u64 {
-        self.content.get().map_or(0, |content| {
-            let rest = content.rest.as_ref().map_or(0, |rest| rest.charged_bytes());
-            content.front.buf.charged_bytes() + rest
+        self.bytes.get().map_or(0, |bytes| {
+            let rest = bytes.rest.as_ref().map_or(0, |rest| rest.charged_bytes());
+            bytes.head_block.buf.charged_bytes() + rest
         })
     }
 }
 
-impl Front {
+impl HeadBlock {
     pub fn head(&self) -> &[u8] {
         &self.buf[..self.head_len as usize]
     }
@@ -297,15 +297,15 @@ impl Front {
     }
 }
 
-impl Content {
-    pub fn new(front: Front, rest: Option<Rest>) -> Self {
-        Self { front, rest: rest.map(Box::new) }
+impl ObjBytes {
+    pub fn new(head_block: HeadBlock, rest: Option<Rest>) -> Self {
+        Self { head_block, rest: rest.map(Box::new) }
     }
 
     pub fn body_len(&self) -> u64 {
         match &self.rest {
             Some(rest) => rest.len(),
-            None => (self.front.buf.len() - self.front.len()) as u64,
+            None => (self.head_block.buf.len() - self.head_block.len()) as u64,
         }
     }
 
@@ -321,9 +321,9 @@ impl Content {
         if offset >= self.body_len() {
             return Poll::Ready(Ok(None));
         }
-        let buf = &self.front.buf;
+        let buf = &self.head_block.buf;
         Poll::Ready(Ok(match self.rest.as_deref() {
-            None => Some(buf.slice(self.front.len() + offset as usize..buf.len())),
+            None => Some(buf.slice(self.head_block.len() + offset as usize..buf.len())),
             Some(Rest::Blocks(pieces)) => piece_at(pieces, offset),
             Some(Rest::Home(body)) => return body.poll_at(cx, waiter, offset).map_ok(Some),
         }))

@@ -321,8 +321,8 @@ impl Objhead {
         if oc.state() == State::Busy {
             return BUSY;
         }
-        oc.with_front(|front| {
-            front.vary().map_or(ANY, |vary| {
+        oc.with_head_block(|head_block| {
+            head_block.vary().map_or(ANY, |vary| {
                 self.specs.push(vary.spec.into());
                 vary_hash(vary.spec, vary.values)
             })

@@ -12,7 +12,7 @@ use storage::{Buf, StoreError, StoreId};
 
 use crate::attrs::{Flags, Times};
 use crate::boc::{Boc, BocState, FetchFailed, Found};
-use crate::objcore::{Content, Objcore, State};
+use crate::objcore::{ObjBytes, Objcore, State};
 
 /// A counted handle: the object stays readable as long as it is held, whatever becomes of it in the index.
 pub struct ObjRef {
@@ -37,9 +37,9 @@ impl ObjRef {
 
     /// The stored head, as given to `set_head`. Empty before [`ObjRef::headers`] is ready.
     pub fn head(&self) -> &[u8] {
-        match (self.oc.content(), &self.boc) {
-            (Some(content), _) => content.front.head(),
-            (None, Some(boc)) => boc.front().map_or(&[], |front| front.head()),
+        match (self.oc.bytes(), &self.boc) {
+            (Some(bytes), _) => bytes.head_block.head(),
+            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.head()),
             (None, None) => &[],
         }
     }
@@ -47,9 +47,9 @@ impl ObjRef {
     /// What [`Busy::set_extra`](crate::Busy::set_extra) stored beside the head; empty before that, and while a fetch
     /// that got its extra after it was published still runs.
     pub fn extra(&self) -> &[u8] {
-        match (self.oc.content(), &self.boc) {
-            (Some(content), _) => content.front.extra(),
-            (None, Some(boc)) => boc.front().map_or(&[], |front| front.extra()),
+        match (self.oc.bytes(), &self.boc) {
+            (Some(bytes), _) => bytes.head_block.extra(),
+            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.extra()),
             (None, None) => &[],
         }
     }
@@ -86,12 +86,12 @@ impl ObjRef {
 
     /// Length of the body when it is whole.
     pub fn body_len(&self) -> Option<u64> {
-        match (&self.boc, self.oc.content()) {
+        match (&self.boc, self.oc.bytes()) {
             (Some(boc), _) => match boc.state() {
                 BocState::Finished { length } => Some(length),
                 BocState::ReqDone | BocState::PrepStream | BocState::Stream { .. } | BocState::Failed(_) => None,
             },
-            (None, content) => content.map(Content::body_len),
+            (None, bytes) => bytes.map(ObjBytes::body_len),
         }
     }
 
@@ -104,7 +104,7 @@ impl ObjRef {
     pub fn state(&self) -> BocState {
         match &self.boc {
             Some(boc) => boc.state(),
-            None => BocState::Finished { length: self.oc.content().map_or(0, Content::body_len) },
+            None => BocState::Finished { length: self.oc.bytes().map_or(0, ObjBytes::body_len) },
         }
     }
 
@@ -136,7 +136,7 @@ impl ObjRef {
     ) -> Poll<Result<(), FetchFailed>> {
         let Some(boc) = &self.boc else { return Poll::Ready(Ok(())) };
         match ready!(boc.poll_state(cx, id, done)) {
-            BocState::Failed(why) => Poll::Ready(Err(why)),
+            BocState::Failed(reason) => Poll::Ready(Err(reason)),
             BocState::ReqDone | BocState::PrepStream | BocState::Stream { .. } | BocState::Finished { .. } => {
                 Poll::Ready(Ok(()))
             }
@@ -266,10 +266,10 @@ impl Reader {
     /// What the store has; of a body in memory always ready.
     #[inline]
     fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, StoreError>> {
-        let Some(content) = self.obj.oc.content() else { return Poll::Ready(Ok(None)) };
+        let Some(bytes) = self.obj.oc.bytes() else { return Poll::Ready(Ok(None)) };
         // The end of the fetch has woken, and forgotten, all that waited for it.
         let mut id = if let Waits::Store(id) = self.waits { Some(id) } else { None };
-        let found = content.poll_at(cx, &mut id, self.offset);
+        let found = bytes.poll_at(cx, &mut id, self.offset);
         self.waits = id.map_or(Waits::Nowhere, Waits::Store);
         found
     }
@@ -297,10 +297,10 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        match (self.waits, self.obj.oc.content()) {
+        match (self.waits, self.obj.oc.bytes()) {
             (Waits::Nowhere, _) | (Waits::Store(_), None) => {}
             (Waits::Fetch(id), _) => self.obj.forget(Some(id)),
-            (Waits::Store(id), Some(content)) => content.forget(id),
+            (Waits::Store(id), Some(bytes)) => bytes.forget(id),
         }
     }
 }

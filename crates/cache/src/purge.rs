@@ -9,9 +9,9 @@ use crate::busy::Busy;
 use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::events::Event;
-use crate::gone::Cause;
 use crate::objcore::{Objcore, State};
 use crate::objref::ObjRef;
+use crate::tombstones::Cause;
 
 /// New lives, in seconds from the moment of the purge (ttl) or as they are (grace, keep); `None` leaves one alone.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -383,7 +383,7 @@ impl Shared {
             oc.set_times(softened(oc.times(), now));
             if oc.times().dead_at().0 <= now.0 {
                 self.main.n_expired.inc();
-                Some(self.unlink(&mut shard, oc, crate::gone::Cause::Purged))
+                Some(self.unlink(&mut shard, oc, crate::tombstones::Cause::Purged))
             } else {
                 self.arm(&mut shard, oc, oc.times().dead_at());
                 None

@@ -67,7 +67,7 @@ impl Waiter {
     }
 
     /// Rushes it; `false` when it has gone away meanwhile.
-    pub fn wake(&self, why: Rush) -> bool {
+    pub fn wake(&self, reason: Rush) -> bool {
         let waker = {
             let mut state = self.state.lock();
             match &mut *state {
@@ -75,7 +75,7 @@ impl Waiter {
                 Wait::Woken(_) => return true,
                 Wait::Parked(waker) => {
                     let waker = waker.take();
-                    *state = Wait::Woken(why);
+                    *state = Wait::Woken(reason);
                     waker
                 }
             }
@@ -87,7 +87,7 @@ impl Waiter {
     /// Goes away; why it had been woken, if so: then somebody else must be.
     fn leave(&self) -> Option<Rush> {
         match std::mem::replace(&mut *self.state.lock(), Wait::Gone) {
-            Wait::Woken(why) => Some(why),
+            Wait::Woken(reason) => Some(reason),
             Wait::Parked(_) | Wait::Gone => None,
         }
     }

@@ -302,12 +302,12 @@ impl Test {
         match &self.field {
             Field::ReqUrl => req.is_some_and(|req| self.matches_text(Some(req.url()))),
             Field::ReqHttp(name) => req.is_some_and(|req| self.matches_text(req.header(name))),
-            Field::ObjHttp(name) => {
-                oc.with_front(|front| self.matches_text(shared.heads.header(front.head(), name))).unwrap_or(false)
-            }
+            Field::ObjHttp(name) => oc
+                .with_head_block(|head_block| self.matches_text(shared.heads.header(head_block.head(), name)))
+                .unwrap_or(false),
             Field::ObjStatus => oc
-                .with_front(|front| {
-                    let status = shared.heads.status(front.head());
+                .with_head_block(|head_block| {
+                    let status = shared.heads.status(head_block.head());
                     self.matches_text(Some(status.to_string().as_bytes()))
                 })
                 .unwrap_or(false),

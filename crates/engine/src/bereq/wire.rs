@@ -280,7 +280,7 @@ impl Bereq {
     fn pass_interim_on(&mut self) {
         let goes_on = self.interims.as_ref().is_some_and(|interims| interims.put(&self.beresp));
         if goes_on {
-            self.busy().nudge();
+            self.busy().wake_readers();
         }
         let what = if goes_on { "passed on" } else { "dropped" };
         self.log.putf(Tag::Debug, format_args!("Interim response {} {what}", self.beresp.status()));

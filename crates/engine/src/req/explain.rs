@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::cache::{LookupOptions, Missed, Peek, Peeked, Reuse};
+use ::cache::{LookupOptions, LookupTrace, Peek, Peeked, Reuse};
 use base::{Mono, Vxid};
 use message::{Codings, Head, HeadLimits, names};
 use net::Address;
@@ -170,7 +170,7 @@ impl Req {
         if peek.count > peek.variants.len() {
             out.push_str("  ...\n");
         }
-        if let Some((cause, ago)) = peek.gone {
+        if let Some((cause, ago)) = peek.tombstone {
             let _ = writeln!(out, "The last that went: {}, {ago:.0} s ago.", reason_of(cause).word());
         }
         verdict
@@ -221,7 +221,7 @@ impl Req {
         if options.always_miss {
             return missed(&Reason::new(NoHit::AlwaysMiss, ""));
         }
-        let mut seen = Missed::default();
+        let mut seen = LookupTrace::default();
         let (mut stale, mut is_busy) = (None::<&Peeked>, false);
         for found in &peek.variants {
             let is_ours = found.is_selected || options.ignore_vary;
@@ -259,8 +259,8 @@ impl Req {
             return "It would wait for the fetch that is under way, and then look again.\n".to_owned();
         }
         seen.stale = stale.map(|found| found.times);
-        seen.gone = peek.gone;
-        missed(&Reason::of_missed(&seen, options, &self.head, now))
+        seen.tombstone = peek.tombstone;
+        missed(&Reason::of_trace(&seen, options, &self.head, now))
     }
 }
 

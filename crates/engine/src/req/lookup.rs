@@ -65,14 +65,14 @@ impl Req {
         let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
-        let mut looked = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
+        let mut outcome = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
         let (mut waited, mut patience) = (false, None);
         loop {
-            let mut ticket = match looked.lookup {
+            let mut ticket = match outcome.lookup {
                 Lookup::Wait(ticket) => ticket,
                 Lookup::Unfinished(mut ticket) => {
                     self.drive(transport, &mut ticket).await;
-                    looked = engine.cache.resume(ticket, &self.asked(), now, &options);
+                    outcome = engine.cache.resume(ticket, &self.asked(), now, &options);
                     continue;
                 }
                 _ => break,
@@ -101,20 +101,20 @@ impl Req {
                 return Step::Synth;
             }
             let now = engine.clock.mono();
-            looked = engine.cache.resume(ticket, &self.asked(), now, &options);
+            outcome = engine.cache.resume(ticket, &self.asked(), now, &options);
         }
-        for event in &looked.events {
+        for event in &outcome.events {
             self.log.putf(Tag::ExpBan, format_args!("{event}"));
         }
-        if looked.variants_passed >= self.params.vary_notice as usize {
-            let count = looked.variants_passed;
+        if outcome.variants_passed >= self.params.vary_notice as usize {
+            let count = outcome.variants_passed;
             self.log.putf(Tag::Notice, format_args!("vsl: High number of variants ({count})"));
         }
         if waited {
             self.mark("Waitinglist");
         }
-        self.verdict = Verdict::of_lookup(&looked, &options, &self.head, now);
-        match looked.lookup {
+        self.verdict = Verdict::of_lookup(&outcome, &options, &self.head, now);
+        match outcome.lookup {
             Lookup::Hit(obj) => self.found(obj),
             Lookup::Grace { stale, busy } => {
                 self.busy = busy;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Why a request is no hit: the word for it, and what goes with it.
 
-use cache::{Cause, Looked, Lookup, LookupOptions, Missed};
+use cache::{Cause, Lookup, LookupOptions, LookupOutcome, LookupTrace};
 use message::Head;
 use message::vary::Entries;
 use tables::no_hit::NoHit;
@@ -73,49 +73,49 @@ impl Reason {
 
     /// What a lookup found, when it is no hit. `age_of` tells how long something that ended is over.
     /// Only the reason where nobody is told more: a pass finds its marker with each request.
-    pub fn of_lookup(looked: &Looked, options: &LookupOptions, head: &Head, now: base::Mono) -> Option<Reason> {
+    pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Option<Reason> {
         let marked = |reason, xid: base::Vxid, left: f64| {
             if !options.tells {
                 return Some(Reason::new(reason, String::new()));
             }
-            let why = crate::extra::Extra::of(&looked.missed.marker).why;
+            let why = crate::extra::Extra::of(&outcome.trace.marker).why;
             let why = why.map(|text| format!("{}; ", String::from_utf8_lossy(text))).unwrap_or_default();
             let until = if left >= 0.0 { format!("for {left:.0} s more") } else { format!("over for {:.0} s", -left) };
             Some(Reason::new(reason, format!("{why}{until}; by {xid}")))
         };
-        match &looked.lookup {
+        match &outcome.lookup {
             Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) | Lookup::Unfinished(_) => None,
             Lookup::HitForPass { xid, ttl_left } => marked(NoHit::HitForPass, *xid, *ttl_left),
             Lookup::HitForMiss { xid, ttl_left, .. } => marked(NoHit::HitForMiss, *xid, *ttl_left),
             Lookup::Refused => Some(Reason::new(NoHit::Waitinglist, "waitinglist_limit")),
             Lookup::Miss(_) if options.always_miss => Some(Reason::new(NoHit::AlwaysMiss, String::new())),
-            Lookup::Miss(_) | Lookup::MissStale { .. } => Some(Self::of_missed(&looked.missed, options, head, now)),
+            Lookup::Miss(_) | Lookup::MissStale { .. } => Some(Self::of_trace(&outcome.trace, options, head, now)),
         }
     }
 
-    pub fn of_missed(missed: &Missed, options: &LookupOptions, head: &Head, now: base::Mono) -> Reason {
-        if let Some(ban) = &missed.banned {
+    pub fn of_trace(trace: &LookupTrace, options: &LookupOptions, head: &Head, now: base::Mono) -> Reason {
+        if let Some(ban) = &trace.banned {
             return Reason::new(NoHit::Banned, ban.as_str());
         }
-        if missed.is_overtaken {
+        if trace.is_overtaken {
             return Reason::new(NoHit::Purged, "while it was fetched");
         }
-        if missed.is_limited {
+        if trace.is_limited {
             return Reason::new(NoHit::RequestTtl, format!("{:.3}", options.max_ttl.unwrap_or_default()));
         }
-        if let Some(times) = missed.stale {
+        if let Some(times) = trace.stale {
             let over = now.since(times.grace_until(options.max_ttl, options.max_grace)).max(0.0);
             let grace = options.max_grace.filter(|&max| max >= 0.0 && max < times.grace);
             let grace = grace.map_or_else(|| format!("grace {:.0}", times.grace), |max| format!("req.grace {max:.0}"));
             return Reason::new(NoHit::Expired, format!("{over:.3} s ago, ttl {:.0}, {grace}", times.ttl));
         }
-        if let Some(values) = &missed.other {
+        if let Some(values) = &trace.other {
             return Reason::new(NoHit::Vary, mismatch(values, head));
         }
-        if missed.ignored_busy {
+        if trace.ignored_busy {
             return Reason::new(NoHit::IgnoreBusy, String::new());
         }
-        match missed.gone {
+        match trace.tombstone {
             None => Reason::new(NoHit::FirstFetch, String::new()),
             Some((cause, ago)) => Reason::new(reason_of(cause), format!("{ago:.0} s ago")),
         }

@@ -9,7 +9,7 @@
 //!     \--VCL, refused--> NoHit { found: Nothing, .. }
 //! ```
 
-use cache::{Looked, Lookup, LookupOptions, ObjRef};
+use cache::{Lookup, LookupOptions, LookupOutcome, ObjRef};
 use message::Head;
 use tables::tags::Tag;
 use vrt::{Action, Method, Spot};
@@ -67,10 +67,10 @@ impl Verdict {
     }
 
     /// A lookup came to its end. `now` is what it compared times with.
-    pub fn of_lookup(looked: &Looked, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
-        match Reason::of_lookup(looked, options, head, now) {
-            Some(reason) => Verdict::NoHit { found: Found::of(&looked.lookup), reason },
-            None => Verdict::Hit { in_grace: matches!(looked.lookup, Lookup::Grace { .. }) },
+    pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
+        match Reason::of_lookup(outcome, options, head, now) {
+            Some(reason) => Verdict::NoHit { found: Found::of(&outcome.lookup), reason },
+            None => Verdict::Hit { in_grace: matches!(outcome.lookup, Lookup::Grace { .. }) },
         }
     }
 

@@ -45,9 +45,9 @@ const CAUSES: [Cause; 8] = [
 ];
 
 /// See the module. A slot: 32 bits of the digest, 4 of the cause, 28 for the second.
-pub(crate) struct Gone(Box<[AtomicU64]>);
+pub(crate) struct Tombstones(Box<[AtomicU64]>);
 
-impl Gone {
+impl Tombstones {
     pub fn new() -> Self {
         Self((0..SLOTS).map(|_| AtomicU64::new(0)).collect())
     }
@@ -83,21 +83,21 @@ mod tests {
 
     #[test]
     fn the_last_cause_is_remembered() {
-        let gone = Gone::new();
+        let tombstones = Tombstones::new();
         for (n, cause) in CAUSES.into_iter().enumerate() {
-            gone.note(&digest(7), cause, Mono(100.0 + n as f64));
-            assert_eq!(gone.cause(&digest(7), Mono(110.5 + n as f64)), Some((cause, 10.5)));
+            tombstones.note(&digest(7), cause, Mono(100.0 + n as f64));
+            assert_eq!(tombstones.cause(&digest(7), Mono(110.5 + n as f64)), Some((cause, 10.5)));
         }
-        assert_eq!(gone.cause(&digest(8), Mono(200.0)), None);
+        assert_eq!(tombstones.cause(&digest(8), Mono(200.0)), None);
     }
 
     #[test]
     fn another_digest_in_the_same_slot_is_not_taken_for_it() {
-        let gone = Gone::new();
+        let tombstones = Tombstones::new();
         let (mut one, mut two) = (digest(1), digest(1));
         (one.0[15], two.0[15]) = (1, 2);
         assert_eq!(locate(&one).0, locate(&two).0);
-        gone.note(&one, Cause::Evicted, Mono(1.0));
-        assert_eq!(gone.cause(&two, Mono(2.0)), None);
+        tombstones.note(&one, Cause::Evicted, Mono(1.0));
+        assert_eq!(tombstones.cause(&two, Mono(2.0)), None);
     }
 }

@@ -9,16 +9,16 @@ use base::{Mono, Vxid};
 use crate::attrs::{Flags, Times, Vary};
 use crate::cache::Cache;
 use crate::digest::Digest;
-use crate::gone::Cause;
 use crate::objcore::{Objcore, State};
 use crate::request::Request;
+use crate::tombstones::Cause;
 
 /// Variants that [`Cache::peek`] tells of at most.
 const PEEKED: usize = 50;
 
 /// What a lookup that found no hit came across. Empty after a hit.
 #[derive(Debug, Default)]
-pub struct Missed {
+pub struct LookupTrace {
     /// The ban that hit what was there.
     pub banned: Option<String>,
     /// The lives of the newest object that matches and isn't fresh.
@@ -32,7 +32,7 @@ pub struct Missed {
     /// A variant of another request: what that had for the fields of its Vary.
     pub other: Option<Box<[u8]>>,
     /// What became of the last object there was, and how many seconds ago.
-    pub gone: Option<(Cause, f64)>,
+    pub tombstone: Option<(Cause, f64)>,
     /// The extra of the object that says "don't cache".
     pub marker: Vec<u8>,
 }
@@ -72,7 +72,7 @@ pub struct Peek {
     /// All of them.
     pub count: usize,
     /// What became of the last one that went, and how many seconds ago.
-    pub gone: Option<(Cause, f64)>,
+    pub tombstone: Option<(Cause, f64)>,
 }
 
 impl Cache {
@@ -82,13 +82,14 @@ impl Cache {
         let objcs: Vec<Arc<Objcore>> = shared.shard(digest).lock().heads.objcs(digest).to_vec();
         let count = objcs.len();
         let variants = objcs.iter().rev().take(PEEKED).map(|oc| self.peek_at(oc, req)).collect();
-        Peek { variants, count, gone: shared.gone.cause(digest, now) }
+        Peek { variants, count, tombstone: shared.tombstones.cause(digest, now) }
     }
 
     fn peek_at(&self, oc: &Arc<Objcore>, req: &dyn Request) -> Peeked {
         let shared = self.shared();
         let is_busy = oc.state() == State::Busy;
-        let vary = oc.with_front(|front| front.vary().map(|vary| (vary.spec.to_vec(), vary.values.to_vec()))).flatten();
+        let vary =
+            oc.with_head_block(|block| block.vary().map(|vary| (vary.spec.to_vec(), vary.values.to_vec()))).flatten();
         let ban = if is_busy { None } else { shared.bans.would_hit(shared, oc, req, shared.bans.seq()) };
         Peeked {
             xid: oc.xid(),
@@ -100,8 +101,8 @@ impl Cache {
             vary,
             ban: ban.map(|ban| ban.spec.to_string()),
             is_overtaken: oc.is_overtaken(),
-            extra: oc.with_front(|front| front.extra().to_vec()).unwrap_or_default(),
-            body_bytes: oc.content().map(crate::objcore::Content::body_len),
+            extra: oc.with_head_block(|block| block.extra().to_vec()).unwrap_or_default(),
+            body_bytes: oc.bytes().map(crate::objcore::ObjBytes::body_len),
         }
     }
 }
