@@ -28,9 +28,6 @@ pub struct End {
     line: Arc<Mutex<Line>>,
     /// Which of the two ends it is: it writes to the direction of that index and reads from the other.
     side: usize,
-    number: u32,
-    local: Address,
-    peer: Address,
 }
 
 #[derive(Debug)]
@@ -38,6 +35,8 @@ struct Line {
     directions: [Direction; 2],
     /// Which ends reset the connection when they close.
     resets: [bool; 2],
+    addresses: [Address; 2],
+    numbers: [u32; 2],
 }
 
 #[derive(Debug)]
@@ -117,13 +116,16 @@ thread_local! {
 
 /// A new connection; the addresses are those of its first and of its second end.
 pub fn pair(first: Address, second: Address) -> (End, End) {
-    let line = Line { directions: [Direction::new(), Direction::new()], resets: [false; 2] };
-    let line = Arc::new(Mutex::new(line));
-    let end = |side, local, peer| {
-        let number = NEXT_NUMBER.replace(NEXT_NUMBER.get().wrapping_add(1));
-        End { line: line.clone(), side, number, local, peer }
+    let number = || NEXT_NUMBER.replace(NEXT_NUMBER.get().wrapping_add(1));
+    let line = Line {
+        directions: [Direction::new(), Direction::new()],
+        resets: [false; 2],
+        addresses: [first, second],
+        numbers: [number(), number()],
     };
-    (end(0, first, second), end(1, second, first))
+    let line = Arc::new(Mutex::new(line));
+    let end = |side| End { line: line.clone(), side };
+    (end(0), end(1))
 }
 
 impl End {
@@ -133,12 +135,12 @@ impl End {
 
     /// Its address, or that of the other end.
     pub(crate) fn address(&self, of_peer: bool) -> Address {
-        if of_peer { self.peer } else { self.local }
+        self.lock().addresses[if of_peer { 1 - self.side } else { self.side }]
     }
 
     /// What stands for the descriptor's number in the log.
     pub(crate) fn number(&self) -> u32 {
-        self.number
+        self.lock().numbers[self.side]
     }
 
     /// Lets the peer have so many bytes under way that this end hasn't read: 0 and it has to wait with all it writes.
