@@ -36,8 +36,8 @@ thread_local! {
 }
 
 /// Serves the connection until it is idle or at its end.
-pub(crate) async fn run(conn: Box<Conn>) -> (Box<Conn>, Outcome) {
-    runner::run(&RUNNERS, busy, conn).await
+pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)> {
+    runner::run(&RUNNERS, busy, conn)
 }
 
 async fn busy(conn: Box<Conn>, buffers: Buffers) -> (Box<Conn>, Buffers, Outcome) {

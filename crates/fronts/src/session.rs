@@ -39,11 +39,8 @@ pub(crate) enum Outcome {
 
 /// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
-    let Accepted { stream, peer, local } = accepted;
-    let (number, socket, peer_ids) = (stream.number(), stream.socket_number(), stream.peer_ids());
-    let connection = Connection { remote: peer, local, number, socket, peer_ids };
-    let sess = Sess::open(&engine, &listener, &connection, h1::VERSION);
-    let conn = Box::new(Conn::new(stream, sess.clone()));
+    let conn = open(&engine, &listener, accepted);
+    let sess = conn.sess.clone();
     let (conn, close, state) = match contain::contained(pin!(live(conn))).await {
         Ok((conn, close, state)) => (Some(conn), close, state),
         Err(contain::Panicked) => {
@@ -58,6 +55,14 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
         // Boxed: this task's own future is what every idle connection costs.
         Box::pin(conn.linger()).await;
     }
+}
+
+/// Not part of [`serve`], whose task would hold room for what is needed here for ever.
+fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, accepted: Accepted) -> Box<Conn> {
+    let Accepted { stream, peer, local } = accepted;
+    let (number, socket, peer_ids) = (stream.number(), stream.socket_number(), stream.peer_ids());
+    let connection = Connection { remote: peer, local, number, socket, peer_ids };
+    Box::new(Conn::new(stream, Sess::open(engine, listener, &connection, h1::VERSION)))
 }
 
 /// Idle and busy in turn, to the end.
