@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use backend::{Conn, ConnectOpts, Director};
 use base::Vxid;
+use cache::Digest;
 use message::hop::{self, Filter};
 use message::{Head, HeadLimits, names};
 use net::{IoError, Stream};
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
+use tables::params::Params;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 use vrt::value::Blob;
@@ -87,14 +89,14 @@ impl PipeBereq {
         PipeBereq { engine, head, log, vxid, director, connect_timeout: None, task_deadline: 0.0 }
     }
 
-    pub(crate) fn get(&self, var: Var, req: &Req) -> Value {
+    pub(crate) fn get(&self, var: Var, params: &Params, digest: &Digest) -> Value {
         match var {
             Var::BereqBackend => Value::Backend(self.director.clone()),
             Var::BereqConnectTimeout => {
-                Value::Duration(self.connect_timeout.unwrap_or(req.params.connect_timeout.as_secs_f64()))
+                Value::Duration(self.connect_timeout.unwrap_or(params.connect_timeout.as_secs_f64()))
             }
             Var::BereqTaskDeadline => Value::Duration(self.task_deadline),
-            Var::BereqHash => Value::Blob(Some(Blob::new(req.digest.0))),
+            Var::BereqHash => Value::Blob(Some(Blob::new(digest.0))),
             Var::BereqTime => Value::Time(self.log.start().0),
             Var::BereqXid => Value::text(self.vxid.to_string()),
             _ => Value::Absent,

@@ -66,7 +66,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let params = req.params.clone();
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_backend.min(1 << 30) as u32);
     // A page's fragments have nothing to say to its client before the page has.
-    let hears = mode != Mode::Background && params.http_interim && req.esi_level == 0;
+    let hears = mode != Mode::Background && params.http_interim && !req.esi.is_fragment();
     req.interims = hears.then(Interims::default);
     let [head, original, beresp] = spare::heads(limits);
     let mut bereq = Bereq {

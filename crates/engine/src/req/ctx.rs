@@ -1,65 +1,118 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The client side as VCL sees it.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use base::Clock;
+use base::{Clock, Real, Vxid};
+use cache::{Busy, Digest, DigestBuilder, ObjRef};
+use filters::FilterList;
 use message::Head;
 use shm::vsl::TxnLog;
+use tables::params::Params;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Method, Var};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::BackendRef;
-use vrt::{Ctx, Failure, Privates, Value};
+use vrt::{Ctx, Failure, LoadedVcl, Privates, Value};
 
-use super::Req;
-use super::verdict::Found;
+use super::delivery::Delivery;
+use super::esi::EsiView;
+use super::explain::Trial;
+use super::settings::Settings;
+use super::synth::Synthetic;
+use super::upload::Upload;
+use super::verdict::{Found, Verdict};
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
 use crate::extra::Extra;
+use crate::reqbody::ReqBody;
+use crate::response_filters::ResponseFilters;
+use crate::sess::Sess;
+use crate::shared::Engine;
 use crate::{spare, vars};
 
-/// A request, and in `vcl_pipe` what it sends to the backend.
+/// A request while it runs VCL: borrowed part by part, so that the rest of it stays where it is.
 pub struct ReqCtx<'a> {
-    /// The request.
-    pub req: &'a mut Req,
-    /// In `vcl_pipe`.
+    pub(super) method: Method,
+    pub(super) sess: &'a Rc<Sess>,
+    pub(super) params: &'a Params,
+    pub(super) vcl: &'a Arc<LoadedVcl>,
+    pub(super) log: &'a mut TxnLog,
+    pub(super) vxid: Vxid,
+    pub(super) head: &'a mut Head,
+    pub(super) original: &'a Head,
+    pub(super) resp: &'a mut Head,
+    pub(super) t_req: Real,
+    pub(super) t_resp: &'a Cell<Option<Real>>,
+    pub(super) restarts: u32,
+    pub(super) body: &'a mut Upload,
+    pub(super) settings: &'a mut Settings,
+    pub(super) verdict: &'a Verdict,
+    pub(super) hasher: &'a mut DigestBuilder,
+    pub(super) digest: &'a Digest,
+    pub(super) synthetic: &'a mut Synthetic,
+    pub(super) filters: &'a mut ResponseFilters,
+    pub(super) task: &'a mut Privates,
+    pub(super) esi: EsiView<'a>,
+    pub(super) obj_head: &'a mut Option<Head>,
+    pub(super) busy: Option<&'a Busy>,
+    pub(super) trial: Option<&'a mut Trial>,
+    pub(super) lent: Lent<'a>,
+}
+
+/// What a step lends VCL beside the request.
+#[derive(Default)]
+pub(crate) struct Lent<'a> {
+    /// The object, in `vcl_hit` and `vcl_deliver`.
+    pub obj: Option<&'a ObjRef>,
+    /// What is sent to the backend, in `vcl_pipe`.
     pub bereq: Option<&'a mut PipeBereq>,
-    /// What it runs.
-    pub method: Method,
+}
+
+impl<'a> Lent<'a> {
+    pub fn obj(obj: &'a ObjRef) -> Self {
+        Lent { obj: Some(obj), bereq: None }
+    }
+
+    /// For a part of what it was lent for.
+    pub fn again(&mut self) -> Lent<'_> {
+        Lent { obj: self.obj, bereq: self.bereq.as_deref_mut() }
+    }
 }
 
 impl Ctx for ReqCtx<'_> {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
-            HeadId::Req => Some(&self.req.head),
-            HeadId::ReqTop => Some(self.req.top_req.as_ref().map_or(&self.req.head, |top| &top.head)),
-            HeadId::Resp => Some(&self.req.resp),
-            HeadId::Obj => self.req.object_head(),
-            HeadId::Bereq => self.bereq.as_ref().map(|bereq| &bereq.head),
+            HeadId::Req => Some(self.head),
+            HeadId::ReqTop => Some(self.esi.top.map_or(&*self.head, |top| &top.head)),
+            HeadId::Resp => Some(self.resp),
+            HeadId::Obj => self.object_head(),
+            HeadId::Bereq => self.lent.bereq.as_ref().map(|bereq| &bereq.head),
             HeadId::Beresp => None,
         }
     }
 
     fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
         match id {
-            HeadId::Req => Some((&mut self.req.head, &mut self.req.log)),
-            HeadId::Resp => Some((&mut self.req.resp, &mut self.req.log)),
-            HeadId::Bereq => self.bereq.as_mut().map(|bereq| (&mut bereq.head, &mut bereq.log)),
+            HeadId::Req => Some((self.head, self.log)),
+            HeadId::Resp => Some((self.resp, self.log)),
+            HeadId::Bereq => self.lent.bereq.as_mut().map(|bereq| (&mut bereq.head, &mut bereq.log)),
             HeadId::ReqTop | HeadId::Obj | HeadId::Beresp => None,
         }
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let req = &*self.req;
+        let req = &*self;
         let timeouts = req.sess.timeouts.get();
         match var {
             Var::Req => Value::Http(HeadId::Req),
             Var::Resp => Value::Http(HeadId::Resp),
-            Var::ReqBackendHint => Value::Backend(req.director()),
-            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.head)),
+            Var::ReqBackendHint => Value::Backend(req.settings.director(req.vcl)),
+            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(req.head)),
             Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
-            Var::ReqEsiLevel => Value::Int(i64::from(req.esi_level)),
+            Var::ReqEsiLevel => Value::Int(i64::from(req.esi.level)),
             Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),
             Var::ReqTtl => Value::Duration(req.settings.lookup.max_ttl.unwrap_or(-1.0)),
             Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.digest.0))),
@@ -71,9 +124,9 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
             Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
-            Var::ReqTopTime => Value::Time(req.top_req.as_ref().map_or(req.t_req, |top| top.t_req).0),
+            Var::ReqTopTime => Value::Time(req.esi.top.map_or(req.t_req, |top| top.t_req).0),
             // A fragment's is what varnishd calls its includes.
-            Var::ReqTransport => Value::text(if req.esi_level > 0 { "ESI_INCLUDE" } else { req.sess.version.get() }),
+            Var::ReqTransport => Value::text(if req.esi.level > 0 { "ESI_INCLUDE" } else { req.sess.version.get() }),
             Var::ReqXid => Value::text(req.vxid.to_string()),
             Var::RespTime => Value::Time(req.t_resp().0),
             Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),
@@ -81,7 +134,7 @@ impl Ctx for ReqCtx<'_> {
                 Some(listed) => Value::String(Some(listed.clone())),
                 None => Value::text(req.filter_list().as_bytes()),
             },
-            Var::RespIsStreaming => Value::Bool(req.obj.as_ref().is_some_and(|obj| obj.body_len().is_none())),
+            Var::RespIsStreaming => Value::Bool(req.lent.obj.is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
             Var::SessSendTimeout => Value::Duration(timeouts.send.as_secs_f64()),
             Var::SessTimeoutIdle => Value::Duration(timeouts.idle.as_secs_f64()),
@@ -91,14 +144,14 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), Failure> {
-        match self.req.filters.list() {
+        match self.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("resp", var)),
         }
     }
 
     fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
-        let req = &mut *self.req;
+        let req = &mut *self;
         let mut timeouts = req.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
@@ -106,11 +159,11 @@ impl Ctx for ReqCtx<'_> {
                 other => return Err(vars::wrong(&other)),
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
-            Var::ReqEsi if req.esi_level > 0 => {}
+            Var::ReqEsi if req.esi.level > 0 => {}
             Var::ReqEsi => req.settings.disable_esi = !vars::boolean(&value)?,
             Var::RespDoEsi => {
                 self.filters_open(var)?;
-                self.req.settings.disable_esi = !vars::boolean(&value)?;
+                self.settings.disable_esi = !vars::boolean(&value)?;
                 return Ok(());
             }
             Var::ReqGrace => req.settings.lookup.max_grace = Some(vars::seconds(&value)?),
@@ -125,66 +178,66 @@ impl Ctx for ReqCtx<'_> {
             Var::SessSendTimeout => timeouts.send = vars::duration(&value)?,
             Var::SessTimeoutIdle => timeouts.idle = vars::duration(&value)?,
             Var::SessTimeoutLinger => timeouts.linger = vars::duration(&value)?,
-            other => match &mut self.bereq {
+            other => match &mut self.lent.bereq {
                 Some(bereq) => return bereq.set(other, value),
                 None => return Err(vars::misplaced(other)),
             },
         }
-        req.sess.timeouts.set(timeouts);
+        self.sess.timeouts.set(timeouts);
         Ok(())
     }
 
     fn unset(&mut self, var: Var) -> Result<(), Failure> {
-        match &mut self.bereq {
+        match &mut self.lent.bereq {
             Some(bereq) => bereq.unset(var),
             None => Err(vars::misplaced(var)),
         }
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
-        self.req.synthetic.write(data, append);
+        self.synthetic.write(data, append);
         Ok(())
     }
 
     fn log(&mut self) -> &mut TxnLog {
-        &mut self.req.log
+        self.log
     }
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
         if let Some(data) = data {
-            self.req.log.put(Tag::Hash, data);
-            if let Some(trial) = &mut self.req.trial {
+            self.log.put(Tag::Hash, data);
+            if let Some(trial) = &mut self.trial {
                 trial.hashed.push(format!("\"{}\"", String::from_utf8_lossy(data)));
             }
         }
-        self.req.hasher.add(data);
+        self.hasher.add(data);
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
-        if let Some(trial) = &mut self.req.trial {
+        if let Some(trial) = &mut self.trial {
             trial.bans.push(String::from_utf8_lossy(spec).into_owned());
             return Ok(());
         }
-        self.req.engine().ban(spec)
+        self.engine().ban(spec)
     }
 
     fn clock(&self) -> &Clock {
-        &self.req.sess.engine.clock
+        &self.sess.engine.clock
     }
 
     fn task(&mut self) -> &mut Privates {
-        &mut self.req.task
+        self.task
     }
 
     fn top(&mut self) -> Option<&mut Privates> {
-        Some(&mut self.req.top)
+        Some(&mut self.esi.privates)
     }
 
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
         match id {
             HeadId::Req => {
-                self.req.head.copy_from(&self.req.original);
-                self.req.filters.reset();
+                self.head.copy_from(self.original);
+                self.filters.reset();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -194,71 +247,71 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn random(&mut self) -> f64 {
-        self.req.engine().random.next()
+        self.engine().random.next()
     }
 
     fn late_100_continue(&mut self, late: bool) {
-        self.req.body.set_late(late);
+        self.body.set_late(late);
     }
 
     fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
-        self.req.sess.tos.set(Some(tos as u32));
+        self.sess.tos.set(Some(tos as u32));
         Ok(())
     }
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
-        self.req.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+        self.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
-        let body = self.req.body.clone();
-        let engine = self.req.engine();
-        let named = self.req.settings.storage.as_ref().and_then(|name| engine.store_named(name));
+        let body = ReqBody::clone(self.body);
+        let engine = self.engine();
+        let named = self.settings.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
         let is_new = body.is_unread();
         body.keep(limit, &store);
         if let Some(error) = body.failure().filter(|_| is_new) {
             // Its length says so: none of it is read.
-            self.req.log.put(Tag::FetchError, error.text().as_bytes());
+            self.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
-            self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
-            self.req.body.keep_for_vcl();
+            self.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
+            self.body.keep_for_vcl();
         }
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
 
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
-        let engine = self.req.engine().clone();
+        let engine = self.engine();
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
-        let now = engine.mono_of(self.req.t_req);
-        Ok(engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
+        let now = engine.mono_of(self.t_req);
+        Ok(engine.purge(self.busy, self.digest, now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        Ok(self.req.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
+        Ok(self.engine().purge_tags(self.busy, keys, soft))
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(self.req.filters.injected())
+        Some(self.filters.injected())
     }
 
     fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
-        let obj = self.req.obj.as_ref()?;
+        let obj = self.lent.obj?;
         Extra::of(obj.extra()).metadata?.by(filter).map(<[u8]>::to_vec)
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
-        let body = &self.req.body;
+        let body = &*self.body;
         body.cached().iter().for_each(|buf| piece(buf));
         body.is_cached()
     }
 
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
-        Some(self.req.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
+        Some(self.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
@@ -266,7 +319,7 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value {
-        self.req.engine().store_property(name, property)
+        self.engine().store_property(name, property)
     }
 
     fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef> {
@@ -275,51 +328,69 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn has_store(&mut self, name: &[u8]) -> bool {
-        self.req.engine().store_named(name).is_some()
+        self.engine().store_named(name).is_some()
     }
 }
 
 impl ReqCtx<'_> {
     /// The request as a director sees it.
     fn choice(&mut self) -> Choice<'_> {
-        let req = &mut *self.req;
+        let req = self;
         Choice {
-            sess: &req.sess,
-            head: &req.head,
+            sess: req.sess,
+            head: req.head,
             url: req.head.url(),
-            task: &req.task,
+            task: req.task,
             digest: &req.digest.0,
             identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: false,
-            log: RefCell::new(&mut req.log),
+            log: RefCell::new(req.log),
         }
     }
 
     fn get_elsewhere(&mut self, var: Var) -> Value {
-        let req = &*self.req;
-        let of_session = vars::of_session(&req.sess, req.settings.client_identity.as_ref(), var);
+        let req = &*self;
+        let of_session = vars::of_session(req.sess, req.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {
             return value;
         }
         // For whom the object was fetched it has no hits, though others may have hit it by now.
-        if var == Var::ObjHits && req.verdict.found() != Found::Hit && self.method != Method::Hit && req.obj.is_some() {
+        if var == Var::ObjHits
+            && req.verdict.found() != Found::Hit
+            && self.method != Method::Hit
+            && req.lent.obj.is_some()
+        {
             return Value::Int(0);
         }
-        let now = req.now_of(self.method);
-        let of_object = req.obj.as_ref().and_then(|obj| vars::of_object(req.engine(), obj, now, var));
-        match (of_object, &self.bereq) {
+        let now = req.now();
+        let of_object = req.lent.obj.and_then(|obj| vars::of_object(req.engine(), obj, now, var));
+        match (of_object, &self.lent.bereq) {
             (Some(value), _) => value,
-            (None, Some(bereq)) => bereq.get(var, req),
+            (None, Some(bereq)) => bereq.get(var, req.params, req.digest),
             (None, None) => Value::Absent,
         }
     }
-}
 
-impl Req {
+    fn engine(&self) -> &'_ Arc<Engine> {
+        &self.sess.engine
+    }
+
+    /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
+    fn now(&self) -> Real {
+        if self.method == Method::Deliver { self.t_resp() } else { self.t_req }
+    }
+
+    /// When the response was begun (`resp.time`): the clock is looked at once VCL asks for it.
+    fn t_resp(&self) -> Real {
+        let time = self.t_resp.get().unwrap_or_else(|| self.engine().clock.real());
+        self.t_resp.set(Some(time));
+        time
+    }
+
     /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
-        let obj = self.obj.as_ref()?;
+        let obj = self.lent.obj?;
         let limits = self.head.limits();
         let head = self.obj_head.get_or_insert_with(|| {
             let [head] = spare::heads(limits);
@@ -329,5 +400,11 @@ impl Req {
             head.load_from(obj.head()).ok()?;
         }
         Some(head)
+    }
+
+    /// What happens to the response's body, as far as it is decided.
+    fn filter_list(&self) -> FilterList {
+        let (params, settings, filters) = (self.params, &*self.settings, &*self.filters);
+        Delivery { params, settings, filters, obj: self.lent.obj, head: self.head, resp: self.resp }.filter_list()
     }
 }

@@ -7,6 +7,7 @@ use shm::vsl::num::dec;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::ctx::Lent;
 use super::verdict::Found;
 use super::{Req, Source, Step};
 use crate::httplog::RESP;
@@ -22,16 +23,14 @@ impl Req {
             return Step::Synth;
         }
         self.t_resp.set(None);
-        self.obj = Some(obj);
-        let action = self.vcl(Method::Deliver, transport).await;
+        let action = self.vcl_with(Lent::obj(&obj), Method::Deliver, transport).await;
         self.mark("Process");
-        let obj = self.obj.take().expect("set above; VCL can't take it");
         let t_origin = self.engine().real_of(obj.times().t_origin);
         match action {
             Action::Deliver => {}
             other => return Self::common_step(other),
         }
-        if self.esi_level == 0 && conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
+        if !self.esi.is_fragment() && conditional::is_not_modified(&self.head, &self.resp, self.t_req, Some(t_origin)) {
             if self.resp.set_status(304).is_err() {
                 self.engine().main.losthdr.inc();
             }

@@ -57,8 +57,8 @@ impl Req {
         self.engine().main.pass_abort.inc();
         self.log.put(Tag::Error, b"Client gone before its pass was answered");
         self.close = Some(SessClose::RemClose);
-        if let Some(nest) = &mut self.nest {
-            nest.cut = Some(Cut::GONE);
+        if let Some(parent) = self.esi.parent_mut() {
+            parent.cut = Some(Cut::GONE);
         }
         Step::Done
     }

@@ -12,6 +12,7 @@ use tables::params::DebugBit;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
+use super::ctx::Lent;
 use super::reason::Reason;
 use super::verdict::Verdict;
 use super::{Req, Step};
@@ -192,11 +193,9 @@ impl Req {
 
     pub(super) async fn hit(&mut self, obj: ObjRef, transport: &mut dyn Transport) -> Step {
         let main = self.engine().main;
-        self.obj = Some(obj);
         self.obj_head.iter_mut().for_each(Head::clear);
-        let action = self.vcl(Method::Hit, transport).await;
+        let action = self.vcl_with(Lent::obj(&obj), Method::Hit, transport).await;
         let busy = self.busy.take();
-        let obj = self.obj.take().expect("set above; VCL can't take it");
         match action {
             Action::Deliver => {
                 if let Some(busy) = busy.filter(|_| self.may_refresh()) {

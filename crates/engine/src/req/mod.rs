@@ -10,6 +10,7 @@
 mod body;
 mod ctx;
 mod deliver;
+mod delivery;
 mod downstream;
 mod esi;
 pub mod explain;
@@ -40,7 +41,6 @@ use tables::params::Params;
 use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
-use crate::bereq::pipe::PipeBereq;
 use crate::current::StepName;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
@@ -51,11 +51,15 @@ use crate::spare;
 use crate::transport::Transport;
 use crate::turns::Turn;
 
-pub use self::ctx::ReqCtx;
+use self::ctx::{Lent, ReqCtx};
+use self::esi::EsiContext;
 use self::settings::Settings;
 use self::synth::Synthetic;
 pub use self::upload::Upload;
 use self::verdict::Verdict;
+
+/// A step that runs VCL comes after `start_vcl`, or in a fragment.
+const HAS_VCL: &str = "a request that runs VCL has one";
 
 /// Where a request is.
 #[derive(Debug)]
@@ -117,16 +121,14 @@ pub struct Req {
     pub(crate) machine: Option<Box<Machine>>,
     /// What comes of the fetch it waits for before the answer.
     pub(crate) interims: Option<Interims>,
-    /// See [`Req::t_resp`].
+    /// When the response was begun (`resp.time`), once VCL has asked for it.
     pub(crate) t_resp: Cell<Option<Real>>,
-    pub(crate) obj: Option<ObjRef>,
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
     pub(crate) busy: Option<Busy>,
-    /// The head of `obj`, once VCL has looked at it.
+    /// The head of the object that VCL was lent, once VCL has looked at it.
     pub(crate) obj_head: Option<Head>,
     pub(crate) digest: Digest,
     pub(crate) restarts: u32,
-    pub(crate) esi_level: u32,
     pub(crate) is_piped: bool,
     pub(crate) settings: Settings,
     pub(crate) verdict: Verdict,
@@ -134,15 +136,9 @@ pub struct Req {
     pub(crate) synthetic: Synthetic,
     /// What happens to the body of the response.
     pub(crate) filters: ResponseFilters,
-    /// Body bytes of the response, as a fragment's accounting has them.
-    pub(crate) body_bytes: u64,
     pub(crate) task: Privates,
-    /// Of the client's request; a fragment has them while it runs VCL.
-    pub(crate) top: Privates,
-    /// The client's request, for its fragments.
-    pub(crate) top_req: Option<Rc<esi::Top>>,
-    /// What this is a fragment of.
-    pub(crate) nest: Option<esi::Nest>,
+    /// The page that it is, or is a fragment of.
+    pub(crate) esi: EsiContext,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
     /// Its place among those in progress; a fragment has none of its own.
@@ -150,6 +146,16 @@ pub struct Req {
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
     _open: crate::current::Open,
+}
+
+impl Source {
+    /// The object, if it is one.
+    fn object(&self) -> Option<&ObjRef> {
+        match self {
+            Source::Object(obj) => Some(obj),
+            Source::Made(_) => None,
+        }
+    }
 }
 
 impl Req {
@@ -194,25 +200,20 @@ impl Req {
             machine: None,
             interims: None,
             t_resp: Cell::new(None),
-            obj: None,
             busy: None,
             obj_head: None,
             digest: Digest([0; 32]),
             restarts: 0,
-            esi_level: 0,
             is_piped: false,
             settings: Settings::default(),
             verdict: Verdict::undecided(),
             synthetic: Synthetic::default(),
             filters: ResponseFilters::default(),
-            body_bytes: 0,
             task: Privates::default(),
-            top: Privates::default(),
+            esi: EsiContext::Client(Privates::default()),
             turn: None,
             trial: None,
             _open: crate::current::open(crate::current::What::Request),
-            top_req: None,
-            nest: None,
             vcl_first: None,
         }
     }
@@ -230,7 +231,7 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        if self.esi_level == 0 && (self.take_turn(transport).await.is_err() || self.start_vcl(transport).is_err()) {
+        if !self.esi.is_fragment() && (self.take_turn(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
         let mut step = match self.accept(transport) {
@@ -257,7 +258,6 @@ impl Req {
                 Step::Done => break,
             };
         }
-        self.obj = None;
     }
 
     /// A client's request runs what is active now; a fragment got its VCL from its parent.
@@ -278,7 +278,10 @@ impl Req {
         self.body.give_up();
         self.tell_verdict();
         let (mut acct, main) = (transport.acct(), self.engine().main);
-        if self.esi_level == 0 {
+        if let Some(fragment) = self.esi.as_fragment() {
+            // Those of a fragment are its page's too.
+            acct.resp_body = fragment.body_bytes;
+        } else {
             for (counter, bytes) in [
                 (&main.s_req_hdrbytes, acct.req_head),
                 (&main.s_req_bodybytes, acct.req_body),
@@ -289,9 +292,6 @@ impl Req {
                     counter.tally_add(bytes);
                 }
             }
-        } else {
-            // Those of a fragment are its page's too.
-            acct.resp_body = self.body_bytes;
         }
         let (req, resp) = (acct.req_head + acct.req_body, acct.resp_head + acct.resp_body);
         if !self.is_piped {
@@ -305,9 +305,7 @@ impl Req {
                 .sp_num(resp);
         }
         self.task.clear();
-        if self.esi_level == 0 {
-            self.top.clear();
-        }
+        self.esi.end();
         self.log.put(Tag::End, b"");
         self.log.flush();
         spare::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
@@ -315,12 +313,9 @@ impl Req {
         self.machine.take().into_iter().for_each(spare::leave_machine);
     }
 
-    /// Where it would be fetched from: `req.backend_hint`, which begins as the VCL's default.
+    /// Where it would be fetched from.
     pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {
-        match &self.settings.backend_hint {
-            Some(set) => set.clone(),
-            None => self.vcl.as_ref()?.default_backend().cloned(),
-        }
+        self.settings.director(self.vcl.as_ref()?)
     }
 
     /// Queues a response that VCL never sees.
@@ -330,46 +325,69 @@ impl Req {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
-        self.vcl_with(None, method, transport).await
+        self.vcl_with(Lent::default(), method, transport).await
     }
 
-    /// As [`Req::vcl`]; `bereq` is what `vcl_pipe` sends to the backend.
+    /// As [`Req::vcl`], with what the step lends.
     pub(crate) async fn vcl_with(
         &mut self,
-        mut bereq: Option<&mut PipeBereq>,
+        mut lent: Lent<'_>,
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
-        machine.start(self.vcl.as_ref().expect("a request that runs VCL has one"), method);
+        let vcl = self.vcl.as_ref().expect(HAS_VCL);
+        self.machine.get_or_insert_with(spare::machine).start(vcl, method);
         let action = loop {
-            let top = self.top_req.clone();
-            if let Some(top) = &top {
-                self.top = top.privates.take();
-            }
-            let outcome = machine.run(&mut ReqCtx { req: self, bereq: bereq.as_deref_mut(), method });
-            if let Some(top) = top {
-                top.privates.set(std::mem::take(&mut self.top));
-            }
-            match outcome {
+            match self.run_machine(method, lent.again()) {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
                     if self.body.take_kept_for_vcl() {
                         self.end_reading();
                     }
-                    machine.resume(value);
+                    self.machine.get_or_insert_with(spare::machine).resume(value);
                 }
                 Outcome::OutOfBudget => rt::yield_now().await,
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
-        self.machine = Some(machine);
         // A hit ends four subroutines so: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
             self.after_vcl(method, &action);
         }
         action
+    }
+
+    /// As far as it goes without waiting.
+    fn run_machine(&mut self, method: Method, lent: Lent<'_>) -> Outcome {
+        let machine = self.machine.get_or_insert_with(spare::machine);
+        machine.run(&mut ReqCtx {
+            method,
+            sess: &self.sess,
+            params: &self.params,
+            vcl: self.vcl.as_ref().expect(HAS_VCL),
+            log: &mut self.log,
+            vxid: self.vxid,
+            head: &mut self.head,
+            original: &self.original,
+            resp: &mut self.resp,
+            t_req: self.t_req,
+            t_resp: &self.t_resp,
+            restarts: self.restarts,
+            body: &mut self.body,
+            settings: &mut self.settings,
+            verdict: &self.verdict,
+            hasher: &mut self.hasher,
+            digest: &self.digest,
+            synthetic: &mut self.synthetic,
+            filters: &mut self.filters,
+            task: &mut self.task,
+            esi: self.esi.view(),
+            obj_head: &mut self.obj_head,
+            busy: self.busy.as_ref(),
+            trial: self.trial.as_mut(),
+            lent,
+        })
     }
 
     /// What every action means wherever it comes from.
@@ -425,18 +443,6 @@ impl Req {
         }
     }
 
-    /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
-    pub(crate) fn now_of(&self, method: Method) -> Real {
-        if method == Method::Deliver { self.t_resp() } else { self.t_req }
-    }
-
-    /// When the response was begun (`resp.time`): the clock is looked at once VCL asks for it.
-    pub(crate) fn t_resp(&self) -> Real {
-        let time = self.t_resp.get().unwrap_or_else(|| self.engine().clock.real());
-        self.t_resp.set(Some(time));
-        time
-    }
-
     fn vcl_fail(&mut self) -> Step {
         self.rollback();
         self.synthetic.ask(503, Some(b"VCL failed".to_vec()));
@@ -446,7 +452,6 @@ impl Req {
 
     fn restart(&mut self) -> Step {
         self.restarts += 1;
-        self.obj = None;
         if self.restarts > self.params.max_restarts {
             self.log.put(Tag::VclError, b"Too many restarts");
             self.synthetic.ask(503, None);

@@ -3,6 +3,7 @@
 
 use vrt::{Action, Method};
 
+use super::ctx::Lent;
 use super::{Req, Step};
 use crate::bereq::pipe::PipeBereq;
 use crate::transport::Transport;
@@ -12,7 +13,7 @@ impl Req {
         let engine = self.engine().clone();
         engine.main.s_pipe.inc();
         let mut bereq = PipeBereq::begin(self);
-        let action = self.vcl_with(Some(&mut bereq), Method::Pipe, transport).await;
+        let action = self.vcl_with(Lent { obj: None, bereq: Some(&mut bereq) }, Method::Pipe, transport).await;
         match action {
             Action::Pipe => {}
             other => {

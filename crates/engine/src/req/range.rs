@@ -14,8 +14,8 @@ use super::Req;
 use crate::httplog::RESP;
 
 impl Req {
-    /// What becomes of the client's Range for a body of that length; changes the head.
-    pub(super) fn judge_range(&mut self, len: Option<u64>) -> RangeVerdict {
+    /// What becomes of the client's Range for a body of that length; changes the head. `obj`: where the body is, unless it is made here.
+    pub(super) fn judge_range(&mut self, obj: Option<&ObjRef>, len: Option<u64>) -> RangeVerdict {
         if !conditional::if_range_holds(&self.head, &self.resp) {
             return RangeVerdict::Whole;
         }
@@ -33,7 +33,7 @@ impl Req {
             }
             // Of which bytes the parts are cut would be a guess: those of the coding, or of what it was made from.
             (Ok(Selection::Many(slices)), Some(len)) if !self.resp.has(names::CONTENT_ENCODING) => {
-                self.many_parts(&slices, len)
+                self.many_parts(&slices, obj, len)
             }
             (Ok(Selection::Whole | Selection::Many(_)), _) => RangeVerdict::Whole,
             (Err(error), _) => {
@@ -43,7 +43,7 @@ impl Req {
         }
     }
 
-    fn many_parts(&mut self, slices: &[Slice], len: u64) -> RangeVerdict {
+    fn many_parts(&mut self, slices: &[Slice], obj: Option<&ObjRef>, len: u64) -> RangeVerdict {
         let kind = self.resp.get(names::CONTENT_TYPE).map(<[u8]>::to_vec);
         let boundary = boundary(u64::from(self.vxid.log_id()));
         let part = |slice: &Slice| {
@@ -59,7 +59,7 @@ impl Req {
         let tail = format!("\r\n--{boundary}--\r\n").into_bytes();
         let mut multipart = Multipart { parts: slices.iter().map(part).collect(), tail };
         let is_passed = |obj: &ObjRef| obj.flags().is_passed();
-        if self.obj.as_ref().is_some_and(is_passed) {
+        if obj.is_some_and(is_passed) {
             // Its bytes come by once.
             multipart.sort();
         }

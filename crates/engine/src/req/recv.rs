@@ -93,7 +93,7 @@ impl Req {
         match action {
             Action::Purge => Step::Purge,
             Action::Hash => Step::Lookup,
-            Action::Pipe if self.esi_level > 0 => {
+            Action::Pipe if self.esi.is_fragment() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} returns pipe for ESI included object.  Doing pass.");
                 Step::Pass
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use backend::Director;
 use cache::LookupOptions;
+use vrt::LoadedVcl;
 use vrt::value::Text;
 
 /// The variables `req.*` and `client.*` that VCL may set and that aren't part of a head.
@@ -14,10 +15,20 @@ pub(crate) struct Settings {
     pub lookup: LookupOptions,
     /// `req.esi` or `resp.do_esi` is false.
     pub disable_esi: bool,
-    /// `req.backend_hint`, once it is set; see [`super::Req::director`].
+    /// `req.backend_hint`, once it is set.
     pub backend_hint: Option<Option<Arc<dyn Director>>>,
     /// `req.storage`
     pub storage: Option<Text>,
     /// `client.identity`
     pub client_identity: Option<Text>,
+}
+
+impl Settings {
+    /// Where the request would be fetched from: `req.backend_hint`, which begins as the VCL's default.
+    pub fn director(&self, vcl: &LoadedVcl) -> Option<Arc<dyn Director>> {
+        match &self.backend_hint {
+            Some(set) => set.clone(),
+            None => vcl.default_backend().cloned(),
+        }
+    }
 }

@@ -47,7 +47,6 @@ impl Synthetic {
 impl Req {
     pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> Step {
         self.engine().main.s_synth.inc();
-        self.obj = None;
         let (status, reason) = self.synthetic.begin();
         self.start_synth(status, reason);
         self.filters.reset();

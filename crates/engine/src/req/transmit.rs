@@ -4,18 +4,17 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use cache::{Flags, ObjRef, ReadError, Reader};
-use filters::{
-    Chain, DeliverFacts, DeliverInput, Edit, FilterList, Multipart, Note, RangeVerdict, Side, State, Stint,
-    default_deliver, open_deliver,
-};
-use message::{Coding, Codings, names};
+use cache::{ObjRef, ReadError, Reader};
+use filters::{Chain, DeliverInput, Edit, Multipart, Note, RangeVerdict, State, Stint, open_deliver};
+use message::{Coding, names};
 use shm::vsl::num::dec;
 use storage::Buf;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use super::downstream::{Downstream, Joint};
+use super::delivery::Delivery;
+use super::downstream::Downstream;
+use super::esi::Adapter;
 use super::{Req, Source, Step};
 use crate::extra::Extra;
 use crate::httplog::{RESP, log_processors};
@@ -60,16 +59,12 @@ impl Cut {
 impl Req {
     pub(super) async fn transmit(&mut self, source: Source, transport: &mut dyn Transport) -> Step {
         let clen = http1::framing::content_length(&self.resp, true).ok().flatten();
-        let (stored, made);
-        (self.obj, stored, made) = match source {
-            Source::Object(obj) => {
-                let stored = obj.body_len().or(clen);
-                (Some(obj), stored, None)
-            }
-            Source::Made(body) => (None, Some(body.len() as u64), Some(body)),
+        let stored = match &source {
+            Source::Object(obj) => obj.body_len().or(clen),
+            Source::Made(body) => Some(body.len() as u64),
         };
         let to_head = self.original.method() == b"HEAD";
-        let Ok(plan) = self.plan(stored) else {
+        let Ok(plan) = self.plan(source.object(), stored) else {
             self.log.put(Tag::Error, b"Failure to push processors");
             self.close = Some(SessClose::Overload);
             self.mark("Resp");
@@ -81,7 +76,7 @@ impl Req {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
         } else if clen.is_some() && clen == plan.len {
             // The stored field says it already.
-        } else if to_head && self.obj.as_ref().is_some_and(|obj| obj.flags().is_uncacheable()) {
+        } else if to_head && source.object().is_some_and(|obj| obj.flags().is_uncacheable()) {
             // What the backend said to HEAD stands.
         } else {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_LENGTH);
@@ -96,22 +91,22 @@ impl Req {
             (true, None) => BodyLen::Unknown,
         };
         self.close = transport.send_head(&mut self.resp, announced, self.close, &mut self.log);
-        let mut down = Downstream::new(plan.chain, Joint::Through);
+        let mut down = Downstream::new(plan.chain, Adapter::Through);
         let mut sent = Ok(());
         if send_body {
-            sent = match self.joint(plan.do_esi, transport).await {
-                Some(joint) => {
-                    down.joint = joint;
+            sent = match self.adapter(source.object(), plan.do_esi, transport).await {
+                Some(adapter) => {
+                    down.adapter = adapter;
                     if let Some(first) = down.chain.take_asked() {
                         // Boxed: few ask for anything.
                         Box::pin(self.answer_filters(first, &mut down.chain, transport)).await;
                     }
-                    self.send_body(made, plan.window, plan.do_esi, &mut down, transport).await
+                    self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await
                 }
                 None => Err(Cut::Fetch),
             };
         }
-        if send_body || self.nest.is_none() {
+        if send_body || !self.esi.is_fragment() {
             let ended = self.end_body(&down, plan.do_esi, send_body);
             // A fragment that its page can't go on from weighs more than why it broke off.
             sent = ended.and(sent);
@@ -124,67 +119,47 @@ impl Req {
                     Cut::Fetch | Cut::Page => SessClose::TxError,
                     Cut::Client(close) => close,
                 });
-                if let Some(nest) = &mut self.nest {
-                    nest.cut = Some(cut);
+                if let Some(parent) = self.esi.parent_mut() {
+                    parent.cut = Some(cut);
                 }
             }
         }
-        if self.nest.is_none()
+        if !self.esi.is_fragment()
             && !transport.has_input()
             && let Err(error) = poll_fn(|cx| transport.poll_flush(cx, 0)).await
         {
             self.close.get_or_insert(close_of(error));
         }
         self.mark("Resp");
-        self.obj = None;
         Step::Done
     }
 
-    /// `resp.filters` with what modules injected.
-    pub(super) fn filter_list(&self) -> FilterList {
-        self.filters.complete_list(Side::Deliver, || self.default_filters(), || self.resp_coding())
-    }
-
-    fn resp_coding(&self) -> Option<Coding> {
-        Coding::of_content(self.resp.get(names::CONTENT_ENCODING))
-    }
-
-    /// The default of `resp.filters`.
-    fn default_filters(&self) -> FilterList {
-        let flags = self.obj.as_ref().map_or(Flags::NONE, ObjRef::flags);
-        let is_undone = Codings::supported(&self.params).is_undone_for(flags.coding, &self.head);
-        default_deliver(DeliverFacts {
-            do_esi: !self.settings.disable_esi && flags.has_esi,
-            undone: is_undone.then_some(flags.coding),
-            do_range: self.params.http_range_support && self.resp.status() == 200 && self.head.has(names::RANGE),
-        })
-    }
-
-    fn plan(&mut self, stored: Option<u64>) -> Result<Plan, ()> {
-        let list = self.filter_list();
+    fn plan(&mut self, obj: Option<&ObjRef>, stored: Option<u64>) -> Result<Plan, ()> {
+        let (params, settings, filters) = (&*self.params, &self.settings, &self.filters);
+        let list = Delivery { params, settings, filters, obj, head: &self.head, resp: &self.resp }.filter_list();
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
         if list.is_empty() {
             return Ok(Plan { chain: Chain::new(), do_esi: false, len: stored, window: Window::All });
         }
-        let coding = self.resp_coding();
+        let coding = Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
         // Before a range is judged, as each filter changes the head when its turn comes.
         if list.undoes_coding() {
             RESP.unset(&mut self.resp, &mut self.log, names::CONTENT_ENCODING);
         }
-        let has_esi = self.obj.as_ref().is_some_and(|obj| obj.flags().has_esi);
+        let has_esi = obj.is_some_and(|obj| obj.flags().has_esi);
         let mut window = Window::All;
         let mut injected = std::mem::take(self.filters.injected());
         let opened = open_deliver(
             &list,
             DeliverInput {
                 body_bytes: stored,
-                plain_bytes: self.plain_bytes(),
+                plain_bytes: obj.and_then(plain_bytes),
                 has_esi,
                 status: self.resp.status(),
                 coding,
                 range: &mut |len| {
-                    let verdict = self.judge_range(len);
+                    let verdict = self.judge_range(obj, len);
                     match &verdict {
                         RangeVerdict::Part(low, high) => window = Window::Part(*low, *high),
                         RangeVerdict::Parts(parts) => window = Window::Parts(Box::new(parts.clone())),
@@ -211,13 +186,6 @@ impl Req {
         Ok(Plan { chain, do_esi: opened.do_esi, len: opened.body_bytes, window })
     }
 
-    /// What the stored body unpacks to, when that is known.
-    fn plain_bytes(&self) -> Option<u64> {
-        let obj = self.obj.as_ref()?;
-        obj.body_len()?;
-        Extra::of(obj.extra()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
-    }
-
     pub(super) fn put_status(&mut self, status: u16) {
         if self.resp.set_status(status).is_err() {
             self.engine().main.losthdr.inc();
@@ -225,18 +193,18 @@ impl Req {
         RESP.log_status(&self.resp, &mut self.log);
     }
 
-    /// Sends the body that was `made` here, else the object's.
+    /// Sends the body.
     async fn send_body(
         &mut self,
-        made: Option<Vec<u8>>,
+        source: Source,
         window: Window,
         do_esi: bool,
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
         self.engine().count_gzip(&down.chain);
-        match (made, self.obj.take()) {
-            (Some(body), _) => {
+        match source {
+            Source::Made(body) => {
                 let body = Buf::unaccounted(body);
                 let cut = |low: u64, high: u64| body.slice(low as usize..high as usize + 1);
                 match window {
@@ -252,8 +220,8 @@ impl Req {
                 }
             }
             // Boxed: the few pages with ESI shan't make every request's future larger.
-            (None, Some(obj)) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
-            (None, Some(obj)) => match window {
+            Source::Object(obj) if do_esi => Box::pin(self.send_esi(&obj, down, transport)).await?,
+            Source::Object(obj) => match window {
                 Window::All => self.send_object(obj.into_reader(0), None, down, transport).await?,
                 Window::Part(low, high) => {
                     self.send_object(obj.into_reader(low), Some(high - low + 1), down, transport).await?;
@@ -267,7 +235,6 @@ impl Req {
                     self.push(down, Buf::unaccounted(multipart.tail), false, transport).await?;
                 }
             },
-            (None, None) => unreachable!("what isn't made here is an object"),
         }
         if down.chain.is_empty() {
             return Ok(());
@@ -321,15 +288,17 @@ impl Req {
             }
         }
         if says_acct && sends {
-            let name = down.joint_name(self.nest.is_some());
+            let name = down.adapter.name(self.esi.is_fragment());
             self.log.putf(Tag::VdpAcct, format_args!("{name} {} {}", down.calls, down.bytes));
         }
-        self.body_bytes = down.bytes;
-        let sum = down.sum();
-        let Some(nest) = self.nest.as_mut().filter(|_| !matches!(down.joint, Joint::Through)) else { return Ok(()) };
-        match sum {
+        let Some(fragment) = self.esi.as_fragment() else { return Ok(()) };
+        fragment.body_bytes = down.bytes;
+        if matches!(down.adapter, Adapter::Through) {
+            return Ok(());
+        }
+        match down.adapter.sum(down.bytes) {
             Ok(sum) => {
-                nest.sum = sum;
+                fragment.parent.sum = sum;
                 Ok(())
             }
             // Half of a fragment's blocks are in the page's gzip: no way on from there.
@@ -432,6 +401,12 @@ impl Req {
         .await
         .map_err(|error| Cut::Client(close_of(error)))
     }
+}
+
+/// What the stored body unpacks to, when that is known.
+fn plain_bytes(obj: &ObjRef) -> Option<u64> {
+    obj.body_len()?;
+    Extra::of(obj.extra()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
 }
 
 pub(super) fn close_of(error: SendError) -> SessClose {

@@ -17,7 +17,7 @@ const STEPS: usize = 8;
 const AHEAD_BYTES: usize = 256 * 1024;
 
 /// See the module.
-pub(super) struct Nested<'a> {
+pub(super) struct ChildTransport<'a> {
     down: &'a mut Downstream,
     outer: &'a mut dyn Transport,
     /// What the parent's filters haven't taken.
@@ -27,9 +27,9 @@ pub(super) struct Nested<'a> {
     failure: Option<FilterError>,
 }
 
-impl<'a> Nested<'a> {
+impl<'a> ChildTransport<'a> {
     pub fn new(down: &'a mut Downstream, outer: &'a mut dyn Transport) -> Self {
-        Nested { down, outer, waiting: VecDeque::new(), waiting_bytes: 0, is_cut: false, failure: None }
+        ChildTransport { down, outer, waiting: VecDeque::new(), waiting_bytes: 0, is_cut: false, failure: None }
     }
 
     /// Whether the fragment was answered by nothing, or broke off.
@@ -76,7 +76,7 @@ impl<'a> Nested<'a> {
     }
 }
 
-impl BodyOnly for Nested<'_> {
+impl BodyOnly for ChildTransport<'_> {
     fn put(&mut self, piece: Buf) {
         if self.waiting.is_empty() && self.down.is_immediate() {
             self.down.pass(piece, &mut *self.outer);

@@ -4,18 +4,19 @@
 //! Varnish's ESI 1.0 subset: one include after the other (or `esi_parallel` at once: see `prefetch`), `max_esi_depth` levels, each fragment with its own VCL, TTL
 //! and log transaction. A gzip page is joined from gzip pieces without being unpacked.
 
+mod adapter;
 mod body_only;
 mod child_transport;
+mod context;
 mod prefetch;
 mod subrequest;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use base::Real;
 use cache::{ObjRef, Reader};
 use esi::{Include, Program, Step};
 use filters::stitch::{self, Sum};
@@ -24,14 +25,16 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::params::FeatureBit;
 use tables::tags::Tag;
-use vrt::Privates;
 
-use self::child_transport::Nested;
-use self::prefetch::{Ahead, End};
+pub(super) use self::adapter::Adapter;
+use self::child_transport::ChildTransport;
+use self::context::Top;
+pub(crate) use self::context::{EsiContext, EsiView};
+use self::prefetch::{End, Prefetch};
 use super::Req;
 use super::downstream::Downstream;
 use super::transmit::Cut;
-use crate::contain::contained;
+use crate::contain::{Panicked, contained};
 use crate::current::StepName;
 use crate::extra::Extra;
 use crate::httplog::REQ;
@@ -39,26 +42,6 @@ use crate::transport::Transport;
 
 /// Levels beyond which `max_esi_depth` doesn't count: each is a nested call, and the stack has an end.
 const DEPTH_MAX: u32 = 64;
-
-/// The client's request, as the fragments of its response see it (`req_top.*`).
-pub(crate) struct Top {
-    pub head: Head,
-    pub t_req: Real,
-    /// What modules keep for the whole of the request; a fragment has it while it runs VCL.
-    pub privates: Cell<Privates>,
-    /// For how many more fragments there is a place among those that run ahead.
-    pub places: Cell<u32>,
-}
-
-/// What a fragment knows of the body that it goes into.
-pub(crate) struct Nest {
-    /// The page's pieces are gzip.
-    pub is_gzip: bool,
-    /// What the fragment joined to it.
-    pub sum: Sum,
-    /// Why the fragment isn't whole.
-    pub cut: Option<Cut>,
-}
 
 /// The body of a page as it is read along its program.
 struct Stored {
@@ -73,6 +56,20 @@ struct Page {
 }
 
 impl Req {
+    /// What the fragments of this response share.
+    fn share_top(&mut self) -> Rc<Top> {
+        let (head, t_req, params) = (&self.head, self.t_req, &self.params);
+        self.esi.share(|privates| {
+            let mut copy = Head::with_limits(head.limits());
+            copy.copy_from(head);
+            let places = match params.esi_parallel {
+                1 => 0,
+                many => many,
+            };
+            Top { head: copy, t_req, privates: RefCell::new(privates), places: Cell::new(places) }
+        })
+    }
+
     /// Delivers an object along its ESI program.
     pub(in crate::req) async fn send_esi(
         &mut self,
@@ -80,48 +77,19 @@ impl Req {
         down: &mut Downstream,
         transport: &mut dyn Transport,
     ) -> Result<(), Cut> {
-        let top = match &self.top_req {
-            Some(top) => top.clone(),
-            None => self.make_top(),
-        };
-        let sent = self.send_program(obj, &top, down, transport).await;
-        if self.top_req.is_none() {
-            self.top = top.privates.take();
-        }
-        sent
-    }
-
-    /// The client's request, for its fragments.
-    fn make_top(&mut self) -> Rc<Top> {
-        let mut head = Head::with_limits(self.head.limits());
-        head.copy_from(&self.head);
-        let places = match self.params.esi_parallel {
-            1 => 0,
-            many => many,
-        };
-        let privates = Cell::new(std::mem::take(&mut self.top));
-        Rc::new(Top { head, t_req: self.t_req, privates, places: Cell::new(places) })
-    }
-
-    async fn send_program(
-        &mut self,
-        obj: &ObjRef,
-        top: &Rc<Top>,
-        down: &mut Downstream,
-        transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+        let top = self.share_top();
         let Ok(mut program) = Program::parse(Extra::of(obj.extra()).program.unwrap_or_default()) else {
             return Err(self.corrupt());
         };
         let mut page = Page { is_gzip: program.is_gzip(), sum: Sum::default() };
-        let has_frame = page.is_gzip && !self.nest.as_ref().is_some_and(|nest| nest.is_gzip);
+        let has_frame = page.is_gzip && !self.esi.parent().is_some_and(|parent| parent.is_gzip);
         if has_frame {
             self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
         }
         let mut stored = Stored { reader: obj.reader(0), at: 0 };
-        let mut ahead = self.may_include().then(|| Ahead::new(top.clone(), program));
-        if let Some(ahead) = &mut ahead {
-            self.begin_ahead(ahead, page.is_gzip);
+        let mut prefetch = self.may_include().then(|| Prefetch::new(top.clone(), program));
+        if let Some(prefetch) = &mut prefetch {
+            self.prefetch(prefetch, page.is_gzip);
         }
         while let Some(step) = program.next_step().map_err(|_| self.corrupt())? {
             down.steps += 1;
@@ -137,17 +105,17 @@ impl Req {
                     }
                     self.send_verbatim(&mut stored, bytes, down, transport).await
                 }
-                Step::Include(include) => match ahead.as_mut().map(|ahead| ahead.take(program)) {
-                    Some(Some(fragment)) => self.deliver_ahead(fragment, &mut page, down, transport).await,
-                    Some(None) => self.include(&include, top, &mut page, down, transport).await,
+                Step::Include(include) => match prefetch.as_mut().map(|prefetch| prefetch.take(program)) {
+                    Some(Some(fragment)) => self.deliver_prefetched(fragment, &mut page, down, transport).await,
+                    Some(None) => self.include(&include, &top, &mut page, down, transport).await,
                     None => {
                         self.refuse_depth();
                         Ok(())
                     }
                 },
             };
-            if let Some(ahead) = ahead.as_mut().filter(|_| done.is_ok()) {
-                self.begin_ahead(ahead, page.is_gzip);
+            if let Some(prefetch) = prefetch.as_mut().filter(|_| done.is_ok()) {
+                self.prefetch(prefetch, page.is_gzip);
             }
             if done.is_err() {
                 self.joined(&page, has_frame);
@@ -164,8 +132,8 @@ impl Req {
 
     /// Tells the page around this one what was joined to it.
     fn joined(&mut self, page: &Page, has_frame: bool) {
-        if let Some(nest) = self.nest.as_mut().filter(|_| page.is_gzip && !has_frame) {
-            nest.sum = page.sum;
+        if let Some(parent) = self.esi.parent_mut().filter(|_| page.is_gzip && !has_frame) {
+            parent.sum = page.sum;
         }
     }
 
@@ -195,7 +163,7 @@ impl Req {
 
     /// Whether fragments may be nested one level deeper.
     fn may_include(&self) -> bool {
-        self.esi_level < self.params.max_esi_depth.min(DEPTH_MAX)
+        self.esi.level() < self.params.max_esi_depth.min(DEPTH_MAX)
     }
 
     fn refuse_depth(&mut self) {
@@ -220,13 +188,13 @@ impl Req {
         .await
         .map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
         let mut child = self.child(include, top, page.is_gzip);
-        let mut nested = Nested::new(down, transport);
-        let panicked = {
+        let mut nested = ChildTransport::new(down, transport);
+        let ran = {
             // Named, for a future that contains itself has no size.
             let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut nested));
-            contained(run.as_mut()).await.is_err()
+            contained(run.as_mut()).await
         };
-        if panicked {
+        if ran.is_err() {
             child.note_panic();
         }
         let flushed = poll_fn(|cx| nested.poll_flush(cx, super::transmit::QUEUE_BYTES)).await;
@@ -238,20 +206,23 @@ impl Req {
             return Err(Cut::Fetch);
         }
         flushed.map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
-        self.included(End { nest: child.nest.take(), is_cut, panicked }, include.continue_on_error, page)
+        self.included(ran.map(|()| child.end_of_fragment(is_cut)), include.continue_on_error, page)
+    }
+
+    /// What a fragment that has ended tells its page. `is_cut`: its transport was told that it isn't whole.
+    fn end_of_fragment(&self, is_cut: bool) -> End {
+        let parent = self.esi.parent().expect("only fragments are ended so");
+        End { sum: parent.sum, cut: parent.cut, is_cut }
     }
 
     /// A fragment came to its end: whether its page goes on.
-    fn included(&mut self, end: End, continues_on_error: bool, page: &mut Page) -> Result<(), Cut> {
-        if end.panicked {
-            return Err(Cut::Client(SessClose::Overload));
-        }
-        let nest = end.nest.expect("a fragment has a nest");
-        page.sum.join(nest.sum);
-        match nest.cut {
+    fn included(&mut self, end: Result<End, Panicked>, continues_on_error: bool, page: &mut Page) -> Result<(), Cut> {
+        let Ok(End { sum, cut, is_cut }) = end else { return Err(Cut::Client(SessClose::Overload)) };
+        page.sum.join(sum);
+        match cut {
             Some(Cut::Fetch) => {}
             Some(cut @ (Cut::Client(_) | Cut::Page)) => return Err(cut),
-            None if end.is_cut => {}
+            None if is_cut => {}
             None => return Ok(()),
         }
         let obeys = self.params.feature.has(FeatureBit::EsiIncludeOnerror);
@@ -267,11 +238,9 @@ impl Req {
         self.log.putf(Tag::Link, format_args!("req {vxid} esi"));
         child.log.timestamp("Start", engine.clock.real());
         engine.main.esi_req.inc();
-        child.esi_level = self.esi_level + 1;
-        child.top_req = Some(top.clone());
+        child.esi = EsiContext::fragment(self.esi.level() + 1, top.clone(), is_gzip);
         child.vcl_first = self.vcl_first.clone();
         child.vcl = self.vcl_first.clone().or_else(|| self.vcl.clone());
-        child.nest = Some(Nest { is_gzip, sum: Sum::default(), cut: None });
         if child.ask_for(include, is_gzip, &self.original).is_err() {
             engine.main.losthdr.inc();
         }

@@ -14,12 +14,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use esi::{Program, Step};
+use filters::stitch::Sum;
 use storage::Buf;
 use tables::tags::Tag;
 
+use super::Page;
 use super::body_only::BodyOnly;
-use super::{Nest, Page, Top};
-use crate::contain::contained;
+use super::context::Top;
+use crate::contain::{Panicked, contained};
 use crate::current::StepName;
 use crate::req::Req;
 use crate::req::downstream::Downstream;
@@ -27,15 +29,15 @@ use crate::req::transmit::{Cut, close_of};
 use crate::transport::{SendError, Transport};
 
 /// A page's fragments that have begun, in the order of the page.
-pub(super) struct Ahead<'a> {
+pub(super) struct Prefetch<'a> {
     top: Rc<Top>,
     /// Where the next one that hasn't begun is looked for.
     scout: Program<'a>,
-    begun: VecDeque<Fragment>,
+    begun: VecDeque<Prefetched>,
 }
 
 /// A fragment on its way. Dropping it gives its place back and ends what has no reader any more.
-pub(super) struct Fragment {
+pub(super) struct Prefetched {
     shared: Rc<RefCell<Shared>>,
     top: Rc<Top>,
     continues_on_error: bool,
@@ -48,31 +50,34 @@ struct Shared {
     bytes: usize,
     /// The page is gone.
     is_closed: bool,
-    end: Option<End>,
+    end: Option<Result<End, Panicked>>,
     fragment: Option<Waker>,
     page: Option<Waker>,
 }
 
 /// How a fragment ended.
 pub(super) struct End {
-    pub nest: Option<Nest>,
+    /// What it joined to the gzip of its page.
+    pub sum: Sum,
+    /// Why it broke off, if it did.
+    pub cut: Option<Cut>,
+    /// It was answered by nothing, or broke off.
     pub is_cut: bool,
-    pub panicked: bool,
 }
 
 /// What a page gets of a fragment.
 enum Next {
     Piece(Buf),
-    End(End),
+    End(Result<End, Panicked>),
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Prefetch<'a> {
     pub fn new(top: Rc<Top>, program: Program<'a>) -> Self {
-        Ahead { top, scout: program, begun: VecDeque::new() }
+        Prefetch { top, scout: program, begun: VecDeque::new() }
     }
 
     /// The page has come to an include, behind which `program` goes on: its fragment, if that has begun.
-    pub fn take(&mut self, program: Program<'a>) -> Option<Fragment> {
+    pub fn take(&mut self, program: Program<'a>) -> Option<Prefetched> {
         let fragment = self.begun.pop_front();
         if fragment.is_none() {
             self.scout = program;
@@ -98,14 +103,14 @@ impl<'a> Ahead<'a> {
 
 impl Req {
     /// Begins as many fragments as there are places.
-    pub(super) fn begin_ahead(&mut self, ahead: &mut Ahead<'_>, is_gzip: bool) {
-        while let Some(include) = ahead.next() {
-            let top = ahead.top.clone();
+    pub(super) fn prefetch(&mut self, prefetch: &mut Prefetch<'_>, is_gzip: bool) {
+        while let Some(include) = prefetch.next() {
+            let top = prefetch.top.clone();
             top.places.set(top.places.get() - 1);
             let child = self.child(&include, &top, is_gzip);
             let shared = Rc::<RefCell<Shared>>::default();
             let inlet = Inlet { shared: shared.clone(), is_cut: false };
-            ahead.begun.push_back(Fragment { shared, top, continues_on_error: include.continue_on_error });
+            prefetch.begun.push_back(Prefetched { shared, top, continues_on_error: include.continue_on_error });
             // Named, for a future that contains itself has no size.
             let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(run(child, inlet));
             rt::spawn(task);
@@ -113,9 +118,9 @@ impl Req {
     }
 
     /// The fragment's turn has come.
-    pub(super) async fn deliver_ahead(
+    pub(super) async fn deliver_prefetched(
         &mut self,
-        fragment: Fragment,
+        fragment: Prefetched,
         page: &mut Page,
         down: &mut Downstream,
         transport: &mut dyn Transport,
@@ -143,12 +148,12 @@ impl Req {
 
 /// A fragment as a task.
 async fn run(mut child: Box<Req>, mut inlet: Inlet) {
-    let panicked = contained(pin!(child.run(&mut inlet))).await.is_err();
-    if panicked {
+    let ran = contained(pin!(child.run(&mut inlet))).await;
+    if ran.is_err() {
         child.note_panic();
     }
     child.finish(&inlet);
-    let end = End { nest: child.nest.take(), is_cut: inlet.is_cut, panicked };
+    let end = ran.map(|()| child.end_of_fragment(inlet.is_cut));
     inlet.shared.borrow_mut().finish(end);
 }
 
@@ -166,13 +171,13 @@ impl Shared {
         Poll::Pending
     }
 
-    fn finish(&mut self, end: End) {
+    fn finish(&mut self, end: Result<End, Panicked>) {
         self.end = Some(end);
         self.page.take().into_iter().for_each(Waker::wake);
     }
 }
 
-impl Drop for Fragment {
+impl Drop for Prefetched {
     fn drop(&mut self) {
         self.top.places.set(self.top.places.get() + 1);
         let mut shared = self.shared.borrow_mut();
@@ -194,7 +199,7 @@ impl Drop for Inlet {
         // A task that is dropped before its end mustn't leave its page waiting.
         let mut shared = self.shared.borrow_mut();
         if shared.end.is_none() {
-            shared.finish(End { nest: None, is_cut: true, panicked: true });
+            shared.finish(Err(Panicked));
         }
     }
 }
@@ -244,10 +249,5 @@ impl Req {
     pub(super) fn note_panic(&mut self) {
         self.engine().main.req_panic.inc();
         self.log.put(Tag::Error, b"Panic in the request: see the panic report");
-        if let Some(top) = &self.top_req
-            && !self.top.is_empty()
-        {
-            top.privates.set(std::mem::take(&mut self.top));
-        }
     }
 }

@@ -11,8 +11,8 @@ use filters::{Asked, Chain};
 use storage::Buf;
 use tables::tags::Tag;
 
-use super::Top;
 use super::body_only::BodyOnly;
+use super::context::Top;
 use crate::contain::contained;
 use crate::current::StepName;
 use crate::req::Req;
@@ -64,10 +64,7 @@ impl Req {
     ) {
         let mut next = Some(first);
         while let Some((filter, asked)) = next {
-            let top = match &self.top_req {
-                Some(top) => top.clone(),
-                None => self.make_top(),
-            };
+            let top = self.share_top();
             let mut answers = Vec::with_capacity(asked.len());
             for one in asked {
                 let url = one.url.clone();
@@ -81,9 +78,6 @@ impl Req {
                     self.log.putf(Tag::VclError, format_args!("{}: no whole answer of 200", url.escape_ascii()));
                 }
                 answers.push(answer);
-            }
-            if self.top_req.is_none() {
-                self.top = top.privates.take();
             }
             chain.answer(filter, answers);
             next = chain.take_asked();
@@ -105,7 +99,7 @@ impl Req {
         let is_ok = child.resp.status() == 200;
         child.finish(&kept);
         crate::current::enter(self.vxid, const { StepName::of("filters") });
-        let is_whole = !panicked && !kept.is_cut && child.nest.take().is_some_and(|nest| nest.cut.is_none());
+        let is_whole = !panicked && !kept.is_cut && child.end_of_fragment(kept.is_cut).cut.is_none();
         (is_whole && is_ok).then_some(kept.body)
     }
 }
