@@ -1,51 +1,52 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_accept(3) of varnish-modules: one word of a few for a field in Accept's form, as strict and as simple as the original.
 
-use std::sync::Arc;
-
 use parking_lot::RwLock;
-use vrt::vmod::{Class, Object, Vmod};
-use vrt::{Text, Value};
+use vrt::vmod::{Call, CallResult, STRING, VOID, give};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, give};
+vrt::vmod! {
+    /// Reduces Accept and similar fields to one of a few words
+    pub(crate) static VMOD = accept;
 
-/// vmod_accept(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "accept",
-    functions: &[],
-    classes: &[Class {
-        name: "rule",
-        new: |_, _, args| {
-            let fallback = Text::copy(Args(args).bytes_of(0));
-            Ok(Arc::new(Rule { fallback, words: RwLock::default() }) as Object)
-        },
-        methods: &[
-            ("add", |_, rule, args| {
-                self::rule(rule).add(Args(args).bytes_of(0));
-                give(Value::Void)
-            }),
-            ("remove", |_, rule, args| {
-                let word = Args(args).bytes_of(0);
-                self::rule(rule).words.write().retain(|known| !known.eq_ignore_ascii_case(word));
-                give(Value::Void)
-            }),
-            ("filter", |_, rule, args| {
-                let rule = self::rule(rule);
-                let words = rule.words.read();
-                let found = Args(args).text(0).and_then(|field| choose(field, &words));
-                give(Value::String(Some(found.unwrap_or(&rule.fallback).clone())))
-            }),
-        ],
-    }],
-};
+    /// Words that a site has, and the one for everybody else
+    object rule(fallback: STRING) -> Rule = new, methods {
+        /// Adds a word
+        fn add(string: STRING) -> VOID = rule_add;
+
+        /// Takes a word out
+        fn remove(string: STRING) -> VOID = remove;
+
+        /// The word of the highest q in the field, as it was added; the fallback when none is in it, or the field is
+        /// malformed. Words are alike in any case, and only as a whole
+        fn filter(_: STRING) -> STRING = filter;
+    }
+}
+
+fn new(_: &mut Call<'_>, _: &str, fallback: &[u8]) -> Result<Rule, Failure> {
+    let fallback = Text::copy(fallback);
+    Ok(Rule { fallback, words: RwLock::default() })
+}
+
+fn rule_add(this: &Rule, _: &mut Call<'_>, string: &[u8]) -> CallResult<VOID> {
+    this.add(string);
+    give(())
+}
+
+fn remove(this: &Rule, _: &mut Call<'_>, word: &[u8]) -> CallResult<VOID> {
+    this.words.write().retain(|known| !known.eq_ignore_ascii_case(word));
+    give(())
+}
+
+fn filter(rule: &Rule, _: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+    let words = rule.words.read();
+    let found = text.and_then(|field| choose(field, &words));
+    give(Some(found.unwrap_or(&rule.fallback).clone()))
+}
 
 struct Rule {
     fallback: Text,
     words: RwLock<Vec<Text>>,
-}
-
-fn rule(object: &Object) -> &Rule {
-    object.downcast_ref().expect("an accept.rule")
 }
 
 impl Rule {

@@ -5,34 +5,58 @@
 //! A range with a weight that isn't one is left out, as if it weren't there; so is one whose bytes no language tag has. A weight
 //! of 0 takes the languages that its range names exactly out of the choice.
 
-use vrt::vmod::Vmod;
-use vrt::{Text, Value};
+use vrt::Text;
+use vrt::vmod::{Call, CallResult, STRING, give};
 
-use crate::args::{Args, give};
+vrt::words! {
+    enum By { Basic = "basic", Extended = "extended" }
+}
 
-/// vmod_accept_language(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "accept_language",
-    classes: &[],
-    functions: &[
-        ("lookup", |_, args| {
-            let args = Args(args);
-            let accept = Accept::read(args.bytes_of(0), most(args.int(3)));
-            let languages = languages(args.bytes_of(1));
-            let found = accept.lookup(&languages).map(Text::copy);
-            let first = || Text::copy(languages.first().copied().unwrap_or_default());
-            let found = found.or_else(|| args.text(2).cloned()).unwrap_or_else(first);
-            give(Value::String(Some(found)))
-        }),
-        ("filter", |_, args| {
-            let args = Args(args);
-            let accept = Accept::read(args.bytes_of(0), most(args.int(3)));
-            let languages = languages(args.bytes_of(1));
-            let matches = if args.word(2) == "extended" { extended } else { basic };
-            give(Value::text(accept.filter(&languages, matches).join(&b", "[..])))
-        }),
-    ],
-};
+vrt::vmod! {
+    /// The best of a site's languages for an Accept-Language field, as RFC 4647 has it
+    pub(crate) static VMOD = accept_language;
+
+    functions {
+        /// One language, by RFC 4647's lookup: of the ranges in order of their q, the first of which a language is left when
+        /// subtags are cut off its end (de-AT: de). Languages are a list with spaces or commas, and come back as written in
+        /// it. Without a match, the default, or else the first of the list. Ranges after `most` are not read
+        fn lookup(accept: STRING, languages: STRING, default: STRING = null, most: INT = 100) -> STRING, pure
+            = accept_language_lookup;
+
+        /// All languages that the field accepts, best first, with ", " between, by RFC 4647's basic filtering (de: de, de-AT)
+        /// or extended filtering (de-DE: also de-Latn-DE). Empty when there are none
+        fn filter(accept: STRING, languages: STRING, by: By = Basic, most: INT = 100) -> STRING, pure
+            = accept_language_filter;
+    }
+}
+
+fn accept_language_lookup(
+    _: &mut Call<'_>,
+    accept: &[u8],
+    languages2: &[u8],
+    default: Option<&Text>,
+    most2: i64,
+) -> CallResult<STRING> {
+    let accept = Accept::read(accept, most(most2));
+    let languages = languages(languages2);
+    let found = accept.lookup(&languages).map(Text::copy);
+    let first = || Text::copy(languages.first().copied().unwrap_or_default());
+    let found = found.or_else(|| default.cloned()).unwrap_or_else(first);
+    give(Some(found))
+}
+
+fn accept_language_filter(
+    _: &mut Call<'_>,
+    accept: &[u8],
+    languages2: &[u8],
+    by: By,
+    most2: i64,
+) -> CallResult<STRING> {
+    let accept = Accept::read(accept, most(most2));
+    let languages = languages(languages2);
+    let matches = if by == By::Extended { extended } else { basic };
+    give(accept.filter(&languages, matches).join(&b", "[..]))
+}
 
 fn most(number: i64) -> usize {
     usize::try_from(number).unwrap_or(0)

@@ -2,15 +2,14 @@
 //! vmod_aclplus: access lists that are texts. A place in the source keeps the last few that it used, ready to match.
 
 use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tables::Tag;
+use vrt::Text;
 use vrt::acl::{Acl, Decl, Entry, Flags};
-use vrt::vmod::{Call, Vmod};
-use vrt::{Text, Value};
-
-use crate::args::{Args, give};
+use vrt::vmod::Call;
 
 /// Lists that one place keeps.
 const FEW: usize = 16;
@@ -19,21 +18,21 @@ const RULES: usize = 10_000;
 /// What is logged of a list's faults.
 const FAULTS: usize = 10;
 
-/// vmod_aclplus
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "aclplus",
-    functions: &[
-        ("match", |call, args| {
-            let found = find(call, args);
-            give(Value::Bool(found.is_some()))
-        }),
-        ("find", |call, args| {
-            let found = find(call, args);
-            give(Value::String(found))
-        }),
-    ],
-    classes: &[],
-};
+vrt::vmod! {
+    /// Access lists as texts: addresses and networks (ADDRESS/BITS), IPv4 and IPv6, between commas; one with ! before it
+    /// denies, wherever it stands. A rule that is neither matches nothing, and is logged as VCL_Error unless the whole text
+    /// is a word
+    pub(crate) static VMOD = aclplus;
+
+    functions {
+        /// Whether a rule matches the address, and none that denies does
+        fn match(ip: IP, acl: STRING) -> BOOL
+            = |call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>| find(call, ip, acl).is_some();
+
+        /// The rule that matches, as it stands in the text; unset when match() is false
+        fn find(ip: IP, acl: STRING) -> STRING = find;
+    }
+}
 
 #[derive(Default)]
 struct Kept(Mutex<Vec<(Text, Arc<List>)>>);
@@ -47,9 +46,9 @@ struct List {
     faults: Vec<String>,
 }
 
-fn find(call: &mut Call<'_>, args: &[Value]) -> Option<Text> {
-    let ip = Args(args).ip(0)?.ip();
-    let list = kept(call, Args(args).text(1)?);
+fn find(call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>) -> Option<Text> {
+    let ip = ip?.ip();
+    let list = kept(call, acl?);
     for fault in &list.faults {
         call.ctx.log().putf(Tag::VclError, format_args!("aclplus: {fault}"));
     }

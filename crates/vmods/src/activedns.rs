@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use backend::{BackendSpec, Endpoint, ProbeSpec};
 use parking_lot::Mutex;
-use vrt::vmod::{Call, CallResult, Class, Object, ObjectMethod, Vmod};
-use vrt::{BackendRef, Failure, Value};
+use vrt::vmod::{Call, CallResult, VOID, give};
+use vrt::{BackendRef, Failure, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::dynamic::{Domain, Dynamic, Family, Plan, probe};
 use crate::goto;
 
@@ -21,52 +21,111 @@ const TTL: f64 = 10.0;
 /// How long the first lookup of a name may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// vmod_activedns
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "activedns",
-    functions: &[("set_default_ttl", |call, args| {
-        *call.module.get_or(DefaultTtl::default).0.lock() = Some(Args(args).real(0).max(0.0));
-        give(Value::Void)
-    })],
-    classes: &[Class { name: "dns_group", new, methods: METHODS }],
-};
+vrt::words! {
+    enum Rule { Abide = "abide", Force = "force", Morethan = "morethan", Lessthan = "lessthan" }
+}
 
-const METHODS: &[(&str, ObjectMethod)] = &[
-    ("get_tag", |_, object, _| give(Value::text(this(object).tag.clone()))),
-    ("set_host", |_, object, args| {
-        let (host, port) = place(&this(object).name, "set_host", Args(args).bytes_of(0))?;
-        set(object, |settings| (settings.host, settings.host_port) = (Some(host), port))
-    }),
-    ("set_port", |_, object, args| {
-        let text = Args(args).bytes_of(0).escape_ascii().to_string();
-        if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) || text.parse::<u16>().is_err() {
-            return fail(format!("activedns: {}.set_port(): \"{text}\" is no port", this(object).name));
-        }
-        set(object, |settings| settings.port = Some(text))
-    }),
-    ("set_ttl", |_, object, args| set(object, |settings| settings.ttl = Args(args).real(0).max(0.0))),
-    // Without TTLs out of the DNS each rule says that the group's holds.
-    ("set_ttl_rule", |_, _, _| give(Value::Void)),
-    ("set_ipv_rule", |_, object, args| {
-        let family = if Args(args).word(0) == "ipv4" { Family::V4 } else { Family::V6 };
-        set(object, |settings| settings.family = family)
-    }),
-    ("set_update_rule", |_, object, args| {
-        let keeps_last = Args(args).word(0) == "ignore_empty";
-        set(object, |settings| settings.keeps_last = keeps_last)
-    }),
-    ("set_backend_template", set_backend_template),
-    ("set_probe_template", |call, object, args| {
-        let probe = probe(call, &args[0]);
-        set(object, |settings| settings.probe = probe)
-    }),
-    ("refresh", |_, object, _| {
-        if let Some(resolver) = &*this(object).resolver.lock() {
-            resolver.domain.make_due();
-        }
-        give(Value::Void)
-    }),
-];
+vrt::words! {
+    enum DnsGroupRule { Ipv4 = "ipv4", Ipv6 = "ipv6" }
+}
+
+vrt::words! {
+    enum RuleWord { IgnoreEmpty = "ignore_empty" }
+}
+
+vrt::words! {
+    enum What { Host = "host", Cache = "cache", Info = "info" }
+}
+
+vrt::vmod! {
+    /// Names whose addresses become the backends of directors that subscribe (udo). The system's resolver is asked, off the
+    /// threads that serve: once while the first request waits, later when somebody needs a backend and ttl is over. It tells
+    /// no TTLs, which counts as a TTL of 0: for those the ttl that is set holds. It knows no SRV records
+    pub(crate) static VMOD = activedns;
+
+    functions {
+        /// The ttl of the groups made after it; 10 seconds at first
+        fn set_default_ttl(ttl: DURATION) -> VOID = set_default_ttl;
+    }
+
+    /// A name: HOST or HOST:PORT, port 80 when none is given; nothing is looked up before there is a name and a subscriber
+    object dns_group(host: STRING = null) -> Arc<Group> = new, methods {
+        /// What directors subscribe with
+        fn get_tag() -> STRING = |this: &Arc<Group>, _| this.tag.clone();
+
+        /// The name: HOST or HOST:PORT
+        fn set_host(host: STRING) -> VOID = set_host;
+
+        /// The port of all backends, over one in the name
+        fn set_port(port: STRING) -> VOID = set_port;
+
+        /// How old addresses may be before they are looked up again
+        fn set_ttl(ttl: DURATION) -> VOID
+            = |this: &Arc<Group>, _, ttl: f64| set(this, |settings| settings.ttl = ttl.max(0.0));
+
+        /// Whether the DNS's TTL or the group's holds. As the resolver tells none, each rule gives the group's
+        fn set_ttl_rule(rule: Rule) -> VOID = |_: &Arc<Group>, _, _: Rule| ();
+
+        /// Only the addresses of one family count; both do at first
+        fn set_ipv_rule(rule: DnsGroupRule) -> VOID = set_ipv_rule;
+
+        /// A lookup that finds no address that counts changes nothing. One that fails never does
+        fn set_update_rule(rule: RuleWord) -> VOID = set_update_rule;
+
+        /// The backends have all that this one says, but for its addresses. Their Host is its .host_header, else the name
+        fn set_backend_template(backend: BACKEND) -> VOID = set_backend_template;
+
+        /// The backends' probe, over the template's
+        fn set_probe_template(probe: PROBE) -> VOID = set_probe_template;
+
+        /// The name is looked up again when somebody needs a backend next
+        fn refresh(what: What) -> VOID = refresh;
+    }
+
+    left_out {
+        "activedns.dns_group.set_port_rule" => "nothing: SRV records aren't looked up, so set_port's port holds";
+    }
+}
+
+fn set_default_ttl(call: &mut Call<'_>, ttl: f64) -> CallResult<VOID> {
+    *call.module.get_or(DefaultTtl::default).0.lock() = Some(ttl.max(0.0));
+    give(())
+}
+
+fn set_host(this: &Arc<Group>, _: &mut Call<'_>, host: &[u8]) -> CallResult<VOID> {
+    let (host, port) = place(&this.name, "set_host", host)?;
+    set(this, |settings| (settings.host, settings.host_port) = (Some(host), port))
+}
+
+fn set_port(this: &Arc<Group>, _: &mut Call<'_>, port: &[u8]) -> CallResult<VOID> {
+    let text = port.escape_ascii().to_string();
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) || text.parse::<u16>().is_err() {
+        return fail(format!("activedns: {}.set_port(): \"{text}\" is no port", this.name));
+    }
+    set(this, |settings| settings.port = Some(text))
+}
+
+fn set_ipv_rule(this: &Arc<Group>, _: &mut Call<'_>, rule: DnsGroupRule) -> CallResult<VOID> {
+    let family = if rule == DnsGroupRule::Ipv4 { Family::V4 } else { Family::V6 };
+    set(this, |settings| settings.family = family)
+}
+
+fn set_update_rule(this: &Arc<Group>, _: &mut Call<'_>, rule: RuleWord) -> CallResult<VOID> {
+    let keeps_last = rule == RuleWord::IgnoreEmpty;
+    set(this, |settings| settings.keeps_last = keeps_last)
+}
+
+fn set_probe_template(this: &Arc<Group>, call: &mut Call<'_>, probe2: Option<u32>) -> CallResult<VOID> {
+    let probe = probe(call, probe2);
+    set(this, |settings| settings.probe = probe)
+}
+
+fn refresh(this: &Arc<Group>, _: &mut Call<'_>, _: What) -> CallResult<VOID> {
+    if let Some(resolver) = &*this.resolver.lock() {
+        resolver.domain.make_due();
+    }
+    give(())
+}
 
 #[derive(Default)]
 struct DefaultTtl(Mutex<Option<f64>>);
@@ -107,13 +166,9 @@ pub(crate) fn find(tag: &[u8]) -> Option<Arc<Group>> {
     GROUPS.lock().get(std::str::from_utf8(tag).ok()?)?.upgrade()
 }
 
-fn this(object: &Object) -> Arc<Group> {
-    object.clone().downcast().expect("made by this class")
-}
-
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
+fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group>, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let (host, host_port) = match Args(args).text(0) {
+    let (host, host_port) = match host {
         Some(text) => {
             let (host, port) = place(name, "dns_group", text)?;
             (Some(host), port)
@@ -157,18 +212,18 @@ fn place(name: &str, who: &str, text: &[u8]) -> Result<(String, Option<String>),
     })
 }
 
-fn set(object: &Object, change: impl FnOnce(&mut Settings)) -> CallResult {
-    change(&mut this(object).settings.lock());
-    give(Value::Void)
+fn set(group: &Group, change: impl FnOnce(&mut Settings)) -> CallResult<VOID> {
+    change(&mut group.settings.lock());
+    give(())
 }
 
-fn set_backend_template(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let spec = Args(args).backend(0).and_then(|backend| declared(call, backend));
+fn set_backend_template(this: &Arc<Group>, call: &mut Call<'_>, backend: Option<&BackendRef>) -> CallResult<VOID> {
+    let spec = backend.and_then(|backend| declared(call, backend));
     let Some(spec) = spec else {
-        let name = &this(object).name;
+        let name = &this.name;
         return fail(format!("activedns: {name}.set_backend_template(): not a backend that VCL declares"));
     };
-    set(object, |settings| settings.template = Some(spec))
+    set(this, |settings| settings.template = Some(spec))
 }
 
 /// What VCL says of a backend. Its Host is what it names itself, not its address.

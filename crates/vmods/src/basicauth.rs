@@ -4,34 +4,41 @@
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, Value};
+use vrt::vmod::{BOOL, Call, CallResult, give, wait};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 use crate::blob::codec::Code;
 use crate::files::Files;
 use crate::standard::may_block;
 
-/// vmod_basicauth(3)
-pub(crate) static VMOD: Vmod = Vmod { name: "basicauth", classes: &[], functions: &[("match", matches)] };
+vrt::vmod! {
+    /// Passwords in a file of Apache's htpasswd
+    pub(crate) static VMOD = basicauth;
+
+    functions {
+        /// Whether the value of an Authorization field has a user and password of the file (bcrypt, MD5, SHA-1 or plain)
+        fn match(file: STRING, authorization: STRING) -> BOOL, blocks = matches;
+    }
+}
 
 /// Largest file, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
 static FILES: Files<Vec<u8>> = Files::new(MOST_BYTES, Ok);
 
-fn matches(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (Some(file), Some(field)) = (Args(args).text(0), Args(args).text(1)) else { return give(Value::Bool(false)) };
-    let Some((user, password)) = credentials(field) else { return give(Value::Bool(false)) };
+fn matches(call: &mut Call<'_>, file: Option<&Text>, authorization: Option<&Text>) -> CallResult<BOOL> {
+    let (Some(file), Some(field)) = (file, authorization) else { return give(false) };
+    let Some((user, password)) = credentials(field) else { return give(false) };
     let name = file.lossy().into_owned();
     let known = move || judge(&name, &user, &password);
     if may_block(call.method) {
-        return known().map(Into::into);
+        return give(known()?);
     }
     wait(async { rt::blocking(known).await })
 }
 
-fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<Value, Failure> {
+fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<bool, Failure> {
     let text = match FILES.keep(file.as_ref()) {
         Ok(text) => text,
         Err(error) => return fail(format!("basicauth.match: {file}: {error}")),
@@ -41,7 +48,7 @@ fn judge(file: &str, user: &[u8], password: &[u8]) -> Result<Value, Failure> {
             let user = String::from_utf8_lossy(user);
             fail(format!("basicauth.match: {file}: {user}'s password is of crypt: make it with htpasswd -B or -m"))
         }
-        verdict => Ok(Value::Bool(verdict == Some(Some(true)))),
+        verdict => Ok(verdict == Some(Some(true))),
     }
 }
 

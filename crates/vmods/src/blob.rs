@@ -4,53 +4,87 @@
 pub(crate) mod codec;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use codec::Code;
 use parking_lot::Mutex;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Blob, Failure, Text, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, give};
+use vrt::{Blob, Failure, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
-/// vmod_blob(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "blob",
-    functions: &[
-        ("decode", decode),
-        ("encode", |_, args| {
-            let args = Args(args);
-            let upper = check_case(args, 0, 1)?;
-            let text = args.blob(2).map(|blob| encoded(Code::of(args.word(0)), blob.as_bytes(), upper));
-            give(Value::String(text))
-        }),
-        ("transcode", transcode),
-        ("same", |_, args| {
-            give(Value::Bool(match (Args(args).blob(0), Args(args).blob(1)) {
-                (None, None) => true,
-                (Some(a), Some(b)) => a.same(b) || (a.as_bytes().is_empty() && b.as_bytes().is_empty() && plain(a, b)),
-                _ => false,
-            }))
-        }),
-        ("equal", |_, args| {
-            give(Value::Bool(match (Args(args).blob(0), Args(args).blob(1)) {
-                (None, None) => true,
-                (Some(a), Some(b)) => a.same(b) || (a.as_bytes() == b.as_bytes() && plain(a, b)),
-                _ => false,
-            }))
-        }),
-        ("length", |_, args| give(Value::Int(Args(args).blob(0).map_or(0, |blob| blob.as_bytes().len() as i64)))),
-        ("sub", sub),
-    ],
-    classes: &[Class {
-        name: "blob",
-        new,
-        methods: &[
-            ("get", |_, object, _| give(Value::Blob(Some(constant(object).blob.clone())))),
-            ("encode", encode_constant),
-        ],
-    }],
-};
+vrt::words! {
+    enum Encoding {
+        Identity = "IDENTITY", Base64 = "BASE64", Base64url = "BASE64URL", Base64urlnopad = "BASE64URLNOPAD",
+        Base64cf = "BASE64CF", Hex = "HEX", Url = "URL",
+    }
+}
+
+vrt::words! {
+    enum Case { Lower = "LOWER", Upper = "UPPER", Default = "DEFAULT" }
+}
+
+vrt::vmod! {
+    /// Binary data: encodings, comparison, parts
+    pub(crate) static VMOD = blob;
+
+    functions {
+        /// Decodes text, or its first length bytes
+        fn decode(decoding: Encoding = Identity, length: INT = 0, encoded: STRANDS) -> BLOB, pure = decode;
+
+        /// Encodes a blob
+        fn encode(encoding: Encoding = Identity, case: Case = Default, blob: BLOB) -> STRING, pure = blob_encode;
+
+        /// Decodes text and encodes it again
+        fn transcode(
+            decoding: Encoding = Identity, encoding: Encoding = Identity, case: Case = Default, length: INT = 0,
+            encoded: STRANDS
+        ) -> STRING, pure = transcode;
+
+        /// Whether both are the very same bytes in memory
+        fn same(_: BLOB, _: BLOB) -> BOOL = same;
+
+        /// Whether both have the same contents
+        fn equal(_: BLOB, _: BLOB) -> BOOL, pure = equal;
+
+        /// The number of bytes
+        fn length(_: BLOB) -> INT, pure = |_, blob: Option<&Blob>| blob.map_or(0, |blob| blob.as_bytes().len() as i64);
+
+        /// A part
+        fn sub(_: BLOB, length: BYTES, offset: BYTES = 0) -> BLOB, pure = sub;
+    }
+
+    /// A constant blob, decoded once
+    object blob(decoding: Encoding = Identity, encoded: STRANDS) -> Constant = new, methods {
+        /// The blob
+        fn get() -> BLOB = |this: &Constant, _| Some(this.blob.clone());
+
+        /// The blob, encoded; remembered for the next time
+        fn encode(encoding: Encoding = Identity, case: Case = Default) -> STRING = encode_constant;
+    }
+}
+
+fn blob_encode(_: &mut Call<'_>, encoding: Encoding, case: Case, blob: Option<&Blob>) -> CallResult<STRING> {
+    let upper = check_case(encoding, case)?;
+    let text = blob.map(|blob| encoded(Code::of(encoding.word()), blob.as_bytes(), upper));
+    give(text)
+}
+
+fn same(_: &mut Call<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResult<BOOL> {
+    give(match (blob, blob2) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.same(b) || (a.as_bytes().is_empty() && b.as_bytes().is_empty() && plain(a, b)),
+        _ => false,
+    })
+}
+
+fn equal(_: &mut Call<'_>, blob: Option<&Blob>, blob2: Option<&Blob>) -> CallResult<BOOL> {
+    give(match (blob, blob2) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.same(b) || (a.as_bytes() == b.as_bytes() && plain(a, b)),
+        _ => false,
+    })
+}
 
 /// Bytes as STRING, which ends before the first NUL.
 fn encoded(code: Code, bytes: &[u8], upper: bool) -> Text {
@@ -65,12 +99,12 @@ fn plain(a: &Blob, b: &Blob) -> bool {
 }
 
 /// Whether hex digits are in upper case.
-fn check_case(args: Args<'_>, encoding: usize, case: usize) -> Result<bool, Failure> {
-    let (encoding, case) = (args.word(encoding), args.word(case));
-    if case != "DEFAULT" && !Code::of(encoding).has_case() {
+fn check_case(encoding: Encoding, case: Case) -> Result<bool, Failure> {
+    if case != Case::Default && !Code::of(encoding.word()).has_case() {
+        let (case, encoding) = (case.word(), encoding.word());
         return fail(format!("vmod blob error: case {case} is illegal with encoding {encoding}"));
     }
-    Ok(case == "UPPER")
+    Ok(case == Case::Upper)
 }
 
 /// 0 and less: all.
@@ -78,9 +112,8 @@ fn most(length: i64) -> Option<usize> {
     usize::try_from(length).ok().filter(|length| *length > 0)
 }
 
-fn decoded(call: &Call<'_>, args: Args<'_>, length: usize, text: usize) -> Result<Vec<u8>, Failure> {
-    let bytes = args.bytes_of(text);
-    match Code::of(args.word(0)).decode(bytes, most(args.int(length))) {
+fn decoded(call: &Call<'_>, decoding: Encoding, length: i64, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    match Code::of(decoding.word()).decode(bytes, most(length)) {
         Some(decoded) => Ok(decoded),
         None => {
             // varnishd shows the first of the pieces that the text is made of.
@@ -90,35 +123,39 @@ fn decoded(call: &Call<'_>, args: Args<'_>, length: usize, text: usize) -> Resul
     }
 }
 
-fn decode(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    give(Value::Blob(Some(Blob::new(decoded(call, Args(args), 1, 2)?))))
+fn decode(call: &mut Call<'_>, decoding: Encoding, length: i64, encoded: &[u8]) -> CallResult<BLOB> {
+    give(decoded(call, decoding, length, encoded)?)
 }
 
 /// `(decoding, encoding, case, length, encoded)`
-fn transcode(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let upper = check_case(args, 1, 2)?;
-    let (from, to) = (Code::of(args.word(0)), Code::of(args.word(1)));
-    let bytes = decoded(call, args, 3, 4)?;
+fn transcode(
+    call: &mut Call<'_>,
+    decoding: Encoding,
+    encoding: Encoding,
+    case: Case,
+    length: i64,
+    text: &[u8],
+) -> CallResult<STRING> {
+    let upper = check_case(encoding, case)?;
+    let (from, to) = (Code::of(decoding.word()), Code::of(encoding.word()));
+    let bytes = decoded(call, decoding, length, text)?;
     // The very same text, padded or not as it came.
-    if from == to && !from.has_case() && most(args.int(3)).is_none() {
-        return give(Value::text(args.bytes_of(4)));
+    if from == to && !from.has_case() && most(length).is_none() {
+        return give(text);
     }
-    give(Value::text(encoded(to, &bytes, upper)))
+    give(encoded(to, &bytes, upper))
 }
 
 /// `(blob, length, offset)`
-fn sub(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let Some(blob) = args.blob(0).filter(|blob| !blob.as_bytes().is_empty()) else {
+fn sub(_: &mut Call<'_>, blob: Option<&Blob>, length: i64, offset: i64) -> CallResult<BLOB> {
+    let Some(blob) = blob.filter(|blob| !blob.as_bytes().is_empty()) else {
         return fail("vmod blob error: blob is empty in blob.sub()");
     };
-    let (length, offset) = (args.int(1), args.int(2));
     let (Ok(len), Ok(start)) = (usize::try_from(length), usize::try_from(offset)) else {
         return fail("vmod blob error: size or offset negative in blob.sub()");
     };
     match start.checked_add(len).and_then(|end| blob.as_bytes().get(start..end)) {
-        Some(part) => give(Value::Blob(Some(Blob::new(part)))),
+        Some(part) => give(Some(Blob::new(part))),
         None => fail(format!(
             "vmod blob error: size {length} from offset {offset} requires more bytes than blob length {} in blob.sub()",
             blob.as_bytes().len()
@@ -132,15 +169,9 @@ struct Constant {
     texts: Mutex<HashMap<(&'static str, bool), Text>>,
 }
 
-fn constant(object: &Object) -> &Constant {
-    object.downcast_ref().expect("made by this class")
-}
-
-fn new(_: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let args = Args(args);
-    let text = args.bytes_of(1);
-    match Code::of(args.word(0)).decode(text, None) {
-        Some(bytes) => Ok(Arc::new(Constant { blob: Blob::new(bytes), texts: Mutex::default() })),
+fn new(_: &mut Call<'_>, name: &str, decoding: Encoding, text: &[u8]) -> Result<Constant, Failure> {
+    match Code::of(decoding.word()).decode(text, None) {
+        Some(bytes) => Ok(Constant { blob: Blob::new(bytes), texts: Mutex::default() }),
         None => {
             let shown = String::from_utf8_lossy(text);
             fail(format!("vmod blob error: cannot create blob {name}, illegal encoding beginning with \"{shown}\""))
@@ -148,15 +179,14 @@ fn new(_: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> 
     }
 }
 
-fn encode_constant(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (args, constant) = (Args(args), constant(object));
-    let upper = check_case(args, 0, 1)?;
-    let key = (args.word(0), upper);
+fn encode_constant(constant: &Constant, _: &mut Call<'_>, encoding: Encoding, case: Case) -> CallResult<STRING> {
+    let upper = check_case(encoding, case)?;
+    let key = (encoding.word(), upper);
     let kept = constant.texts.lock().get(&key).cloned();
     let text = kept.unwrap_or_else(|| {
         let text = encoded(Code::of(key.0), constant.blob.as_bytes(), upper);
         constant.texts.lock().insert(key, text.clone());
         text
     });
-    give(Value::String(Some(text)))
+    give(Some(text))
 }

@@ -2,37 +2,52 @@
 //! vmod_bodyaccess(3) of varnish-modules. As there a call in the wrong place, or without a kept body, writes a VCL_Error
 //! record and answers -1; the transaction goes on.
 
+use std::sync::Arc;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Method, Value};
+use vrt::Method;
+use vrt::regex::Regex;
+use vrt::vmod::{Call, CallResult, INT, VOID, give};
 
-use crate::args::{Args, gave_up, give};
+use crate::args::gave_up;
 
-/// vmod_bodyaccess(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "bodyaccess",
-    classes: &[],
-    functions: &[
-        ("rematch_req_body", |call, args| {
-            let Some(body) = body(call, Some(Method::Recv), b"rematch_req_body can be used only in vcl_recv{}") else {
-                return give(Value::Int(-1));
-            };
-            let found = Args(args).regex(0).is_match(&body).map_err(gave_up)?;
-            give(Value::Int(i64::from(found)))
-        }),
-        ("hash_req_body", |call, _| {
-            if let Some(body) = body(call, Some(Method::Hash), b"hash_req_body can only be used in vcl_hash{}") {
-                call.ctx.hash_data(Some(&body));
-            }
-            give(Value::Void)
-        }),
-        ("len_req_body", |call, _| {
-            let body = body(call, Some(Method::Recv), b"len_req_body can only be used in vcl_recv{}");
-            give(Value::Int(body.map_or(-1, |body| body.len() as i64)))
-        }),
-        ("log_req_body", log),
-    ],
-};
+vrt::vmod! {
+    /// The request's body, once std.cache_req_body keeps it; without it VCL_Error says so
+    pub(crate) static VMOD = bodyaccess;
+
+    functions {
+        /// 1 when the body matches, 0 when not, -1 when it can't be had
+        fn rematch_req_body(re: REGEX) -> INT, only(Method::Recv.set()) = rematch_req_body;
+
+        /// Adds the body to what vcl_hash hashes
+        fn hash_req_body() -> VOID, only(Method::Hash.set()) = hash_req_body;
+
+        /// Bytes of the body; -1 when it can't be had
+        fn len_req_body() -> INT, only(Method::Recv.set()) = len_req_body;
+
+        /// Writes the body to the log, a Debug record for each so many bytes
+        fn log_req_body(prefix: STRING = "", length: INT = 200) -> VOID = log;
+    }
+}
+
+fn rematch_req_body(call: &mut Call<'_>, re: &Arc<Regex>) -> CallResult<INT> {
+    let Some(body) = body(call, Some(Method::Recv), b"rematch_req_body can be used only in vcl_recv{}") else {
+        return give(-1);
+    };
+    let found = re.is_match(&body).map_err(gave_up)?;
+    give(i64::from(found))
+}
+
+fn hash_req_body(call: &mut Call<'_>) -> CallResult<VOID> {
+    if let Some(body) = body(call, Some(Method::Hash), b"hash_req_body can only be used in vcl_hash{}") {
+        call.ctx.hash_data(Some(&body));
+    }
+    give(())
+}
+
+fn len_req_body(call: &mut Call<'_>) -> CallResult<INT> {
+    let body = body(call, Some(Method::Recv), b"len_req_body can only be used in vcl_recv{}");
+    give(body.map_or(-1, |body| body.len() as i64))
+}
 
 /// The body, if this is the place to ask for it and it is kept; else the log says why not.
 pub(crate) fn body(call: &mut Call<'_>, only: Option<Method>, elsewhere: &[u8]) -> Option<Vec<u8>> {
@@ -48,12 +63,11 @@ pub(crate) fn body(call: &mut Call<'_>, only: Option<Method>, elsewhere: &[u8]) 
     is_kept.then_some(body)
 }
 
-fn log(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let Some(body) = body(call, None, b"") else { return give(Value::Void) };
-    let prefix = Args(args).bytes_of(0);
-    let length = usize::try_from(Args(args).int(1)).ok().filter(|length| *length > 0).unwrap_or(body.len().max(1));
+fn log(call: &mut Call<'_>, prefix: &[u8], length: i64) -> CallResult<VOID> {
+    let Some(body) = body(call, None, b"") else { return give(()) };
+    let length = usize::try_from(length).ok().filter(|length| *length > 0).unwrap_or(body.len().max(1));
     for line in body.chunks(length) {
         call.ctx.log().put2(Tag::Debug, prefix, line);
     }
-    give(Value::Void)
+    give(())
 }

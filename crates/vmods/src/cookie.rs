@@ -3,52 +3,94 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use tables::Tag;
 use vrt::regex::{MatchError, Regex};
-use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Text, Value};
 
-use crate::args::{Args, gave_up, give};
+use crate::args::gave_up;
 
-/// vmod_cookie(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "cookie",
-    classes: &[],
-    functions: &[
-        ("clean", |call, _| {
-            jar(call).0.clear();
-            give(Value::Void)
-        }),
-        ("delete", |call, args| {
-            let name = Args(args).bytes_of(0);
-            jar(call).0.retain(|cookie| *cookie.0 != *name);
-            give(Value::Void)
-        }),
-        ("filter", |call, args| filter(call, args, false)),
-        ("filter_re", |call, args| filter_re(call, args, false)),
-        ("filter_except", |call, args| filter(call, args, true)),
-        ("keep", |call, args| filter(call, args, true)),
-        ("keep_re", |call, args| filter_re(call, args, true)),
-        ("format_date", |_, args| format_date(args)),
-        ("format_rfc1123", |_, args| format_date(args)),
-        ("get", |call, args| {
-            let found = jar(call).get(Args(args).bytes_of(0)).cloned();
-            give(Value::String(found))
-        }),
-        ("get_re", get_re),
-        ("get_string", |call, _| give(Value::text(jar(call).line()))),
-        ("isset", |call, args| {
-            let found = jar(call).get(Args(args).bytes_of(0)).is_some();
-            give(Value::Bool(found))
-        }),
-        ("parse", parse),
-        ("set", |call, args| {
-            jar(call).set(Args(args).bytes_of(0), Args(args).bytes_of(1));
-            give(Value::Void)
-        }),
-    ],
-};
+vrt::vmod! {
+    /// Reads and rewrites the Cookie field
+    pub(crate) static VMOD = cookie;
+
+    functions {
+        /// Forgets all cookies
+        fn clean() -> VOID = clean;
+
+        /// Forgets one cookie
+        fn delete(cookiename: STRING) -> VOID = delete;
+
+        /// Forgets the cookies of a list with commas
+        fn filter(filterstring: STRING) -> VOID = |call: &mut Call<'_>, list: &[u8]| filter(call, list, false);
+
+        /// Old name of keep
+        fn filter_except(filterstring: STRING) -> VOID
+            = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
+
+        /// Forgets the cookies whose names match
+        fn filter_re(expression: REGEX) -> VOID = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, false);
+
+        /// Forgets all cookies but those of a list with commas
+        fn keep(filterstring: STRING) -> VOID = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
+
+        /// Forgets all cookies but those whose names match
+        fn keep_re(expression: REGEX) -> VOID = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, true);
+
+        /// The HTTP date a while after a time
+        fn format_date(now: TIME, timedelta: DURATION) -> STRING, pure
+            = |_, now: f64, timedelta: f64| format_date(now, timedelta);
+
+        /// Old name of format_date
+        fn format_rfc1123(now: TIME, timedelta: DURATION) -> STRING, pure
+            = |_, now: f64, timedelta: f64| format_date(now, timedelta);
+
+        /// The value of a cookie; unset when there is none
+        fn get(cookiename: STRING) -> STRING = cookie_get;
+
+        /// The value of the first cookie whose name matches; unset when none does
+        fn get_re(expression: REGEX) -> STRING = get_re;
+
+        /// All cookies as the value of a Cookie field
+        fn get_string() -> STRING = |call: &mut Call<'_>| jar(call).line();
+
+        /// Whether there is such a cookie
+        fn isset(cookiename: STRING) -> BOOL = isset;
+
+        /// Reads the value of a Cookie field, after forgetting what was read before
+        fn parse(cookieheader: STRING) -> VOID = parse;
+
+        /// Sets a cookie
+        fn set(cookiename: STRING, value: STRING) -> VOID = cookie_set;
+    }
+}
+
+fn clean(call: &mut Call<'_>) -> CallResult<VOID> {
+    jar(call).0.clear();
+    give(())
+}
+
+fn delete(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    jar(call).0.retain(|cookie| *cookie.0 != *name);
+    give(())
+}
+
+fn cookie_get(call: &mut Call<'_>, cookiename: &[u8]) -> CallResult<STRING> {
+    let found = jar(call).get(cookiename).cloned();
+    give(found)
+}
+
+fn isset(call: &mut Call<'_>, cookiename: &[u8]) -> CallResult<BOOL> {
+    let found = jar(call).get(cookiename).is_some();
+    give(found)
+}
+
+fn cookie_set(call: &mut Call<'_>, cookiename: &[u8], value: &[u8]) -> CallResult<VOID> {
+    jar(call).set(cookiename, value);
+    give(())
+}
 
 /// Names and values.
 #[derive(Debug, Default)]
@@ -145,46 +187,44 @@ impl Jar {
     }
 }
 
-fn parse(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let text = Args(args).bytes_of(0);
+fn parse(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
     if text.is_empty() {
         call.ctx.log().put(Tag::Debug, b"cookie: nothing to parse");
-        return give(Value::Void);
+        return give(());
     }
     let count = jar(call).parse(text);
     call.ctx.log().putf(Tag::Debug, format_args!("cookie: parsed {count} cookies."));
-    give(Value::Void)
+    give(())
 }
 
-fn filter(call: &mut Call<'_>, args: &[Value], keep: bool) -> CallResult {
-    jar(call).filter(Args(args).bytes_of(0), keep);
-    give(Value::Void)
+fn filter(call: &mut Call<'_>, list: &[u8], keep: bool) -> CallResult<VOID> {
+    jar(call).filter(list, keep);
+    give(())
 }
 
-fn filter_re(call: &mut Call<'_>, args: &[Value], keep: bool) -> CallResult {
-    let removed = jar(call).filter_re(Args(args).regex(0), keep).map_err(gave_up)?;
+fn filter_re(call: &mut Call<'_>, regex: &Regex, keep: bool) -> CallResult<VOID> {
+    let removed = jar(call).filter_re(regex, keep).map_err(gave_up)?;
     let head: &[u8] = if keep { b"Removing cookie " } else { b"Removing matching cookie " };
     for (name, value) in removed {
         call.ctx.log().put_parts(Tag::Debug, &[head, &name, b" (value: ", &value, b")"]);
     }
-    give(Value::Void)
+    give(())
 }
 
-fn get_re(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let regex = Args(args).regex(0);
+fn get_re(call: &mut Call<'_>, regex: &Arc<Regex>) -> CallResult<STRING> {
     for at in 0..jar(call).0.len() {
         let (name, value) = jar(call).0[at].clone();
         call.ctx.log().put2(Tag::Debug, b"cookie: checking ", &name);
         if regex.is_match(&name).map_err(gave_up)? {
-            return give(Value::String(Some(value)));
+            return give(Some(value));
         }
     }
-    give(Value::NULL)
+    give(None::<Text>)
 }
 
-fn format_date(args: &[Value]) -> CallResult {
-    let time = Value::Time(Args(args).real(0) + Args(args).real(1));
-    give(Value::String(vrt::convert::to_text(&time)?))
+fn format_date(now: f64, timedelta: f64) -> CallResult<STRING> {
+    let time = Value::Time(now + timedelta);
+    give(vrt::convert::to_text(&time)?)
 }
 
 #[cfg(test)]

@@ -5,46 +5,143 @@ use std::collections::HashSet;
 
 use vrt::fields::{append_field, remove_line, set_field, unset_field};
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Function, Vmod};
+use vrt::vmod::{Call, CallResult, INT, Methods, STRING, VOID, give};
 use vrt::{Failure, HeadId, Method, Text, Value};
 
-use crate::args::{Args, fail, gave_up, give};
+use crate::args::{fail, gave_up};
 use crate::pattern;
 
-/// vmod_cookieplus
-pub(crate) static VMOD: Vmod = Vmod { name: "cookieplus", classes: &[], functions: FUNCTIONS };
+/// Where a response's cookies are.
+const SET: Methods = Method::Deliver
+    .set()
+    .with(Method::Synth.set())
+    .with(Method::BackendResponse.set())
+    .with(Method::BackendError.set());
 
-/// Each function for either kind of cookies, by its two names, and those for one kind.
-macro_rules! of_both {
-    ($(($name:literal, $set:literal, $act:ident),)* ; $(($one:literal, $does:ident),)*) => {
-        &[$(
-            ($name, |call, args| $act(call, Kind::Cookie, $name, args)),
-            ($set, |call, args| $act(call, Kind::SetCookie, $set, args)),
-        )* $(($one, $does),)*]
-    };
+vrt::words! {
+    enum Occurrence { First = "FIRST", Last = "LAST" }
 }
 
-const FUNCTIONS: &[(&str, Function)] = of_both![
-    ("add", "setcookie_add", add),
-    ("get", "setcookie_get", get),
-    ("get_regex", "setcookie_get_regex", get_regex),
-    ("delete", "setcookie_delete", delete),
-    ("delete_regex", "setcookie_delete_regex", delete_regex),
-    ("keep", "setcookie_keep", keep),
-    ("keep_regex", "setcookie_keep_regex", keep_regex),
-    ("write", "setcookie_write", write),
-    ("count", "setcookie_count", count),
-    ("reset", "setcookie_reset", reset),
-    ;
-    ("remove_duplicate", remove_duplicate),
-    ("remove_all_duplicates", remove_all_duplicates),
-    ("remove_deleted", remove_deleted),
-    ("remove_deleted_regex", remove_deleted_regex),
-    ("as_string", as_string),
-    ("parse", parse),
-    ("regsub", regsub),
-    ("setcookie_add_deleted", setcookie_add_deleted),
-];
+vrt::words! {
+    enum Where { Name = "NAME", Value = "VALUE" }
+}
+
+vrt::vmod_args! {
+    /// What setcookie_add is given.
+    struct SetCookie<'a> {
+        name: STRING as &'a [u8],
+        value: STRING as &'a [u8],
+        ttl: [DURATION] as Option<f64>,
+        domain: STRING as &'a [u8] = null,
+        path: STRING as &'a [u8] = null,
+        secure: BOOL as bool = false,
+        httponly: BOOL as bool = false,
+        extra: STRING as &'a [u8] = null,
+        keep: BOOL as bool = true,
+        r#override: BOOL as bool = true,
+    }
+}
+
+vrt::vmod! {
+    /// The cookies of the Cookie field of req or bereq, and of the Set-Cookie fields of resp or beresp. What is changed shows
+    /// nowhere until write() or setcookie_write(). Names count in their case
+    pub(crate) static VMOD = cookieplus;
+
+    functions {
+        /// Adds a cookie, in the place of those of that name unless override is false; where only kept ones are written it is
+        /// kept
+        fn add(name: STRING, value: STRING, keep: BOOL = true, override: BOOL = true) -> VOID = add_cookie;
+
+        /// The value of the first cookie of that name, or the last
+        fn get(name: STRING, default: STRING = null, occurrence: Occurrence = First) -> STRING = get;
+
+        /// The value of the first cookie whose name matches
+        fn get_regex(regex: STRING, default: STRING = null) -> STRING = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::Cookie, "get_regex", regex, default);
+
+        /// Deletes the cookies of that name, kept ones excepted unless told
+        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::Cookie, &Wanted::Name(name), kept_too);
+
+        /// Deletes the cookies whose names match, kept ones excepted unless told
+        fn delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::Cookie, "delete_regex", regex, kept_too);
+
+        /// From now on only kept cookies are written: those of that name, and added ones
+        fn keep(name: STRING) -> VOID = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::Cookie, &Wanted::Name(name));
+
+        /// The same for the cookies whose names match
+        fn keep_regex(regex: STRING) -> VOID = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::Cookie, "keep_regex", regex);
+
+        /// Leaves one of the cookies of that name
+        fn remove_duplicate(name: STRING, keep: Occurrence = First) -> VOID = remove_duplicate;
+
+        /// Leaves one of the cookies of each name
+        fn remove_all_duplicates(keep: Occurrence = First) -> VOID = remove_all_duplicates;
+
+        /// Forgets that this cookie was deleted: setcookie_add_deleted() leaves the client's alone
+        fn remove_deleted(name: STRING) -> VOID = remove_deleted;
+
+        /// The same for those whose names match
+        fn remove_deleted_regex(regex: STRING) -> VOID = remove_deleted_regex;
+
+        /// How many cookies write() would write
+        fn count() -> INT = |call: &mut Call<'_>| count(call, Kind::Cookie);
+
+        /// What write() would write
+        fn as_string() -> STRING = as_string;
+
+        /// Works on these cookies from now on, in place of the field's
+        fn parse(cookies: STRING) -> VOID = parse;
+
+        /// Replaces what matches pattern in the names or values of the cookies whose names match name, once or always
+        fn regsub(name: STRING, where: Where, pattern: STRING, replace: STRING, repeat: BOOL = false) -> VOID
+            = regsub;
+
+        /// Forgets all that was done and not written
+        fn reset() -> VOID = |call: &mut Call<'_>| reset(call, Kind::Cookie);
+
+        /// Makes what is left the Cookie field; there is none when nothing is left
+        fn write() -> VOID = |call: &mut Call<'_>| write(call, Kind::Cookie);
+
+        /// Adds a Set-Cookie, in the place of those of that name unless override is false; with Expires and Max-Age, Domain,
+        /// Path, Secure, HttpOnly and what extra says as given
+        fn setcookie_add(..SetCookie<'_>) -> VOID, only(SET) = add_set_cookie;
+
+        /// Adds a Set-Cookie that ends it for each cookie that was deleted from the request
+        fn setcookie_add_deleted(keep: BOOL = true) -> VOID, only(SET) = setcookie_add_deleted;
+
+        /// How many Set-Cookies setcookie_write() would leave
+        fn setcookie_count() -> INT, only(SET) = |call: &mut Call<'_>| count(call, Kind::SetCookie);
+
+        /// Forgets all that was done to Set-Cookies and not written
+        fn setcookie_reset() -> VOID, only(SET) = |call: &mut Call<'_>| reset(call, Kind::SetCookie);
+
+        /// The value that the first Set-Cookie of that name sets
+        fn setcookie_get(name: STRING, default: STRING = null) -> STRING, only(SET) = |call: &mut Call<'_>, name: &[u8], default: Option<&Text>| find(call, Kind::SetCookie, &Wanted::Name(name), default);
+
+        /// The value that the first Set-Cookie sets whose name matches
+        fn setcookie_get_regex(regex: STRING, default: STRING = null) -> STRING, only(SET) = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::SetCookie, "setcookie_get_regex", regex, default);
+
+        /// Deletes the Set-Cookies of that name, kept ones excepted unless told
+        fn setcookie_delete(name: STRING, delete_keep: BOOL = false) -> VOID, only(SET) = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::SetCookie, &Wanted::Name(name), kept_too);
+
+        /// Deletes the Set-Cookies whose names match, kept ones excepted unless told
+        fn setcookie_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, only(SET) = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::SetCookie, "setcookie_delete_regex", regex, kept_too);
+
+        /// From now on only kept Set-Cookies are written: those of that name, and added ones
+        fn setcookie_keep(name: STRING) -> VOID, only(SET) = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::SetCookie, &Wanted::Name(name));
+
+        /// The same for the Set-Cookies whose names match
+        fn setcookie_keep_regex(regex: STRING) -> VOID, only(SET) = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::SetCookie, "setcookie_keep_regex", regex);
+
+        /// Makes what is left the Set-Cookie fields
+        fn setcookie_write() -> VOID, only(SET) = |call: &mut Call<'_>| write(call, Kind::SetCookie);
+    }
+
+    left_out {
+        "cookieplus.as_json" => "cookieplus.as_string";
+        "cookieplus.setcookie_parse" => "cookieplus.setcookie_add, for each cookie";
+        "cookieplus.setcookie_regsub" => "cookieplus.setcookie_get, regsub and cookieplus.setcookie_add";
+    }
+}
 
 /// Which cookies.
 #[derive(Clone, Copy, PartialEq)]
@@ -123,8 +220,8 @@ impl Wanted<'_> {
     }
 }
 
-fn matching<'a>(call: &mut Call<'_>, who: &str, args: &[Value]) -> Result<Wanted<'a>, Failure> {
-    let regex = pattern::compile(call, &format!("cookieplus.{who}()"), Args(args).bytes_of(0))?;
+fn matching<'a>(call: &mut Call<'_>, who: &str, regex: &[u8]) -> Result<Wanted<'a>, Failure> {
+    let regex = pattern::compile(call, &format!("cookieplus.{who}()"), regex)?;
     Ok(Wanted::Pattern(regex))
 }
 
@@ -182,8 +279,8 @@ impl List {
     }
 
     /// Of those wanted with one name the first or last is left.
-    fn leave_one(&mut self, which: &str, wanted: impl Fn(&Cookie) -> bool) {
-        let (before, is_last) = (self.cookies.len(), which == "LAST");
+    fn leave_one(&mut self, which: Occurrence, wanted: impl Fn(&Cookie) -> bool) {
+        let (before, is_last) = (self.cookies.len(), which == Occurrence::Last);
         if is_last {
             self.cookies.reverse();
         }
@@ -217,80 +314,85 @@ fn list<'a>(call: &'a mut Call<'_>, kind: Kind) -> Result<&'a mut List, Failure>
     Ok(list)
 }
 
-fn named<'a>(args: &'a [Value]) -> Wanted<'a> {
-    Wanted::Name(Args(args).bytes_of(0))
-}
-
-fn get(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
-    if kind == Kind::Cookie && Args(args).word(2) == "LAST" {
-        let name = Args(args).bytes_of(0);
-        let last = list(call, kind)?.left().rev().find(|cookie| cookie.name == name);
-        return give(last.map_or_else(|| args[1].clone(), |cookie| Value::String(Some(Text::copy(&cookie.value)))));
+fn get(call: &mut Call<'_>, name: &[u8], default: Option<&Text>, occurrence: Occurrence) -> CallResult<STRING> {
+    if occurrence == Occurrence::Last {
+        let last = list(call, Kind::Cookie)?.left().rev().find(|cookie| cookie.name == name);
+        return give(last.map_or_else(|| default.cloned(), |cookie| Some(Text::copy(&cookie.value))));
     }
-    find(call, kind, &named(args), &args[1])
+    find(call, Kind::Cookie, &Wanted::Name(name), default)
 }
 
-fn get_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
-    let wanted = matching(call, who, args)?;
-    find(call, kind, &wanted, &args[1])
+fn get_regex(call: &mut Call<'_>, kind: Kind, who: &str, regex: &[u8], default: Option<&Text>) -> CallResult<STRING> {
+    let wanted = matching(call, who, regex)?;
+    find(call, kind, &wanted, default)
 }
 
-fn find(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: &Value) -> CallResult {
+fn find(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, default: Option<&Text>) -> CallResult<STRING> {
     let list = list(call, kind)?;
     for cookie in list.cookies.iter().filter(|cookie| list.is_left(cookie)) {
         if wanted.is(cookie)? {
-            return give(Value::String(Some(Text::copy(&cookie.value))));
+            return give(Some(Text::copy(&cookie.value)));
         }
     }
-    give(default.clone())
+    give(default.cloned())
 }
 
-fn add(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
-    let (name, value) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
-    if name.is_empty() {
-        return fail("cookieplus: a cookie has a name");
-    }
-    let mut text = [name, b"=", value].concat();
-    if kind == Kind::SetCookie {
-        attributes(call, args, &mut text)?;
-    }
-    let keep = if kind == Kind::Cookie { 2 } else { 8 };
-    let (is_kept, replaces) = (Args(args).bool(keep), Args(args).bool(keep + 1));
+fn add_cookie(call: &mut Call<'_>, name: &[u8], value: &[u8], keep: bool, replaces: bool) -> CallResult<VOID> {
+    let text = [named(name)?, b"=", value].concat();
+    add(call, Kind::Cookie, name, value, text, (keep, replaces))
+}
+
+fn add_set_cookie(call: &mut Call<'_>, set: SetCookie<'_>) -> CallResult<VOID> {
+    let mut text = [named(set.name)?, b"=", set.value].concat();
+    attributes(call, &set, &mut text)?;
+    add(call, Kind::SetCookie, set.name, set.value, text, (set.keep, set.r#override))
+}
+
+fn named(name: &[u8]) -> Result<&[u8], Failure> {
+    if name.is_empty() { fail("cookieplus: a cookie has a name") } else { Ok(name) }
+}
+
+/// A cookie that is kept or not, and replaces those of its name or not.
+fn add(
+    call: &mut Call<'_>,
+    kind: Kind,
+    name: &[u8],
+    value: &[u8],
+    text: Vec<u8>,
+    (is_kept, replaces): (bool, bool),
+) -> CallResult<VOID> {
     let cookie = Cookie { name: name.to_vec(), value: value.to_vec(), text, is_kept, is_new: true };
     list(call, kind)?.add(cookie, replaces);
-    give(Value::Void)
+    give(())
 }
 
 /// What ends at a client the cookies that write() took from its request; where they hold isn't known here.
-fn setcookie_add_deleted(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let is_kept = Args(args).bool(0);
+fn setcookie_add_deleted(call: &mut Call<'_>, is_kept: bool) -> CallResult<VOID> {
     for name in call.ctx.task().get::<State>().deleted.clone() {
         let text = [&name[..], b"=; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0"].concat();
         let cookie = Cookie { name, value: Vec::new(), text, is_kept, is_new: true };
         list(call, Kind::SetCookie)?.add(cookie, true);
     }
-    give(Value::Void)
+    give(())
 }
 
-fn remove_duplicate(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let name = Args(args).bytes_of(0);
-    list(call, Kind::Cookie)?.leave_one(Args(args).word(1), |cookie| cookie.name == name);
-    give(Value::Void)
+fn remove_duplicate(call: &mut Call<'_>, name: &[u8], keep: Occurrence) -> CallResult<VOID> {
+    list(call, Kind::Cookie)?.leave_one(keep, |cookie| cookie.name == name);
+    give(())
 }
 
-fn remove_all_duplicates(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    list(call, Kind::Cookie)?.leave_one(Args(args).word(0), |_| true);
-    give(Value::Void)
+fn remove_all_duplicates(call: &mut Call<'_>, keep: Occurrence) -> CallResult<VOID> {
+    list(call, Kind::Cookie)?.leave_one(keep, |_| true);
+    give(())
 }
 
-fn remove_deleted(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let name = Args(args).bytes_of(0);
+fn remove_deleted(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
     call.ctx.task().get::<State>().deleted.retain(|deleted| deleted != name);
-    give(Value::Void)
+    give(())
 }
 
-fn remove_deleted_regex(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let regex = pattern::compile(call, "cookieplus.remove_deleted_regex()", Args(args).bytes_of(0))?;
+fn remove_deleted_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
+    let regex = pattern::compile(call, "cookieplus.remove_deleted_regex()", regex)?;
     let deleted = &mut call.ctx.task().get::<State>().deleted;
     let mut left = Vec::with_capacity(deleted.len());
     for name in std::mem::take(deleted) {
@@ -299,31 +401,31 @@ fn remove_deleted_regex(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         }
     }
     *deleted = left;
-    give(Value::Void)
+    give(())
 }
 
-fn count(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+fn count(call: &mut Call<'_>, kind: Kind) -> CallResult<INT> {
     let count = list(call, kind)?.left().count();
-    give(Value::Int(count as i64))
+    give(count as i64)
 }
 
-fn as_string(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+fn as_string(call: &mut Call<'_>) -> CallResult<STRING> {
     let line = list(call, Kind::Cookie)?.line();
-    give(Value::String(Some(Text::copy(&line))))
+    give(Text::copy(&line))
 }
 
-fn parse(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn parse(call: &mut Call<'_>, cookies: &[u8]) -> CallResult<VOID> {
     let list = list(call, Kind::Cookie)?;
     let source = list.source.take();
-    *list = List { source, is_changed: true, ..List::read(Kind::Cookie, vec![Args(args).bytes_of(0).to_vec()]) };
-    give(Value::Void)
+    *list = List { source, is_changed: true, ..List::read(Kind::Cookie, vec![cookies.to_vec()]) };
+    give(())
 }
 
 /// Changes the names or values of the cookies whose names match.
-fn regsub(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (is_name, with, all) = (Args(args).word(1) == "NAME", Args(args).bytes_of(3), Args(args).bool(4));
-    let wanted = matching(call, "regsub", args)?;
-    let regex = pattern::compile(call, "cookieplus.regsub()", Args(args).bytes_of(2))?;
+fn regsub(call: &mut Call<'_>, names: &[u8], what: Where, regex: &[u8], with: &[u8], all: bool) -> CallResult<VOID> {
+    let is_name = what == Where::Name;
+    let wanted = matching(call, "regsub", names)?;
+    let regex = pattern::compile(call, "cookieplus.regsub()", regex)?;
     let list = list(call, Kind::Cookie)?;
     for cookie in &mut list.cookies {
         let mut to = Vec::new();
@@ -342,55 +444,50 @@ fn regsub(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         cookie.text = [&cookie.name[..], b"=", &cookie.value].concat();
         list.is_changed = true;
     }
-    give(Value::Void)
+    give(())
 }
 
-fn reset(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+fn reset(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
     let state = call.ctx.task().get::<State>();
     match kind {
         Kind::Cookie => (state.cookies, state.deleted) = (List::default(), Vec::new()),
         Kind::SetCookie => state.set = List::default(),
     }
-    give(Value::Void)
+    give(())
 }
 
 /// What setcookie_add was given beside name and value.
-fn attributes(call: &mut Call<'_>, args: &[Value], text: &mut Vec<u8>) -> Result<(), Failure> {
-    let given = Args(args);
-    if given.given(2) {
-        let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + given.real(2)))?;
+fn attributes(call: &mut Call<'_>, set: &SetCookie<'_>, text: &mut Vec<u8>) -> Result<(), Failure> {
+    if let Some(ttl) = set.ttl {
+        let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + ttl))?;
         text.extend_from_slice(b"; Expires=");
         text.extend_from_slice(until.as_ref().map_or(b"", |until| until.as_bytes()));
-        text.extend_from_slice(format!("; Max-Age={}", given.real(2) as i64).as_bytes());
+        text.extend_from_slice(format!("; Max-Age={}", ttl as i64).as_bytes());
     }
-    for (at, word) in [(3, "; Domain="), (4, "; Path=")] {
-        if let Some(value) = given.text(at).filter(|value| !value.as_bytes().is_empty()) {
+    for (value, word) in [(set.domain, "; Domain="), (set.path, "; Path=")] {
+        if !value.is_empty() {
             text.extend_from_slice(word.as_bytes());
-            text.extend_from_slice(value.as_bytes());
+            text.extend_from_slice(value);
         }
     }
-    for (at, word) in [(5, "; Secure"), (6, "; HttpOnly")] {
-        if given.bool(at) {
+    for (is_set, word) in [(set.secure, "; Secure"), (set.httponly, "; HttpOnly")] {
+        if is_set {
             text.extend_from_slice(word.as_bytes());
         }
     }
-    if let Some(extra) = given.text(7).filter(|extra| !extra.as_bytes().is_empty()) {
+    if !set.extra.is_empty() {
         text.extend_from_slice(b"; ");
-        text.extend_from_slice(extra.as_bytes());
+        text.extend_from_slice(set.extra);
     }
     Ok(())
 }
 
-fn delete(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
-    drop_each(call, kind, &named(args), Args(args).bool(1))
+fn delete_regex(call: &mut Call<'_>, kind: Kind, who: &str, regex: &[u8], kept_too: bool) -> CallResult<VOID> {
+    let wanted = matching(call, who, regex)?;
+    drop_each(call, kind, &wanted, kept_too)
 }
 
-fn delete_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
-    let wanted = matching(call, who, args)?;
-    drop_each(call, kind, &wanted, Args(args).bool(1))
-}
-
-fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: bool) -> CallResult {
+fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: bool) -> CallResult<VOID> {
     let list = list(call, kind)?;
     let mut left = Vec::with_capacity(list.cookies.len());
     let before = list.cookies.len();
@@ -401,28 +498,24 @@ fn drop_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>, kept_too: boo
     }
     list.is_changed |= left.len() != before;
     list.cookies = left;
-    give(Value::Void)
+    give(())
 }
 
-fn keep(call: &mut Call<'_>, kind: Kind, _: &str, args: &[Value]) -> CallResult {
-    keep_each(call, kind, &named(args))
-}
-
-fn keep_regex(call: &mut Call<'_>, kind: Kind, who: &str, args: &[Value]) -> CallResult {
-    let wanted = matching(call, who, args)?;
+fn keep_regex(call: &mut Call<'_>, kind: Kind, who: &str, regex: &[u8]) -> CallResult<VOID> {
+    let wanted = matching(call, who, regex)?;
     keep_each(call, kind, &wanted)
 }
 
-fn keep_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult {
+fn keep_each(call: &mut Call<'_>, kind: Kind, wanted: &Wanted<'_>) -> CallResult<VOID> {
     let list = list(call, kind)?;
     (list.keeps, list.is_changed) = (true, true);
     for cookie in &mut list.cookies {
         cookie.is_kept |= wanted.is(cookie)?;
     }
-    give(Value::Void)
+    give(())
 }
 
-fn write(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
+fn write(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
     let id = kind.head(call)?;
     let list = std::mem::take(list(call, kind)?);
     if list.is_changed {
@@ -431,7 +524,7 @@ fn write(call: &mut Call<'_>, kind: Kind, _: &str, _: &[Value]) -> CallResult {
             Kind::SetCookie => write_fields(call, id, &list)?,
         }
     }
-    give(Value::Void)
+    give(())
 }
 
 fn write_line(call: &mut Call<'_>, id: HeadId, list: &List) -> Result<(), Failure> {

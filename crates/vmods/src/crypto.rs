@@ -2,17 +2,16 @@
 //! vmod_crypto of Varnish Enterprise 6, as far as its interface is public, and the verifier of libvmod-crypto: signatures by RSA with the
 //! padding of PKCS #1 v1.5 (RFC 8017 section 8.2). HMAC is that of RFC 2104.
 
-use std::sync::Arc;
-
 use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{self as sig, RsaParameters, UnparsedPublicKey};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Blob, Failure, Method, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, VOID, give};
+use vrt::{Blob, Failure, Method, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::blob::codec::Code;
 use crate::hashing::Hashing;
 use crate::jwt::pem;
@@ -22,81 +21,161 @@ const MOST: usize = 1 << 20;
 /// Bytes of `urandom`.
 const MOST_RANDOM: i64 = 65_536;
 
-/// vmod_crypto
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "crypto",
-    functions: &[
-        ("blob", |_, args| give(Value::Blob(Args(args).text(0).map(|text| Blob::new(text.as_bytes()))))),
-        ("string", |_, args| encode(args, Code::Identity)),
-        ("hex_encode", |_, args| encode(args, Code::Hex)),
-        ("hex_decode", |call, args| decode(call, args, Code::Hex, "hex_decode")),
-        ("base64_encode", |_, args| encode(args, Code::of("BASE64"))),
-        ("base64_decode", |call, args| decode(call, args, Code::of("BASE64"), "base64_decode")),
-        ("urandom", urandom),
-        ("hash_part", |call, args| {
-            parts(call, Args(args).word(0))?.add(Args(args).bytes_of(1), "hash_part")?;
-            give(Value::Void)
-        }),
-        ("hash", |call, args| {
-            let word = Args(args).word(0);
-            let mut hash = Hashing::named(word);
-            hash.update(&std::mem::take(parts(call, word)?).0);
-            hash.update(Args(args).bytes_of(1));
-            blob(hash.finish())
-        }),
-        ("hmac", |_, args| {
-            let args = Args(args);
-            let Some(key) = args.blob(1) else { return fail("crypto: hmac(): no key") };
-            blob(hmac(args.word(0), key.as_bytes(), args.bytes_of(2)))
-        }),
-        ("uuid_v4", |_, _| give(Value::text(uuid::Uuid::new_v4().to_string()))),
-    ],
-    classes: &[
-        Class {
-            name: "hmac_init",
-            new: |_, name, args| {
-                let algorithm = Args(args).word(0);
-                Ok(Arc::new(Signer { name: name.to_owned(), algorithm, key: Mutex::default() }))
-            },
-            methods: &[
-                ("set_key", set_key),
-                ("add_string", |call, object, args| {
-                    added(call, object).add(Args(args).bytes_of(0), "add_string")?;
-                    give(Value::Void)
-                }),
-                ("add_blob", |call, object, args| {
-                    added(call, object).add(bytes(args), "add_blob")?;
-                    give(Value::Void)
-                }),
-                ("get", get),
-            ],
-        },
-        Class {
-            name: "verifier",
-            new: new_verifier,
-            methods: &[
-                ("update", |call, object, args| {
-                    added(call, object).add(Args(args).bytes_of(0), "update")?;
-                    give(Value::Bool(true))
-                }),
-                ("update_blob", |call, object, args| {
-                    added(call, object).add(bytes(args), "update_blob")?;
-                    give(Value::Bool(true))
-                }),
-                ("reset", |call, object, _| {
-                    *added(call, object) = Added::default();
-                    give(Value::Bool(true))
-                }),
-                ("valid", |call, object, args| {
-                    let verifier: &Verifier = object.downcast_ref().expect("made by this class");
-                    let text = &added(call, object).0;
-                    let key = UnparsedPublicKey::new(verifier.how, &verifier.key);
-                    give(Value::Bool(key.verify(text, bytes(args)).is_ok()))
-                }),
-            ],
-        },
-    ],
-};
+vrt::words! {
+    enum Algorithm {
+        Md5 = "md5", Sha1 = "sha1", Sha224 = "sha224", Sha256 = "sha256", Sha384 = "sha384", Sha512 = "sha512",
+    }
+}
+
+vrt::words! {
+    enum OfHmac { Sha1 = "sha1", Sha224 = "sha224", Sha256 = "sha256", Sha384 = "sha384", Sha512 = "sha512" }
+}
+
+vrt::words! {
+    enum Digest { Sha1 = "sha1", Sha256 = "sha256", Sha384 = "sha384", Sha512 = "sha512" }
+}
+
+vrt::vmod! {
+    /// Encodings, hashes, HMAC, random bytes, and signatures by RSA (PKCS #1 v1.5, keys of 2048 to 8192 bits). What is added
+    /// to a hash, an HMAC or a verifier belongs to the task and may be 1 MB. Not built: encryption
+    pub(crate) static VMOD = crypto;
+
+    functions {
+        /// The bytes of a text; unset if that is
+        fn blob(value: STRING) -> BLOB, pure = |_, value: Option<&Text>| value.map(|text| Blob::new(text.as_bytes()));
+
+        /// Bytes as a text, which ends before the first NUL; unset if the blob is
+        fn string(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Identity);
+
+        /// Bytes in lower-case hex; unset if the blob is
+        fn hex_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Hex);
+
+        /// The bytes of hex; unset, with a VCL_Error record, for what is none
+        fn hex_decode(value: STRING) -> BLOB
+            = |call: &mut Call<'_>, value: Option<&Text>| decode(call, value, Code::Hex, "hex_decode");
+
+        /// Bytes in base64, padded; unset if the blob is
+        fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::of("BASE64"));
+
+        /// The bytes of base64, padded or not; unset, with a VCL_Error record, for what is none
+        fn base64_decode(value: STRING) -> BLOB = base64_decode;
+
+        /// 1 to 65536 random bytes
+        fn urandom(bytes: INT = 16) -> BLOB = urandom;
+
+        /// Adds to what the task's next hash of this algorithm is of
+        fn hash_part(algorithm: Algorithm, part: STRING) -> VOID = hash_part;
+
+        /// The hash of the parts that were added, and of this text
+        fn hash(algorithm: Algorithm, value: STRING) -> BLOB = hash;
+
+        /// The HMAC of a text; without a key VCL fails
+        fn hmac(algorithm: OfHmac, key: BLOB, value: STRING) -> BLOB = crypto_hmac;
+
+        /// A random UUID
+        fn uuid_v4() -> STRING = |_| uuid::Uuid::new_v4().to_string();
+    }
+
+    /// Makes HMACs with one key
+    object hmac_init(algorithm: OfHmac) -> Signer = new, methods {
+        /// The key
+        fn set_key(key: BLOB) -> VOID, only(Method::Init.set()) = set_key;
+
+        /// Adds a text
+        fn add_string(value: STRING) -> VOID = add_string;
+
+        /// Adds bytes
+        fn add_blob(value: BLOB) -> VOID = add_blob;
+
+        /// The HMAC of what was added; the next one begins with nothing. Without a key VCL fails
+        fn get() -> BLOB = get;
+    }
+
+    /// Checks signatures with one public key, in PEM
+    object verifier(digest: Digest, pem: STRING) -> Verifier = new_verifier, methods {
+        /// Adds a text to what was signed: true
+        fn update(_: STRANDS) -> BOOL = update;
+
+        /// Adds bytes: true
+        fn update_blob(_: BLOB) -> BOOL = update_blob;
+
+        /// Forgets what was added: true
+        fn reset() -> BOOL = reset;
+
+        /// Whether this is the signature of what was added, which stays
+        fn valid(signature: BLOB) -> BOOL = valid;
+    }
+
+    left_out {
+        "crypto.secret" => "std.fileread and crypto.blob";
+        "crypto.aes_key" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_encrypt" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_decrypt" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_get_length" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_set_length" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_encrypt_response" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_decrypt_response" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.aes_skip_response" => "a backend that encrypts: nothing is encrypted here";
+        "crypto.key" => "crypto.verifier, with the key in PEM";
+        "crypto.signer" => "jwt.writer for tokens, crypto.hmac with a secret";
+    }
+}
+
+fn base64_decode(call: &mut Call<'_>, value: Option<&Text>) -> CallResult<BLOB> {
+    decode(call, value, Code::of("BASE64"), "base64_decode")
+}
+
+fn hash_part(call: &mut Call<'_>, algorithm: Algorithm, part: &[u8]) -> CallResult<VOID> {
+    parts(call, algorithm.word())?.add(part, "hash_part")?;
+    give(())
+}
+
+fn hash(call: &mut Call<'_>, word: Algorithm, value: &[u8]) -> CallResult<BLOB> {
+    let mut hash = Hashing::named(word.word());
+    hash.update(&std::mem::take(parts(call, word.word())?).0);
+    hash.update(value);
+    blob(hash.finish())
+}
+
+fn crypto_hmac(_: &mut Call<'_>, algorithm: OfHmac, key: Option<&Blob>, value: &[u8]) -> CallResult<BLOB> {
+    let Some(key) = key else { return fail("crypto: hmac(): no key") };
+    blob(hmac(algorithm.word(), key.as_bytes(), value))
+}
+
+fn new(_: &mut Call<'_>, name: &str, algorithm: OfHmac) -> Result<Signer, Failure> {
+    Ok(Signer { name: name.to_owned(), algorithm: algorithm.word(), key: Mutex::default() })
+}
+
+fn add_string(this: &Signer, call: &mut Call<'_>, value: &[u8]) -> CallResult<VOID> {
+    added(call, this).add(value, "add_string")?;
+    give(())
+}
+
+fn add_blob(this: &Signer, call: &mut Call<'_>, value: Option<&Blob>) -> CallResult<VOID> {
+    added(call, this).add(bytes(value), "add_blob")?;
+    give(())
+}
+
+fn update(this: &Verifier, call: &mut Call<'_>, text: &[u8]) -> CallResult<BOOL> {
+    added(call, this).add(text, "update")?;
+    give(true)
+}
+
+fn update_blob(this: &Verifier, call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BOOL> {
+    added(call, this).add(bytes(blob), "update_blob")?;
+    give(true)
+}
+
+fn reset(this: &Verifier, call: &mut Call<'_>) -> CallResult<BOOL> {
+    *added(call, this) = Added::default();
+    give(true)
+}
+
+fn valid(verifier: &Verifier, call: &mut Call<'_>, signature: Option<&Blob>) -> CallResult<BOOL> {
+    let text = &added(call, verifier).0;
+    let key = UnparsedPublicKey::new(verifier.how, &verifier.key);
+    give(key.verify(text, bytes(signature)).is_ok())
+}
 
 /// What a task has added to one object, or to one hash.
 #[derive(Default)]
@@ -120,40 +199,39 @@ fn parts<'a>(call: &'a mut Call<'_>, word: &str) -> Result<&'a mut Added, Failur
     Ok(call.ctx.task().keyed(std::ptr::from_ref(known) as usize, Added::default))
 }
 
-fn added<'a>(call: &'a mut Call<'_>, object: &Object) -> &'a mut Added {
-    call.ctx.task().keyed(Arc::as_ptr(object).cast::<()>() as usize, Added::default)
+fn added<'a, T>(call: &'a mut Call<'_>, object: &T) -> &'a mut Added {
+    call.ctx.task().keyed(std::ptr::from_ref(object) as usize, Added::default)
 }
 
 /// The first argument, a BLOB; unset is empty.
-fn bytes(args: &[Value]) -> &[u8] {
-    Args(args).blob(0).map_or(b"", |blob| blob.as_bytes())
+fn bytes(value: Option<&Blob>) -> &[u8] {
+    value.map_or(b"", |blob| blob.as_bytes())
 }
 
-fn blob(bytes: Vec<u8>) -> CallResult {
-    give(Value::Blob(Some(Blob::new(bytes))))
+fn blob(bytes: Vec<u8>) -> CallResult<BLOB> {
+    give(Some(Blob::new(bytes)))
 }
 
-fn encode(args: &[Value], code: Code) -> CallResult {
-    let Some(blob) = Args(args).blob(0) else { return give(Value::NULL) };
+fn encode(value: Option<&Blob>, code: Code) -> CallResult<STRING> {
+    let Some(blob) = value else { return give(None::<Text>) };
     let mut text = code.encode(blob.as_bytes(), false);
     // A STRING ends at a NUL.
     text.truncate(memchr::memchr(0, &text).unwrap_or(text.len()));
-    give(Value::text(text))
+    give(text)
 }
 
-fn decode(call: &mut Call<'_>, args: &[Value], code: Code, who: &str) -> CallResult {
-    let Some(text) = Args(args).text(0) else { return give(Value::Blob(None)) };
+fn decode(call: &mut Call<'_>, value: Option<&Text>, code: Code, who: &str) -> CallResult<BLOB> {
+    let Some(text) = value else { return give(None) };
     match code.decode(text, None) {
         Some(bytes) => blob(bytes),
         None => {
             call.ctx.log().putf(Tag::VclError, format_args!("crypto: {who}(): not in this encoding"));
-            give(Value::Blob(None))
+            give(None)
         }
     }
 }
 
-fn urandom(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let len = Args(args).int(0);
+fn urandom(_: &mut Call<'_>, len: i64) -> CallResult<BLOB> {
     if !(1..=MOST_RANDOM).contains(&len) {
         return fail(format!("crypto: urandom(): {len} is not from 1 to {MOST_RANDOM}"));
     }
@@ -186,24 +264,22 @@ struct Signer {
     key: Mutex<Option<Blob>>,
 }
 
-fn set_key(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let signer: &Signer = object.downcast_ref().expect("made by this class");
+fn set_key(signer: &Signer, call: &mut Call<'_>, key: Option<&Blob>) -> CallResult<VOID> {
     if call.method != Method::Init {
         return fail(format!("crypto: {}.set_key() works in vcl_init only", signer.name));
     }
-    let Some(key) = Args(args).blob(0).filter(|key| !key.as_bytes().is_empty()) else {
+    let Some(key) = key.filter(|key| !key.as_bytes().is_empty()) else {
         return fail(format!("crypto: {}.set_key(): the key is empty", signer.name));
     };
     *signer.key.lock() = Some(key.clone());
-    give(Value::Void)
+    give(())
 }
 
-fn get(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
-    let signer: &Signer = object.downcast_ref().expect("made by this class");
+fn get(signer: &Signer, call: &mut Call<'_>) -> CallResult<BLOB> {
     let Some(key) = signer.key.lock().clone() else {
         return fail(format!("crypto: {}.get(): no key was set", signer.name));
     };
-    let text = std::mem::take(added(call, object)).0;
+    let text = std::mem::take(added(call, signer)).0;
     blob(hmac(signer.algorithm, key.as_bytes(), &text))
 }
 
@@ -213,17 +289,16 @@ struct Verifier {
     key: Vec<u8>,
 }
 
-fn new_verifier(_: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let how = match Args(args).word(0) {
-        "sha1" => &sig::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
-        "sha256" => &sig::RSA_PKCS1_2048_8192_SHA256,
-        "sha384" => &sig::RSA_PKCS1_2048_8192_SHA384,
-        "sha512" => &sig::RSA_PKCS1_2048_8192_SHA512,
-        other => unreachable!("{other} is no digest of the signature"),
+fn new_verifier(_: &mut Call<'_>, name: &str, digest: Digest, pem: &[u8]) -> Result<Verifier, Failure> {
+    let how = match digest {
+        Digest::Sha1 => &sig::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
+        Digest::Sha256 => &sig::RSA_PKCS1_2048_8192_SHA256,
+        Digest::Sha384 => &sig::RSA_PKCS1_2048_8192_SHA384,
+        Digest::Sha512 => &sig::RSA_PKCS1_2048_8192_SHA512,
     };
-    let key = pem::rsa_public_key(Args(args).bytes_of(1));
+    let key = pem::rsa_public_key(pem);
     match key.and_then(|key| Some((pem::rsa_bits(&key)?, key))) {
-        Some((2048..=8192, key)) => Ok(Arc::new(Verifier { how, key })),
+        Some((2048..=8192, key)) => Ok(Verifier { how, key }),
         Some((bits, _)) => fail(format!("crypto: {name}: the key has {bits} bits, which is not from 2048 to 8192")),
         None => fail(format!("crypto: {name}: pem is no public key of RSA in PEM")),
     }

@@ -5,51 +5,124 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Digest;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Text, Value};
+use vrt::Text;
+use vrt::vmod::{Call, CallResult, STRING, give};
 
-use crate::args::{Args, give};
 use crate::blob::codec::Code;
 
-/// vmod_digest(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "digest",
-    classes: &[],
-    functions: &[
-        ("hmac_md5", |_, args| hmac::<Hmac<md5::Md5>>(args)),
-        ("hmac_sha1", |_, args| hmac::<Hmac<sha1::Sha1>>(args)),
-        ("hmac_sha256", |_, args| hmac::<Hmac<sha2::Sha256>>(args)),
-        ("base64", |_, args| encode(args, "BASE64")),
-        ("base64url", |_, args| encode(args, "BASE64URL")),
-        ("base64url_nopad", |_, args| encode(args, "BASE64URLNOPAD")),
-        ("base64_hex", |_, args| encode_hex(args, "BASE64")),
-        ("base64url_hex", |_, args| encode_hex(args, "BASE64URL")),
-        ("base64url_nopad_hex", |_, args| encode_hex(args, "BASE64URLNOPAD")),
-        ("base64_decode", |call, args| decode(call, args, b"+/")),
-        ("base64url_decode", |call, args| decode(call, args, b"-_")),
-        ("base64url_nopad_decode", |call, args| decode(call, args, b"-_")),
-        ("version", |_, _| give(Value::text("1.0.2"))),
-        ("hash_adler32", |_, args| {
-            give(Value::text(hex(&adler2::adler32_slice(Args(args).bytes_of(0)).to_le_bytes())))
-        }),
-        ("hash_crc32", |_, args| crc(args, &crc::CRC_32_BZIP2)),
-        ("hash_crc32b", |_, args| crc(args, &crc::CRC_32_ISO_HDLC)),
-        ("hash_gost", |_, args| hash::<gost94::Gost94Test>(args)),
-        ("hash_md2", |_, args| hash::<md2::Md2>(args)),
-        ("hash_md4", |_, args| hash::<md4::Md4>(args)),
-        ("hash_md5", |_, args| hash::<md5::Md5>(args)),
-        ("hash_ripemd128", |_, args| hash::<ripemd::Ripemd128>(args)),
-        ("hash_ripemd160", |_, args| hash::<ripemd::Ripemd160>(args)),
-        ("hash_ripemd256", |_, args| hash::<ripemd::Ripemd256>(args)),
-        ("hash_ripemd320", |_, args| hash::<ripemd::Ripemd320>(args)),
-        ("hash_sha1", |_, args| hash::<sha1::Sha1>(args)),
-        ("hash_sha224", |_, args| hash::<sha2::Sha224>(args)),
-        ("hash_sha256", |_, args| hash::<sha2::Sha256>(args)),
-        ("hash_sha384", |_, args| hash::<sha2::Sha384>(args)),
-        ("hash_sha512", |_, args| hash::<sha2::Sha512>(args)),
-        ("hash_whirlpool", |_, args| hash::<whirlpool::Whirlpool>(args)),
-    ],
-};
+vrt::vmod! {
+    /// Hashes, HMAC and base64 of texts
+    pub(crate) static VMOD = digest;
+
+    functions {
+        /// 0x and that HMAC, in hex, of a key and a message; unset without a key
+        fn hmac_md5(_: STRING, _: STRING) -> STRING, pure
+            = |_, text: Option<&Text>, text2: &[u8]| hmac::<Hmac<md5::Md5>>(text, text2);
+
+        /// 0x and that HMAC, in hex, of a key and a message; unset without a key
+        fn hmac_sha1(_: STRING, _: STRING) -> STRING, pure
+            = |_, text: Option<&Text>, text2: &[u8]| hmac::<Hmac<sha1::Sha1>>(text, text2);
+
+        /// 0x and that HMAC, in hex, of a key and a message; unset without a key
+        fn hmac_sha256(_: STRING, _: STRING) -> STRING, pure
+            = |_, text: Option<&Text>, text2: &[u8]| hmac::<Hmac<sha2::Sha256>>(text, text2);
+
+        /// A text in that form of base64
+        fn base64(_: STRING) -> STRING, pure = |_, text: &[u8]| encode(text, "BASE64");
+
+        /// A text in that form of base64
+        fn base64url(_: STRING) -> STRING, pure = |_, text: &[u8]| encode(text, "BASE64URL");
+
+        /// A text in that form of base64
+        fn base64url_nopad(_: STRING) -> STRING, pure = |_, text: &[u8]| encode(text, "BASE64URLNOPAD");
+
+        /// Bytes in hex (0x may come before) in that form of base64
+        fn base64_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64");
+
+        /// Bytes in hex (0x may come before) in that form of base64
+        fn base64url_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64URL");
+
+        /// Bytes in hex (0x may come before) in that form of base64
+        fn base64url_nopad_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64URLNOPAD");
+
+        /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
+        fn base64_decode(_: STRING) -> STRING = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"+/");
+
+        /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
+        fn base64url_decode(_: STRING) -> STRING = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
+
+        /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
+        fn base64url_nopad_decode(_: STRING) -> STRING
+            = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
+
+        /// The version of libvmod-digest that this follows
+        fn version() -> STRING, pure = |_| "1.0.2";
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_adler32(_: STRING) -> STRING, pure = |_, text: &[u8]| hex(&adler2::adler32_slice(text).to_le_bytes());
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_crc32(_: STRING) -> STRING, pure = |_, text: &[u8]| crc(text, &crc::CRC_32_BZIP2);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_crc32b(_: STRING) -> STRING, pure = |_, text: &[u8]| crc(text, &crc::CRC_32_ISO_HDLC);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_gost(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<gost94::Gost94Test>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_md2(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<md2::Md2>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_md4(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<md4::Md4>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_md5(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<md5::Md5>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_ripemd128(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd128>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_ripemd160(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd160>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_ripemd256(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd256>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_ripemd320(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd320>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_sha1(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha1::Sha1>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_sha224(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha224>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_sha256(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha256>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_sha384(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha384>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_sha512(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha512>(text);
+
+        /// That hash of a text (of no bytes when it is unset), in hex
+        fn hash_whirlpool(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<whirlpool::Whirlpool>(text);
+    }
+
+    left_out {
+        "digest.hash_haval128" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_haval160" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_haval192" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_haval224" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_haval256" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_snefru128" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_snefru256" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_tiger" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_tiger128" => "digest.hash_sha256, or another hash that is in use";
+        "digest.hash_tiger160" => "digest.hash_sha256, or another hash that is in use";
+    }
+}
 
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
@@ -59,37 +132,36 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn hash<D: Digest>(args: &[Value]) -> CallResult {
-    give(Value::text(hex(&D::digest(Args(args).bytes_of(0)))))
+fn hash<D: Digest>(text: &[u8]) -> CallResult<STRING> {
+    give(hex(&D::digest(text)))
 }
 
-fn crc(args: &[Value], kind: &'static crc::Algorithm<u32>) -> CallResult {
-    let sum = crc::Crc::<u32>::new(kind).checksum(Args(args).bytes_of(0));
-    give(Value::text(hex(&sum.to_le_bytes())))
+fn crc(text: &[u8], kind: &'static crc::Algorithm<u32>) -> CallResult<STRING> {
+    let sum = crc::Crc::<u32>::new(kind).checksum(text);
+    give(hex(&sum.to_le_bytes()))
 }
 
-fn hmac<M: Mac + KeyInit>(args: &[Value]) -> CallResult {
-    let Some(key) = Args(args).text(0) else { return give(Value::NULL) };
+fn hmac<M: Mac + KeyInit>(text: Option<&Text>, text2: &[u8]) -> CallResult<STRING> {
+    let Some(key) = text else { return give(None::<Text>) };
     let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(Args(args).bytes_of(1));
-    give(Value::text(format!("0x{}", hex(&mac.finalize().into_bytes()))))
+    mac.update(text2);
+    give(format!("0x{}", hex(&mac.finalize().into_bytes())))
 }
 
-fn encode(args: &[Value], code: &str) -> CallResult {
-    give(Value::text(Code::of(code).encode(Args(args).bytes_of(0), false)))
+fn encode(text: &[u8], code: &str) -> CallResult<STRING> {
+    give(Code::of(code).encode(text, false))
 }
 
 /// What isn't a digit counts as 0, half a byte at the end not at all.
-fn encode_hex(args: &[Value], code: &str) -> CallResult {
-    let text = Args(args).bytes_of(0);
+fn encode_hex(text: &[u8], code: &str) -> CallResult<STRING> {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     let bytes: Vec<u8> = text.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect();
-    give(Value::text(Code::of(code).encode(&bytes, false)))
+    give(Code::of(code).encode(&bytes, false))
 }
 
-fn decode(call: &mut Call<'_>, args: &[Value], last: &[u8; 2]) -> CallResult {
-    let Some(text) = Args(args).text(0) else { return give(Value::text(Text::EMPTY)) };
+fn decode(call: &mut Call<'_>, text: Option<&Text>, last: &[u8; 2]) -> CallResult<STRING> {
+    let Some(text) = text else { return give(Text::EMPTY) };
     let value = |digit: u8| {
         Some(match digit {
             b'A'..=b'Z' => digit - b'A',
@@ -103,7 +175,7 @@ fn decode(call: &mut Call<'_>, args: &[Value], last: &[u8; 2]) -> CallResult {
     for digit in &text[..text.len() - padding] {
         let Some(digit) = value(*digit) else {
             call.ctx.log().put(Tag::VclError, b"digest: Base64 input contains invalid characters");
-            return give(Value::NULL);
+            return give(None::<Text>);
         };
         (bits, have) = (bits << 6 | u32::from(digit), have + 6);
         if have >= 8 {
@@ -113,5 +185,5 @@ fn decode(call: &mut Call<'_>, args: &[Value], last: &[u8; 2]) -> CallResult {
     }
     // A STRING ends at a 0 in Varnish; what is signed or compared there must be the same here.
     let end = out.iter().position(|byte| *byte == 0).unwrap_or(out.len());
-    give(Value::text(&out[..end]))
+    give(&out[..end])
 }

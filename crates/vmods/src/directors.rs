@@ -9,41 +9,142 @@ use std::sync::Arc;
 
 use backend::{Director, DirectorBase};
 use sha2::{Digest, Sha256};
+use shard::Shard;
+use shard::methods::{Choice, Given};
+use shard::param::{By, Healthy, Param};
 use simple::{Kind, Simple};
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Method, Value};
+use vrt::vmod::{BACKEND, Call, CallResult, Methods, VOID, Words, give};
+use vrt::{BackendRef, Blob, Failure, Method};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
-/// vmod_directors(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "directors",
-    functions: &[("lookup", lookup)],
-    classes: &[
-        Class {
-            name: "round_robin",
-            new: |call, name, _| simple(call, name, Kind::RoundRobin),
-            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", itself)],
-        },
-        Class {
-            name: "fallback",
-            new: |call, name, args| simple(call, name, Kind::Fallback { sticky: Args(args).bool(0) }),
-            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", itself)],
-        },
-        Class {
-            name: "random",
-            new: |call, name, _| simple(call, name, Kind::Random),
-            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", itself)],
-        },
-        Class {
-            name: "hash",
-            new: |call, name, _| simple(call, name, Kind::Hash),
-            methods: &[("add_backend", add), ("remove_backend", remove), ("backend", hash_backend)],
-        },
-        shard::CLASS,
-        shard::PARAM_CLASS,
-    ],
-};
+vrt::vmod! {
+    /// Choosing among backends
+    pub(crate) static VMOD = directors;
+
+    functions {
+        /// A backend or director of this VCL by name; in vcl_init and vcl_fini only
+        fn lookup(_: STRING) -> BACKEND, only(Methods::HOUSEKEEPING) = lookup;
+    }
+
+    /// Takes the next healthy one in turn
+    object round_robin() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::RoundRobin), methods {
+        /// Adds a backend
+        fn add_backend(_: BACKEND) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>| add(this, backend, 0.0);
+
+        /// Takes a backend out
+        fn remove_backend(_: BACKEND) -> VOID = remove;
+
+        /// The director, to set as req.backend_hint or bereq.backend
+        fn backend() -> BACKEND = itself;
+    }
+
+    /// Takes the first healthy one; sticky: stays with it until it fails
+    object fallback(sticky: BOOL = false) -> Arc<Simple> = |call: &mut Call<'_>, name: &str, sticky: bool| simple(call, name, Kind::Fallback { sticky }), methods {
+        /// Adds a backend
+        fn add_backend(_: BACKEND) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>| add(this, backend, 0.0);
+
+        /// Takes a backend out
+        fn remove_backend(_: BACKEND) -> VOID = remove;
+
+        /// The director, to set as req.backend_hint or bereq.backend
+        fn backend() -> BACKEND = itself;
+    }
+
+    /// Takes any healthy one, by weight
+    object random() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::Random), methods {
+        /// Adds a backend with its weight
+        fn add_backend(_: BACKEND, _: REAL) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>, weight: f64| add(this, backend, weight);
+
+        /// Takes a backend out
+        fn remove_backend(_: BACKEND) -> VOID = remove;
+
+        /// The director, to set as req.backend_hint or bereq.backend
+        fn backend() -> BACKEND = itself;
+    }
+
+    /// Takes the one that a text's hash belongs to
+    object hash() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::Hash), methods {
+        /// Adds a backend with its weight
+        fn add_backend(_: BACKEND, weight: REAL = 1.0) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>, weight: f64| add(this, backend, weight);
+
+        /// Takes a backend out
+        fn remove_backend(_: BACKEND) -> VOID = remove;
+
+        /// The backend that a text belongs to
+        fn backend(_: STRANDS) -> BACKEND = hash_backend;
+    }
+
+    /// Consistent hashing with warm-up and ramp-up
+    object shard() -> Arc<Shard> = shard::methods::new, methods {
+        /// How often the next server is used before it must be
+        fn set_warmup(probability: REAL = 0.0) -> VOID = shard::methods::set_warmup;
+
+        /// How long a server that came back gets less than its share
+        fn set_rampup(duration: DURATION = 0.0) -> VOID = |this: &Arc<Shard>, _, seconds: f64| this.set_rampup(seconds);
+
+        /// Takes its parameters from a shard_param; none: its own
+        fn associate(param: BLOB = null) -> VOID = shard::methods::associate;
+
+        /// Adds a backend at the next reconfigure, under its name or another identifier
+        fn add_backend(
+            backend: BACKEND, ident: [STRING], rampup: [DURATION], weight: [REAL]
+        ) -> BOOL = shard::methods::add_backend;
+
+        /// Takes backends out at the next reconfigure, by backend, identifier or both
+        fn remove_backend(backend: [BACKEND] = null, ident: [STRING] = null) -> BOOL = shard::methods::remove_backend;
+
+        /// Takes all backends out at the next reconfigure
+        fn clear() -> BOOL = shard::methods::clear;
+
+        /// Builds the ring with so many points a backend
+        fn reconfigure(replicas: INT = 67) -> BOOL = shard::methods::reconfigure;
+
+        /// The key that a text has on the ring
+        fn key(_: STRANDS) -> INT, pure = |_: &Arc<Shard>, _, text: &[u8]| i64::from(hash32(&[text]));
+
+        /// A backend by its place on the ring
+        fn backend(..Choice<'_>) -> BACKEND = shard::methods::backend;
+
+        /// Bits of what to log; nothing is logged here
+        fn debug(_: INT) -> VOID = |this: &Arc<Shard>, _, bits: i64| this.set_debug(bits);
+    }
+
+    /// A set of parameters for shard directors
+    object shard_param() -> Arc<Param> = |_, name: &str| Ok(Arc::new(Param::new(name))), methods {
+        /// Back to the defaults
+        fn clear() -> VOID = shard::methods::clear_param;
+
+        /// Sets parameters: in vcl_init for all, in a backend subroutine for this transaction
+        fn set(..Given<'_>) -> VOID = shard::methods::set_param;
+
+        /// What the key is taken from
+        fn get_by() -> STRING
+            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).by.map_or("HASH", By::word);
+
+        /// The key
+        fn get_key() -> INT = shard::methods::key_of;
+
+        /// How many places are skipped
+        fn get_alt() -> INT
+            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).alt.unwrap_or(0);
+
+        /// The probability of warming up; -1: the director's
+        fn get_warmup() -> REAL
+            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).warmup.unwrap_or(-1.0);
+
+        /// Whether a server that came back is spared
+        fn get_rampup() -> BOOL
+            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).rampup.unwrap_or(true);
+
+        /// How health is heeded
+        fn get_healthy() -> STRING
+            = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
+
+        /// These parameters, for shard's associate and backend
+        fn use() -> BLOB = |param: &Arc<Param>, _| Blob::of(param.clone());
+    }
+}
 
 fn base(call: &mut Call<'_>, name: &str) -> DirectorBase {
     DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real())
@@ -57,47 +158,38 @@ fn hash32(parts: &[&[u8]]) -> u32 {
     u32::from_le_bytes([digest[28], digest[29], digest[30], digest[31]])
 }
 
-fn lookup(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn lookup(call: &mut Call<'_>, name: &[u8]) -> CallResult<BACKEND> {
     if !matches!(call.method, Method::Init | Method::Fini) {
         return fail("lookup() may only be called from vcl_init / vcl_fini");
     }
-    let name = Args(args).bytes_of(0);
-    let found = call.vcl.directors().into_iter().find(|director| director.name().as_bytes() == name);
-    give(Value::Backend(found))
+    give(call.vcl.directors().into_iter().find(|director| director.name().as_bytes() == name))
 }
 
-fn simple(call: &mut Call<'_>, name: &str, kind: Kind) -> Result<Object, Failure> {
+fn simple(call: &mut Call<'_>, name: &str, kind: Kind) -> Result<Arc<Simple>, Failure> {
     let director = Arc::new(Simple::new(base(call, name), kind));
     let known: Arc<dyn Director> = director.clone();
     call.vcl.add_director(&known);
     Ok(director)
 }
 
-fn this(object: &Object) -> Arc<Simple> {
-    object.clone().downcast().expect("made by this class")
-}
-
-fn add(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let director = this(object);
-    let Some(backend) = Args(args).backend(0) else {
+fn add(director: &Simple, backend: Option<&BackendRef>, weight: f64) -> CallResult<VOID> {
+    let Some(backend) = backend else {
         return fail(format!("{}: None backend cannot be added", director.name()));
     };
-    let weight = if args.len() > 1 { Args(args).real(1) } else { 0.0 };
     director.add(backend.clone(), weight);
-    give(Value::Void)
+    give(())
 }
 
-fn remove(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let director = this(object);
-    let Some(backend) = Args(args).backend(0) else {
+fn remove(director: &Arc<Simple>, _: &mut Call<'_>, backend: Option<&BackendRef>) -> CallResult<VOID> {
+    let Some(backend) = backend else {
         return fail(format!("{}: None backend cannot be removed", director.name()));
     };
     director.remove(backend);
-    give(Value::Void)
+    give(())
 }
 
-fn itself(_: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
-    give(Value::Backend(Some(this(object))))
+fn itself(director: &Arc<Simple>, _: &mut Call<'_>) -> BackendRef {
+    director.clone()
 }
 
 /// A text's place among the weights, 0 to 1.
@@ -106,9 +198,8 @@ fn place(text: &[u8]) -> f64 {
 }
 
 /// Chosen at once, by the text.
-fn hash_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let place = place(Args(args).bytes_of(0));
-    give(Value::Backend(this(object).by_weight(place, |member| call.ctx.healthy(member))))
+fn hash_backend(director: &Arc<Simple>, call: &mut Call<'_>, text: &[u8]) -> Option<BackendRef> {
+    director.by_weight(place(text), |member| call.ctx.healthy(member))
 }
 
 #[cfg(test)]

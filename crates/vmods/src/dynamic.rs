@@ -16,33 +16,69 @@ use parking_lot::{Mutex, RwLock};
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
 use vrt::acl::Acl;
-use vrt::loaded::LoadedVcl;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, HeadId, Value};
+use vrt::vmod::{BACKEND, Call, CallResult, VOID, give, wait};
+use vrt::{BackendRef, Blob, Failure, HeadId, LoadedVcl, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
 /// Names of one director: whoever chooses them by the Host field of strangers is bounded by this.
 const MOST: usize = 1000;
 /// Addresses of one name.
 const ADDRESSES: usize = 64;
 
-/// vmod_dynamic(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "dynamic",
-    functions: &[],
-    classes: &[Class {
-        name: "director",
-        new,
-        methods: &[
-            ("backend", backend),
-            ("debug", |_, object, args| {
-                this(object).debug.store(Args(args).bool(0), Relaxed);
-                give(Value::Void)
-            }),
-        ],
-    }],
-};
+vrt::words! {
+    enum Share { Director = "DIRECTOR", Host = "HOST" }
+}
+
+vrt::words! {
+    enum TtlFrom { Cfg = "cfg", Dns = "dns", Min = "min", Max = "max" }
+}
+
+vrt::vmod_args! {
+    /// What a director is made of.
+    struct DirectorArgs<'a> {
+        port: STRING as &'a [u8] = "http",
+        host_header: STRING as Option<&'a Text> = null,
+        share: Share as Share = Director,
+        probe: PROBE as Option<u32> = null,
+        whitelist: ACL as Option<&'a Arc<Acl>> = null,
+        ttl: DURATION as f64 = 3600.0,
+        connect_timeout: DURATION as Duration = 0.0,
+        first_byte_timeout: DURATION as Duration = 0.0,
+        between_bytes_timeout: DURATION as Duration = 0.0,
+        domain_usage_timeout: DURATION as f64 = 7200.0,
+        first_lookup_timeout: DURATION as f64 = 10.0,
+        max_connections: INT as i64 = 0,
+        proxy_header: INT as i64 = 0,
+        resolver: BLOB as Option<&'a Blob> = null,
+        ttl_from: TtlFrom as TtlFrom = Cfg,
+    }
+}
+
+vrt::vmod! {
+    /// Backends by names that are known at run time only
+    pub(crate) static VMOD = dynamic;
+
+    /// Makes backends for the addresses of names, which it looks up again every ttl, and takes them in turn. A lookup that
+    /// fails changes nothing; only what whitelist has counts
+    object director(..DirectorArgs<'_>) -> Arc<Dynamic> = new, methods {
+        /// The director of a name: of the Host field when host is empty. The first time it waits for the lookup
+        fn backend(host: STRING = "", port: STRING = "") -> BACKEND, waits = backend;
+
+        /// Whether lookups are written to the log
+        fn debug(_: BOOL) -> VOID = debug;
+    }
+
+    left_out {
+        "dynamic.resolver" => "a director without one: the system's resolver is asked";
+        "dynamic.director.service" => "director.backend with host and port: SRV records aren't looked up";
+    }
+}
+
+fn debug(this: &Arc<Dynamic>, _: &mut Call<'_>, flag: bool) -> CallResult<VOID> {
+    this.debug.store(flag, Relaxed);
+    give(())
+}
 
 /// What `new` makes; goto has the same.
 pub(crate) struct Dynamic {
@@ -125,42 +161,39 @@ struct Times {
     is_looking: bool,
 }
 
-fn this(object: &Object) -> Arc<Dynamic> {
-    object.clone().downcast().expect("made by this class")
-}
-
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let args = Args(args);
+fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dynamic>, Failure> {
     let refused = |what: &str| fail(format!("dynamic.director(): {what}"));
-    if args.given(13) && args.blob(13).is_some() || args.word(14) != "cfg" {
+    if args.resolver.is_some() || args.ttl_from != TtlFrom::Cfg {
         return refused(
             "resolver and ttl_from aren't built into Lacquer: addresses come from the system's resolver, for ttl",
         );
     }
-    let limit = |at: usize| Duration::try_from_secs_f64(args.real(at)).unwrap_or(Duration::ZERO);
-    let probe = probe(call, &args.0[3]);
-    let whitelist = match &args.0[4] {
-        Value::Acl(acl) => Some(acl.clone()),
-        _ => None,
+    let probe = probe(call, args.probe);
+    let Ok(proxy_header @ 0..=2) = u8::try_from(args.proxy_header) else {
+        return refused("proxy_header must be 0, 1 or 2");
     };
-    let Ok(proxy_header @ 0..=2) = u8::try_from(args.int(12)) else { return refused("proxy_header must be 0, 1 or 2") };
-    let Ok(max_connections) = u32::try_from(args.int(11)) else {
+    let Ok(max_connections) = u32::try_from(args.max_connections) else {
         return refused("max_connections must not be negative");
     };
-    let port = String::from_utf8_lossy(args.bytes_of(0)).into_owned();
+    let port = String::from_utf8_lossy(args.port).into_owned();
     if port.is_empty() {
         return refused("port may not be empty");
     }
-    for (at, name) in [(5, "ttl"), (9, "domain_usage_timeout"), (10, "first_lookup_timeout")] {
-        if args.real(at) == 0.0 {
+    let nonzero = [
+        (args.ttl, "ttl"),
+        (args.domain_usage_timeout, "domain_usage_timeout"),
+        (args.first_lookup_timeout, "first_lookup_timeout"),
+    ];
+    for (seconds, name) in nonzero {
+        if seconds == 0.0 {
             return refused(&format!("{name} may not be 0s"));
         }
     }
     let spec = BackendSpec {
-        hosthdr: args.text(1).map(|host| host.lossy().into_owned()),
-        connect_timeout: limit(6),
-        first_byte_timeout: limit(7),
-        between_bytes_timeout: limit(8),
+        hosthdr: args.host_header.map(|host| host.lossy().into_owned()),
+        connect_timeout: args.connect_timeout,
+        first_byte_timeout: args.first_byte_timeout,
+        between_bytes_timeout: args.between_bytes_timeout,
         max_connections,
         proxy_header,
         probe,
@@ -170,21 +203,20 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
         module: "dynamic",
         port,
         spec,
-        shares_hosts: args.word(2) == "DIRECTOR",
-        whitelist,
+        shares_hosts: args.share == Share::Director,
+        whitelist: args.whitelist.cloned(),
         family: Family::Any,
-        ttl: args.real(5).max(0.0),
-        unused_for: args.real(9),
-        patience: limit(10),
+        ttl: args.ttl.max(0.0),
+        unused_for: args.domain_usage_timeout,
+        patience: Duration::try_from_secs_f64(args.first_lookup_timeout).unwrap_or(Duration::ZERO),
         keeps_last: false,
     };
     Ok(Arc::new(Dynamic::new(call, name, plan)))
 }
 
 /// A probe that was given.
-pub(crate) fn probe(call: &Call<'_>, value: &Value) -> Option<backend::ProbeSpec> {
-    let Value::Probe(Some(index)) = value else { return None };
-    call.vcl.program.probes.get(*index as usize).map(vrt::probe_spec)
+pub(crate) fn probe(call: &Call<'_>, index: Option<u32>) -> Option<backend::ProbeSpec> {
+    call.vcl.program.probes.get(index? as usize).map(vrt::probe_spec)
 }
 
 /// The host that the transaction asks for, without a port.
@@ -199,29 +231,27 @@ fn host_of(call: &mut Call<'_>) -> Option<String> {
     (end > 0).then(|| host[..end].to_owned())
 }
 
-fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let dynamic = this(object);
-    let given =
-        |at: usize| Some(String::from_utf8_lossy(Args(args).bytes_of(at)).into_owned()).filter(|s| !s.is_empty());
-    let Some(host) = given(0).or_else(|| host_of(call)) else { return give(Value::Backend(None)) };
-    let port = given(1).unwrap_or_else(|| dynamic.port.clone());
-    serve(&dynamic, call, &host, port)
+fn backend(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &[u8], port: &[u8]) -> CallResult<BACKEND> {
+    let given = |text: &[u8]| Some(String::from_utf8_lossy(text).into_owned()).filter(|s| !s.is_empty());
+    let Some(host) = given(host).or_else(|| host_of(call)) else { return give(None::<BackendRef>) };
+    let port = given(port).unwrap_or_else(|| dynamic.port.clone());
+    serve(dynamic, call, &host, port)
 }
 
 /// The director of a name, once it was looked up.
-pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, port: String) -> CallResult {
+pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, port: String) -> CallResult<BACKEND> {
     let Some(domain) = dynamic.domain(call, host.to_ascii_lowercase(), port) else {
         let (module, name) = (dynamic.module, &dynamic.name);
         call.ctx.log().putf(Tag::VclError, format_args!("vmod-{module}: {name}: more than {MOST} names"));
-        return give(Value::Backend(None));
+        return give(None::<BackendRef>);
     };
     if domain.is_known() {
         domain.refresh();
-        return give(Value::Backend(Some(domain)));
+        return give(domain);
     }
     wait(async move {
         domain.clone().look_first().await;
-        Ok(Value::Backend(Some(domain)))
+        Ok(domain)
     })
 }
 

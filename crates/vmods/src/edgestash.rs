@@ -10,12 +10,12 @@ mod template;
 mod tests;
 
 use filters::{Asked, Filter, FilterError, Note, SLICE, State, Step};
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, Method, Value};
+use vrt::vmod::{BOOL, Call, CallResult, Methods, STRING, VOID, give};
+use vrt::{Failure, Method};
 
 use self::render::Render;
 use self::template::{Delimiters, Fault, Op, parse};
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::values::Values;
 
 /// Bytes of a template, and of a response that is looked at as JSON.
@@ -29,96 +29,149 @@ const NAME: &str = "edgestash";
 /// What a fetch leaves with an object: the start and the end of its tags, or that it is JSON.
 const IS_JSON: &[u8] = b"";
 
-/// vmod_edgestash
-pub(crate) static VMOD: Vmod = Vmod {
-    name: NAME,
-    classes: &[],
-    functions: &[
-        ("parse_response", |call, _| {
-            looking(call, "parse_response")?.as_json = false;
-            give(Value::Void)
-        }),
-        ("index_json", |call, _| {
-            looking(call, "index_json")?.as_json = true;
-            give(Value::Void)
-        }),
-        ("set_delimiter", |call, args| {
-            let args = Args(args);
-            if !args.bytes_of(2).is_empty() {
-                return fail("edgestash.set_delimiter(): a quote_char isn't built into Lacquer");
-            }
-            let Some(new) = Delimiters::new(args.bytes_of(0), args.bytes_of(1)) else {
-                return fail("edgestash.set_delimiter(): 1 to 16 bytes each, without blanks or =");
-            };
-            response(call, "set_delimiter")?;
-            *delimiters(call) = new;
-            give(Value::Void)
-        }),
-        ("get_sdelimiter", |call, args| get_delimiter(call, args, |both| &both.0)),
-        ("get_edelimiter", |call, args| get_delimiter(call, args, |both| &both.1)),
-        ("add_json", |call, args| {
-            let text = Args(args).bytes_of(0);
-            let page = page(call, "add_json")?;
-            if page.values.roots.len() == MOST_JSON || page.json_bytes + text.len() > MOST_JSON_BYTES {
-                return fail(TOO_MUCH);
-            }
-            page.json_bytes += text.len();
-            page.values.add(text);
-            give(Value::Void)
-        }),
-        ("add_json_url", |call, args| {
-            let host = Args(args).bytes_of(1).to_vec();
-            if Args(args).bool(2) {
-                return fail("edgestash.add_json_url(): xbody isn't built into Lacquer");
-            }
-            ask(call, "add_json_url", Args(args).bytes_of(0).to_vec(), host)
-        }),
-        ("add_json_url_csv", |call, args| {
-            let args = Args(args);
-            let (prefix, delimiter, host) = (args.bytes_of(1), args.bytes_of(2), args.bytes_of(3));
-            if args.bool(4) {
-                return fail("edgestash.add_json_url_csv(): xbody isn't built into Lacquer");
-            }
-            if delimiter.is_empty() {
-                return fail("edgestash.add_json_url_csv(): there is no delimiter");
-            }
-            let mut rest = args.bytes_of(0);
-            loop {
-                let end = memchr::memmem::find(rest, delimiter);
-                let url = rest[..end.unwrap_or(rest.len())].trim_ascii();
-                if !url.is_empty() {
-                    ask(call, "add_json_url_csv", [prefix, url].concat(), host.to_vec())?;
-                }
-                match end {
-                    Some(end) => rest = &rest[end + delimiter.len()..],
-                    None => return give(Value::Void),
-                }
-            }
-        }),
-        ("execute", |call, args| {
-            if Args(args).given(0) && Args(args).bool(0) {
-                return fail("edgestash.execute(): do_gzip isn't built into Lacquer");
-            }
-            page(call, "execute")?;
-            // Of anything else there is nothing to execute.
-            if let Some(delimiters) = left(call).and_then(|left| delimiters_of(&left))
-                && let Some(injected) = call.ctx.injected_filters()
-            {
-                injected.by_itself(Page::default).delimiters = delimiters;
-            }
-            give(Value::Void)
-        }),
-        ("is_edgestash", |call, _| {
-            let is = left(call).is_some_and(|left| delimiters_of(&left).is_some());
-            give(Value::Bool(is))
-        }),
-        ("is_json", |call, _| {
-            let is = left(call).is_some_and(|left| left == IS_JSON);
-            give(Value::Bool(is))
-        }),
-        ("version", |_, _| give(Value::text("2.1"))),
-    ],
-};
+vrt::vmod! {
+    /// Mustache templates in the cache, filled in from JSON when they are delivered
+    pub(crate) static VMOD = edgestash;
+
+    functions {
+        /// The response is a template, of 1 MB at most; what is none is delivered as it is, and VCL_Error says why
+        fn parse_response() -> VOID, only(Method::BackendResponse.set()) = parse_response;
+
+        /// The response is JSON, of 1 MB at most
+        fn index_json() -> VOID, only(Method::BackendResponse.set()) = index_json;
+
+        /// JSON for the template; documents are searched in the order of the calls. 64 of them, 4 MB at most
+        fn add_json(json_blob: STRING) -> VOID, only(Method::Deliver.set()) = add_json;
+
+        /// JSON that a URL has, asked for as a fragment is when the template is delivered; of 1 MB at most. xbody fails
+        fn add_json_url(
+            json_url: STRING, json_host: STRING = "", xbody: BOOL = false
+        ) -> VOID, only(Method::Deliver.set()) = add_json_url;
+
+        /// The same for each URL of a list, prefix and all
+        fn add_json_url_csv(
+            json_urls: STRING, prefix: STRING = "", delimiter: STRING = ",", json_host: STRING = "", xbody: BOOL
+            = false
+        ) -> VOID, only(Method::Deliver.set()) = add_json_url_csv;
+
+        /// Delivers the template filled in, unpacked; nothing when it is none
+        fn execute(do_gzip: [BOOL]) -> VOID, only(Method::Deliver.set()) = execute;
+
+        /// What tags begin and end with, for parse_response calls that follow; a quote_char fails
+        fn set_delimiter(
+            start: STRING, end: STRING, quote_char: STRING = ""
+        ) -> VOID, only(Method::BackendResponse.set()) = set_delimiter;
+
+        /// What tags begin with
+        fn get_sdelimiter(quote_char: STRING = "") -> STRING, only(Methods::BACKEND)
+            = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.0);
+
+        /// What tags end with
+        fn get_edelimiter(quote_char: STRING = "") -> STRING, only(Methods::BACKEND)
+            = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.1);
+
+        /// Whether parse_response found this object to be a template
+        fn is_edgestash() -> BOOL = is_edgestash;
+
+        /// Whether index_json found this object to be JSON
+        fn is_json() -> BOOL = is_json;
+
+        /// The version of Edgestash that this is like
+        fn version() -> STRING = |_| "2.1";
+    }
+}
+
+fn parse_response(call: &mut Call<'_>) -> CallResult<VOID> {
+    looking(call, "parse_response")?.as_json = false;
+    give(())
+}
+
+fn index_json(call: &mut Call<'_>) -> CallResult<VOID> {
+    looking(call, "index_json")?.as_json = true;
+    give(())
+}
+
+fn add_json(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+    let page = page(call, "add_json")?;
+    if page.values.roots.len() == MOST_JSON || page.json_bytes + text.len() > MOST_JSON_BYTES {
+        return fail(TOO_MUCH);
+    }
+    page.json_bytes += text.len();
+    page.values.add(text);
+    give(())
+}
+
+fn add_json_url(call: &mut Call<'_>, json_url: &[u8], json_host: &[u8], xbody: bool) -> CallResult<VOID> {
+    let host = json_host.to_vec();
+    if xbody {
+        return fail("edgestash.add_json_url(): xbody isn't built into Lacquer");
+    }
+    ask(call, "add_json_url", json_url.to_vec(), host)
+}
+
+fn add_json_url_csv(
+    call: &mut Call<'_>,
+    json_urls: &[u8],
+    prefix: &[u8],
+    delimiter: &[u8],
+    host: &[u8],
+    xbody: bool,
+) -> CallResult<VOID> {
+    if xbody {
+        return fail("edgestash.add_json_url_csv(): xbody isn't built into Lacquer");
+    }
+    if delimiter.is_empty() {
+        return fail("edgestash.add_json_url_csv(): there is no delimiter");
+    }
+    let mut rest = json_urls;
+    loop {
+        let end = memchr::memmem::find(rest, delimiter);
+        let url = rest[..end.unwrap_or(rest.len())].trim_ascii();
+        if !url.is_empty() {
+            ask(call, "add_json_url_csv", [prefix, url].concat(), host.to_vec())?;
+        }
+        match end {
+            Some(end) => rest = &rest[end + delimiter.len()..],
+            None => return give(()),
+        }
+    }
+}
+
+fn execute(call: &mut Call<'_>, do_gzip: Option<bool>) -> CallResult<VOID> {
+    if do_gzip.is_some() && do_gzip.unwrap_or_default() {
+        return fail("edgestash.execute(): do_gzip isn't built into Lacquer");
+    }
+    page(call, "execute")?;
+    // Of anything else there is nothing to execute.
+    if let Some(delimiters) = left(call).and_then(|left| delimiters_of(&left))
+        && let Some(injected) = call.ctx.injected_filters()
+    {
+        injected.by_itself(Page::default).delimiters = delimiters;
+    }
+    give(())
+}
+
+fn set_delimiter(call: &mut Call<'_>, start: &[u8], end: &[u8], quote_char: &[u8]) -> CallResult<VOID> {
+    if !quote_char.is_empty() {
+        return fail("edgestash.set_delimiter(): a quote_char isn't built into Lacquer");
+    }
+    let Some(new) = Delimiters::new(start, end) else {
+        return fail("edgestash.set_delimiter(): 1 to 16 bytes each, without blanks or =");
+    };
+    response(call, "set_delimiter")?;
+    *delimiters(call) = new;
+    give(())
+}
+
+fn is_edgestash(call: &mut Call<'_>) -> CallResult<BOOL> {
+    let is = left(call).is_some_and(|left| delimiters_of(&left).is_some());
+    give(is)
+}
+
+fn is_json(call: &mut Call<'_>) -> CallResult<BOOL> {
+    let is = left(call).is_some_and(|left| left == IS_JSON);
+    give(is)
+}
 
 fn left(call: &mut Call<'_>) -> Option<Vec<u8>> {
     call.ctx.object_metadata(NAME)
@@ -141,12 +194,16 @@ fn delimiters<'a>(call: &'a mut Call<'_>) -> &'a mut Delimiters {
     call.ctx.task().get()
 }
 
-fn get_delimiter(call: &mut Call<'_>, args: &[Value], which: impl FnOnce(&Delimiters) -> &Vec<u8>) -> CallResult {
-    if !Args(args).bytes_of(0).is_empty() {
+fn get_delimiter(
+    call: &mut Call<'_>,
+    quote_char: &[u8],
+    which: impl FnOnce(&Delimiters) -> &Vec<u8>,
+) -> CallResult<STRING> {
+    if !quote_char.is_empty() {
         return fail("edgestash: a quote_char isn't built into Lacquer");
     }
     let text = which(delimiters(call)).clone();
-    give(Value::text(text))
+    give(text)
 }
 
 fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Looking, Failure> {
@@ -169,7 +226,7 @@ fn page<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Page, Failure> 
 }
 
 /// A document that is still to be had.
-fn ask(call: &mut Call<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResult {
+fn ask(call: &mut Call<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResult<VOID> {
     if !url.starts_with(b"/") || url.iter().chain(&host).any(|byte| *byte <= b' ' || *byte == 0x7f) {
         return fail(format!("edgestash.{who}(): \"{}\" is no URL without a host", url.escape_ascii()));
     }
@@ -180,7 +237,7 @@ fn ask(call: &mut Call<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResul
     page.values.add(b"null");
     let host = Some(host).filter(|host| !host.is_empty());
     page.asked.push((page.values.roots.len() - 1, Asked { url, host, most: MOST }));
-    give(Value::Void)
+    give(())
 }
 
 /// The filter of the fetch: the body goes through as it is, and is looked at.

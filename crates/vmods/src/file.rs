@@ -12,10 +12,11 @@ use std::sync::Arc;
 use backend::{BackendSpec, Director};
 use parking_lot::Mutex;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Value};
+use vrt::vmod::kinds::Plain;
+use vrt::vmod::{BACKEND, BOOL, Call, CallResult, STRING, TIME, VOID, give, wait};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 use crate::fileserver::{Server, Tree, mime_types, names};
 use crate::local;
 
@@ -24,47 +25,78 @@ const MOST_BYTES: u64 = 10_000_000;
 /// Paths that are allowed.
 const ALLOWED: usize = 1000;
 
-/// vmod_file
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "file",
-    functions: &[],
-    classes: &[Class {
-        name: "init",
-        new,
-        methods: &[
-            ("allow", allow),
-            ("read", |call, object, args| {
-                let read = |tree: &Tree, names: &[&[u8]]| {
-                    let mut bytes = Vec::new();
-                    let file = tree.open(names)?;
-                    if !file.metadata()?.is_file() {
-                        return Err(std::io::Error::other("no regular file"));
-                    }
-                    if file.take(MOST_BYTES + 1).read_to_end(&mut bytes)? as u64 > MOST_BYTES {
-                        return Err(std::io::Error::other(format!("longer than {MOST_BYTES} bytes")));
-                    }
-                    Ok(bytes)
-                };
-                with(call, object, args, "read", read, |read| read.map_or(Value::NULL, Value::text))
-            }),
-            ("exists", |call, object, args| {
-                let exists = |tree: &Tree, names: &[&[u8]]| match tree.open(names) {
-                    Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(false),
-                    other => other.map(|_| true),
-                };
-                with(call, object, args, "exists", exists, |exists| Value::Bool(exists.unwrap_or(false)))
-            }),
-            ("lastmodified", |call, object, args| {
-                let time = |tree: &Tree, names: &[&[u8]]| Ok(tree.open(names)?.metadata()?.mtime() as f64);
-                with(call, object, args, "lastmodified", time, |time| Value::Time(time.unwrap_or(0.0)))
-            }),
-            ("backend", |_, object, _| match &this(object).director {
-                Some(director) => give(Value::Backend(Some(director.clone()))),
-                None => fail("file.backend(): without a root directory there is none"),
-            }),
-        ],
-    }],
-};
+vrt::vmod! {
+    /// Files, read in VCL or as a backend. Not built: writing, and running programs
+    pub(crate) static VMOD = file;
+
+    /// A directory: paths are beneath it, and links out of it fail, all links with disable_symlinks. Without one paths are
+    /// whole, and only those that allow() names can be read. mimedb is a table of content types by extension, /etc/mime.types
+    /// if that is there
+    object init(rootdir: STRING = null, mimedb: [STRING], disable_symlinks: BOOL = false) -> Arc<Made> = new, methods {
+        /// Lets a path and all beneath it be read. Another mode than r fails
+        fn allow(path: STRING, mode: STRING = "r") -> VOID = allow;
+
+        /// What the file says, 10 MB at most; unset when it can't be read, and the log says why
+        fn read(path: STRING) -> STRING, blocks = read;
+
+        /// Whether there is such a file, and it can be read
+        fn exists(path: STRING) -> BOOL, blocks = exists;
+
+        /// When the file was changed last; the beginning of 1970 when that can't be told
+        fn lastmodified(path: STRING) -> TIME, blocks = lastmodified;
+
+        /// A backend that answers GET and HEAD with the files beneath the directory, with Last-Modified; If-Modified-Since is
+        /// heard
+        fn backend() -> BACKEND = backend;
+    }
+
+    left_out {
+        "file.arg" => "a program beside the server: programs aren't run";
+        "file.split_args" => "a program beside the server: programs aren't run";
+        "file.init.append" => "std.log and varnishlog: files aren't written";
+        "file.init.exec" => "a program beside the server, as a backend: programs aren't run";
+        "file.init.exec_get_errorcode" => "a program beside the server, as a backend: programs aren't run";
+        "file.init.delete" => "a program beside the server: files aren't changed";
+        "file.init.write_blob" => "kvstore, for texts in memory: files aren't written";
+        "file.init.write_req_body" => "a backend that takes it: files aren't written";
+        "file.init.write" => "kvstore, for texts in memory: files aren't written";
+    }
+}
+
+fn read(this: &Arc<Made>, call: &mut Call<'_>, path: &[u8]) -> CallResult<STRING> {
+    let read = |tree: &Tree, names: &[&[u8]]| {
+        let mut bytes = Vec::new();
+        let file = tree.open(names)?;
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("no regular file"));
+        }
+        if file.take(MOST_BYTES + 1).read_to_end(&mut bytes)? as u64 > MOST_BYTES {
+            return Err(std::io::Error::other(format!("longer than {MOST_BYTES} bytes")));
+        }
+        Ok(bytes)
+    };
+    with(call, this, path, "read", read, |read| read)
+}
+
+fn exists(this: &Arc<Made>, call: &mut Call<'_>, path: &[u8]) -> CallResult<BOOL> {
+    let exists = |tree: &Tree, names: &[&[u8]]| match tree.open(names) {
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        other => other.map(|_| true),
+    };
+    with(call, this, path, "exists", exists, |exists| exists.unwrap_or(false))
+}
+
+fn lastmodified(this: &Arc<Made>, call: &mut Call<'_>, path: &[u8]) -> CallResult<TIME> {
+    let time = |tree: &Tree, names: &[&[u8]]| Ok(tree.open(names)?.metadata()?.mtime() as f64);
+    with(call, this, path, "lastmodified", time, |time| time.unwrap_or(0.0))
+}
+
+fn backend(this: &Arc<Made>, _: &mut Call<'_>) -> CallResult<BACKEND> {
+    match &this.director {
+        Some(director) => give(Some(director.clone())),
+        None => fail("file.backend(): without a root directory there is none"),
+    }
+}
 
 /// What `new` makes.
 struct Made {
@@ -74,17 +106,18 @@ struct Made {
     director: Option<Arc<dyn Director>>,
 }
 
-fn this(object: &Object) -> Arc<Made> {
-    object.clone().downcast().expect("made by this class")
-}
-
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let args = Args(args);
+fn new(
+    call: &mut Call<'_>,
+    name: &str,
+    rootdir: Option<&Text>,
+    mimedb: Option<&Text>,
+    disable_symlinks: bool,
+) -> Result<Arc<Made>, Failure> {
     let refused = |why: String| Failure::new(format!("file: {name}: {why}"));
-    let root = args.text(0).map(|root| root.as_bytes()).filter(|root| !root.is_empty());
-    let types = mime_types(args.text(1).map(|path| path.as_bytes())).map_err(refused)?;
+    let root = rootdir.map(|root| root.as_bytes()).filter(|root| !root.is_empty());
+    let types = mime_types(mimedb.map(|path| path.as_bytes())).map_err(refused)?;
     let path = root.map_or(Path::new("/"), |root| Path::new(OsStr::from_bytes(root)));
-    let tree = if args.bool(2) { Tree::new(path.to_owned(), false) } else { Tree::within(path) };
+    let tree = if disable_symlinks { Tree::new(path.to_owned(), false) } else { Tree::within(path) };
     let tree = Arc::new(tree.map_err(refused)?);
     let director = match root {
         None => None,
@@ -99,30 +132,29 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     Ok(Arc::new(Made { tree, allowed, director }))
 }
 
-fn allow(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (path, mode) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
+fn allow(this: &Arc<Made>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> CallResult<VOID> {
     if mode != b"r" {
         return fail("file.allow(): files are read only: writing (w) and running (x) aren't built into Lacquer");
     }
-    if let Some(allowed) = &mut *this(object).allowed.lock() {
+    if let Some(allowed) = &mut *this.allowed.lock() {
         if allowed.len() >= ALLOWED {
             return fail(format!("file.allow(): more than {ALLOWED} paths"));
         }
         allowed.push(names(path).into_iter().map(<[u8]>::to_vec).collect());
     }
-    give(Value::Void)
+    give(())
 }
 
 /// What becomes of a file, off the thread; the log says what was wrong with it.
-fn with<T: Send + 'static>(
+fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
     call: &mut Call<'_>,
-    object: &Object,
-    args: &[Value],
+    made: &Arc<Made>,
+    path: &[u8],
     who: &'static str,
     work: fn(&Tree, &[&[u8]]) -> std::io::Result<T>,
-    value: fn(Option<T>) -> Value,
-) -> CallResult {
-    let (made, path) = (this(object), Args(args).bytes_of(0).to_vec());
+    value: fn(Option<T>) -> V,
+) -> CallResult<K> {
+    let (made, path) = (made.clone(), path.to_vec());
     let is_allowed = made.allowed.lock().as_ref().is_none_or(|allowed| {
         let names = names(&path);
         allowed.iter().any(|allowed| names.len() >= allowed.len() && names.iter().zip(allowed).all(|(a, b)| a == b))

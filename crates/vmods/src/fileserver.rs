@@ -16,10 +16,10 @@ use backend::{BackendSpec, Director, Responder};
 use base::Real;
 use message::{Head, conditional, date};
 use sys::beneath::{self, Want};
-use vrt::vmod::{Call, Class, Object, Vmod};
-use vrt::{Failure, Value};
+use vrt::vmod::Call;
+use vrt::{Failure, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::files::Files;
 use crate::local::{self, Answer, Answering};
 
@@ -30,18 +30,19 @@ const MIME_BYTES: u64 = 10_000_000;
 /// Where the types are when nobody says.
 const MIME_DB: &str = "/etc/mime.types";
 
-/// vmod_fileserver
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "fileserver",
-    functions: &[],
-    classes: &[Class {
-        name: "root",
-        new,
-        methods: &[("backend", |_, object, _| {
-            give(Value::Backend(Some(object.downcast_ref::<Served>().expect("made by this class").0.clone())))
-        })],
-    }],
-};
+vrt::vmod! {
+    /// A directory as a backend. GET and HEAD are answered, other methods with 405; what isn't there with 404, what can't be
+    /// read and directories with 403
+    pub(crate) static VMOD = fileserver;
+
+    /// A directory. mime_db is a table of content types by extension, /etc/mime.types if that is there; an empty one is none.
+    /// A path with a link in it fails, unless follow_links is true: then links lead anywhere
+    object root(path: STRING, mime_db: [STRING], follow_links: BOOL = false) -> Served = new, methods {
+        /// The backend. The query is no part of the path, and .. never leads out of the directory. Answers have ETag and
+        /// Last-Modified, and If-None-Match and If-Modified-Since are heard
+        fn backend() -> BACKEND = |this: &Served, _| Some(this.0.clone());
+    }
+}
 
 struct Served(Arc<dyn Director>);
 
@@ -76,20 +77,24 @@ fn types(text: &[u8]) -> Types {
     types
 }
 
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let args = Args(args);
-    let path = args.bytes_of(0);
+fn new(
+    call: &mut Call<'_>,
+    name: &str,
+    path: &[u8],
+    mime_db: Option<&Text>,
+    follow_links: bool,
+) -> Result<Served, Failure> {
     if path.is_empty() {
         return fail(format!("fileserver: can't create {name} with an empty path"));
     }
     let root = PathBuf::from(std::ffi::OsStr::from_bytes(path));
-    let types = mime_types(args.text(1).map(|path| path.as_bytes()));
+    let types = mime_types(mime_db.map(|path| path.as_bytes()));
     let types = types.map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
-    let tree = Tree::new(root, args.bool(2)).map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
+    let tree = Tree::new(root, follow_links).map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
     let server = Arc::new(Server { tree: Arc::new(tree), types, has_tags: true });
     let service = local::service(&format!("fileserver {name}"), call.ctx.log().ring().clone(), server);
     let made = call.vcl.make_backend(BackendSpec::service(name, service));
-    Ok(Arc::new(Served(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?)))
+    Ok(Served(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?))
 }
 
 /// A directory and all beneath it.

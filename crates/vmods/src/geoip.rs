@@ -10,22 +10,32 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use tables::Tag;
-use vrt::Value;
-use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::Text;
+use vrt::vmod::{Call, CallResult, STRING, give};
 
-use crate::args::{Args, give};
 use crate::geoip2::{Database, find, open};
 use crate::standard::off_thread;
 
-/// vmod_geoip(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "geoip",
-    classes: &[],
-    functions: &[
-        ("country_code", |call, args| country(call, args, &["country/iso_code", "registered_country/iso_code"])),
-        ("country_name", |call, args| country(call, args, &["country/names/en", "registered_country/names/en"])),
-    ],
-};
+vrt::vmod! {
+    /// The country of an address, by the first .mmdb file found in /usr/share/GeoIP or /var/lib/GeoIP; geoip2 tells more
+    pub(crate) static VMOD = geoip;
+
+    functions {
+        /// Two letters of the address's country, or Unknown
+        fn country_code(_: STRING) -> STRING, blocks = country_code;
+
+        /// The English name of the address's country, or Unknown
+        fn country_name(_: STRING) -> STRING, blocks = country_name;
+    }
+}
+
+fn country_code(call: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+    country(call, text, &["country/iso_code", "registered_country/iso_code"])
+}
+
+fn country_name(call: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+    country(call, text, &["country/names/en", "registered_country/names/en"])
+}
 
 /// Where packages and geoipupdate put files, and what those are called; the smaller first.
 const DIRS: [&str; 2] = ["/usr/share/GeoIP", "/var/lib/GeoIP"];
@@ -63,21 +73,21 @@ impl Loaded {
     }
 }
 
-fn country(call: &mut Call<'_>, args: &[Value], paths: &'static [&'static str]) -> CallResult {
-    let text = Args(args).text(0).map(|text| text.lossy().into_owned()).unwrap_or_default();
-    let Ok(ip) = text.parse::<IpAddr>() else { return give(Value::text("Unknown")) };
+fn country(call: &mut Call<'_>, address: Option<&Text>, paths: &'static [&'static str]) -> CallResult<STRING> {
+    let text = address.map(|text| text.lossy().into_owned()).unwrap_or_default();
+    let Ok(ip) = text.parse::<IpAddr>() else { return give("Unknown") };
     let loaded: Arc<Loaded> = call.site.get_or(Loaded::default);
     match loaded.known(Instant::now()) {
-        Some(Some(database)) => give(Value::text(answer(&database, ip, paths))),
+        Some(Some(database)) => give(answer(&database, ip, paths)),
         Some(None) => {
             let text = format!("geoip: none of {} in {}", FILES.join(", "), DIRS.join(", "));
             call.ctx.log().put(Tag::Error, text.as_bytes());
-            give(Value::text("Unknown"))
+            give("Unknown")
         }
         None => off_thread(call.method, move || {
             let database = first(&DIRS.map(PathBuf::from));
             loaded.set(database.clone(), Instant::now());
-            Value::text(database.map_or_else(|| "Unknown".into(), |database| answer(&database, ip, paths)))
+            database.map_or_else(|| b"Unknown".to_vec(), |database| answer(&database, ip, paths))
         }),
     }
 }

@@ -2,15 +2,15 @@
 //! vmod_geoip2(3) of libvmod-geoip2. The file is held in memory, once for all VCLs: one that is replaced on the disk is read
 //! with the next VCL. Unlike there JSON texts have their quotation marks escaped.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use maxminddb::{PathElement, Reader};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Value};
+use vrt::vmod::{Call, CallResult, STRING, give};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, give};
 use crate::files::Files;
 
 /// Steps of a path.
@@ -19,9 +19,17 @@ const DEEPEST: usize = 10;
 /// Bytes of a database.
 const MOST: u64 = 1 << 30;
 
-/// vmod_geoip2(3)
-pub(crate) static VMOD: Vmod =
-    Vmod { name: "geoip2", functions: &[], classes: &[Class { name: "geoip2", new, methods: &[("lookup", lookup)] }] };
+vrt::vmod! {
+    /// What MaxMind's files (.mmdb) know of an address
+    pub(crate) static VMOD = geoip2;
+
+    /// A file, read when the VCL is loaded
+    object geoip2(filename: STRING) -> Arc<Database> = new, methods {
+        /// The value at a path like country/names/en, with json texts in quotes; unset, and why in the log, when there is
+        /// none
+        fn lookup(path: STRING, ip: IP, json: BOOL = false) -> STRING = lookup;
+    }
+}
 
 pub(crate) type Database = Reader<Vec<u8>>;
 
@@ -32,26 +40,31 @@ pub(crate) fn open(file: &std::path::Path) -> Result<Arc<Database>, String> {
     DATABASES.share(file)
 }
 
-fn new(call: &mut Call<'_>, _: &str, args: &[Value]) -> Result<Object, Failure> {
-    let name = Args(args).text(0).map(|name| name.lossy().into_owned()).unwrap_or_default();
+fn new(call: &mut Call<'_>, _: &str, filename: Option<&Text>) -> Result<Arc<Database>, Failure> {
+    let name = filename.map(|name| name.lossy().into_owned()).unwrap_or_default();
     let log = call.ctx.log();
     let mut error = |error: &dyn std::fmt::Display| {
         let text = format!("geoip2.geoip2: Error opening the specified MaxMind DB file {name}: {error}");
         log.put(Tag::Error, text.as_bytes());
         Failure::new(text)
     };
-    Ok(open(name.as_ref()).map_err(|e| error(&e))?)
+    open(name.as_ref()).map_err(|e| error(&e))
 }
 
-fn lookup(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let database = object.downcast_ref::<Database>().expect("made by this class");
-    let (path, ip, json) = (Args(args).text(0), Args(args).ip(1), Args(args).bool(2));
+fn lookup(
+    this: &Arc<Database>,
+    call: &mut Call<'_>,
+    path: Option<&Text>,
+    ip: Option<SocketAddr>,
+    json: bool,
+) -> CallResult<STRING> {
+    let database = this;
     let path_text = path.map_or("NULL".into(), |path| path.lossy());
     match find(database, &path_text, path.is_some(), ip, json) {
-        Ok(text) => give(Value::text(text)),
+        Ok(text) => give(text),
         Err((tag, why)) => {
             call.ctx.log().putf(tag, format_args!("geoip2.lookup: {why}"));
-            give(Value::NULL)
+            give(None::<Text>)
         }
     }
 }

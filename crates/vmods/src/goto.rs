@@ -8,10 +8,10 @@ use std::time::Duration;
 use backend::{BackendSpec, Endpoint};
 use parking_lot::Mutex;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Vmod};
-use vrt::{Failure, Method, Value};
+use vrt::vmod::{BACKEND, Call, CallResult, give};
+use vrt::{BackendRef, Failure, Method, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::dynamic::{Dynamic, Family, Plan, probe, serve};
 
 /// Kinds of backends that one place in the source makes: whoever computes their arguments is bounded by this.
@@ -21,24 +21,61 @@ const UNUSED_SECONDS: f64 = 7200.0;
 /// How long the first lookup of a name may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// vmod_goto
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "goto",
-    functions: &[("dns_backend", dns_backend)],
-    classes: &[Class {
-        name: "dns_director",
-        new: |call, name, args| {
-            let (host, port) = place(args, "dns_director")?;
-            let plan = plan(call, name, "dns_director", args)?;
-            let dynamic = Arc::new(Dynamic::new(call, name, plan));
-            Ok(Arc::new(Director { dynamic, host, port }))
-        },
-        methods: &[("backend", |call, object, _| {
-            let director: Arc<Director> = object.clone().downcast().expect("made by this class");
-            serve(&director.dynamic, call, &director.host, director.port.clone())
-        })],
-    }],
-};
+vrt::words! {
+    enum IpVersion { System = "system", Ipv4 = "ipv4", Ipv6 = "ipv6" }
+}
+
+vrt::words! {
+    enum TtlRule { Force = "force" }
+}
+
+vrt::vmod_args! {
+    /// Where to go, and how.
+    struct Place<'a> {
+        s: STRING as &'a [u8],
+        port: STRING as Option<&'a Text> = null,
+        host_header: STRING as Option<&'a Text> = null,
+        probe: PROBE as Option<u32> = null,
+        ip_version: IpVersion as IpVersion = System,
+        ttl: DURATION as f64 = 10.0,
+        ttl_rule: TtlRule as TtlRule = Force,
+        connect_timeout: DURATION as Duration = 0.0,
+        first_byte_timeout: DURATION as Duration = 0.0,
+        between_bytes_timeout: DURATION as Duration = 0.0,
+        max_connections: INT as i64 = 0,
+        proxy_header: INT as i64 = 0,
+        ssl: BOOL as bool = false,
+    }
+}
+
+vrt::vmod! {
+    /// Backends by names that are known at run time only: HOST, HOST:PORT or http://HOST:PORT/; without a port it is port's,
+    /// else 80. The system's resolver is asked, again after ttl; it knows no SRV records. Not built: https and ssl=true, for
+    /// which a TLS proxy must stand before the backend, and a ttl out of the DNS
+    pub(crate) static VMOD = goto;
+
+    functions {
+        /// The director of a name. The first time it waits for the lookup; no backend when there are more than 1000 names
+        fn dns_backend(..Place<'_>) -> BACKEND, waits, only(Method::BackendFetch.set().with(Method::BackendResponse.set()).with(Method::BackendError.set())) = dns_backend;
+    }
+
+    /// A director over the addresses of a name, which it takes in turn. A lookup that fails changes nothing
+    object dns_director(..Place<'_>) -> Director = new, methods {
+        /// The director. The first time it waits for the lookup
+        fn backend() -> BACKEND, waits = backend;
+    }
+}
+
+fn new(call: &mut Call<'_>, name: &str, to: Place<'_>) -> Result<Director, Failure> {
+    let (host, port) = place(&to, "dns_director")?;
+    let plan = plan(call, name, "dns_director", &to)?;
+    let dynamic = Arc::new(Dynamic::new(call, name, plan));
+    Ok(Director { dynamic, host, port })
+}
+
+fn backend(director: &Director, call: &mut Call<'_>) -> CallResult<BACKEND> {
+    serve(&director.dynamic, call, &director.host, director.port.clone())
+}
 
 /// What `new` makes.
 struct Director {
@@ -51,19 +88,19 @@ struct Director {
 #[derive(Default)]
 struct Made(Mutex<HashMap<String, Arc<Dynamic>>>);
 
-fn dns_backend(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
     if !matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError) {
         call.ctx.log().put(Tag::VclError, b"goto.dns_backend(): only on the backend side");
-        return give(Value::Backend(None));
+        return give(None::<BackendRef>);
     }
-    let (host, port) = place(args, "dns_backend")?;
+    let (host, port) = place(&to, "dns_backend")?;
     let made = call.site.get_or(Made::default);
-    let kind = format!("{:?}", &args[2..]);
+    let kind = format!("{:?}", Place { s: b"", port: None, ..to.clone() });
     let known = made.0.lock().get(&kind).cloned();
     let dynamic = match known {
         Some(dynamic) => dynamic,
         None => {
-            let plan = plan(call, "goto", "dns_backend", args)?;
+            let plan = plan(call, "goto", "dns_backend", &to)?;
             let dynamic = Arc::new(Dynamic::new(call, "goto", plan));
             let mut made = made.0.lock();
             if made.len() >= MOST {
@@ -76,12 +113,11 @@ fn dns_backend(call: &mut Call<'_>, args: &[Value]) -> CallResult {
 }
 
 /// Host and port of the first two arguments.
-fn place(args: &[Value], who: &str) -> Result<(String, String), Failure> {
-    let args = Args(args);
-    let text = String::from_utf8_lossy(args.bytes_of(0)).into_owned();
-    let given = args.text(1).map(|port| port.lossy().into_owned()).filter(|port| !port.is_empty());
+fn place(to: &Place<'_>, who: &str) -> Result<(String, String), Failure> {
+    let text = String::from_utf8_lossy(to.s).into_owned();
+    let given = to.port.map(|port| port.lossy().into_owned()).filter(|port| !port.is_empty());
     let no_tls = || format!("goto.{who}(): https isn't built into Lacquer: a TLS proxy must stand before the backend");
-    if args.bool(12) || text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
+    if to.ssl || text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
         return fail(no_tls());
     }
     split(&text).map(|(host, port)| (host, port.or(given).unwrap_or_else(|| "80".to_owned()))).ok_or_else(|| {
@@ -116,22 +152,22 @@ pub(crate) fn split(text: &str) -> Option<(String, Option<String>)> {
     (is_host && port.is_none_or(is_port)).then(|| (host.to_owned(), port.map(str::to_owned)))
 }
 
-fn plan(call: &mut Call<'_>, name: &str, who: &str, args: &[Value]) -> Result<Plan, Failure> {
-    let args = Args(args);
+fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Plan, Failure> {
     let refused = |what: &str| fail(format!("goto.{who}(): {what}"));
-    let limit = |at: usize| Duration::try_from_secs_f64(args.real(at)).unwrap_or(Duration::ZERO);
-    let Ok(max_connections) = u32::try_from(args.int(10)) else {
+    let Ok(max_connections) = u32::try_from(to.max_connections) else {
         return refused("max_connections must not be negative");
     };
-    let Ok(proxy_header @ 0..=2) = u8::try_from(args.int(11)) else { return refused("proxy_header must be 0, 1 or 2") };
+    let Ok(proxy_header @ 0..=2) = u8::try_from(to.proxy_header) else {
+        return refused("proxy_header must be 0, 1 or 2");
+    };
     let spec = BackendSpec {
-        hosthdr: args.text(2).map(|host| host.lossy().into_owned()),
-        connect_timeout: limit(7),
-        first_byte_timeout: limit(8),
-        between_bytes_timeout: limit(9),
+        hosthdr: to.host_header.map(|host| host.lossy().into_owned()),
+        connect_timeout: to.connect_timeout,
+        first_byte_timeout: to.first_byte_timeout,
+        between_bytes_timeout: to.between_bytes_timeout,
         max_connections,
         proxy_header,
-        probe: probe(call, &args.0[3]),
+        probe: probe(call, to.probe),
         ..BackendSpec::new(name, Endpoint::default())
     };
     Ok(Plan {
@@ -141,12 +177,12 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, args: &[Value]) -> Result<Pl
         // Each name has its own Host.
         shares_hosts: false,
         whitelist: None,
-        family: match args.word(4) {
-            "ipv4" => Family::V4,
-            "ipv6" => Family::V6,
-            _ => Family::Any,
+        family: match to.ip_version {
+            IpVersion::Ipv4 => Family::V4,
+            IpVersion::Ipv6 => Family::V6,
+            IpVersion::System => Family::Any,
         },
-        ttl: args.real(5).max(0.0),
+        ttl: to.ttl.max(0.0),
         unused_for: UNUSED_SECONDS,
         patience: PATIENCE,
         keeps_last: false,

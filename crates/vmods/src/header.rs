@@ -3,33 +3,49 @@
 //! `remove`, and `remove` leaves no record in the log. Unlike there what would be no field on the wire (a name with a blank, a
 //! line without a colon) fails the transaction, and `copy` of a field onto itself ends.
 
+use std::sync::Arc;
 use vrt::fields::{append_field, replace_line};
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, HeadId, Text, Value};
+use vrt::vmod::{Call, CallResult, HEADER, STRING, VOID, give};
+use vrt::{Failure, HeadId, Text};
 
-use crate::args::{Args, gave_up, give};
+use crate::args::gave_up;
 
-/// vmod_header(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "header",
-    classes: &[],
-    functions: &[
-        ("append", |call, args| {
-            let (head, name) = Args(args).header(0);
-            append_field(call.ctx, head, name, Args(args).bytes_of(1)).map_err(named)?;
-            give(Value::Void)
-        }),
-        ("copy", copy),
-        ("get", get),
-        ("remove", remove),
-        ("regsub", regsub),
-        ("dyn", |_, args| {
-            let name = Args(args).text(1).cloned().unwrap_or(Text::EMPTY);
-            give(Value::Header(Args(args).http(0), name))
-        }),
-    ],
-};
+vrt::vmod! {
+    /// Fields that occur more than once, line by line
+    pub(crate) static VMOD = header;
+
+    functions {
+        /// Adds a field behind those of the same name
+        fn append(_: HEADER, _: STRING) -> VOID = append;
+
+        /// Adds all fields of one name, under another name, here or in another head
+        fn copy(_: HEADER, _: HEADER) -> VOID = copy;
+
+        /// The first value of that name that matches; unset when none does
+        fn get(header: HEADER, regex: REGEX) -> STRING = get;
+
+        /// Removes the fields of that name whose values match
+        fn remove(header: HEADER, regex: REGEX) -> VOID = remove;
+
+        /// Rewrites the lines of a head, names included, that match; fails when the result is no field
+        fn regsub(_: HTTP, regex: REGEX, sub: STRING, all: BOOL = false) -> VOID = regsub;
+
+        /// A field by a name that is computed
+        fn dyn(_: HTTP, _: STRING) -> HEADER, pure = header_dyn;
+    }
+}
+
+fn append(call: &mut Call<'_>, header: (HeadId, &Text), text: &[u8]) -> CallResult<VOID> {
+    let (head, name) = header;
+    append_field(call.ctx, head, name, text).map_err(named)?;
+    give(())
+}
+
+fn header_dyn(_: &mut Call<'_>, head: HeadId, text: Option<&Text>) -> CallResult<HEADER> {
+    let name = text.cloned().unwrap_or(Text::EMPTY);
+    give((head, name))
+}
 
 fn named(failure: Failure) -> Failure {
     Failure::new(format!("vmod_header: {}", failure.0))
@@ -40,33 +56,32 @@ fn values(call: &mut Call<'_>, (id, name): (HeadId, &Text)) -> Vec<Vec<u8>> {
     call.ctx.head(id).map_or_else(Vec::new, |head| head.get_all(name).map(<[u8]>::to_vec).collect())
 }
 
-fn copy(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (head, name) = Args(args).header(1);
-    for value in values(call, Args(args).header(0)) {
+fn copy(call: &mut Call<'_>, header: (HeadId, &Text), header2: (HeadId, &Text)) -> CallResult<VOID> {
+    let (head, name) = header2;
+    for value in values(call, header) {
         append_field(call.ctx, head, name, &value).map_err(named)?;
     }
-    give(Value::Void)
+    give(())
 }
 
 fn counts(value: &[u8], regex: &Regex) -> Result<bool, Failure> {
     if value.is_empty() { Ok(false) } else { regex.is_match(value).map_err(gave_up) }
 }
 
-fn get(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (id, name) = Args(args).header(0);
-    let regex = Args(args).regex(1);
-    let Some(head) = call.ctx.head(id) else { return give(Value::NULL) };
+fn get(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> CallResult<STRING> {
+    let (id, name) = header;
+    let Some(head) = call.ctx.head(id) else { return give(None::<Text>) };
     for value in head.get_all(name) {
         if counts(value, regex)? {
-            return give(Value::text(value));
+            return give(value);
         }
     }
-    give(Value::NULL)
+    give(None::<Text>)
 }
 
-fn remove(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let ((id, name), regex) = (Args(args).header(0), Args(args).regex(1));
-    let Some((head, _)) = call.ctx.edit(id) else { return give(Value::Void) };
+fn remove(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> CallResult<VOID> {
+    let ((id, name), regex) = (header, regex);
+    let Some((head, _)) = call.ctx.edit(id) else { return give(()) };
     let mut stopped = None;
     head.retain(|field| {
         let goes = field.is(name) && counts(field.value(), regex).unwrap_or_else(|why| stopped.replace(why).is_some());
@@ -74,13 +89,11 @@ fn remove(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     });
     match stopped {
         Some(why) => Err(why),
-        None => give(Value::Void),
+        None => give(()),
     }
 }
 
-fn regsub(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let (id, regex, with, all) = (args.http(0), args.regex(1), args.bytes_of(2), args.bool(3));
+fn regsub(call: &mut Call<'_>, id: HeadId, regex: &Arc<Regex>, with: &[u8], all: bool) -> CallResult<VOID> {
     let count = call.ctx.head(id).map_or(0, message::Head::len);
     for at in 0..count {
         let Some(line) = call.ctx.head(id).and_then(|head| head.field(at)) else { break };
@@ -89,5 +102,5 @@ fn regsub(call: &mut Call<'_>, args: &[Value]) -> CallResult {
             replace_line(call.ctx, id, at, &out).map_err(named)?;
         }
     }
-    give(Value::Void)
+    give(())
 }

@@ -8,192 +8,373 @@ use std::sync::Arc;
 
 use vrt::fields::{append_field, remove_line, replace_line};
 use vrt::regex::{MatchError, Regex};
-use vrt::vmod::{Call, CallResult, Function, Vmod};
-use vrt::{Failure, HeadId, Value};
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
+use vrt::{Failure, HeadId, Text};
 
-use crate::args::{Args, fail, gave_up, give};
+use crate::args::{fail, gave_up};
 use crate::pattern;
 
 mod attr;
 
-/// vmod_headerplus
-pub(crate) static VMOD: Vmod = Vmod { name: "headerplus", classes: &[], functions: FUNCTIONS };
+vrt::words! {
+    enum Which { Both = "BOTH", Name = "NAME", Value = "VALUE" }
+}
 
-const FUNCTIONS: &[(&str, Function)] = &[
-    ("init", |call, args| init(call, Args(args).http(0))),
-    ("init_req", |call, _| init_first(call, [HeadId::Req, HeadId::Bereq])),
-    ("init_resp", |call, _| init_first(call, [HeadId::Resp, HeadId::Beresp])),
-    ("reset", |call, _| {
-        let id = fields(call, "reset")?.head;
-        init(call, id)
-    }),
-    ("write", write),
-    ("add", |call, args| {
-        let added = Field::added(Args(args).bytes_of(0), Args(args).bytes_of(1), Args(args).bool(2));
-        fields(call, "add")?.list.push(added);
-        give(Value::Void)
-    }),
-    ("set", |call, args| {
-        let (name, value, is_kept) = (Args(args).bytes_of(0), Args(args).bytes_of(1), Args(args).bool(2));
-        let fields = fields(call, "set")?;
-        let mut found = false;
-        for field in fields.named(name).take(1) {
-            (field.value, field.is_kept, found) = (value.to_vec(), field.is_kept || is_kept, true);
-        }
-        if !found {
-            fields.list.push(Field::added(name, value, is_kept));
-        }
-        let mut is_first = true;
-        fields.delete(|field| field.is(name) && !std::mem::take(&mut is_first));
-        give(Value::Void)
-    }),
-    ("append", |call, args| {
-        let (name, value, separator) = (Args(args).bytes_of(0), Args(args).bytes_of(1), Args(args).bytes_of(2));
-        let (all, is_kept) = (Args(args).bool(3), Args(args).bool(4));
-        let fields = fields(call, "append")?;
-        let mut found = false;
-        for field in fields.named(name).take(if all { usize::MAX } else { 1 }) {
-            (field.value, found) = ([&field.value, separator, value].concat(), true);
-        }
-        if !found {
-            fields.list.push(Field::added(name, value, is_kept));
-        }
-        give(Value::Void)
-    }),
-    ("get", |call, args| {
-        let name = Args(args).bytes_of(0);
-        let found = find(call, "get", &|field| Ok(field.is(name)), &args[1])?;
-        give(found.map_or_else(|| args[2].clone(), |field| Value::text(&field.value[..])))
-    }),
-    ("get_regex", |call, args| {
-        let names = names(call, "get_regex", args)?;
-        let found = find(call, "get_regex", &|field| names.is_match(&field.name), &args[1])?;
-        give(found.map_or_else(|| args[2].clone(), |field| Value::text(&field.value[..])))
-    }),
-    ("get_name_regex", |call, args| {
-        let names = if Args(args).given(0) { Some(names(call, "get_name_regex", args)?) } else { None };
-        let is = |field: &Field| names.as_ref().map_or(Ok(true), |names| names.is_match(&field.name));
-        let found = find(call, "get_name_regex", &is, &args[1])?;
-        give(found.map_or(Value::NULL, |field| Value::text(&field.name[..])))
-    }),
-    ("delete", |call, args| {
-        let (name, all) = (Args(args).bytes_of(0), Args(args).bool(1));
-        fields(call, "delete")?.delete(|field| field.is(name) && (all || !field.is_kept));
-        give(Value::Void)
-    }),
-    ("delete_regex", |call, args| {
-        let matches = matching(call, "delete_regex", args)?;
-        let all = Args(args).bool(1);
-        let mut at = 0;
-        fields(call, "delete_regex")?.delete(|field| {
-            at += 1;
-            matches[at - 1] && (all || !field.is_kept)
-        });
-        give(Value::Void)
-    }),
-    ("keep", |call, args| {
-        let fields = fields(call, "keep")?;
-        fields.keeps = true;
-        let name = Args(args).bytes_of(0);
-        fields.list.iter_mut().filter(|field| field.is(name)).for_each(|field| field.is_kept = true);
-        give(Value::Void)
-    }),
-    ("keep_regex", |call, args| {
-        let matches = matching(call, "keep_regex", args)?;
-        let fields = fields(call, "keep_regex")?;
-        fields.keeps = true;
-        fields.list.iter_mut().zip(matches).for_each(|(field, matches)| field.is_kept |= matches);
-        give(Value::Void)
-    }),
-    ("rename", |call, args| {
-        let (name, new, remove) = (Args(args).bytes_of(0), Args(args).bytes_of(1), Args(args).bool(2));
-        let to = fields(call, "rename")?.list.iter().map(|field| field.is(name).then(|| new.to_vec())).collect();
-        rename(call, "rename", to, remove)
-    }),
-    ("regsub_name", |call, args| {
-        let (with, all, remove) = (Args(args).bytes_of(1), Args(args).bool(2), Args(args).bool(3));
-        let regex = names(call, "regsub_name", args)?;
-        let one = |field: &Field| {
-            let mut to = Vec::new();
-            Ok(regex.sub(&field.name, with, all, &mut to).map_err(gave_up)?.then_some(to))
-        };
-        let to = fields(call, "regsub_name")?.list.iter().map(one).collect::<Result<_, Failure>>()?;
-        rename(call, "regsub_name", to, remove)
-    }),
-    ("regsub_value", |call, args| {
-        let (with, all) = (Args(args).bytes_of(2), Args(args).bool(3));
-        let names = names(call, "regsub_value", args)?;
-        let regex = pattern::compile(call, "headerplus.regsub_value()", Args(args).bytes_of(1))?;
-        for field in &mut fields(call, "regsub_value")?.list {
-            let mut to = Vec::new();
-            if names.is_match(&field.name).map_err(gave_up)?
-                && regex.sub(&field.value, with, all, &mut to).map_err(gave_up)?
-            {
-                field.value = to;
-            }
-        }
-        give(Value::Void)
-    }),
-    ("prefix", |call, args| affix(call, "prefix", args, |name, text| [text, name].concat())),
-    ("suffix", |call, args| affix(call, "suffix", args, |name, text| [name, text].concat())),
-    ("collapse", |call, args| {
-        let name = Args(args).bytes_of(0);
-        let matches = fields(call, "collapse")?.list.iter().map(|field| field.is(name)).collect::<Vec<_>>();
-        let new = Args(args).text(1).map_or(name, |new| new.as_bytes());
-        collapse(call, &matches, new, Args(args).bytes_of(2), Args(args).bool(3))
-    }),
-    ("collapse_regex", |call, args| {
-        let matches = matching(call, "collapse_regex", args)?;
-        collapse(call, &matches, Args(args).bytes_of(1), Args(args).bytes_of(2), Args(args).bool(3))
-    }),
-    ("split", split),
-    ("count", |call, args| {
-        let name = Args(args).given(0).then(|| Args(args).bytes_of(0));
-        let count = fields(call, "count")?.left().filter(|field| name.is_none_or(|name| field.is(name))).count();
-        give(Value::Int(count as i64))
-    }),
-    ("count_regex", |call, args| {
-        let matches = matching(call, "count_regex", args)?;
-        let fields = fields(call, "count_regex")?;
-        let is_left = |field: &Field| field.is_kept || !fields.keeps;
-        let count = fields.list.iter().zip(matches).filter(|(field, matches)| *matches && is_left(field)).count();
-        give(Value::Int(count as i64))
-    }),
-    ("as_list", as_list),
-    ("attr_get", |call, args| {
-        let (name, wanted, form) = (Args(args).bytes_of(0), Args(args).bytes_of(1), form("attr_get", args, 2, 3)?);
-        let mut found = fields(call, "attr_get")?.named(name).filter_map(|field| form.get(&field.value, wanted));
-        let value = found.next().map(Value::text);
-        give(value.unwrap_or_else(|| args[4].clone()))
-    }),
-    ("attr_exists", |call, args| {
-        let (name, wanted, form) = (Args(args).bytes_of(0), Args(args).bytes_of(1), form("attr_exists", args, 2, 3)?);
-        let found = fields(call, "attr_exists")?.named(name).any(|field| form.get(&field.value, wanted).is_some());
-        give(Value::Bool(found))
-    }),
-    ("attr_count", |call, args| {
-        let (name, form) = (Args(args).bytes_of(0), form("attr_count", args, 1, 2)?);
-        let count: usize = fields(call, "attr_count")?.named(name).map(|field| form.places(&field.value).len()).sum();
-        give(Value::Int(count as i64))
-    }),
-    ("attr_set", attr_set),
-    ("attr_delete", |call, args| {
-        let (name, attr, form) = (Args(args).bytes_of(0), Args(args).bytes_of(1), form("attr_delete", args, 2, 4)?);
-        let all = Args(args).bool(3);
-        let fields = fields(call, "attr_delete")?;
-        let having = fields.named(name).filter(|field| form.get(&field.value, attr).is_some());
-        for field in having.take(if all { usize::MAX } else { 1 }) {
-            field.value = form.delete(&field.value, attr);
-        }
-        fields.delete(|field| field.is(name) && field.value.is_empty() && !field.is_unchanged());
-        give(Value::Void)
-    }),
-];
+vrt::words! {
+    enum NameCase { None = "NONE", Upper = "UPPER", Lower = "LOWER" }
+}
 
-fn attr_set(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (name, mut attr, mut value) =
-        (Args(args).bytes_of(0), Args(args).bytes_of(1), Args(args).text(2).map(|v| &v[..]));
-    let (form, how) = (form("attr_set", args, 3, 4)?, Args(args).word(5));
+vrt::words! {
+    enum How { First = "FIRST", Update = "UPDATE", All = "ALL" }
+}
+
+vrt::vmod! {
+    /// The fields of a head by name or pattern, and the attributes in their values. init() says which head and reads it; what
+    /// is changed after that shows nowhere until write(). Attributes are what stands between commas or semicolons, NAME or
+    /// NAME=VALUE; hdr_delim gives other bytes that part them, attr_delim another text for the equals sign. Names and their
+    /// patterns count in any case. A value in quotes is given without them
+    pub(crate) static VMOD = headerplus;
+
+    functions {
+        /// Reads a head: req, bereq, beresp or resp
+        fn init(head: HTTP) -> VOID = |call: &mut Call<'_>, head: HeadId| init(call, head);
+
+        /// init(req), or init(bereq) where a backend is asked
+        fn init_req() -> VOID = |call: &mut Call<'_>| init_first(call, [HeadId::Req, HeadId::Bereq]);
+
+        /// init(resp), or init(beresp) where a backend is asked
+        fn init_resp() -> VOID = |call: &mut Call<'_>| init_first(call, [HeadId::Resp, HeadId::Beresp]);
+
+        /// Reads the head again; what was changed is forgotten
+        fn reset() -> VOID = reset;
+
+        /// Makes the changes to the head. Fields that VCL itself set since init() stay
+        fn write() -> VOID = write;
+
+        /// Adds a field, one that is kept unless keep is false
+        fn add(name: STRING, value: STRING, keep: BOOL = true) -> VOID = add;
+
+        /// Replaces all fields of that name by one
+        fn set(name: STRING, value: STRING, keep: BOOL = true) -> VOID = headerplus_set;
+
+        /// Adds delim and the value to the first field of that name, or to all of them; makes one when there is none
+        fn append(name: STRING, value: STRING, delim: STRING = ", ", all: BOOL = false, keep: BOOL = true) -> VOID
+            = append;
+
+        /// The value of the first field of that name whose value matches, if that is asked for
+        fn get(name: STRING, value_re: [STRING], def: STRING = null) -> STRING = headerplus_get;
+
+        /// The same of the first field whose name matches
+        fn get_regex(name_re: STRING, value_re: [STRING], def: STRING = null) -> STRING = get_regex;
+
+        /// The name of the first field whose name and value match what is given
+        fn get_name_regex(name_re: [STRING], value_re: [STRING]) -> STRING = get_name_regex;
+
+        /// Deletes the fields of that name; kept ones with delete_keep only
+        fn delete(name: STRING, delete_keep: BOOL = false) -> VOID = headerplus_delete;
+
+        /// Deletes the fields whose names match
+        fn delete_regex(name_re: STRING, delete_keep: BOOL = false) -> VOID = delete_regex;
+
+        /// From now on only kept fields are written: those of that name are
+        fn keep(name: STRING) -> VOID = keep;
+
+        /// The same for the fields whose names match
+        fn keep_regex(name_re: STRING) -> VOID = keep_regex;
+
+        /// Gives the fields of one name another; without remove, to copies of them that are added
+        fn rename(name: STRING, new_name: STRING, remove: BOOL = true) -> VOID = headerplus_rename;
+
+        /// Replaces what matches in names, once or always; without remove, in copies that are added
+        fn regsub_name(name_re: STRING, sub: STRING, all: BOOL = false, remove: BOOL = true) -> VOID = regsub_name;
+
+        /// Replaces what matches in the values of fields whose names match, once or always
+        fn regsub_value(name_re: STRING, value_re: STRING, sub: STRING, all: BOOL = false) -> VOID = regsub_value;
+
+        /// Puts a text before the names that match; without remove, to copies that are added
+        fn prefix(name_re: STRING, prefix: STRING, remove: BOOL = true) -> VOID = prefix;
+
+        /// Puts a text behind the names that match; without remove, to copies that are added
+        fn suffix(name_re: STRING, suffix: STRING, remove: BOOL = true) -> VOID = suffix;
+
+        /// Joins the fields of that name to one, of another name if that is given
+        fn collapse(name: STRING, new_name: [STRING], delim: STRING = ", ", keep: BOOL = true) -> VOID
+            = headerplus_collapse;
+
+        /// Joins the fields whose names match to one of the name given
+        fn collapse_regex(name_re: STRING, new_name: STRING, delim: STRING = ", ", keep: BOOL = true) -> VOID
+            = collapse_regex;
+
+        /// Makes a field of each part of the fields of that name
+        fn split(name: STRING, delim: STRING = ", ") -> VOID = split;
+
+        /// How many fields of that name would be left, or how many at all
+        fn count(name: [STRING]) -> INT = count;
+
+        /// How many fields whose names match would be left
+        fn count_regex(name_re: STRING) -> INT = count_regex;
+
+        /// The names, values, or both with value_delim between them, of the fields that would be left, sorted by their bytes
+        /// unless told
+        fn as_list(
+            which: Which = Both, hdr_delim: STRING = ", ", value_delim: STRING = ": ", sort: BOOL = true,
+            name_case: NameCase = None
+        ) -> STRING = as_list;
+
+        /// The value of an attribute; empty when it has none
+        fn attr_get(
+            name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=", def: STRING = null
+        ) -> STRING = attr_get;
+
+        /// Whether there is such an attribute
+        fn attr_exists(name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> BOOL = attr_exists;
+
+        /// How many attributes the fields of that name have
+        fn attr_count(name: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> INT = attr_count;
+
+        /// Sets an attribute in the first field that has it, in each that has it (UPDATE), or in all of that name (ALL);
+        /// where none has it, in the first, which is made when there is none. attr may be NAME=VALUE
+        fn attr_set(
+            name: STRING, attr: STRING, value: STRING = null, hdr_delim: [STRING], attr_delim: STRING = "=",
+            how: How = First
+        ) -> VOID = attr_set;
+
+        /// Deletes an attribute from the first field that has it, or from all, and a field that has no other
+        fn attr_delete(
+            name: STRING, attr: STRING, hdr_delim: [STRING], all: BOOL = false, attr_delim: STRING = "="
+        ) -> VOID = attr_delete;
+    }
+
+    left_out {
+        "headerplus.as_json" => "headerplus.as_list";
+        "headerplus.from_json" => "headerplus.add, for each field";
+        "headerplus.reset_req" => "std.rollback(req) or std.rollback(bereq)";
+        "headerplus.write_req0" => "headerplus.write";
+    }
+}
+
+fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+    let id = fields(call, "reset")?.head;
+    init(call, id)
+}
+
+fn add(call: &mut Call<'_>, name: &[u8], value: &[u8], keep: bool) -> CallResult<VOID> {
+    let added = Field::added(name, value, keep);
+    fields(call, "add")?.list.push(added);
+    give(())
+}
+
+fn headerplus_set(call: &mut Call<'_>, name: &[u8], value: &[u8], is_kept: bool) -> CallResult<VOID> {
+    let fields = fields(call, "set")?;
+    let mut found = false;
+    for field in fields.named(name).take(1) {
+        (field.value, field.is_kept, found) = (value.to_vec(), field.is_kept || is_kept, true);
+    }
+    if !found {
+        fields.list.push(Field::added(name, value, is_kept));
+    }
+    let mut is_first = true;
+    fields.delete(|field| field.is(name) && !std::mem::take(&mut is_first));
+    give(())
+}
+
+fn append(
+    call: &mut Call<'_>,
+    name: &[u8],
+    value: &[u8],
+    separator: &[u8],
+    all: bool,
+    is_kept: bool,
+) -> CallResult<VOID> {
+    let fields = fields(call, "append")?;
+    let mut found = false;
+    for field in fields.named(name).take(if all { usize::MAX } else { 1 }) {
+        (field.value, found) = ([&field.value, separator, value].concat(), true);
+    }
+    if !found {
+        fields.list.push(Field::added(name, value, is_kept));
+    }
+    give(())
+}
+
+fn headerplus_get(call: &mut Call<'_>, name: &[u8], value_re: Option<&[u8]>, def: Option<&Text>) -> CallResult<STRING> {
+    let found = find(call, "get", &|field| Ok(field.is(name)), value_re)?;
+    give(found.map_or_else(|| def.cloned(), |field| Some(field.value.into())))
+}
+
+fn get_regex(call: &mut Call<'_>, name_re: &[u8], value_re: Option<&[u8]>, def: Option<&Text>) -> CallResult<STRING> {
+    let names = names(call, "get_regex", name_re)?;
+    let found = find(call, "get_regex", &|field| names.is_match(&field.name), value_re)?;
+    give(found.map_or_else(|| def.cloned(), |field| Some(field.value.into())))
+}
+
+fn get_name_regex(call: &mut Call<'_>, name_re: Option<&[u8]>, value_re: Option<&[u8]>) -> CallResult<STRING> {
+    let names = match name_re {
+        Some(pattern) => Some(names(call, "get_name_regex", pattern)?),
+        None => None,
+    };
+    let is = |field: &Field| names.as_ref().map_or(Ok(true), |names| names.is_match(&field.name));
+    let found = find(call, "get_name_regex", &is, value_re)?;
+    give(found.map(|field| field.name))
+}
+
+fn headerplus_delete(call: &mut Call<'_>, name: &[u8], all: bool) -> CallResult<VOID> {
+    fields(call, "delete")?.delete(|field| field.is(name) && (all || !field.is_kept));
+    give(())
+}
+
+fn delete_regex(call: &mut Call<'_>, name_re: &[u8], all: bool) -> CallResult<VOID> {
+    let matches = matching(call, "delete_regex", name_re)?;
+    let mut at = 0;
+    fields(call, "delete_regex")?.delete(|field| {
+        at += 1;
+        matches[at - 1] && (all || !field.is_kept)
+    });
+    give(())
+}
+
+fn keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    let fields = fields(call, "keep")?;
+    fields.keeps = true;
+    fields.list.iter_mut().filter(|field| field.is(name)).for_each(|field| field.is_kept = true);
+    give(())
+}
+
+fn keep_regex(call: &mut Call<'_>, name_re: &[u8]) -> CallResult<VOID> {
+    let matches = matching(call, "keep_regex", name_re)?;
+    let fields = fields(call, "keep_regex")?;
+    fields.keeps = true;
+    fields.list.iter_mut().zip(matches).for_each(|(field, matches)| field.is_kept |= matches);
+    give(())
+}
+
+fn headerplus_rename(call: &mut Call<'_>, name: &[u8], new: &[u8], remove: bool) -> CallResult<VOID> {
+    let to = fields(call, "rename")?.list.iter().map(|field| field.is(name).then(|| new.to_vec())).collect();
+    rename(call, "rename", to, remove)
+}
+
+fn regsub_name(call: &mut Call<'_>, name_re: &[u8], with: &[u8], all: bool, remove: bool) -> CallResult<VOID> {
+    let regex = names(call, "regsub_name", name_re)?;
+    let one = |field: &Field| {
+        let mut to = Vec::new();
+        Ok(regex.sub(&field.name, with, all, &mut to).map_err(gave_up)?.then_some(to))
+    };
+    let to = fields(call, "regsub_name")?.list.iter().map(one).collect::<Result<_, Failure>>()?;
+    rename(call, "regsub_name", to, remove)
+}
+
+fn regsub_value(call: &mut Call<'_>, name_re: &[u8], value_re: &[u8], with: &[u8], all: bool) -> CallResult<VOID> {
+    let names = names(call, "regsub_value", name_re)?;
+    let regex = pattern::compile(call, "headerplus.regsub_value()", value_re)?;
+    for field in &mut fields(call, "regsub_value")?.list {
+        let mut to = Vec::new();
+        if names.is_match(&field.name).map_err(gave_up)?
+            && regex.sub(&field.value, with, all, &mut to).map_err(gave_up)?
+        {
+            field.value = to;
+        }
+    }
+    give(())
+}
+
+fn prefix(call: &mut Call<'_>, name_re: &[u8], prefix: &[u8], remove: bool) -> CallResult<VOID> {
+    affix(call, "prefix", name_re, prefix, remove, |name, text| [text, name].concat())
+}
+
+fn suffix(call: &mut Call<'_>, name_re: &[u8], suffix: &[u8], remove: bool) -> CallResult<VOID> {
+    affix(call, "suffix", name_re, suffix, remove, |name, text| [name, text].concat())
+}
+
+fn headerplus_collapse(
+    call: &mut Call<'_>,
+    name: &[u8],
+    new_name: Option<&Text>,
+    delim: &[u8],
+    keep: bool,
+) -> CallResult<VOID> {
+    let matches = fields(call, "collapse")?.list.iter().map(|field| field.is(name)).collect::<Vec<_>>();
+    let new = new_name.map_or(name, |new| new.as_bytes());
+    collapse(call, &matches, new, delim, keep)
+}
+
+fn collapse_regex(call: &mut Call<'_>, name_re: &[u8], new_name: &[u8], delim: &[u8], keep: bool) -> CallResult<VOID> {
+    let matches = matching(call, "collapse_regex", name_re)?;
+    collapse(call, &matches, new_name, delim, keep)
+}
+
+fn count(call: &mut Call<'_>, name: Option<&[u8]>) -> CallResult<INT> {
+    let count = fields(call, "count")?.left().filter(|field| name.is_none_or(|name| field.is(name))).count();
+    give(count as i64)
+}
+
+fn count_regex(call: &mut Call<'_>, name_re: &[u8]) -> CallResult<INT> {
+    let matches = matching(call, "count_regex", name_re)?;
+    let fields = fields(call, "count_regex")?;
+    let is_left = |field: &Field| field.is_kept || !fields.keeps;
+    let count = fields.list.iter().zip(matches).filter(|(field, matches)| *matches && is_left(field)).count();
+    give(count as i64)
+}
+
+fn attr_get(
+    call: &mut Call<'_>,
+    name: &[u8],
+    wanted: &[u8],
+    between: Option<&Text>,
+    equals: &[u8],
+    def: Option<&Text>,
+) -> CallResult<STRING> {
+    let form = form("attr_get", between, equals)?;
+    let mut found = fields(call, "attr_get")?.named(name).filter_map(|field| form.get(&field.value, wanted));
+    give(found.next().map(Text::from).or_else(|| def.cloned()))
+}
+
+fn attr_exists(
+    call: &mut Call<'_>,
+    name: &[u8],
+    wanted: &[u8],
+    between: Option<&Text>,
+    equals: &[u8],
+) -> CallResult<BOOL> {
+    let form = form("attr_exists", between, equals)?;
+    let found = fields(call, "attr_exists")?.named(name).any(|field| form.get(&field.value, wanted).is_some());
+    give(found)
+}
+
+fn attr_count(call: &mut Call<'_>, name: &[u8], between: Option<&Text>, equals: &[u8]) -> CallResult<INT> {
+    let form = form("attr_count", between, equals)?;
+    let count: usize = fields(call, "attr_count")?.named(name).map(|field| form.places(&field.value).len()).sum();
+    give(count as i64)
+}
+
+fn attr_delete(
+    call: &mut Call<'_>,
+    name: &[u8],
+    attr: &[u8],
+    between: Option<&Text>,
+    all: bool,
+    equals: &[u8],
+) -> CallResult<VOID> {
+    let form = form("attr_delete", between, equals)?;
+    let fields = fields(call, "attr_delete")?;
+    let having = fields.named(name).filter(|field| form.get(&field.value, attr).is_some());
+    for field in having.take(if all { usize::MAX } else { 1 }) {
+        field.value = form.delete(&field.value, attr);
+    }
+    fields.delete(|field| field.is(name) && field.value.is_empty() && !field.is_unchanged());
+    give(())
+}
+
+fn attr_set(
+    call: &mut Call<'_>,
+    name: &[u8],
+    mut attr: &[u8],
+    value: Option<&Text>,
+    between: Option<&Text>,
+    equals: &[u8],
+    how: How,
+) -> CallResult<VOID> {
+    let mut value = value.map(|value| &value[..]);
+    let form = form("attr_set", between, equals)?;
     if let (None, Some(at)) = (value, memchr::memmem::find(attr, form.equals)) {
         (attr, value) = (&attr[..at], Some(&attr[at + form.equals.len()..]));
     }
@@ -205,9 +386,9 @@ fn attr_set(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     let any_has = fields.named(name).any(|field| has(field));
     let mut found = false;
     for field in fields.named(name) {
-        if how == "ALL" || has(field) || !any_has && !found {
+        if how == How::All || has(field) || !any_has && !found {
             (field.value, found) = (form.set(&field.value, attr, value), true);
-            if how == "FIRST" {
+            if how == How::First {
                 break;
             }
         }
@@ -215,12 +396,12 @@ fn attr_set(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     if !found {
         fields.list.push(Field::added(name, &form.set(b"", attr, value), false));
     }
-    give(Value::Void)
+    give(())
 }
 
 /// How the attributes of a call are written; `at` is what parts them, `equals` what parts a name and its value.
-fn form<'a>(who: &str, args: &'a [Value], at: usize, equals: usize) -> Result<attr::Form<'a>, Failure> {
-    let form = attr::Form { between: Args(args).text(at).map(|text| &text[..]), equals: Args(args).bytes_of(equals) };
+fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<attr::Form<'a>, Failure> {
+    let form = attr::Form { between: between.map(|text| &text[..]), equals };
     if form.equals.is_empty() || form.between.is_some_and(<[u8]>::is_empty) {
         return fail(format!("headerplus.{who}(): a delimiter must not be empty"));
     }
@@ -250,7 +431,7 @@ struct Field {
     line: Option<Vec<u8>>,
 }
 
-fn init(call: &mut Call<'_>, id: HeadId) -> CallResult {
+fn init(call: &mut Call<'_>, id: HeadId) -> CallResult<VOID> {
     let Some(head) = call.ctx.head(id) else {
         return fail(format!("headerplus.init(): there is no {} here", id.name()));
     };
@@ -262,11 +443,11 @@ fn init(call: &mut Call<'_>, id: HeadId) -> CallResult {
     };
     let list = head.iter().map(field).collect();
     call.ctx.task().get::<State>().0 = Some(Fields { head: id, list, deleted: Vec::new(), keeps: false });
-    give(Value::Void)
+    give(())
 }
 
 /// Reads the first of these heads that there is here.
-fn init_first(call: &mut Call<'_>, ids: [HeadId; 2]) -> CallResult {
+fn init_first(call: &mut Call<'_>, ids: [HeadId; 2]) -> CallResult<VOID> {
     let id = ids.into_iter().find(|id| call.ctx.head(*id).is_some());
     init(call, id.unwrap_or(ids[0]))
 }
@@ -277,8 +458,8 @@ fn fields<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Fields, Failu
 }
 
 /// The first argument as a pattern of names, in any case.
-fn names(call: &Call<'_>, who: &str, args: &[Value]) -> Result<Arc<Regex>, Failure> {
-    let any_case = [b"(?i)", Args(args).bytes_of(0)].concat();
+fn names(call: &Call<'_>, who: &str, name_re: &[u8]) -> Result<Arc<Regex>, Failure> {
+    let any_case = [b"(?i)", name_re].concat();
     pattern::compile(call, &format!("headerplus.{who}()"), &any_case)
 }
 
@@ -287,14 +468,11 @@ fn find(
     call: &mut Call<'_>,
     who: &str,
     is: &dyn Fn(&Field) -> Result<bool, MatchError>,
-    value: &Value,
+    value: Option<&[u8]>,
 ) -> Result<Option<Field>, Failure> {
     let values = match value {
-        Value::Absent => None,
-        value => {
-            let text = Args(std::slice::from_ref(value)).bytes_of(0);
-            Some(pattern::compile(call, &format!("headerplus.{who}()"), text)?)
-        }
+        Some(pattern) => Some(pattern::compile(call, &format!("headerplus.{who}()"), pattern)?),
+        None => None,
     };
     for field in fields(call, who)?.left() {
         let matches = |regex: &Arc<Regex>| regex.is_match(&field.value);
@@ -306,7 +484,7 @@ fn find(
 }
 
 /// Gives the fields for which there is one another name, or adds ones that have it.
-fn rename(call: &mut Call<'_>, who: &str, to: Vec<Option<Vec<u8>>>, remove: bool) -> CallResult {
+fn rename(call: &mut Call<'_>, who: &str, to: Vec<Option<Vec<u8>>>, remove: bool) -> CallResult<VOID> {
     let fields = fields(call, who)?;
     let mut added = Vec::new();
     for (field, name) in fields.list.iter_mut().zip(to) {
@@ -317,29 +495,36 @@ fn rename(call: &mut Call<'_>, who: &str, to: Vec<Option<Vec<u8>>>, remove: bool
         }
     }
     fields.list.append(&mut added);
-    give(Value::Void)
+    give(())
 }
 
-fn affix(call: &mut Call<'_>, who: &str, args: &[Value], join: fn(&[u8], &[u8]) -> Vec<u8>) -> CallResult {
-    let matches = matching(call, who, args)?;
-    let (text, remove) = (Args(args).bytes_of(1), Args(args).bool(2));
+fn affix(
+    call: &mut Call<'_>,
+    who: &str,
+    name_re: &[u8],
+    prefix: &[u8],
+    remove: bool,
+    join: fn(&[u8], &[u8]) -> Vec<u8>,
+) -> CallResult<VOID> {
+    let matches = matching(call, who, name_re)?;
+    let (text, remove) = (prefix, remove);
     let list = &fields(call, who)?.list;
     let to = list.iter().zip(matches).map(|(field, matches)| matches.then(|| join(&field.name, text))).collect();
     rename(call, who, to, remove)
 }
 
 /// Which of the fields have names that match the first argument.
-fn matching(call: &mut Call<'_>, who: &str, args: &[Value]) -> Result<Vec<bool>, Failure> {
-    let regex = names(call, who, args)?;
+fn matching(call: &mut Call<'_>, who: &str, name_re: &[u8]) -> Result<Vec<bool>, Failure> {
+    let regex = names(call, who, name_re)?;
     let list = &fields(call, who)?.list;
     list.iter().map(|field| regex.is_match(&field.name).map_err(gave_up)).collect()
 }
 
-fn collapse(call: &mut Call<'_>, which: &[bool], name: &[u8], separator: &[u8], keep: bool) -> CallResult {
+fn collapse(call: &mut Call<'_>, which: &[bool], name: &[u8], separator: &[u8], keep: bool) -> CallResult<VOID> {
     let fields = fields(call, "collapse")?;
     let joined: Vec<&Field> = fields.list.iter().zip(which).filter(|(_, is)| **is).map(|(field, _)| field).collect();
     if joined.is_empty() {
-        return give(Value::Void);
+        return give(());
     }
     let is_kept = keep || joined.iter().any(|field| field.is_kept);
     let value = joined.iter().map(|field| &field.value[..]).collect::<Vec<_>>().join(separator);
@@ -349,11 +534,10 @@ fn collapse(call: &mut Call<'_>, which: &[bool], name: &[u8], separator: &[u8], 
         which[at - 1]
     });
     fields.list.push(Field::added(name, &value, is_kept));
-    give(Value::Void)
+    give(())
 }
 
-fn split(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (name, separator) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
+fn split(call: &mut Call<'_>, name: &[u8], separator: &[u8]) -> CallResult<VOID> {
     if separator.is_empty() {
         return fail("headerplus.split(): the separator must not be empty");
     }
@@ -373,34 +557,39 @@ fn split(call: &mut Call<'_>, args: &[Value]) -> CallResult {
             }
         }
     }
-    give(Value::Void)
+    give(())
 }
 
-fn as_list(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (kind, separator, join) = (Args(args).word(0), Args(args).bytes_of(1), Args(args).bytes_of(2));
-    let (sort, case) = (Args(args).bool(3), Args(args).word(4));
+fn as_list(
+    call: &mut Call<'_>,
+    kind: Which,
+    separator: &[u8],
+    join: &[u8],
+    sort: bool,
+    case: NameCase,
+) -> CallResult<STRING> {
     let one = |field: &Field| {
         let name = match case {
-            "LOWER" => field.name.to_ascii_lowercase(),
-            "UPPER" => field.name.to_ascii_uppercase(),
-            _ => field.name.clone(),
+            NameCase::Lower => field.name.to_ascii_lowercase(),
+            NameCase::Upper => field.name.to_ascii_uppercase(),
+            NameCase::None => field.name.clone(),
         };
         match kind {
-            "NAME" => name,
-            "VALUE" => field.value.clone(),
-            _ => [&name, join, &field.value].concat(),
+            Which::Name => name,
+            Which::Value => field.value.clone(),
+            Which::Both => [&name, join, &field.value].concat(),
         }
     };
     let mut list: Vec<Vec<u8>> = fields(call, "as_list")?.left().map(one).collect();
     if sort {
         list.sort();
     }
-    give(Value::text(list.join(separator)))
+    give(list.join(separator))
 }
 
-fn write(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+fn write(call: &mut Call<'_>) -> CallResult<VOID> {
     fields(call, "write")?;
-    let Some(fields) = call.ctx.task().get::<State>().0.take() else { return give(Value::Void) };
+    let Some(fields) = call.ctx.task().get::<State>().0.take() else { return give(()) };
     let id = fields.head;
     for line in &fields.deleted {
         change(call, id, line, None)?;

@@ -10,97 +10,179 @@ use base::Vxid;
 use message::chars::is_token;
 use shm::vsl::Marker;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Function, Vmod};
+use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, UnderWay};
 
 /// Requests of a task.
 const MOST: usize = 64;
 
-/// vmod_http
-pub(crate) static VMOD: Vmod = Vmod { name: "http", classes: &[], functions: FUNCTIONS };
+vrt::vmod! {
+    /// Requests out of VCL, to others or back to this server. A request has a number, which init() gives it; what it was told
+    /// belongs to the task, which may have 64 of them. It may take 30 s, its answer 10 MB. Not built: https, for which a TLS
+    /// proxy must stand before the other side. A request that fails has the status 0, and the log says why
+    pub(crate) static VMOD = http;
 
-const FUNCTIONS: &[(&str, Function)] = &[
-    ("init", |call, args| {
-        let all = &mut call.ctx.task().get::<Handles>().0;
-        if all.len() >= MOST && !all.contains_key(&Args(args).int(0)) {
-            return fail(format!("http.init(): a task has no more than {MOST} requests"));
-        }
-        all.insert(Args(args).int(0), Handle::default());
-        give(Value::Void)
-    }),
-    ("req_set_url", |call, args| {
-        change(call, args, "req_set_url", |handle, args| handle.request.url = lossy(args.text(1)))
-    }),
-    ("req_set_method", |call, args| set_method(call, args, 1, "req_set_method")),
-    ("req_copy_headers", copy_to_request),
-    ("req_set_header", |call, args| {
-        set_field(call, args, Args(args).bytes_of(1), Args(args).bytes_of(2), "req_set_header")
-    }),
-    ("req_unset_header", |call, args| {
-        change(call, args, "req_unset_header", |handle, args| handle.request.unset(args.bytes_of(1)))
-    }),
-    ("req_set_max_loops", |call, args| {
-        change(call, args, "req_set_max_loops", |handle, args| handle.max_loops = args.int(1))
-    }),
-    ("req_set_iparam", set_number),
-    ("req_set_sparam", set_text),
-    ("req_send", |call, args| send(call, args, "req_send")),
-    ("req_send_and_finish", |call, args| {
-        send(call, args, "req_send_and_finish")?;
-        call.ctx.task().get::<Handles>().0.remove(&Args(args).int(0));
-        give(Value::Void)
-    }),
-    ("req_sent", |call, args| {
-        let is_sent = handle(call, args, "req_sent")?.slot.is_some();
-        give(Value::Bool(is_sent))
-    }),
-    ("resp_wait", |call, args| {
-        let Some(slot) = handle(call, args, "resp_wait")?.slot.clone() else { return give(Value::Void) };
-        wait(async move {
-            slot.wait().await;
-            Ok(Value::Void)
-        })
-    }),
-    ("resp_is_ready", |call, args| {
-        let answer = answer(call, args, "resp_is_ready")?;
-        give(Value::Bool(answer.is_some()))
-    }),
-    ("resp_get_status", |call, args| {
-        let answer = answer(call, args, "resp_get_status")?;
-        give(Value::Int(answer.map_or(0, |answer| i64::from(answer.status))))
-    }),
-    ("resp_get_reason", |call, args| text(call, args, "resp_get_reason", |answer| Some(&answer.reason))),
-    ("resp_get_header", |call, args| {
-        let name = Args(args).bytes_of(1);
-        text(call, args, "resp_get_header", |answer| {
-            answer.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-        })
-    }),
-    ("resp_copy_headers", copy_to_response),
-    ("resp_get_body_len", |call, args| {
-        let answer = answer(call, args, "resp_get_body_len")?;
-        give(Value::Int(answer.map_or(0, |answer| answer.body.len() as i64)))
-    }),
-    ("resp_get_body", |call, args| text(call, args, "resp_get_body", |answer| Some(&answer.body))),
-    ("resp_get_body_blob", |call, args| {
-        let answer = answer(call, args, "resp_get_body_blob")?;
-        give(Value::Blob(answer.map(|answer| Blob::new(answer.body.clone()))))
-    }),
-    ("varnish_url", |call, args| {
-        let url = here(call, Args(args).bytes_of(0));
-        give(url.map_or(Value::NULL, Value::text))
-    }),
-    ("prefetch_next_url", |call, args| {
-        let prefix = Args(args).bytes_of(0);
-        let own = |id: &HeadId| call.ctx.head(*id).map(|head| head.url().to_vec());
-        let next = [HeadId::Req, HeadId::Bereq].iter().find_map(own).and_then(|url| next_url(&url, prefix));
-        let url = next.and_then(|next| here(call, &next));
-        give(url.map_or(Value::NULL, Value::text))
-    }),
-];
+    functions {
+        /// Begins a request: a GET without fields, in the place of what had the number
+        fn init(n: INT) -> VOID = init;
+
+        /// Its URL; with none it isn't sent
+        fn req_set_url(n: INT, url: STRING) -> VOID = req_set_url;
+
+        /// Its method
+        fn req_set_method(n: INT, method: STRING) -> VOID
+            = |call: &mut Call<'_>, n: i64, method: &[u8]| set_method(call, n, method, "req_set_method");
+
+        /// Gives it the fields of req or bereq, but those of the connection and the body
+        fn req_copy_headers(n: INT) -> VOID = copy_to_request;
+
+        /// Sets a field
+        fn req_set_header(n: INT, name: STRING, value: STRING) -> VOID = req_set_header;
+
+        /// Removes the fields of a name
+        fn req_unset_header(n: INT, name: STRING) -> VOID = req_unset_header;
+
+        /// How many requests deep a request to this server may be, 1 at first; a deeper one isn't sent
+        fn req_set_max_loops(n: INT, loops: INT) -> VOID = req_set_max_loops;
+
+        /// A number by curl's name, with or without CURLOPT_: TIMEOUT, TIMEOUT_MS, CONNECTTIMEOUT, CONNECTTIMEOUT_MS, and
+        /// SSL_VERIFYHOST and SSL_VERIFYPEER, which http has no use for. Others fail
+        fn req_set_iparam(n: INT, name: STRING, value: INT) -> VOID = set_number;
+
+        /// A text by curl's name: POSTFIELDS, a body to POST; CUSTOMREQUEST, USERAGENT, REFERER, COOKIE. Others fail
+        fn req_set_sparam(n: INT, name: STRING, value: STRING) -> VOID = set_text;
+
+        /// Sends it; VCL goes on meanwhile
+        fn req_send(n: INT) -> VOID = |call: &mut Call<'_>, n: i64| send(call, n, "req_send");
+
+        /// Sends it and forgets it; nobody waits for its answer
+        fn req_send_and_finish(n: INT) -> VOID = req_send_and_finish;
+
+        /// Whether it has been sent
+        fn req_sent(n: INT) -> BOOL = req_sent;
+
+        /// Waits until its answer is there, or it has failed
+        fn resp_wait(n: INT) -> VOID, waits = resp_wait;
+
+        /// Whether its answer is there
+        fn resp_is_ready(n: INT) -> BOOL = resp_is_ready;
+
+        /// The answer's status; 0 while and when there is none
+        fn resp_get_status(n: INT) -> INT = resp_get_status;
+
+        /// The answer's reason
+        fn resp_get_reason(n: INT) -> STRING
+            = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_reason", |answer| Some(&answer.reason));
+
+        /// The value of the answer's first field of a name
+        fn resp_get_header(n: INT, name: STRING) -> STRING = resp_get_header;
+
+        /// Sets the answer's fields on resp or beresp, but those of the connection and the body
+        fn resp_copy_headers(n: INT) -> VOID = copy_to_response;
+
+        /// Bytes of the answer's body
+        fn resp_get_body_len(n: INT) -> INT = resp_get_body_len;
+
+        /// The answer's body
+        fn resp_get_body(n: INT) -> STRING
+            = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_body", |answer| Some(&answer.body));
+
+        /// The answer's body as bytes
+        fn resp_get_body_blob(n: INT) -> BLOB = resp_get_body_blob;
+
+        /// The URL of a path at the address that the client's connection has here
+        fn varnish_url(path: STRING) -> STRING = varnish_url;
+
+        /// The transaction's URL at that address, with the first number in it, or the first after prefix, one higher; unset
+        /// without one
+        fn prefetch_next_url(prefix: STRING = null) -> STRING = prefetch_next_url;
+    }
+}
+
+fn init(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+    let all = &mut call.ctx.task().get::<Handles>().0;
+    if all.len() >= MOST && !all.contains_key(&n) {
+        return fail(format!("http.init(): a task has no more than {MOST} requests"));
+    }
+    all.insert(n, Handle::default());
+    give(())
+}
+
+fn req_set_url(call: &mut Call<'_>, n: i64, url: Option<&Text>) -> CallResult<VOID> {
+    change(call, n, "req_set_url", |handle| handle.request.url = lossy(url))
+}
+
+fn req_set_header(call: &mut Call<'_>, n: i64, name: &[u8], value: &[u8]) -> CallResult<VOID> {
+    set_field(call, n, name, value, "req_set_header")
+}
+
+fn req_unset_header(call: &mut Call<'_>, n: i64, name: &[u8]) -> CallResult<VOID> {
+    change(call, n, "req_unset_header", |handle| handle.request.unset(name))
+}
+
+fn req_set_max_loops(call: &mut Call<'_>, n: i64, loops: i64) -> CallResult<VOID> {
+    change(call, n, "req_set_max_loops", |handle| handle.max_loops = loops)
+}
+
+fn req_send_and_finish(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+    send(call, n, "req_send_and_finish")?;
+    call.ctx.task().get::<Handles>().0.remove(&n);
+    give(())
+}
+
+fn req_sent(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+    let is_sent = handle(call, n, "req_sent")?.slot.is_some();
+    give(is_sent)
+}
+
+fn resp_wait(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+    let Some(slot) = handle(call, n, "resp_wait")?.slot.clone() else { return give(()) };
+    wait(async move {
+        slot.wait().await;
+        Ok(())
+    })
+}
+
+fn resp_is_ready(call: &mut Call<'_>, n: i64) -> CallResult<BOOL> {
+    let answer = answer(call, n, "resp_is_ready")?;
+    give(answer.is_some())
+}
+
+fn resp_get_status(call: &mut Call<'_>, n: i64) -> CallResult<INT> {
+    let answer = answer(call, n, "resp_get_status")?;
+    give(answer.map_or(0, |answer| i64::from(answer.status)))
+}
+
+fn resp_get_header(call: &mut Call<'_>, n: i64, name: &[u8]) -> CallResult<STRING> {
+    text(call, n, "resp_get_header", |answer| {
+        answer.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    })
+}
+
+fn resp_get_body_len(call: &mut Call<'_>, n: i64) -> CallResult<INT> {
+    let answer = answer(call, n, "resp_get_body_len")?;
+    give(answer.map_or(0, |answer| answer.body.len() as i64))
+}
+
+fn resp_get_body_blob(call: &mut Call<'_>, n: i64) -> CallResult<BLOB> {
+    let answer = answer(call, n, "resp_get_body_blob")?;
+    give(answer.map(|answer| Blob::new(answer.body.clone())))
+}
+
+fn varnish_url(call: &mut Call<'_>, path: &[u8]) -> CallResult<STRING> {
+    let url = here(call, path);
+    give(url)
+}
+
+fn prefetch_next_url(call: &mut Call<'_>, prefix: &[u8]) -> CallResult<STRING> {
+    let own = |id: &HeadId| call.ctx.head(*id).map(|head| head.url().to_vec());
+    let next = [HeadId::Req, HeadId::Bereq].iter().find_map(own).and_then(|url| next_url(&url, prefix));
+    let url = next.and_then(|next| here(call, &next));
+    give(url)
+}
 
 /// The requests of a task.
 #[derive(Default)]
@@ -122,56 +204,53 @@ fn lossy(text: Option<&Text>) -> String {
     text.map(|text| text.lossy().into_owned()).unwrap_or_default()
 }
 
-fn handle<'a>(call: &'a mut Call<'_>, args: &[Value], who: &str) -> Result<&'a mut Handle, Failure> {
-    let n = Args(args).int(0);
+fn handle<'a>(call: &'a mut Call<'_>, n: i64, who: &str) -> Result<&'a mut Handle, Failure> {
     let found = call.ctx.task().get::<Handles>().0.get_mut(&n);
     found.ok_or_else(|| Failure::new(format!("http.{who}(): init({n}) comes first")))
 }
 
-fn change(call: &mut Call<'_>, args: &[Value], who: &str, change: impl FnOnce(&mut Handle, Args<'_>)) -> CallResult {
-    change(handle(call, args, who)?, Args(args));
-    give(Value::Void)
+fn change(call: &mut Call<'_>, n: i64, who: &str, change: impl FnOnce(&mut Handle)) -> CallResult<VOID> {
+    change(handle(call, n, who)?);
+    give(())
 }
 
-fn answer<'a>(call: &'a mut Call<'_>, args: &[Value], who: &str) -> Result<Option<&'a Answer>, Failure> {
-    let slot = handle(call, args, who)?.slot.as_ref();
+fn answer<'a>(call: &'a mut Call<'_>, n: i64, who: &str) -> Result<Option<&'a Answer>, Failure> {
+    let slot = handle(call, n, who)?.slot.as_ref();
     Ok(slot.and_then(|slot| slot.answer.get()).and_then(|answer| answer.as_ref().ok()))
 }
 
-fn text(call: &mut Call<'_>, args: &[Value], who: &str, of: impl FnOnce(&Answer) -> Option<&Vec<u8>>) -> CallResult {
-    let found = answer(call, args, who)?.and_then(of).map(|text| Value::text(&text[..]));
-    give(found.unwrap_or(Value::NULL))
+fn text(call: &mut Call<'_>, n: i64, who: &str, of: impl FnOnce(&Answer) -> Option<&Vec<u8>>) -> CallResult<STRING> {
+    give(answer(call, n, who)?.and_then(of).map(|text| &text[..]))
 }
 
-fn set_method(call: &mut Call<'_>, args: &[Value], at: usize, who: &str) -> CallResult {
-    let method = Args(args).bytes_of(at);
+fn set_method(call: &mut Call<'_>, n: i64, method: &[u8], who: &str) -> CallResult<VOID> {
     if !is_token(method) {
         return fail(format!("http.{who}(): \"{}\" is no method", method.escape_ascii()));
     }
-    handle(call, args, who)?.request.method = method.to_vec();
-    give(Value::Void)
+    handle(call, n, who)?.request.method = method.to_vec();
+    give(())
 }
 
-fn set_field(call: &mut Call<'_>, args: &[Value], name: &[u8], value: &[u8], who: &str) -> CallResult {
+fn set_field(call: &mut Call<'_>, n: i64, name: &[u8], value: &[u8], who: &str) -> CallResult<VOID> {
     if let Some(why) = client::bad_field(name, value) {
         return fail(format!("http.{who}(): {why}"));
     }
-    let request = &mut handle(call, args, who)?.request;
+    let request = &mut handle(call, n, who)?.request;
     request.unset(name);
     request.fields.push((name.to_vec(), value.to_vec()));
-    give(Value::Void)
+    give(())
 }
 
-fn copy_to_request(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn copy_to_request(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
     let fields = client::own_fields(call.ctx);
-    let request = &mut handle(call, args, "req_copy_headers")?.request;
+    let request = &mut handle(call, n, "req_copy_headers")?.request;
     fields.iter().for_each(|(name, _)| request.unset(name));
     request.fields.extend(fields);
-    give(Value::Void)
+    give(())
 }
 
-fn copy_to_response(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let Some(answer) = answer(call, args, "resp_copy_headers")? else { return give(Value::Void) };
+fn copy_to_response(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
+    let Some(answer) = answer(call, n, "resp_copy_headers")? else { return give(()) };
     let fields = answer.fields.clone();
     let Some(id) = [HeadId::Resp, HeadId::Beresp].into_iter().find(|id| call.ctx.edit(*id).is_some()) else {
         return fail("http.resp_copy_headers(): there is no response here");
@@ -179,15 +258,15 @@ fn copy_to_response(call: &mut Call<'_>, args: &[Value]) -> CallResult {
     for (name, value) in fields.iter().filter(|(name, _)| !client::is_of_connection(name)) {
         vrt::fields::set_field(call.ctx, id, name, value)?;
     }
-    give(Value::Void)
+    give(())
 }
 
-fn set_number(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let name = lossy(Args(args).text(1));
-    let Ok(value) = u64::try_from(Args(args).int(2)) else {
+fn set_number(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: i64) -> CallResult<VOID> {
+    let name = lossy(name);
+    let Ok(value) = u64::try_from(value) else {
         return fail(format!("http.req_set_iparam(): {name} must not be negative"));
     };
-    let request = &mut handle(call, args, "req_set_iparam")?.request;
+    let request = &mut handle(call, n, "req_set_iparam")?.request;
     match name.strip_prefix("CURLOPT_").unwrap_or(&name) {
         "TIMEOUT" => request.limit = Duration::from_secs(value),
         "TIMEOUT_MS" => request.limit = Duration::from_millis(value),
@@ -197,41 +276,41 @@ fn set_number(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         "SSL_VERIFYHOST" | "SSL_VERIFYPEER" => {}
         _ => return fail(format!("http.req_set_iparam(): {name} isn't built into Lacquer")),
     }
-    give(Value::Void)
+    give(())
 }
 
-fn set_text(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn set_text(call: &mut Call<'_>, n: i64, name: Option<&Text>, value: &[u8]) -> CallResult<VOID> {
     const WHO: &str = "req_set_sparam";
-    let (name, value) = (lossy(Args(args).text(1)), Args(args).bytes_of(2));
+    let (name, value) = (lossy(name), value);
     match name.strip_prefix("CURLOPT_").unwrap_or(&name) {
         "POSTFIELDS" => {
-            let request = &mut handle(call, args, WHO)?.request;
+            let request = &mut handle(call, n, WHO)?.request;
             request.body = Some(value.to_vec());
             if request.method == b"GET" {
                 request.method = b"POST".to_vec();
             }
-            give(Value::Void)
+            give(())
         }
-        "CUSTOMREQUEST" => set_method(call, args, 2, WHO),
-        "USERAGENT" => set_field(call, args, b"User-Agent", value, WHO),
-        "REFERER" => set_field(call, args, b"Referer", value, WHO),
-        "COOKIE" => set_field(call, args, b"Cookie", value, WHO),
+        "CUSTOMREQUEST" => set_method(call, n, value, WHO),
+        "USERAGENT" => set_field(call, n, b"User-Agent", value, WHO),
+        "REFERER" => set_field(call, n, b"Referer", value, WHO),
+        "COOKIE" => set_field(call, n, b"Cookie", value, WHO),
         _ => fail(format!("http.req_set_sparam(): {name} isn't built into Lacquer")),
     }
 }
 
-fn send(call: &mut Call<'_>, args: &[Value], who: &str) -> CallResult {
+fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
     let depth = client::depth(call.ctx);
     let ring = call.ctx.log().ring().clone();
-    let handle = handle(call, args, who)?;
+    let handle = handle(call, n, who)?;
     if depth >= handle.max_loops || handle.request.url.is_empty() {
         handle.slot = Some(Slot::failed("not sent"));
-        return give(Value::Void);
+        return give(());
     }
     let Some(under_way) = UnderWay::new() else {
         handle.slot = Some(Slot::failed("not sent"));
         call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MOST_AT_ONCE} requests at once"));
-        return give(Value::Void);
+        return give(());
     };
     let mut request = handle.request.clone();
     request.deepen(depth);
@@ -243,7 +322,7 @@ fn send(call: &mut Call<'_>, args: &[Value], who: &str) -> CallResult {
         drop(under_way);
         done
     }));
-    give(Value::Void)
+    give(())
 }
 
 /// The URL of a path here.

@@ -3,72 +3,133 @@
 //! path is found, too. Not built: responses' bodies, json_string.
 
 use serde_json::Value as Json;
-use vrt::Value;
-use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::Text;
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::values::{Id, Node, Values};
 
 /// Bytes of a document.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// vmod_json
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "json",
-    classes: &[],
-    functions: &[
-        ("parse", |call, args| {
-            let text = Args(args).bytes_of(0).to_vec();
-            read(call, &text)
-        }),
-        ("parse_req_body", |call, _| match crate::bodyaccess::body(call, None, b"") {
-            Some(body) => read(call, &body),
-            None => read(call, b""),
-        }),
-        ("contains", |call, args| about(call, args, |document, at| document.zip(at).is_some(), Value::Bool)),
-        ("get", |call, args| {
-            if Args(args).bool(2) {
-                return fail("json.get(): json_string isn't built into Lacquer");
-            }
-            let error = Value::String(Args(args).text(1).cloned());
-            let text = |document: Option<&Values>, at| {
-                document.zip(at).map(|(values, id)| match values.get(id) {
-                    Node::Null => "null".to_owned(),
-                    _ => values.text(id, false),
-                })
-            };
-            about(call, args, text, |found| found.map_or(error, Value::text))
-        }),
-        ("length", |call, args| {
-            let size = |document: Option<&Values>, at| document.zip(at).map_or(0, |(values, id)| values.size(id));
-            about(call, args, size, |size| Value::Int(size as i64))
-        }),
-        ("is_valid", |call, _| {
-            let is_valid = document(call).is_some();
-            give(Value::Bool(is_valid))
-        }),
-        ("is_error", |call, _| {
-            let is_error = document(call).is_none();
-            give(Value::Bool(is_error))
-        }),
-        ("is_object", |call, args| is(call, args, "object")),
-        ("is_array", |call, args| is(call, args, "array")),
-        ("is_string", |call, args| is(call, args, "string")),
-        ("is_number", |call, args| is(call, args, "number")),
-        ("is_true", |call, args| is(call, args, "true")),
-        ("is_false", |call, args| is(call, args, "false")),
-        ("is_null", |call, args| is(call, args, "null")),
-        ("stringify", |_, args| {
-            let quoted = Json::from(String::from_utf8_lossy(Args(args).bytes_of(0))).to_string();
-            let text = if Args(args).bool(1) { &quoted[..] } else { &quoted[1..quoted.len() - 1] };
-            give(Value::text(text))
-        }),
-        ("reset", |call, _| {
-            call.ctx.task().get::<Document>().0 = None;
-            give(Value::Void)
-        }),
-    ],
-};
+vrt::vmod! {
+    /// One document of JSON of each task, of 4 MB at most, read by paths as a.b[2].c
+    pub(crate) static VMOD = json;
+
+    functions {
+        /// A text is the document from now on
+        fn parse(json: STRING) -> VOID = parse;
+
+        /// The request's body is; no document, and VCL_Error says so, when std.cache_req_body doesn't keep it
+        fn parse_req_body() -> VOID = parse_req_body;
+
+        /// Whether the path leads to something
+        fn contains(element: STRING) -> BOOL = contains;
+
+        /// What the path leads to: texts as they are, anything else in JSON; else error. json_string fails
+        fn get(search: STRING, error: STRING = null, json_string: BOOL = false) -> STRING = get;
+
+        /// Members of an object, elements of an array, else 0
+        fn length(element: [STRING]) -> INT = length;
+
+        /// Whether there is a document
+        fn is_valid() -> BOOL = is_valid;
+
+        /// Whether there is none
+        fn is_error() -> BOOL = is_error;
+
+        /// Whether the path, or the root, is an object
+        fn is_object(element: [STRING]) -> BOOL
+            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "object");
+
+        /// Whether the path, or the root, is an array
+        fn is_array(element: [STRING]) -> BOOL
+            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "array");
+
+        /// Whether the path, or the root, is a string
+        fn is_string(element: [STRING]) -> BOOL
+            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "string");
+
+        /// Whether the path, or the root, is a number
+        fn is_number(element: [STRING]) -> BOOL
+            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "number");
+
+        /// Whether the path, or the root, is true
+        fn is_true(element: [STRING]) -> BOOL = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "true");
+
+        /// Whether the path, or the root, is false
+        fn is_false(element: [STRING]) -> BOOL
+            = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "false");
+
+        /// Whether the path, or the root, is null
+        fn is_null(element: [STRING]) -> BOOL = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "null");
+
+        /// A text as a string of JSON, with or without its quotes
+        fn stringify(value: STRING, quoted: BOOL = true) -> STRING, pure = stringify;
+
+        /// There is no document any more
+        fn reset() -> VOID = reset;
+    }
+
+    left_out {
+        "json.parse_resp_index" => "json.parse, with what xbody.capture has kept of the response";
+    }
+}
+
+fn parse(call: &mut Call<'_>, json: &[u8]) -> CallResult<VOID> {
+    let text = json.to_vec();
+    read(call, &text)
+}
+
+fn parse_req_body(call: &mut Call<'_>) -> CallResult<VOID> {
+    match crate::bodyaccess::body(call, None, b"") {
+        Some(body) => read(call, &body),
+        None => read(call, b""),
+    }
+}
+
+fn contains(call: &mut Call<'_>, element: Option<&Text>) -> CallResult<BOOL> {
+    give(about(call, element, |document, at| document.zip(at).is_some()))
+}
+
+fn get(call: &mut Call<'_>, search: Option<&Text>, error: Option<&Text>, json_string: bool) -> CallResult<STRING> {
+    if json_string {
+        return fail("json.get(): json_string isn't built into Lacquer");
+    }
+    let text = |document: Option<&Values>, at| {
+        document.zip(at).map(|(values, id)| match values.get(id) {
+            Node::Null => "null".to_owned(),
+            _ => values.text(id, false),
+        })
+    };
+    give(about(call, search, text).map(Text::from).or_else(|| error.cloned()))
+}
+
+fn length(call: &mut Call<'_>, element: Option<&Text>) -> CallResult<INT> {
+    let size = |document: Option<&Values>, at| document.zip(at).map_or(0, |(values, id)| values.size(id));
+    give(about(call, element, size) as i64)
+}
+
+fn is_valid(call: &mut Call<'_>) -> CallResult<BOOL> {
+    let is_valid = document(call).is_some();
+    give(is_valid)
+}
+
+fn is_error(call: &mut Call<'_>) -> CallResult<BOOL> {
+    let is_error = document(call).is_none();
+    give(is_error)
+}
+
+fn stringify(_: &mut Call<'_>, value: &[u8], keeps_quotes: bool) -> CallResult<STRING> {
+    let quoted = Json::from(String::from_utf8_lossy(value)).to_string();
+    let text = if keeps_quotes { &quoted[..] } else { &quoted[1..quoted.len() - 1] };
+    give(text)
+}
+
+fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+    call.ctx.task().get::<Document>().0 = None;
+    give(())
+}
 
 /// A task's document, if it is one.
 #[derive(Default)]
@@ -78,35 +139,30 @@ fn document<'a>(call: &'a mut Call<'_>) -> Option<&'a Values> {
     call.ctx.task().get::<Document>().0.as_ref()
 }
 
-fn read(call: &mut Call<'_>, text: &[u8]) -> CallResult {
+fn read(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
     if text.len() > MOST {
         return fail("json: a document has no more than 4 MB");
     }
     let mut values = Values::default();
     let is_json = values.add(text);
     call.ctx.task().get::<Document>().0 = is_json.then_some(values);
-    give(Value::Void)
+    give(())
 }
 
 /// Something about the place that the first argument names; the root when it names none.
-fn about<T>(
-    call: &mut Call<'_>,
-    args: &[Value],
-    what: impl FnOnce(Option<&Values>, Option<Id>) -> T,
-    value: impl FnOnce(T) -> Value,
-) -> CallResult {
+fn about<T>(call: &mut Call<'_>, element: Option<&Text>, what: impl FnOnce(Option<&Values>, Option<Id>) -> T) -> T {
     let document = document(call);
     let at = document.and_then(|values| {
         let root = *values.roots.first()?;
-        match Args(args).text(0) {
+        match element {
             None => Some(root),
             Some(path) => values.find(root, std::str::from_utf8(path).ok()?),
         }
     });
-    give(value(what(document, at)))
+    what(document, at)
 }
 
-fn is(call: &mut Call<'_>, args: &[Value], kind: &str) -> CallResult {
+fn is(call: &mut Call<'_>, element: Option<&Text>, kind: &str) -> CallResult<BOOL> {
     let is = |document: Option<&Values>, at| document.zip(at).is_some_and(|(values, id)| values.type_of(id) == kind);
-    about(call, args, is, Value::Bool)
+    give(about(call, element, is))
 }

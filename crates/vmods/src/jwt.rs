@@ -2,16 +2,15 @@
 //! vmod_jwt: JSON Web Tokens (RFC 7519) in the compact form of RFC 7515. The algorithm is VCL's, never the token's alone; "none" is
 //! none. A token with `crit` isn't valid: nothing critical is understood here.
 
-use std::sync::Arc;
-
 use ring::rand::SystemRandom;
 use ring::signature::{self as sig, EcdsaKeyPair, RsaKeyPair, UnparsedPublicKey};
 use ring::{hmac, rsa};
 use serde_json::{Map, Value as Json};
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Text, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{BOOL, Call, CallResult, INT, REAL, STRING, TIME, VOID, give};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::blob::codec::Code;
 
 mod jwk;
@@ -21,141 +20,311 @@ pub(crate) mod pem;
 const MOST: usize = 65_536;
 const URL_CODE: &str = "BASE64URLNOPAD";
 
-/// vmod_jwt
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "jwt",
-    functions: &[],
-    classes: &[
-        Class {
-            name: "reader",
-            new: |_, _, _| Ok(Arc::new(Reader(()))),
-            methods: &[
-                ("parse", parse),
-                ("from_string", parse),
-                ("set_key", |call, object, args| {
-                    let key = key_of_call(args).filter(|key| !key.is_empty());
-                    let is_one = key.is_some();
-                    read(call, object).key = key.map(Keys::Text);
-                    give(Value::Bool(is_one))
-                }),
-                ("set_jwk", |call, object, args| {
-                    let keys = jwk::keys(Args(args).bytes_of(0));
-                    let count = keys.len();
-                    read(call, object).key = (count > 0).then_some(Keys::Jwk(keys));
-                    give(Value::Int(count as i64))
-                }),
-                ("verify", |call, object, args| {
-                    let algorithm = algorithm(Args(args).bytes_of(0), "verify")?;
-                    let check = Check {
-                        kid: Args(args).word(1),
-                        exp: Args(args).bool(2),
-                        nbf: Args(args).bool(3),
-                        now: call.now,
-                    };
-                    let read = read(call, object);
-                    let both = read.token.as_ref().zip(read.key.as_ref());
-                    give(Value::Bool(both.is_some_and(|(token, key)| token.is_valid(algorithm, key, &check))))
-                }),
-                ("is_jwt", |call, object, _| give(Value::Bool(read(call, object).token.is_some()))),
-                ("get_alg", |call, object, _| header_text(call, object, "alg")),
-                ("get_typ", |call, object, _| header_text(call, object, "typ")),
-                ("get_kid", |call, object, _| header_text(call, object, "kid")),
-                ("get_b64", |call, object, _| {
-                    let b64 =
-                        read(call, object).token.as_ref().and_then(|token| token.field_of_header("b64")?.as_bool());
-                    give(Value::Bool(b64.unwrap_or(false)))
-                }),
-                ("get_sub", |call, object, args| claim_text(call, object, "sub", &args[0])),
-                ("get_iss", |call, object, args| claim_text(call, object, "iss", &args[0])),
-                ("get_jti", |call, object, args| claim_text(call, object, "jti", &args[0])),
-                ("get_exp", |call, object, _| claim_time(call, object, "exp")),
-                ("has_exp", |call, object, _| has_time(call, object, "exp")),
-                ("get_nbf", |call, object, _| claim_time(call, object, "nbf")),
-                ("has_nbf", |call, object, _| has_time(call, object, "nbf")),
-                ("get_iat", |call, object, _| claim_time(call, object, "iat")),
-                ("has_iat", |call, object, _| has_time(call, object, "iat")),
-                ("get_claim_string", |call, object, args| {
-                    let name = Args(args).bytes_of(0).to_vec();
-                    claim_text(call, object, &String::from_utf8_lossy(&name), &args[1])
-                }),
-                ("get_claim_bool", |call, object, args| {
-                    let claim = claim(call, object, args).and_then(|claim| claim.as_bool());
-                    give(claim.map_or_else(|| args[1].clone(), Value::Bool))
-                }),
-                ("get_claim_number", |call, object, args| {
-                    let claim = claim(call, object, args).and_then(|claim| claim.as_f64());
-                    give(claim.map_or_else(|| args[1].clone(), Value::Real))
-                }),
-                ("get_claim_integer", |call, object, args| {
-                    let whole = |claim: Json| claim.as_i64().or_else(|| Some(claim.as_f64()?.round() as i64));
-                    give(claim(call, object, args).and_then(whole).map_or_else(|| args[1].clone(), Value::Int))
-                }),
-                ("get_claim", |call, object, args| {
-                    let text = |claim: Json| match claim {
-                        Json::String(text) => Value::text(text),
-                        other => Value::text(other.to_string()),
-                    };
-                    give(claim(call, object, args).map_or_else(|| args[1].clone(), text))
-                }),
-                ("get_header_encoded", |call, object, _| encoded(call, object, 0)),
-                ("get_payload_encoded", |call, object, _| encoded(call, object, 1)),
-                ("get_signature", |call, object, _| encoded(call, object, 2)),
-                ("get_header", |call, object, _| part(call, object, |token| &token.header)),
-                ("get_payload", |call, object, _| part(call, object, |token| &token.payload)),
-                ("to_string", |call, object, _| part(call, object, |token| &token.text)),
-            ],
-        },
-        Class {
-            name: "writer",
-            new: |_, _, _| Ok(Arc::new(Writer(()))),
-            methods: &[
-                ("set_alg", |call, object, args| {
-                    let algorithm = algorithm(Args(args).bytes_of(0), "set_alg")?;
-                    written(call, object).algorithm = Some(algorithm);
-                    give(Value::Void)
-                }),
-                ("set_iss", |call, object, args| set_text(call, object, args, "iss")),
-                ("set_sub", |call, object, args| set_text(call, object, args, "sub")),
-                ("set_aud", |call, object, args| set_text(call, object, args, "aud")),
-                ("set_jti", |call, object, args| set_text(call, object, args, "jti")),
-                ("set_exp", |call, object, args| set_time(call, object, args, "exp")),
-                ("set_nbf", |call, object, args| set_time(call, object, args, "nbf")),
-                ("set_iat", |call, object, args| set_time(call, object, args, "iat")),
-                ("set_typ", |call, object, args| set_header_text(call, object, args, "typ")),
-                ("set_kid", |call, object, args| set_header_text(call, object, args, "kid")),
-                ("set_duration", |call, object, args| {
-                    let time = (call.now + Args(args).real(0)) as i64;
-                    written(call, object).claims.insert("exp".to_owned(), Json::from(time));
-                    give(Value::Void)
-                }),
-                ("set_payload", |call, object, args| {
-                    let claims = crate::jwt::object(Args(args).bytes_of(0));
-                    let written = written(call, object);
-                    match claims {
-                        Some(claims) => written.claims = claims,
-                        None => written.has_failed = true,
-                    }
-                    give(Value::Void)
-                }),
-                ("delete_sub", |call, object, _| delete(call, object, "sub")),
-                ("delete_iss", |call, object, _| delete(call, object, "iss")),
-                ("delete_jti", |call, object, _| delete(call, object, "jti")),
-                ("delete_exp", |call, object, _| delete(call, object, "exp")),
-                ("delete_nbf", |call, object, _| delete(call, object, "nbf")),
-                ("delete_iat", |call, object, _| delete(call, object, "iat")),
-                ("parse", from_string),
-                ("from_string", from_string),
-                ("generate", generate),
-                ("to_string", generate),
-                ("reset", |call, object, _| {
-                    *written(call, object) = Written::default();
-                    give(Value::Void)
-                }),
-                ("error", |call, object, _| give(Value::Bool(written(call, object).has_failed))),
-            ],
-        },
-    ],
-};
+vrt::words! {
+    enum Encoding { Ascii = "ascii", Base64url = "base64url" }
+}
+
+vrt::words! {
+    enum CheckKid { None = "none", Optional = "optional", Required = "required" }
+}
+
+vrt::vmod! {
+    /// Signed tokens: HS256, HS384 and HS512 with a secret; RS256, RS384, RS512, PS256, PS384, PS512, ES256 and ES384 with a
+    /// key in PEM. What a reader or writer was told belongs to the task. Not built: ES512, encrypted tokens, several
+    /// signatures
+    pub(crate) static VMOD = jwt;
+
+    /// Reads a token and checks it
+    object reader() -> Reader = |_, _: &str| Ok(Reader(())), methods {
+        /// Takes a token, with or without "Bearer " before it: whether it is one. Nothing is checked yet
+        fn parse(token: STRING) -> BOOL = parse;
+
+        /// The same
+        fn from_string(token: STRING) -> BOOL = parse;
+
+        /// Takes the secret, or the public key in PEM: whether it isn't empty
+        fn set_key(key: STRING, encoding: Encoding = Ascii) -> BOOL = set_key;
+
+        /// Takes a key in JSON (RFC 7517), or several: how many can be used, which those of P-521 can't
+        fn set_jwk(jwk: STRING) -> INT = set_jwk;
+
+        /// Whether the token names this algorithm, was signed so with the key, and isn't past its exp nor before its nbf.
+        /// check_kid has its kid choose among keys in JSON: always, or where both have one
+        fn verify(
+            expected_alg: STRING, check_kid: CheckKid = None, check_exp: BOOL = true, check_nbf: BOOL = true
+        ) -> BOOL = reader_verify;
+
+        /// Whether there is a token: what has no claims isn't taken for one
+        fn is_jwt() -> BOOL = |this: &Reader, call: &mut Call<'_>| read(call, this).token.is_some();
+
+        /// What the header says as alg
+        fn get_alg() -> STRING = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "alg");
+
+        /// What the header says as typ
+        fn get_typ() -> STRING = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "typ");
+
+        /// What the header says as kid
+        fn get_kid() -> STRING = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "kid");
+
+        /// What the header says as b64; false when it says nothing
+        fn get_b64() -> BOOL = get_b64;
+
+        /// The claim sub, if it is a text
+        fn get_sub(default: STRING = null) -> STRING = get_sub;
+
+        /// The claim iss, if it is a text
+        fn get_iss(default: STRING = null) -> STRING = get_iss;
+
+        /// The claim jti, if it is a text
+        fn get_jti(default: STRING = null) -> STRING = get_jti;
+
+        /// The claim exp; VCL fails when has_exp() is false
+        fn get_exp() -> TIME = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "exp");
+
+        /// Whether there is a claim exp that is a number
+        fn has_exp() -> BOOL = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "exp");
+
+        /// The claim nbf; VCL fails when has_nbf() is false
+        fn get_nbf() -> TIME = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "nbf");
+
+        /// Whether there is a claim nbf that is a number
+        fn has_nbf() -> BOOL = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "nbf");
+
+        /// The claim iat; VCL fails when has_iat() is false
+        fn get_iat() -> TIME = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "iat");
+
+        /// Whether there is a claim iat that is a number
+        fn has_iat() -> BOOL = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "iat");
+
+        /// A claim: a text as it is, anything else as JSON
+        fn get_claim(claim: STRING, def: STRING = null) -> STRING = get_claim;
+
+        /// A claim that is a text
+        fn get_claim_string(claim: STRING, def: STRING = null) -> STRING = get_claim_string;
+
+        /// A claim that is true or false
+        fn get_claim_bool(claim: STRING, def: BOOL = false) -> BOOL = get_claim_bool;
+
+        /// A claim that is a number
+        fn get_claim_number(claim: STRING, def: REAL = 0.0) -> REAL = get_claim_number;
+
+        /// The whole number that is next to a claim
+        fn get_claim_integer(claim: STRING, def: INT = 0) -> INT = get_claim_integer;
+
+        /// The header as it came
+        fn get_header_encoded() -> STRING = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 0);
+
+        /// The claims as they came
+        fn get_payload_encoded() -> STRING = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 1);
+
+        /// The signature as it came
+        fn get_signature() -> STRING = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 2);
+
+        /// The token's header, as JSON; unset without a token
+        fn get_header() -> STRING = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.header);
+
+        /// The token's claims, as JSON; unset without a token
+        fn get_payload() -> STRING = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.payload);
+
+        /// The token; unset without one
+        fn to_string() -> STRING = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.text);
+    }
+
+    /// Makes a token
+    object writer() -> Writer = |_, _: &str| Ok(Writer(())), methods {
+        /// The algorithm, HS256 if none is set
+        fn set_alg(alg: STRING) -> VOID = set_alg;
+
+        /// The claim iss
+        fn set_iss(value: STRING) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "iss");
+
+        /// The claim sub
+        fn set_sub(value: STRING) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "sub");
+
+        /// The claim aud
+        fn set_aud(value: STRING) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "aud");
+
+        /// The claim jti
+        fn set_jti(value: STRING) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "jti");
+
+        /// The claim exp, in whole seconds
+        fn set_exp(time: TIME) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "exp");
+
+        /// The claim nbf
+        fn set_nbf(time: TIME) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "nbf");
+
+        /// The claim iat
+        fn set_iat(time: TIME) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "iat");
+
+        /// The header's typ, JWT if none is set
+        fn set_typ(value: STRING) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "typ");
+
+        /// The header's kid
+        fn set_kid(value: STRING) -> VOID
+            = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "kid");
+
+        /// Makes exp so much after now
+        fn set_duration(duration: DURATION) -> VOID = set_duration;
+
+        /// All claims, as JSON
+        fn set_payload(payload: STRING) -> VOID = set_payload;
+
+        /// No claim sub
+        fn delete_sub() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "sub");
+
+        /// No claim iss
+        fn delete_iss() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iss");
+
+        /// No claim jti
+        fn delete_jti() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "jti");
+
+        /// No claim exp
+        fn delete_exp() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "exp");
+
+        /// No claim nbf
+        fn delete_nbf() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "nbf");
+
+        /// No claim iat
+        fn delete_iat() -> VOID = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iat");
+
+        /// Begins with the header and claims of a token
+        fn parse(token: STRING) -> VOID = from_string;
+
+        /// The same
+        fn from_string(token: STRING) -> VOID = from_string;
+
+        /// The token, signed with the secret or the private key in PEM (PKCS #8, or PKCS #1 for RSA); unset when that fails
+        fn generate(key: STRING, encoding: Encoding = Ascii) -> STRING = generate;
+
+        /// The same
+        fn to_string(key: STRING, encoding: Encoding = Ascii) -> STRING = generate;
+
+        /// Forgets all that this task did
+        fn reset() -> VOID = reset;
+
+        /// Whether parse, from_string, set_payload, generate or to_string failed in this task
+        fn error() -> BOOL = |this: &Writer, call: &mut Call<'_>| written(call, this).has_failed;
+    }
+
+    left_out {
+        "jwt.reader.set_jwks" => "set_jwk";
+        "jwt.reader.verify_raw" => "digest's hmac functions, for a secret";
+        "jwt.writer.generate_raw" => "digest's hmac functions, for a secret";
+        "jwt.writer.set_b64" => "generate, for tokens whose claims are in base64";
+        "jwt.writer.set_header" => "set_alg, set_typ and set_kid";
+        "jwt.writer.set_header_encoded" => "set_alg, set_typ and set_kid";
+        "jwt.writer.set_payload_encoded" => "set_payload, with blob.transcode";
+    }
+}
+
+fn set_key(this: &Reader, call: &mut Call<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<BOOL> {
+    let key = key_of_call(key, encoding.word()).filter(|key| !key.is_empty());
+    let is_one = key.is_some();
+    read(call, this).key = key.map(Keys::Text);
+    give(is_one)
+}
+
+fn set_jwk(this: &Reader, call: &mut Call<'_>, jwk: &[u8]) -> CallResult<INT> {
+    let keys = jwk::keys(jwk);
+    let count = keys.len();
+    read(call, this).key = (count > 0).then_some(Keys::Jwk(keys));
+    give(count as i64)
+}
+
+fn reader_verify(
+    this: &Reader,
+    call: &mut Call<'_>,
+    expected_alg: &[u8],
+    check_kid: CheckKid,
+    check_exp: bool,
+    check_nbf: bool,
+) -> CallResult<BOOL> {
+    let algorithm = algorithm(expected_alg, "verify")?;
+    let check = Check { kid: check_kid.word(), exp: check_exp, nbf: check_nbf, now: call.now };
+    let read = read(call, this);
+    let both = read.token.as_ref().zip(read.key.as_ref());
+    give(both.is_some_and(|(token, key)| token.is_valid(algorithm, key, &check)))
+}
+
+fn get_b64(this: &Reader, call: &mut Call<'_>) -> CallResult<BOOL> {
+    let b64 = read(call, this).token.as_ref().and_then(|token| token.field_of_header("b64")?.as_bool());
+    give(b64.unwrap_or(false))
+}
+
+fn get_sub(this: &Reader, call: &mut Call<'_>, default: Option<&Text>) -> CallResult<STRING> {
+    claim_text(call, this, "sub", default)
+}
+
+fn get_iss(this: &Reader, call: &mut Call<'_>, default: Option<&Text>) -> CallResult<STRING> {
+    claim_text(call, this, "iss", default)
+}
+
+fn get_jti(this: &Reader, call: &mut Call<'_>, default: Option<&Text>) -> CallResult<STRING> {
+    claim_text(call, this, "jti", default)
+}
+
+fn get_claim(this: &Reader, call: &mut Call<'_>, name: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+    let text = |claim: Json| match claim {
+        Json::String(text) => Text::from(text),
+        other => Text::from(other.to_string()),
+    };
+    give(claim(call, this, name).map(text).or_else(|| def.cloned()))
+}
+
+fn get_claim_string(this: &Reader, call: &mut Call<'_>, claim: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+    let name = claim.to_vec();
+    claim_text(call, this, &String::from_utf8_lossy(&name), def)
+}
+
+fn get_claim_bool(this: &Reader, call: &mut Call<'_>, name: &[u8], def: bool) -> CallResult<BOOL> {
+    let claim = claim(call, this, name).and_then(|claim| claim.as_bool());
+    give(claim.unwrap_or(def))
+}
+
+fn get_claim_number(this: &Reader, call: &mut Call<'_>, name: &[u8], def: f64) -> CallResult<REAL> {
+    let claim = claim(call, this, name).and_then(|claim| claim.as_f64());
+    give(claim.unwrap_or(def))
+}
+
+fn get_claim_integer(this: &Reader, call: &mut Call<'_>, name: &[u8], def: i64) -> CallResult<INT> {
+    let whole = |claim: Json| claim.as_i64().or_else(|| Some(claim.as_f64()?.round() as i64));
+    give(claim(call, this, name).and_then(whole).unwrap_or(def))
+}
+
+fn set_alg(this: &Writer, call: &mut Call<'_>, alg: &[u8]) -> CallResult<VOID> {
+    let algorithm = algorithm(alg, "set_alg")?;
+    written(call, this).algorithm = Some(algorithm);
+    give(())
+}
+
+fn set_duration(this: &Writer, call: &mut Call<'_>, duration: f64) -> CallResult<VOID> {
+    let time = (call.now + duration) as i64;
+    written(call, this).claims.insert("exp".to_owned(), Json::from(time));
+    give(())
+}
+
+fn set_payload(this: &Writer, call: &mut Call<'_>, payload: &[u8]) -> CallResult<VOID> {
+    let claims = object(payload);
+    let written = written(call, this);
+    match claims {
+        Some(claims) => written.claims = claims,
+        None => written.has_failed = true,
+    }
+    give(())
+}
+
+fn reset(this: &Writer, call: &mut Call<'_>) -> CallResult<VOID> {
+    *written(call, this) = Written::default();
+    give(())
+}
 
 // Not empty, so that each has an address of its own.
 struct Reader(#[allow(dead_code)] ());
@@ -244,34 +413,33 @@ fn algorithm(name: &[u8], who: &str) -> Result<&'static Algorithm, Failure> {
     }
 }
 
-fn key_of(object: &Object) -> usize {
-    Arc::as_ptr(object).cast::<()>() as usize
+fn key_of<T>(of: &T) -> usize {
+    std::ptr::from_ref(of) as usize
 }
 
-fn read<'a>(call: &'a mut Call<'_>, object: &Object) -> &'a mut Read {
-    call.ctx.task().keyed(key_of(object), Read::default)
+fn read<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut Read {
+    call.ctx.task().keyed(key_of(of), Read::default)
 }
 
-fn written<'a>(call: &'a mut Call<'_>, object: &Object) -> &'a mut Written {
-    call.ctx.task().keyed(key_of(object), Written::default)
+fn written<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut Written {
+    call.ctx.task().keyed(key_of(of), Written::default)
 }
 
-fn part(call: &mut Call<'_>, object: &Object, of: fn(&Token) -> &Vec<u8>) -> CallResult {
-    let found = read(call, object).token.as_ref().map(|token| Value::text(&of(token)[..]));
-    give(found.unwrap_or(Value::NULL))
+fn part<T>(call: &mut Call<'_>, of: &T, which: fn(&Token) -> &Vec<u8>) -> CallResult<STRING> {
+    give(read(call, of).token.as_ref().map(|token| which(token).clone()))
 }
 
-fn parse(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let token = Token::parse(Args(args).bytes_of(0));
+fn parse(this: &Reader, call: &mut Call<'_>, token: &[u8]) -> CallResult<BOOL> {
+    let token = Token::parse(token);
     let is_one = token.is_some();
-    read(call, object).token = token;
-    give(Value::Bool(is_one))
+    read(call, this).token = token;
+    give(is_one)
 }
 
 /// A key and how it is written: the first two arguments. A key in PEM is never encoded otherwise.
-fn key_of_call(args: &[Value]) -> Option<Text> {
-    let key = Args(args).text(0)?;
-    if Args(args).word(1) == "ascii" || pem::is_pem(key.as_bytes()) {
+fn key_of_call(key2: Option<&Text>, encoding: &'static str) -> Option<Text> {
+    let key = key2?;
+    if encoding == "ascii" || pem::is_pem(key.as_bytes()) {
         return Some(key.clone());
     }
     Some(Text::copy(&url_decoded(key.as_bytes())?))
@@ -283,73 +451,73 @@ fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
     Code::of(URL_CODE).decode(&text[..end], None)
 }
 
-fn header_text(call: &mut Call<'_>, object: &Object, name: &str) -> CallResult {
-    let field = read(call, object).token.as_ref().and_then(|token| token.field_of_header(name));
-    give(field.as_ref().and_then(Json::as_str).map_or(Value::NULL, Value::text))
+fn header_text<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<STRING> {
+    let field = read(call, of).token.as_ref().and_then(|token| token.field_of_header(name));
+    give(field.as_ref().and_then(Json::as_str))
 }
 
-fn claim_called(call: &mut Call<'_>, object: &Object, name: &str) -> Option<Json> {
-    read(call, object).token.as_ref()?.claims()?.remove(name)
+fn claim_called<T>(call: &mut Call<'_>, of: &T, name: &str) -> Option<Json> {
+    read(call, of).token.as_ref()?.claims()?.remove(name)
 }
 
 /// The claim that the first argument names.
-fn claim(call: &mut Call<'_>, object: &Object, args: &[Value]) -> Option<Json> {
-    claim_called(call, object, &String::from_utf8_lossy(Args(args).bytes_of(0)))
+fn claim<T>(call: &mut Call<'_>, of: &T, claim: &[u8]) -> Option<Json> {
+    claim_called(call, of, &String::from_utf8_lossy(claim))
 }
 
-fn claim_text(call: &mut Call<'_>, object: &Object, name: &str, default: &Value) -> CallResult {
-    let claim = claim_called(call, object, name);
-    give(claim.as_ref().and_then(Json::as_str).map_or_else(|| default.clone(), Value::text))
+fn claim_text<T>(call: &mut Call<'_>, of: &T, name: &str, default: Option<&Text>) -> CallResult<STRING> {
+    let claim = claim_called(call, of, name);
+    give(claim.as_ref().and_then(Json::as_str).map(Text::from).or_else(|| default.cloned()))
 }
 
-fn claim_time(call: &mut Call<'_>, object: &Object, name: &str) -> CallResult {
-    match claim_called(call, object, name).and_then(|claim| claim.as_f64()) {
-        Some(time) => give(Value::Time(time)),
+fn claim_time<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<TIME> {
+    match claim_called(call, of, name).and_then(|claim| claim.as_f64()) {
+        Some(time) => give(time),
         None => fail(format!("jwt: get_{name}(): there is none; has_{name}() says so")),
     }
 }
 
-fn has_time(call: &mut Call<'_>, object: &Object, name: &str) -> CallResult {
-    give(Value::Bool(claim_called(call, object, name).is_some_and(|claim| claim.is_number())))
+fn has_time<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<BOOL> {
+    give(claim_called(call, of, name).is_some_and(|claim| claim.is_number()))
 }
 
 /// A part of the token as it came.
-fn encoded(call: &mut Call<'_>, object: &Object, which: usize) -> CallResult {
-    let token = read(call, object).token.as_ref();
+fn encoded<T>(call: &mut Call<'_>, of: &T, which: usize) -> CallResult<STRING> {
+    let token = read(call, of).token.as_ref();
     let part = token.and_then(|token| token.text.split(|byte| *byte == b'.').nth(which));
-    give(part.map_or(Value::NULL, Value::text))
+    give(part)
 }
 
-fn set_header_text(call: &mut Call<'_>, object: &Object, args: &[Value], name: &str) -> CallResult {
-    let text = String::from_utf8_lossy(Args(args).bytes_of(0)).into_owned();
-    written(call, object).header.insert(name.to_owned(), Json::String(text));
-    give(Value::Void)
+fn set_header_text<T>(call: &mut Call<'_>, of: &T, value: &[u8], name: &str) -> CallResult<VOID> {
+    let text = String::from_utf8_lossy(value).into_owned();
+    written(call, of).header.insert(name.to_owned(), Json::String(text));
+    give(())
 }
 
-fn delete(call: &mut Call<'_>, object: &Object, name: &str) -> CallResult {
-    written(call, object).claims.remove(name);
-    give(Value::Void)
+fn delete<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<VOID> {
+    written(call, of).claims.remove(name);
+    give(())
 }
 
-fn set_text(call: &mut Call<'_>, object: &Object, args: &[Value], name: &str) -> CallResult {
-    let text = String::from_utf8_lossy(Args(args).bytes_of(0)).into_owned();
-    written(call, object).claims.insert(name.to_owned(), Json::String(text));
-    give(Value::Void)
+fn set_text<T>(call: &mut Call<'_>, of: &T, value: &[u8], name: &str) -> CallResult<VOID> {
+    let text = String::from_utf8_lossy(value).into_owned();
+    written(call, of).claims.insert(name.to_owned(), Json::String(text));
+    give(())
 }
 
-fn set_time(call: &mut Call<'_>, object: &Object, args: &[Value], name: &str) -> CallResult {
-    let time = Args(args).real(0) as i64;
-    written(call, object).claims.insert(name.to_owned(), Json::from(time));
-    give(Value::Void)
+fn set_time<T>(call: &mut Call<'_>, of: &T, time_: f64, name: &str) -> CallResult<VOID> {
+    let time = time_ as i64;
+    written(call, of).claims.insert(name.to_owned(), Json::from(time));
+    give(())
 }
 
-fn from_string(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let token = Token::parse(Args(args).bytes_of(0));
-    let written = written(call, object);
+fn from_string(this: &Writer, call: &mut Call<'_>, token: &[u8]) -> CallResult<VOID> {
+    let token = Token::parse(token);
+    let written = written(call, this);
     let parts = token.and_then(|token| {
         let name = token.field_of_header("alg")?.as_str()?.to_owned();
         let known = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
-        let mut header = crate::jwt::object(&token.header)?;
+        let mut header = object(&token.header)?;
         header.remove("alg");
         Some((known, header, token.claims()?))
     });
@@ -359,11 +527,11 @@ fn from_string(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
         }
         None => written.has_failed = true,
     }
-    give(Value::Void)
+    give(())
 }
 
-fn generate(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let written = written(call, object);
+fn generate(this: &Writer, call: &mut Call<'_>, key: Option<&Text>, encoding: Encoding) -> CallResult<STRING> {
+    let written = written(call, this);
     let algorithm = written.algorithm.unwrap_or(&ALGORITHMS[0]);
     let mut header = written.header.clone();
     header.insert("alg".to_owned(), Json::from(algorithm.name));
@@ -372,15 +540,15 @@ fn generate(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult 
     let payload = Json::Object(written.claims.clone()).to_string();
     let code = Code::of(URL_CODE);
     let mut text = [code.encode(header.as_bytes(), false), code.encode(payload.as_bytes(), false)].join(&b'.');
-    match algorithm.sign(key_of_call(args).as_deref().unwrap_or_default(), &text) {
+    match algorithm.sign(key_of_call(key, encoding.word()).as_deref().unwrap_or_default(), &text) {
         Some(signature) => {
             text.push(b'.');
             text.extend(code.encode(&signature, false));
-            give(Value::text(text))
+            give(text)
         }
         None => {
             written.has_failed = true;
-            give(Value::NULL)
+            give(None::<Text>)
         }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use base::Mono;
 use parking_lot::RwLock;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Method, Text, Value};
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
+use vrt::{Failure, Method, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
 /// Keys of a table.
 const MOST: usize = 1_000_000;
@@ -21,38 +21,72 @@ const MOST_OF_TASK: usize = 1000;
 /// What a file may have.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// vmod_kvstore
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "kvstore",
-    functions: &[],
-    classes: &[Class {
-        name: "init",
-        new,
-        methods: &[
-            ("set", set),
-            ("get", |call, object, args| {
-                let found = this(object).get(call, Args(args).bytes_of(0));
-                give(found.map_or_else(|| args[1].clone(), Value::text))
-            }),
-            ("delete", delete),
-            ("counter", counter),
-            ("limit", |call, object, args| {
-                let (most, add) = (Args(args).int(1), Args(args).int(2));
-                let (is_within, _) = count(call, &this(object), Args(args).bytes_of(0), add, None, Some(most))?;
-                give(Value::Bool(is_within))
-            }),
-            ("contains", |call, object, args| {
-                give(Value::Bool(this(object).entry(call, Args(args).bytes_of(0)).is_some()))
-            }),
-            ("size", |call, object, _| give(Value::Int(this(object).size(call) as i64))),
-            ("compact", |call, object, _| {
-                let now = call.ctx.clock().mono();
-                give(Value::Int(this(object).table.read().compact(now) as i64))
-            }),
-            ("init_file", init_file),
-        ],
-    }],
-};
+vrt::words! {
+    enum Scope { Global = "GLOBAL", Request = "REQUEST" }
+}
+
+vrt::vmod! {
+    /// Tables of texts, by key, each key with a life of its own. A table belongs to its VCL and takes a million keys at most
+    pub(crate) static VMOD = kvstore;
+
+    /// A table. It begins with room for so many keys as buckets says and grows. With scope=REQUEST what vcl_init sets is what
+    /// all tasks begin with, and what a task sets is its own
+    object init(buckets: INT = 25000, scope: Scope = Global) -> Arc<Store> = new, methods {
+        /// Sets a key; for ttl, or for good when that is 0
+        fn set(key: STRING, value: STRING, ttl: DURATION = 0.0) -> VOID = set;
+
+        /// The value of a key; the default when there is none
+        fn get(key: STRING, default: STRING = null) -> STRING = init_get;
+
+        /// Deletes a key
+        fn delete(key: STRING) -> VOID = delete;
+
+        /// Adds to the number that a key has, 0 when it has none, and says what it is then. A life that is given begins anew
+        fn counter(key: STRING, increment: INT = 1, ttl: DURATION = 0.0) -> INT = counter;
+
+        /// Adds to the number that a key has, 0 when it has none, unless it would be more than max then: whether it did
+        fn limit(key: STRING, max: INT, count: INT = 1) -> BOOL = limit;
+
+        /// Whether there is such a key
+        fn contains(key: STRING) -> BOOL
+            = |this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]| this.entry(call, key).is_some();
+
+        /// How many keys there are, with those whose life is over and that nobody asked for since
+        fn size() -> INT = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
+
+        /// Drops the keys whose life is over; says how many they were
+        fn compact() -> INT = init_compact;
+
+        /// Puts the lines of a file, each a key, the separator and a value, in the place of all that is there, at once; says
+        /// how many they are. A file that can't be read fails and changes nothing
+        fn init_file(path: STRING, separator: STRING = ",") -> INT, blocks = init_file;
+    }
+
+    left_out {
+        "kvstore.init.gauge" => "set, or statsd.gauge for a figure to watch";
+        "kvstore.init.get_any" => "get, for each key";
+        "kvstore.init.get_backend" => "get, and a backend by `if`";
+        "kvstore.init.init_conf" => "init_file, with one separator for all lines";
+        "kvstore.init.lock" => "counter or limit, which nothing comes between";
+        "kvstore.init.set_backend" => "set, with the backend's name";
+        "kvstore.init.unlock" => "counter or limit, which nothing comes between";
+    }
+}
+
+fn init_get(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], default: Option<&Text>) -> CallResult<STRING> {
+    let found = this.get(call, key);
+    give(found.or_else(|| default.cloned()))
+}
+
+fn limit(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], most: i64, add: i64) -> CallResult<BOOL> {
+    let (is_within, _) = count(call, this, key, add, None, Some(most))?;
+    give(is_within)
+}
+
+fn init_compact(this: &Arc<Store>, call: &mut Call<'_>) -> CallResult<INT> {
+    let now = call.ctx.clock().mono();
+    give(this.table.read().compact(now) as i64)
+}
 
 struct Store {
     name: String,
@@ -79,17 +113,12 @@ struct Entry {
 #[derive(Default)]
 struct Layer(HashMap<Text, Option<Entry>>);
 
-fn this(object: &Object) -> Arc<Store> {
-    object.clone().downcast().expect("made by this class")
-}
-
-fn new(_: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let buckets = Args(args).int(0);
+fn new(_: &mut Call<'_>, name: &str, buckets: i64, scope: Scope) -> Result<Arc<Store>, Failure> {
     if buckets < 1 {
         return fail(format!("kvstore: {name}: buckets must be 1 or more"));
     }
     let room = (buckets as usize).min(MOST) / PARTS;
-    let is_layered = Args(args).word(1) == "REQUEST";
+    let is_layered = scope == Scope::Request;
     Ok(Arc::new(Store { name: name.to_owned(), is_layered, table: RwLock::new(Arc::new(Table::new(room))) }))
 }
 
@@ -97,27 +126,27 @@ fn until(call: &Call<'_>, ttl: f64) -> Option<Mono> {
     (ttl > 0.0).then(|| call.ctx.clock().mono().plus(ttl))
 }
 
-fn set(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (key, value) = (Args(args).bytes_of(0), Args(args).text(1).cloned().unwrap_or(Text::EMPTY));
-    let entry = Entry { value, until: until(call, Args(args).real(2)) };
-    this(object).put(call, key, entry)?;
-    give(Value::Void)
+fn set(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], value: Option<&Text>, ttl: f64) -> CallResult<VOID> {
+    let (key, value) = (key, value.cloned().unwrap_or(Text::EMPTY));
+    let entry = Entry { value, until: until(call, ttl) };
+    this.put(call, key, entry)?;
+    give(())
 }
 
-fn delete(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (store, key) = (this(object), Args(args).bytes_of(0));
+fn delete(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]) -> CallResult<VOID> {
+    let (store, key) = (this, key);
     if store.is_own(call) {
         store.layer(call, key)?.insert(Text::copy(key), None);
     } else {
         store.table.read().part(key).write().remove(key);
     }
-    give(Value::Void)
+    give(())
 }
 
-fn counter(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let life = until(call, Args(args).real(2));
-    let (_, sum) = count(call, &this(object), Args(args).bytes_of(0), Args(args).int(1), life, None)?;
-    give(Value::Int(sum))
+fn counter(this: &Arc<Store>, call: &mut Call<'_>, key: &[u8], increment: i64, ttl: f64) -> CallResult<INT> {
+    let life = until(call, ttl);
+    let (_, sum) = count(call, this, key, increment, life, None)?;
+    give(sum)
 }
 
 /// Adds to a key's number unless that would make it more than `most`; whether it did, and the number then.
@@ -160,9 +189,9 @@ fn number(text: &[u8]) -> i64 {
     std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-fn init_file(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (store, path) = (this(object), Args(args).bytes_of(0).to_vec());
-    let separator = Args(args).bytes_of(1).to_vec();
+fn init_file(this: &Arc<Store>, _: &mut Call<'_>, path: &[u8], separator: &[u8]) -> CallResult<INT> {
+    let (store, path) = (this.clone(), path.to_vec());
+    let separator = separator.to_vec();
     if separator.is_empty() {
         return fail(format!("kvstore: {}.init_file(): a separator must not be empty", store.name));
     }
@@ -174,7 +203,7 @@ fn init_file(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
         match read.await {
             Ok((table, count)) => {
                 *store.table.write() = Arc::new(table);
-                Ok(Value::Int(count as i64))
+                Ok(count as i64)
             }
             Err(why) => fail(format!("kvstore: {}.init_file(): {why}", store.name)),
         }

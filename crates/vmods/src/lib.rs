@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The VCL modules: those of Varnish 7.1's distribution and of its users, one file each. Their signatures are in
-//! `signatures`; a test checks that each of them is implemented. No function blocks a runtime's thread: what would wait returns a future.
+//! The VCL modules: those of Varnish 7.1's distribution and of its users, one file each, which declares it by
+//! `vrt::vmod!`: signatures, texts and bodies, checked against each other by the compiler. No function blocks a runtime's thread: what would wait returns a future.
 
 mod accept;
 mod accept_language;
@@ -49,7 +49,6 @@ mod rers;
 mod s3;
 mod saintmode;
 mod selector;
-mod signatures;
 mod standard;
 mod statsd;
 mod str;
@@ -70,68 +69,25 @@ mod xbody;
 mod xkey;
 mod ykey;
 
-pub use signatures::MODULES;
+use tables::vmods::Modules;
 use vrt::vmod::Vmod;
 
-/// All modules, for `vrt::Env::vmods`.
-pub static ALL: &[&Vmod] = &[
-    &accept::VMOD,
-    &accept_language::VMOD,
-    &aclplus::VMOD,
-    &activedns::VMOD,
-    &basicauth::VMOD,
-    &blob::VMOD,
-    &bodyaccess::VMOD,
-    &cookie::VMOD,
-    &cookieplus::VMOD,
-    &crypto::VMOD,
-    &debug::VMOD,
-    &digest::VMOD,
-    &directors::VMOD,
-    &dynamic::VMOD,
-    &edgestash::VMOD,
-    &file::VMOD,
-    &fileserver::VMOD,
-    &geoip::VMOD,
-    &geoip2::VMOD,
-    &goto::VMOD,
-    &header::VMOD,
-    &headerplus::VMOD,
-    &http::VMOD,
-    &json::VMOD,
-    &jwt::VMOD,
-    &kvstore::VMOD,
-    &math::VMOD,
-    &netmapper::VMOD,
-    &proxy::VMOD,
-    &purge::VMOD,
-    &querysort::VMOD,
-    &querystring::VMOD,
-    &re::VMOD,
-    &re2::VMOD,
-    &redis::VMOD,
-    &reqwest::VMOD,
-    &rers::VMOD,
-    &s3::VMOD,
-    &saintmode::VMOD,
-    &selector::VMOD,
-    &statsd::VMOD,
-    &standard::VMOD,
-    &str::VMOD,
-    &synthbackend::VMOD,
-    &tcp::VMOD,
-    &udo::VMOD,
-    &unix::VMOD,
-    &urlplus::VMOD,
-    &utils::VMOD,
-    &uuid::VMOD,
-    &var::VMOD,
-    &vsthrottle::VMOD,
-    &vtc::VMOD,
-    &xbody::VMOD,
-    &xkey::VMOD,
-    &ykey::VMOD,
-];
+macro_rules! modules {
+    ($($module:ident)*) => {
+        /// All modules, in order of name: what runs, for `vrt::Env::vmods`.
+        pub static ALL: &[&Vmod] = &[$(&$module::VMOD),*];
+
+        /// Their signatures, for `vcl::Options`.
+        pub static MODULES: Modules = Modules(&[$(&$module::VMOD.signature),*]);
+    };
+}
+
+modules! {
+    accept accept_language aclplus activedns basicauth blob bodyaccess cookie cookieplus crypto debug digest
+    directors dynamic edgestash file fileserver geoip geoip2 goto header headerplus http json jwt kvstore math
+    netmapper proxy purge querysort querystring re re2 redis reqwest rers s3 saintmode selector statsd
+    standard str synthbackend tcp udo unix urlplus utils uuid var vsthrottle vtc xbody xkey ykey
+}
 
 #[cfg(test)]
 mod tests;

@@ -4,127 +4,282 @@
 use std::f64::consts as c;
 use std::num::FpCategory;
 
-use vrt::Value;
-use vrt::vmod::{CallResult, Vmod};
+use vrt::Text;
+use vrt::vmod::Words;
+use vrt::vmod::{Call, CallResult, INT, REAL, STRING, give};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
-/// vmod_math(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "math",
-    classes: &[],
-    functions: &[
-        ("approx", |_, args| {
-            let args = Args(args);
-            give(Value::Bool(approx(args.real(0), args.real(1), args.real(2), args.real(3))))
-        }),
-        ("strfromd", strfromd),
-        ("constant", |_, args| give(Value::Real(constant(Args(args).word(0))))),
-        ("fpclass", |_, args| give(Value::Int(class(Args(args).word(0))))),
-        ("fpclassify", |_, args| give(Value::Int(class(classify(Args(args).real(0)))))),
-        ("isfinite", |_, args| is(args, |x| x.is_finite())),
-        ("isinf", |_, args| is(args, |x| x.is_infinite())),
-        ("isnan", |_, args| is(args, |x| x.is_nan())),
-        ("isnormal", |_, args| is(args, |x| x.is_normal())),
-        ("signbit", |_, args| is(args, |x| x.is_sign_negative())),
-        ("isgreater", |_, args| compares(args, |x, y| x > y)),
-        ("isgreaterequal", |_, args| compares(args, |x, y| x >= y)),
-        ("isless", |_, args| compares(args, |x, y| x < y)),
-        ("islessequal", |_, args| compares(args, |x, y| x <= y)),
-        ("islessgreater", |_, args| compares(args, |x, y| x != y && !x.is_nan() && !y.is_nan())),
-        ("isunordered", |_, args| compares(args, |x, y| x.is_nan() || y.is_nan())),
-        ("acos", |_, args| of(args, f64::acos)),
-        ("acosh", |_, args| of(args, f64::acosh)),
-        ("asin", |_, args| of(args, f64::asin)),
-        ("asinh", |_, args| of(args, f64::asinh)),
-        ("atan", |_, args| of(args, f64::atan)),
-        ("atanh", |_, args| of(args, f64::atanh)),
-        ("cbrt", |_, args| of(args, f64::cbrt)),
-        ("ceil", |_, args| of(args, f64::ceil)),
-        ("cos", |_, args| of(args, f64::cos)),
-        ("cosh", |_, args| of(args, f64::cosh)),
-        ("erf", |_, args| of(args, libm::erf)),
-        ("erfc", |_, args| of(args, libm::erfc)),
-        ("exp", |_, args| of(args, f64::exp)),
-        ("exp2", |_, args| of(args, f64::exp2)),
-        ("expm1", |_, args| of(args, f64::exp_m1)),
-        ("fabs", |_, args| of(args, f64::abs)),
-        ("floor", |_, args| of(args, f64::floor)),
-        ("j0", |_, args| of(args, libm::j0)),
-        ("j1", |_, args| of(args, libm::j1)),
-        ("lgamma", |_, args| of(args, libm::lgamma)),
-        ("log", |_, args| of(args, f64::ln)),
-        ("log10", |_, args| of(args, f64::log10)),
-        ("log1p", |_, args| of(args, f64::ln_1p)),
-        ("log2", |_, args| of(args, f64::log2)),
-        ("logb", |_, args| of(args, logb)),
-        ("nearbyint", |_, args| of(args, libm::rint)),
-        ("rint", |_, args| of(args, libm::rint)),
-        ("round", |_, args| of(args, f64::round)),
-        ("sin", |_, args| of(args, f64::sin)),
-        ("sinh", |_, args| of(args, f64::sinh)),
-        ("sqrt", |_, args| of(args, f64::sqrt)),
-        ("tan", |_, args| of(args, f64::tan)),
-        ("tanh", |_, args| of(args, f64::tanh)),
-        ("tgamma", |_, args| of(args, libm::tgamma)),
-        ("trunc", |_, args| of(args, f64::trunc)),
-        ("y0", |_, args| of(args, libm::y0)),
-        ("y1", |_, args| of(args, libm::y1)),
-        ("atan2", |_, args| of_two(args, |y, x| y.atan2(x))),
-        ("copysign", |_, args| of_two(args, |x, y| x.copysign(y))),
-        ("fdim", |_, args| of_two(args, libm::fdim)),
-        ("fmax", |_, args| of_two(args, libm::fmax)),
-        ("fmin", |_, args| of_two(args, libm::fmin)),
-        ("fmod", |_, args| of_two(args, |x, y| x % y)),
-        ("hypot", |_, args| of_two(args, |x, y| x.hypot(y))),
-        ("nextafter", |_, args| of_two(args, libm::nextafter)),
-        ("pow", |_, args| of_two(args, |x, y| x.powf(y))),
-        ("remainder", |_, args| of_two(args, libm::remainder)),
-        ("fma", |_, args| {
-            let args = Args(args);
-            give(Value::Real(args.real(0).mul_add(args.real(1), args.real(2))))
-        }),
-        ("ilogb", |_, args| give(Value::Int(i64::from(libm::ilogb(Args(args).real(0)))))),
-        ("lrint", |_, args| give(Value::Int(Args(args).real(0).round_ties_even() as i64))),
-        ("lround", |_, args| give(Value::Int(Args(args).real(0).round() as i64))),
-        ("jn", |_, args| bessel(args, libm::jn)),
-        ("yn", |_, args| bessel(args, libm::yn)),
-        ("ldexp", |_, args| scaled(args)),
-        ("scalbln", |_, args| scaled(args)),
-        ("nan", |_, _| give(Value::Real(f64::NAN))),
-    ],
-};
+vrt::words! {
+    enum Name {
+        M1Pi = "M_1_PI", M2Pi = "M_2_PI", M2Sqrtpi = "M_2_SQRTPI", ME = "M_E", MLn10 = "M_LN10", MLn2 = "M_LN2",
+        MLog10e = "M_LOG10E", MLog2e = "M_LOG2E", MPi = "M_PI", MPi2 = "M_PI_2", MPi4 = "M_PI_4", MSqrt12 =
+        "M_SQRT1_2", MSqrt2 = "M_SQRT2",
+    }
+}
+
+vrt::words! {
+    enum MathName {
+        FpInfinite = "FP_INFINITE", FpNan = "FP_NAN", FpNormal = "FP_NORMAL", FpSubnormal = "FP_SUBNORMAL", FpZero =
+        "FP_ZERO",
+    }
+}
+
+vrt::vmod! {
+    /// The functions of C's math.h
+    pub(crate) static VMOD = math;
+
+    functions {
+        /// Whether two numbers differ by no more than maxDiff, or than maxRelDiff times the larger
+        fn approx(a: REAL, b: REAL, maxDiff: REAL = 0.001, maxRelDiff: REAL = 2.220446049250313e-16) -> BOOL, pure
+            = |_, a: f64, b: f64, most: f64, relative: f64| approx(a, b, most, relative);
+
+        /// A number as %a, %e, %f or %g, with .digits on demand, or with the letter large; fails for another format
+        fn strfromd(format: STRING, fp: REAL) -> STRING, pure = strfromd;
+
+        /// A constant
+        fn constant(name: Name) -> REAL, pure = |_, name: Name| constant(name.word());
+
+        /// What fpclassify gives for such numbers
+        fn fpclass(name: MathName) -> INT, pure = |_, name: MathName| class(name.word());
+
+        /// Which class a number is of
+        fn fpclassify(x: REAL) -> INT, pure = |_, x: f64| class(classify(x));
+
+        /// 1 when it is so, else 0
+        fn isfinite(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_finite());
+
+        /// 1 when it is so, else 0
+        fn isinf(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_infinite());
+
+        /// 1 when it is so, else 0
+        fn isnan(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_nan());
+
+        /// 1 when it is so, else 0
+        fn isnormal(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_normal());
+
+        /// 1 when it is so, else 0
+        fn signbit(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_sign_negative());
+
+        /// 1 when it is so, else 0
+        fn isgreater(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x > y);
+
+        /// 1 when it is so, else 0
+        fn isgreaterequal(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x >= y);
+
+        /// 1 when it is so, else 0
+        fn isless(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x < y);
+
+        /// 1 when it is so, else 0
+        fn islessequal(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x <= y);
+
+        /// 1 when it is so, else 0
+        fn islessgreater(x: REAL, y: REAL) -> INT, pure
+            = |_, x: f64, y: f64| compares(x, y, |x, y| x != y && !x.is_nan() && !y.is_nan());
+
+        /// 1 when it is so, else 0
+        fn isunordered(x: REAL, y: REAL) -> INT, pure
+            = |_, x: f64, y: f64| compares(x, y, |x, y| x.is_nan() || y.is_nan());
+
+        /// As in C
+        fn acos(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::acos);
+
+        /// As in C
+        fn acosh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::acosh);
+
+        /// As in C
+        fn asin(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::asin);
+
+        /// As in C
+        fn asinh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::asinh);
+
+        /// As in C
+        fn atan(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::atan);
+
+        /// As in C
+        fn atanh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::atanh);
+
+        /// As in C
+        fn cbrt(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::cbrt);
+
+        /// As in C
+        fn ceil(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::ceil);
+
+        /// As in C
+        fn cos(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::cos);
+
+        /// As in C
+        fn cosh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::cosh);
+
+        /// As in C
+        fn erf(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::erf);
+
+        /// As in C
+        fn erfc(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::erfc);
+
+        /// As in C
+        fn exp(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::exp);
+
+        /// As in C
+        fn exp2(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::exp2);
+
+        /// As in C
+        fn expm1(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::exp_m1);
+
+        /// As in C
+        fn fabs(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::abs);
+
+        /// As in C
+        fn floor(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::floor);
+
+        /// As in C
+        fn j0(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::j0);
+
+        /// As in C
+        fn j1(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::j1);
+
+        /// As in C
+        fn lgamma(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::lgamma);
+
+        /// As in C
+        fn log(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::ln);
+
+        /// As in C
+        fn log10(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::log10);
+
+        /// As in C
+        fn log1p(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::ln_1p);
+
+        /// As in C
+        fn log2(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::log2);
+
+        /// As in C
+        fn logb(x: REAL) -> REAL, pure = |_, x: f64| of(x, logb);
+
+        /// As in C
+        fn nearbyint(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::rint);
+
+        /// As in C
+        fn rint(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::rint);
+
+        /// As in C
+        fn round(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::round);
+
+        /// As in C
+        fn sin(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::sin);
+
+        /// As in C
+        fn sinh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::sinh);
+
+        /// As in C
+        fn sqrt(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::sqrt);
+
+        /// As in C
+        fn tan(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::tan);
+
+        /// As in C
+        fn tanh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::tanh);
+
+        /// As in C
+        fn tgamma(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::tgamma);
+
+        /// As in C
+        fn trunc(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::trunc);
+
+        /// As in C
+        fn y0(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::y0);
+
+        /// As in C
+        fn y1(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::y1);
+
+        /// As in C
+        fn atan2(y: REAL, x: REAL) -> REAL, pure = |_, y: f64, x: f64| of_two(y, x, |y, x| y.atan2(x));
+
+        /// As in C
+        fn copysign(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.copysign(y));
+
+        /// As in C
+        fn fdim(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::fdim);
+
+        /// As in C
+        fn fmax(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::fmax);
+
+        /// As in C
+        fn fmin(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::fmin);
+
+        /// As in C
+        fn fmod(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x % y);
+
+        /// As in C
+        fn hypot(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.hypot(y));
+
+        /// As in C
+        fn nextafter(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::nextafter);
+
+        /// As in C
+        fn pow(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.powf(y));
+
+        /// As in C
+        fn remainder(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::remainder);
+
+        /// As in C
+        fn fma(x: REAL, y: REAL, z: REAL) -> REAL, pure = |_, x: f64, y: f64, z: f64| x.mul_add(y, z);
+
+        /// As in C
+        fn ilogb(x: REAL) -> INT, pure = |_, x: f64| i64::from(libm::ilogb(x));
+
+        /// As in C
+        fn lrint(x: REAL) -> INT, pure = |_, x: f64| x.round_ties_even() as i64;
+
+        /// As in C
+        fn lround(x: REAL) -> INT, pure = |_, x: f64| x.round() as i64;
+
+        /// As in C
+        fn jn(n: INT, x: REAL) -> REAL, pure = |_, n: i64, x: f64| bessel(n, x, libm::jn);
+
+        /// As in C
+        fn yn(n: INT, x: REAL) -> REAL, pure = |_, n: i64, x: f64| bessel(n, x, libm::yn);
+
+        /// As in C
+        fn ldexp(x: REAL, e: INT) -> REAL, pure = |_, x: f64, e: i64| scaled(x, e);
+
+        /// As in C
+        fn scalbln(x: REAL, e: INT) -> REAL, pure = |_, x: f64, e: i64| scaled(x, e);
+
+        /// What is no number
+        fn nan(tag: STRING) -> REAL, pure = |_, _: Option<&Text>| f64::NAN;
+    }
+}
 
 /// The highest order of a Bessel function: the work grows with it.
 const HIGHEST: i64 = 10_000;
 
-fn of(args: &[Value], function: fn(f64) -> f64) -> CallResult {
-    give(Value::Real(function(Args(args).real(0))))
+fn of(x: f64, function: fn(f64) -> f64) -> CallResult<REAL> {
+    give(function(x))
 }
 
-fn of_two(args: &[Value], function: fn(f64, f64) -> f64) -> CallResult {
-    give(Value::Real(function(Args(args).real(0), Args(args).real(1))))
+fn of_two(y: f64, x: f64, function: fn(f64, f64) -> f64) -> CallResult<REAL> {
+    give(function(y, x))
 }
 
-fn is(args: &[Value], test: fn(f64) -> bool) -> CallResult {
-    give(Value::Int(i64::from(test(Args(args).real(0)))))
+fn is(x: f64, test: fn(f64) -> bool) -> CallResult<INT> {
+    give(i64::from(test(x)))
 }
 
-fn compares(args: &[Value], test: fn(f64, f64) -> bool) -> CallResult {
-    give(Value::Int(i64::from(test(Args(args).real(0), Args(args).real(1)))))
+fn compares(x: f64, y: f64, test: fn(f64, f64) -> bool) -> CallResult<INT> {
+    give(i64::from(test(x, y)))
 }
 
-fn bessel(args: &[Value], function: fn(i32, f64) -> f64) -> CallResult {
-    let order = Args(args).int(0);
+fn bessel(order: i64, x: f64, function: fn(i32, f64) -> f64) -> CallResult<REAL> {
     if !(-HIGHEST..=HIGHEST).contains(&order) {
         return fail(format!("math: a Bessel function of order {order}"));
     }
-    give(Value::Real(function(order as i32, Args(args).real(1))))
+    give(function(order as i32, x))
 }
 
-fn scaled(args: &[Value]) -> CallResult {
-    let exponent = Args(args).int(1).clamp(-5000, 5000) as i32;
-    give(Value::Real(libm::ldexp(Args(args).real(0), exponent)))
+fn scaled(x: f64, e: i64) -> CallResult<REAL> {
+    let exponent = e.clamp(-5000, 5000) as i32;
+    give(libm::ldexp(x, exponent))
 }
 
 fn logb(x: f64) -> f64 {
@@ -184,10 +339,9 @@ fn class(name: &str) -> i64 {
 /// Digits after the point that are shown at most.
 const MOST_DIGITS: usize = 300;
 
-fn strfromd(_: &mut vrt::vmod::Call<'_>, args: &[Value]) -> CallResult {
-    let format = Args(args).bytes_of(0);
-    match shown(format, Args(args).real(1)) {
-        Some(text) => give(Value::text(text)),
+fn strfromd(_: &mut Call<'_>, format: &[u8], f: f64) -> CallResult<STRING> {
+    match shown(format, f) {
+        Some(text) => give(text),
         None => fail(format!("math.strfromd: bad format \"{}\"", format.escape_ascii())),
     }
 }

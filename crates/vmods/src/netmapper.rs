@@ -12,10 +12,10 @@ use parking_lot::{Mutex, RwLock};
 use shm::vsl::Marker;
 use tables::Tag;
 use vrt::acl::{Acl, Decl, Entry, Flags};
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, Method, Text, Value};
+use vrt::vmod::{Call, CallResult, STRING, VOID, give, wait};
+use vrt::{Failure, Method, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 use crate::files::Files;
 
 /// Length of a file.
@@ -25,8 +25,21 @@ const NETWORKS: usize = 1_000_000;
 /// Labels of a VCL.
 const LABELS: usize = 1000;
 
-/// vmod_netmapper(3)
-pub(crate) static VMOD: Vmod = Vmod { name: "netmapper", functions: &[("init", init), ("map", map)], classes: &[] };
+vrt::vmod! {
+    /// Texts by address: a JSON file says which networks have which text, {"TEXT": ["ADDRESS/BITS", ...], ...}. The smallest
+    /// network that an address is in decides. An IPv4 address counts as such in each of its IPv6 forms: compatible, mapped,
+    /// SIIT, Teredo and 6to4
+    pub(crate) static VMOD = netmapper;
+
+    functions {
+        /// Reads a file, which map() knows by the label. When it has changed it is read again, looked at once in so many
+        /// seconds; one that is wrong then changes nothing
+        fn init(label: STRING, file: STRING, interval: INT) -> VOID, blocks, only(Method::Init.set()) = init;
+
+        /// The text of an address; unset when it is in no network, is no address, or there is no such label
+        fn map(label: STRING, ip: STRING) -> STRING = map;
+    }
+}
 
 static FILES: Files<Database> = Files::new(MOST_BYTES, |bytes| Database::read(&bytes));
 
@@ -50,9 +63,8 @@ struct Database {
     notes: Vec<String>,
 }
 
-fn init(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let given = Args(args);
-    let (Some(label), Some(path)) = (given.text(0).cloned(), given.text(1)) else {
+fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval: i64) -> CallResult<VOID> {
+    let (Some(label), Some(path)) = (label.cloned(), file) else {
         return fail("netmapper.init(): label and file must be set");
     };
     if call.method != Method::Init {
@@ -63,7 +75,7 @@ fn init(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         return fail(format!("netmapper.init(): more than {LABELS} labels"));
     }
     let path = PathBuf::from(path.lossy().into_owned());
-    let interval = given.int(2).max(1) as f64;
+    let interval = interval.max(1) as f64;
     let due = Mutex::new(call.ctx.clock().mono().plus(interval));
     let log = call.ctx.log().ring().clone();
     wait(async move {
@@ -76,17 +88,19 @@ fn init(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         }
         let map = Map { path, interval, database: RwLock::new(database), due };
         maps.0.write().insert(label, Arc::new(map));
-        Ok(Value::Void)
+        Ok(())
     })
 }
 
-fn map(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (Some(label), Some(ip)) = (Args(args).text(0), Args(args).text(1)) else { return give(Value::NULL) };
-    let Some(map) = call.module.get_or(Maps::default).0.read().get(label).cloned() else { return give(Value::NULL) };
+fn map(call: &mut Call<'_>, label: Option<&Text>, ip: Option<&Text>) -> CallResult<STRING> {
+    let (Some(label), Some(ip)) = (label, ip) else { return give(None::<Text>) };
+    let Some(map) = call.module.get_or(Maps::default).0.read().get(label).cloned() else { return give(None::<Text>) };
     map.refresh(call);
-    let Some(ip) = std::str::from_utf8(ip).ok().and_then(|ip| ip.trim().parse().ok()) else { return give(Value::NULL) };
+    let Some(ip) = std::str::from_utf8(ip).ok().and_then(|ip| ip.trim().parse().ok()) else {
+        return give(None::<Text>);
+    };
     let database = map.database.read().clone();
-    give(Value::String(database.find(ip)))
+    give(database.find(ip))
 }
 
 impl Map {

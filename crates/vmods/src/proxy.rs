@@ -2,10 +2,7 @@
 //! vmod_proxy(3): the TLVs of a PROXY v2 header (haproxy's proxy-protocol.txt, section 2.2).
 
 use net::proxy::tlv;
-use vrt::Value;
-use vrt::vmod::{Call, CallResult, Vmod};
-
-use crate::args::give;
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, give};
 
 const ALPN: u8 = 0x01;
 const AUTHORITY: u8 = 0x02;
@@ -20,33 +17,56 @@ const CLIENT_SSL: u8 = 0x01;
 const CLIENT_CERT_CONN: u8 = 0x02;
 const CLIENT_CERT_SESS: u8 = 0x04;
 
-/// vmod_proxy(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "proxy",
-    classes: &[],
-    functions: &[
-        ("alpn", |call, _| text(call, ALPN)),
-        ("authority", |call, _| text(call, AUTHORITY)),
-        ("is_ssl", |call, _| flag(call, CLIENT_SSL)),
-        ("client_has_cert_sess", |call, _| flag(call, CLIENT_CERT_SESS)),
-        ("client_has_cert_conn", |call, _| flag(call, CLIENT_CERT_CONN)),
-        ("ssl_verify_result", |call, _| {
-            let found = ssl(call).map_or(0, |(_, verify)| verify);
-            give(Value::Int(found.into()))
-        }),
-        ("ssl_version", |call, _| text(call, SSL_VERSION)),
-        ("client_cert_cn", |call, _| text(call, SSL_CN)),
-        ("ssl_cipher", |call, _| text(call, SSL_CIPHER)),
-        ("cert_sign", |call, _| text(call, SSL_SIG_ALG)),
-        ("cert_key", |call, _| text(call, SSL_KEY_ALG)),
-    ],
-};
+vrt::vmod! {
+    /// What a PROXY v2 header says beyond addresses
+    pub(crate) static VMOD = proxy;
+
+    functions {
+        /// The protocol agreed by ALPN
+        fn alpn() -> STRING = |call: &mut Call<'_>| text(call, ALPN);
+
+        /// The host name the client asked for (SNI)
+        fn authority() -> STRING = |call: &mut Call<'_>| text(call, AUTHORITY);
+
+        /// Whether the client came by TLS
+        fn is_ssl() -> BOOL = |call: &mut Call<'_>| flag(call, CLIENT_SSL);
+
+        /// Whether the client showed a certificate in this TLS session
+        fn client_has_cert_sess() -> BOOL = |call: &mut Call<'_>| flag(call, CLIENT_CERT_SESS);
+
+        /// Whether the client showed a certificate on this connection
+        fn client_has_cert_conn() -> BOOL = |call: &mut Call<'_>| flag(call, CLIENT_CERT_CONN);
+
+        /// Result of checking the client's certificate; 0: good
+        fn ssl_verify_result() -> INT = ssl_verify_result;
+
+        /// The TLS version
+        fn ssl_version() -> STRING = |call: &mut Call<'_>| text(call, SSL_VERSION);
+
+        /// The common name in the client's certificate
+        fn client_cert_cn() -> STRING = |call: &mut Call<'_>| text(call, SSL_CN);
+
+        /// The cipher
+        fn ssl_cipher() -> STRING = |call: &mut Call<'_>| text(call, SSL_CIPHER);
+
+        /// The signature algorithm of the server's certificate
+        fn cert_sign() -> STRING = |call: &mut Call<'_>| text(call, SSL_SIG_ALG);
+
+        /// The key algorithm of the server's certificate
+        fn cert_key() -> STRING = |call: &mut Call<'_>| text(call, SSL_KEY_ALG);
+    }
+}
+
+fn ssl_verify_result(call: &mut Call<'_>) -> CallResult<INT> {
+    let found = ssl(call).map_or(0, |(_, verify)| verify);
+    give(i64::from(found))
+}
 
 /// A TLV as text: a NUL ends it, as it ends varnishd's strings.
-fn text(call: &mut Call<'_>, kind: u8) -> CallResult {
+fn text(call: &mut Call<'_>, kind: u8) -> CallResult<STRING> {
     let tlvs = call.ctx.proxy_tlvs().unwrap_or_default();
     let text = tlv(&tlvs, kind).map(|value| value.split(|byte| *byte == 0).next().unwrap_or_default());
-    give(Value::String(text.map(Into::into)))
+    give(text)
 }
 
 /// Flags and the result of verification.
@@ -57,7 +77,7 @@ fn ssl(call: &mut Call<'_>) -> Option<(u8, u32)> {
     Some((*flags, u32::from_be_bytes(*rest.first_chunk()?)))
 }
 
-fn flag(call: &mut Call<'_>, flag: u8) -> CallResult {
+fn flag(call: &mut Call<'_>, flag: u8) -> CallResult<BOOL> {
     let found = ssl(call).is_some_and(|(flags, _)| flags & flag == flag);
-    give(Value::Bool(found))
+    give(found)
 }

@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_purge(3).
 
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Method, Value};
+use vrt::Method;
+use vrt::vmod::{Call, CallResult, INT, give};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
-/// vmod_purge(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "purge",
-    classes: &[],
-    functions: &[
-        ("hard", |call, _| purge(call, 0.0, Some(0.0), Some(0.0))),
-        ("soft", |call, args| {
-            let args = Args(args);
-            // Negative: that life stays as it is.
-            let life = |at| Some(args.real(at)).filter(|seconds| *seconds >= 0.0);
-            purge(call, args.real(0), life(1), life(2))
-        }),
-    ],
-};
+vrt::vmod! {
+    /// Purges the objects of the current hash, for good or softly
+    pub(crate) static VMOD = purge;
 
-fn purge(call: &mut Call<'_>, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> CallResult {
+    functions {
+        /// Removes all variants; says how many
+        fn hard() -> INT, only(Method::Miss.set().with(Method::Hit.set()))
+            = |call: &mut Call<'_>| purge(call, 0.0, Some(0.0), Some(0.0));
+
+        /// Shortens the lives of all variants; says how many. A negative value leaves that life as it is
+        fn soft(
+            ttl: DURATION = 0.0, grace: DURATION = (-1.0), keep: DURATION = (-1.0)
+        ) -> INT, only(Method::Miss.set().with(Method::Hit.set())) = soft;
+    }
+}
+
+fn soft(call: &mut Call<'_>, ttl: f64, grace: f64, keep: f64) -> CallResult<INT> {
+    // Negative: that life stays as it is.
+    let life = |seconds| Some(seconds).filter(|seconds| *seconds >= 0.0);
+    purge(call, ttl, life(grace), life(keep))
+}
+
+fn purge(call: &mut Call<'_>, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> CallResult<INT> {
     if !matches!(call.method, Method::Hit | Method::Miss) {
         return fail("purge can only happen in vcl_hit{} or vcl_miss{}");
     }
-    give(Value::Int(call.ctx.purge(ttl, grace, keep)?))
+    give(call.ctx.purge(ttl, grace, keep)?)
 }

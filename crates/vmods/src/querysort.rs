@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The module querysort: what std.querysort has been since 4.0, under its older name.
 
-use vrt::vmod::Vmod;
+vrt::vmod! {
+    /// std.querysort under its older name
+    pub(crate) static VMOD = querysort;
 
-/// The module querysort
-pub(crate) static VMOD: Vmod =
-    Vmod { name: "querysort", classes: &[], functions: &[("querysort", crate::standard::querysort)] };
+    functions {
+        /// The URL with the parameters of its query in order
+        fn querysort(_: STRING) -> STRING, pure = crate::standard::querysort;
+    }
+}

@@ -8,42 +8,81 @@ use base::fnmatch::{self, Flags};
 use parking_lot::RwLock;
 use tables::Tag;
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, HeadId, Method, Text, Value};
+use vrt::vmod::{Call, CallResult, STRING, VOID, give};
+use vrt::{Failure, HeadId, Method, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
-/// vmod_querystring(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "querystring",
-    functions: &[
-        ("clean", |call, args| plain(call, args, |url| Filter::default().apply(url, true, &mut Vec::new()))),
-        ("sort", |call, args| {
-            let filter = Filter { sort: true, uniq: Args(args).bool(1), whole: true, rules: RwLock::default() };
-            plain(call, args, |url| filter.apply(url, true, &mut Vec::new()))
-        }),
-        ("remove", |call, args| plain(call, args, |url| split(url).0.to_vec())),
-    ],
-    classes: &[Class {
-        name: "filter",
-        new: |_, _, args| {
-            let (sort, uniq, whole) = (Args(args).bool(0), Args(args).bool(1), Args(args).word(2) == "param");
-            Ok(Arc::new(Filter { sort, uniq, whole, rules: RwLock::default() }))
-        },
-        methods: &[
-            ("add_string", |call, object, args| add(call, object, Rule::Exact(Args(args).bytes_of(0).into()))),
-            ("add_glob", |call, object, args| add(call, object, Rule::Glob(Args(args).bytes_of(0).into()))),
-            ("add_regex", |call, object, args| match &args[0] {
-                Value::Regex(regex) => add(call, object, Rule::Regex(regex.clone())),
-                other => panic!("a pattern is {other:?}"),
-            }),
-            ("apply", |call, object, args| filtered(call, object, args, |url| url.to_vec())),
-            ("extract", |call, object, args| {
-                filtered(call, object, args, |url| split(url).1.unwrap_or_default().to_vec())
-            }),
-        ],
-    }],
-};
+vrt::words! {
+    enum Match { Name = "name", Param = "param" }
+}
+
+vrt::words! {
+    enum Mode { Keep = "keep", Drop = "drop" }
+}
+
+vrt::vmod! {
+    /// Query parameters: dropped, kept, sorted, made unique. Without a URL it is req.url, in fetches bereq.url
+    pub(crate) static VMOD = querystring;
+
+    functions {
+        /// The URL without empty parameters
+        fn clean(url: [STRING]) -> STRING = clean;
+
+        /// The URL with its parameters in order, without empty ones, on demand without duplicates
+        fn sort(url: [STRING], uniq: BOOL = false) -> STRING = sort;
+
+        /// The URL without its query
+        fn remove(url: [STRING]) -> STRING
+            = |call: &mut Call<'_>, url: Option<Option<&Text>>| plain(call, url, |url| split(url).0.to_vec());
+    }
+
+    /// What is to be dropped or kept, by the parameters' names or by the whole of them
+    object filter(sort: BOOL = false, uniq: BOOL = false, match: Match = Name) -> Arc<Filter> = new, methods {
+        /// Means the parameters that are this text
+        fn add_string(_: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Arc<Filter>, call: &mut Call<'_>, text: &[u8]| add(call, this, Rule::Exact(text.into()));
+
+        /// Means the parameters that fit this pattern of a shell
+        fn add_glob(_: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Arc<Filter>, call: &mut Call<'_>, text: &[u8]| add(call, this, Rule::Glob(text.into()));
+
+        /// Means the parameters that match
+        fn add_regex(_: REGEX) -> VOID, only(Method::Init.set()) = add_regex;
+
+        /// The URL without the parameters that are meant, or with them alone
+        fn apply(url: [STRING], mode: Mode = Drop) -> STRING = filter_apply;
+
+        /// The query of that URL; unset when there is none
+        fn extract(url: [STRING], mode: Mode = Drop) -> STRING = extract;
+    }
+}
+
+fn clean(call: &mut Call<'_>, url: Option<Option<&Text>>) -> CallResult<STRING> {
+    plain(call, url, |url| Filter::default().apply(url, true, &mut Vec::new()))
+}
+
+fn sort(call: &mut Call<'_>, url: Option<Option<&Text>>, uniq: bool) -> CallResult<STRING> {
+    let filter = Filter { sort: true, uniq, whole: true, rules: RwLock::default() };
+    plain(call, url, |url| filter.apply(url, true, &mut Vec::new()))
+}
+
+fn new(_: &mut Call<'_>, _: &str, sort: bool, uniq: bool, matches: Match) -> Result<Arc<Filter>, Failure> {
+    let (sort, uniq, whole) = (sort, uniq, matches == Match::Param);
+    Ok(Arc::new(Filter { sort, uniq, whole, rules: RwLock::default() }))
+}
+
+fn add_regex(this: &Arc<Filter>, call: &mut Call<'_>, regex: &Arc<Regex>) -> CallResult<VOID> {
+    add(call, this, Rule::Regex(regex.clone()))
+}
+
+fn filter_apply(this: &Arc<Filter>, call: &mut Call<'_>, url: Option<Option<&Text>>, mode: Mode) -> CallResult<STRING> {
+    filtered(call, this, url, mode, |url| url.to_vec())
+}
+
+fn extract(this: &Arc<Filter>, call: &mut Call<'_>, url: Option<Option<&Text>>, mode: Mode) -> CallResult<STRING> {
+    filtered(call, this, url, mode, |url| split(url).1.unwrap_or_default().to_vec())
+}
 
 enum Rule {
     Exact(Box<[u8]>),
@@ -60,22 +99,18 @@ struct Filter {
     rules: RwLock<Vec<Rule>>,
 }
 
-fn add(call: &mut Call<'_>, object: &Object, rule: Rule) -> CallResult {
+fn add(call: &mut Call<'_>, filter: &Filter, rule: Rule) -> CallResult<VOID> {
     if call.method != Method::Init {
         return fail("querystring: a filter takes criteria in vcl_init only");
     }
-    this(object).rules.write().push(rule);
-    give(Value::Void)
-}
-
-fn this(object: &Object) -> Arc<Filter> {
-    object.clone().downcast().expect("made by this class")
+    filter.rules.write().push(rule);
+    give(())
 }
 
 /// The URL that was given, or the transaction's.
-fn url(call: &mut Call<'_>, args: &[Value]) -> Result<Option<Text>, Failure> {
-    if Args(args).given(0) {
-        return Ok(Args(args).text(0).cloned());
+fn url(call: &mut Call<'_>, given: Option<Option<&Text>>) -> Result<Option<Text>, Failure> {
+    if let Some(url) = given {
+        return Ok(url.cloned());
     }
     // Where there is a req it counts; fetches have none.
     for id in [HeadId::Req, HeadId::Bereq] {
@@ -86,19 +121,29 @@ fn url(call: &mut Call<'_>, args: &[Value]) -> Result<Option<Text>, Failure> {
     fail("querystring: there is no URL here")
 }
 
-fn plain(call: &mut Call<'_>, args: &[Value], change: impl FnOnce(&[u8]) -> Vec<u8>) -> CallResult {
-    let url = url(call, args)?;
-    give(Value::String(url.map(|url| change(&url).into())))
+fn plain(
+    call: &mut Call<'_>,
+    given: Option<Option<&Text>>,
+    change: impl FnOnce(&[u8]) -> Vec<u8>,
+) -> CallResult<STRING> {
+    let url = url(call, given)?;
+    give(url.map(|url| change(&url)))
 }
 
-fn filtered(call: &mut Call<'_>, object: &Object, args: &[Value], part: fn(&[u8]) -> Vec<u8>) -> CallResult {
-    let Some(url) = url(call, args)? else { return give(Value::NULL) };
+fn filtered(
+    call: &mut Call<'_>,
+    filter: &Filter,
+    given: Option<Option<&Text>>,
+    mode: Mode,
+    part: fn(&[u8]) -> Vec<u8>,
+) -> CallResult<STRING> {
+    let Some(url) = url(call, given)? else { return give(None::<Text>) };
     let mut errors = Vec::new();
-    let changed = this(object).apply(&url, Args(args).word(1) == "drop", &mut errors);
+    let changed = filter.apply(&url, mode == Mode::Drop, &mut errors);
     for error in errors {
         call.ctx.log().put2(Tag::Error, b"querystring.filter: ", error.as_bytes());
     }
-    give(Value::text(part(&changed)))
+    give(part(&changed))
 }
 
 /// What stands before the query, and the query.

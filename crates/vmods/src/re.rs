@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use tables::Tag;
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Text, Value};
+use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::pattern;
 
 /// The highest group that may be asked for.
@@ -20,39 +20,94 @@ const MOST_GROUPS: i64 = 10;
 /// What the functions' last match is kept under; an object's under its address.
 const FUNCTIONS: usize = 0;
 
-/// vmod_re
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "re",
-    functions: &[
-        ("match", |call, args| match_dyn(call, FUNCTIONS, &args[1], &args[0])),
-        ("match_dyn", |call, args| match_dyn(call, FUNCTIONS, &args[1], &args[0])),
-        ("backref", |call, args| backref(call, FUNCTIONS, args)),
-        ("version", |_, _| give(Value::text(env!("CARGO_PKG_VERSION")))),
-    ],
-    classes: &[Class {
-        name: "regex",
-        new: |_, name, args| {
-            for (at, what) in [(3, "forbody"), (4, "asfilter")] {
-                if Args(args).bool(at) {
-                    return fail(format!("re: {name}: {what} isn't built into Lacquer; see xbody and rers"));
-                }
-            }
-            match Regex::new(Args(args).bytes_of(0)) {
-                Ok(regex) => Ok(Arc::new(regex)),
-                Err(why) => fail(format!("re: {name}: {} at {}", why.text, why.offset)),
-            }
-        },
-        methods: &[
-            ("match", |call, object, args| {
-                let regex: Arc<Regex> = object.clone().downcast().expect("made by this class");
-                let subject = Args(args).text(0).cloned();
-                matched(call, key(object), &regex, subject)
-            }),
-            ("match_dyn", |call, object, args| match_dyn(call, key(object), &args[0], &args[1])),
-            ("backref", |call, object, args| backref(call, key(object), args)),
-        ],
-    }],
-};
+vrt::vmod! {
+    /// Patterns whose groups can be asked for after a match
+    pub(crate) static VMOD = re;
+
+    functions {
+        /// Whether the pattern is found; keeps its groups for this task
+        fn match(subject: STRING, pattern: STRING) -> BOOL = re_match;
+
+        /// Whether the pattern is found; keeps its groups for this task
+        fn match_dyn(subject: STRING, pattern: STRING) -> BOOL = re_match_dyn;
+
+        /// Group 0 to 10 of the last match of this task; fallback when there is none
+        fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING
+            = |call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, FUNCTIONS, number, fallback);
+
+        /// The version of this module
+        fn version() -> STRING = |_| env!("CARGO_PKG_VERSION");
+    }
+
+    /// A pattern of VCL's syntax (PCRE2)
+    object regex(
+        pattern: STRING, limit: INT = 1000, limit_recursion: INT = 1000, forbody: BOOL = false, asfilter: BOOL =
+        false
+    ) -> Arc<Regex> = new, methods {
+        /// Whether the pattern is found; keeps its groups for this task
+        fn match(subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL = regex_match;
+
+        /// The same with a pattern made now
+        fn match_dyn(pattern: STRING, subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL
+            = regex_match_dyn;
+
+        /// Group 0 to 10 of the last match of this task; fallback when there is none
+        fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING
+            = |this: &Arc<Regex>, call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, key(this), number, fallback);
+    }
+
+    left_out {
+        "re.regex.match_body" => "bodyaccess.rematch_req_body, or rers.capture_req_body for its groups";
+        "re.regex.foreach" => "regsuball";
+        "re.regex.foreach_body" => "xbody.regsub, or rers.replace_resp_body";
+        "re.regex.substitute_match" => "xbody.regsub, or rers.replace_resp_body";
+        "re.regex.clear_substitutions" => "xbody.regsub, or rers.replace_resp_body";
+    }
+}
+
+fn re_match(call: &mut Call<'_>, subject: Option<&Text>, pattern: &[u8]) -> CallResult<BOOL> {
+    match_dyn(call, FUNCTIONS, pattern, subject)
+}
+
+fn re_match_dyn(call: &mut Call<'_>, subject: Option<&Text>, pattern: &[u8]) -> CallResult<BOOL> {
+    match_dyn(call, FUNCTIONS, pattern, subject)
+}
+
+fn new(
+    _: &mut Call<'_>,
+    name: &str,
+    pattern: &[u8],
+    _: i64,
+    _: i64,
+    forbody: bool,
+    asfilter: bool,
+) -> Result<Arc<Regex>, Failure> {
+    for (is_wanted, what) in [(forbody, "forbody"), (asfilter, "asfilter")] {
+        if is_wanted {
+            return fail(format!("re: {name}: {what} isn't built into Lacquer; see xbody and rers"));
+        }
+    }
+    match Regex::new(pattern) {
+        Ok(regex) => Ok(Arc::new(regex)),
+        Err(why) => fail(format!("re: {name}: {} at {}", why.text, why.offset)),
+    }
+}
+
+fn regex_match(this: &Arc<Regex>, call: &mut Call<'_>, subject: Option<&Text>, _: i64, _: i64) -> CallResult<BOOL> {
+    let subject = subject.cloned();
+    matched(call, key(this), this, subject)
+}
+
+fn regex_match_dyn(
+    this: &Arc<Regex>,
+    call: &mut Call<'_>,
+    pattern: &[u8],
+    subject: Option<&Text>,
+    _: i64,
+    _: i64,
+) -> CallResult<BOOL> {
+    match_dyn(call, key(this), pattern, subject)
+}
 
 /// The last match of a task: its subject, and where its groups are in it.
 struct Found {
@@ -63,23 +118,22 @@ struct Found {
 #[derive(Default)]
 struct Last(Option<Found>);
 
-fn key(object: &Object) -> usize {
-    Arc::as_ptr(object).cast::<()>() as usize
+fn key(regex: &Arc<Regex>) -> usize {
+    std::ptr::from_ref(regex) as usize
 }
 
-fn match_dyn(call: &mut Call<'_>, key: usize, pattern: &Value, subject: &Value) -> CallResult {
-    let subject = Args(std::slice::from_ref(subject)).text(0).cloned();
-    match pattern::compile(call, "re", Args(std::slice::from_ref(pattern)).bytes_of(0)) {
-        Ok(regex) => matched(call, key, &regex, subject),
+fn match_dyn(call: &mut Call<'_>, key: usize, pattern: &[u8], subject: Option<&Text>) -> CallResult<BOOL> {
+    match pattern::compile(call, "re", pattern) {
+        Ok(regex) => matched(call, key, &regex, subject.cloned()),
         Err(why) => {
             call.ctx.log().put(Tag::VclError, why.0.as_bytes());
             call.ctx.task().keyed(key, Last::default).0 = None;
-            give(Value::Bool(false))
+            give(false)
         }
     }
 }
 
-fn matched(call: &mut Call<'_>, key: usize, regex: &Regex, subject: Option<Text>) -> CallResult {
+fn matched(call: &mut Call<'_>, key: usize, regex: &Regex, subject: Option<Text>) -> CallResult<BOOL> {
     let subject = subject.unwrap_or(Text::EMPTY);
     let mut groups = None;
     let done = regex.each_match(subject.as_bytes(), &mut |found| {
@@ -92,19 +146,18 @@ fn matched(call: &mut Call<'_>, key: usize, regex: &Regex, subject: Option<Text>
     let found = groups.map(|groups| Found { subject, groups });
     let is_match = found.is_some();
     call.ctx.task().keyed(key, Last::default).0 = found;
-    give(Value::Bool(is_match))
+    give(is_match)
 }
 
-fn backref(call: &mut Call<'_>, key: usize, args: &[Value]) -> CallResult {
-    let number = Args(args).int(0);
+fn backref(call: &mut Call<'_>, key: usize, number: i64, fallback: Option<&Text>) -> CallResult<STRING> {
     if !(0..=MOST_GROUPS).contains(&number) {
         call.ctx.log().putf(Tag::VclError, format_args!("re: backref({number}): groups are 0 to {MOST_GROUPS}"));
-        return give(args[1].clone());
+        return give(fallback.cloned());
     }
     let group = call.ctx.task().find::<Last>(key).and_then(|last| {
         let found = last.0.as_ref()?;
         let at = found.groups.get(number as usize)?.clone()?;
         Some(Text::copy(&found.subject.as_bytes()[at]))
     });
-    give(group.map_or_else(|| args[1].clone(), |group| Value::String(Some(group))))
+    give(group.or_else(|| fallback.cloned()))
 }

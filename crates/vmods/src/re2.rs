@@ -2,77 +2,230 @@
 //! vmod_re2(3) of libvmod-re2: its functions and objects.
 
 mod pattern;
-mod set;
 
 use std::sync::Arc;
 
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Text, Value};
+use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
+use vrt::{Failure, Method, Text};
 
 use self::pattern::{Match, Options, Pattern, Rewrite};
-use crate::args::{Args, fail, give};
+use self::set::{Set, SetArgs};
+use crate::args::fail;
 
-/// vmod_re2(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "re2",
-    functions: &[
-        ("match", match_function),
-        ("backref", |call, args| {
-            let found = last(call, FUNCTION).cloned();
-            backref(found, args, "re2")
-        }),
-        ("namedref", |call, args| {
-            let found = last(call, FUNCTION).cloned();
-            namedref(found, args, "re2")
-        }),
-        ("sub", |_, args| rewrite_function(args, "sub", Rewrite::First)),
-        ("suball", |_, args| rewrite_function(args, "suball", Rewrite::All)),
-        ("extract", |_, args| rewrite_function(args, "extract", Rewrite::Extract)),
-        ("cost", |_, args| {
-            let pattern = Args(args).bytes_of(0);
-            let compiled =
-                compile(pattern, &Options::of(args, 1, true), &format!("re2.cost(pattern=\"{}\")", shown(pattern)))?;
-            give(Value::Int(compiled.cost()))
-        }),
-        ("quotemeta", |_, args| {
-            let quoted = |text: &Text| Text::from(pattern::quoted(text));
-            give(Value::String(Args(args).text(0).map(quoted)))
-        }),
-        ("version", |_, _| give(Value::text("2.0.0"))),
-    ],
-    classes: &[
-        Class {
-            name: "regex",
-            new: |_, name, args| {
-                let pattern =
-                    compile(Args(args).bytes_of(0), &Options::of(args, 1, true), &format!("{name} constructor"))?;
-                Ok(Arc::new(Named { name: name.to_owned(), pattern: Arc::new(pattern) }))
-            },
-            methods: &[
-                ("match", |call, object, args| {
-                    let named = this(object);
-                    let found = Args(args).text(0).and_then(|subject| named.pattern.find(subject));
-                    let is_match = found.is_some();
-                    remember(call, key(object), named.pattern.clone(), found);
-                    give(Value::Bool(is_match))
-                }),
-                ("backref", |call, object, args| {
-                    let found = last(call, key(object)).cloned();
-                    backref(found, args, &this(object).name)
-                }),
-                ("namedref", |call, object, args| {
-                    let found = last(call, key(object)).cloned();
-                    namedref(found, args, &this(object).name)
-                }),
-                ("sub", |_, object, args| rewrite_method(object, args, "sub", Rewrite::First)),
-                ("suball", |_, object, args| rewrite_method(object, args, "suball", Rewrite::All)),
-                ("extract", |_, object, args| rewrite_method(object, args, "extract", Rewrite::Extract)),
-                ("cost", |_, object, _| give(Value::Int(this(object).pattern.cost()))),
-            ],
-        },
-        set::CLASS,
-    ],
-};
+vrt::words! {
+    pub(super) enum Anchor { None = "none", Start = "start", Both = "both" }
+}
+
+vrt::words! {
+    pub(super) enum Select { First = "FIRST", Last = "LAST", Unique = "UNIQUE" }
+}
+
+vrt::words! {
+    pub(super) enum Which { Regex = "REGEX", Str = "STR", Be = "BE", Int = "INT", Sub = "SUB" }
+}
+
+/// A list of arguments that ends with the options of a pattern; those of sets have no `never_capture`.
+macro_rules! with_options {
+    ($list:ident { $($before:tt)* }) => {
+        with_options! {
+            $list [<'a>] [<'_>] { $($before)* } [never_capture: BOOL as bool = false,] args args.never_capture
+        }
+    };
+    (
+        $list:ident [$($life:tt)*] [$($elided:tt)*]
+        { $($before:tt)* } [$($captures:tt)*] $args:ident $never_capture:expr
+    ) => {
+        vrt::vmod_args! {
+            pub(in crate::re2) struct $list $($life)* {
+                $($before)*
+                utf8: BOOL as bool = false,
+                posix_syntax: BOOL as bool = false,
+                longest_match: BOOL as bool = false,
+                max_mem: INT as i64 = 8388608,
+                literal: BOOL as bool = false,
+                never_nl: BOOL as bool = false,
+                dot_nl: BOOL as bool = false,
+                $($captures)*
+                case_sensitive: BOOL as bool = true,
+                perl_classes: BOOL as bool = false,
+                word_boundary: BOOL as bool = false,
+                one_line: BOOL as bool = false,
+            }
+        }
+
+        impl $list $($elided)* {
+            pub(in crate::re2) fn options(&self) -> Options {
+                let $args = self;
+                Options {
+                    utf8: self.utf8,
+                    posix: self.posix_syntax,
+                    longest: self.longest_match,
+                    max_mem: self.max_mem,
+                    literal: self.literal,
+                    never_nl: self.never_nl,
+                    dot_nl: self.dot_nl,
+                    never_capture: $never_capture,
+                    case_sensitive: self.case_sensitive,
+                    perl_classes: self.perl_classes,
+                    word_boundary: self.word_boundary,
+                    one_line: self.one_line,
+                }
+            }
+        }
+    };
+}
+
+/// Those of a function that rewrites: they differ in the fallback.
+macro_rules! rewriting {
+    ($($list:ident or $fallback:literal;)*) => { $(
+        with_options! { $list {
+            pattern: STRING as &'a [u8],
+            text: STRING as Option<&'a Text>,
+            rewrite: STRING as Option<&'a Text>,
+            fallback: STRING as Option<&'a Text> = $fallback,
+        } }
+
+        impl<'a> $list<'a> {
+            fn parts(&self) -> (&'a [u8], [Option<&'a Text>; 3], Options) {
+                (self.pattern, [self.text, self.rewrite, self.fallback], self.options())
+            }
+        }
+    )* };
+}
+
+with_options! { MatchArgs { pattern: STRING as &'a [u8], subject: STRING as Option<&'a Text>, } }
+with_options! { PatternArgs { pattern: STRING as &'a [u8], } }
+rewriting! {
+    SubArgs or "**SUB FUNCTION FAILED**";
+    SuballArgs or "**SUBALL FUNCTION FAILED**";
+    ExtractArgs or "**EXTRACT FUNCTION FAILED**";
+}
+
+mod set;
+
+vrt::vmod! {
+    /// Regular expressions in RE2's syntax, and sets of them that are matched at once. All of Lacquer's take linear time
+    pub(crate) static VMOD = re2;
+
+    functions {
+        /// Whether a pattern that is compiled for this call matches
+        fn match(..MatchArgs<'_>) -> BOOL = match_function;
+
+        /// A group of the last match of this task; fallback when it took no part, a failure without a match
+        fn backref(ref: INT, fallback: STRING = "**BACKREF FUNCTION FAILED**") -> STRING = |call: &mut Call<'_>, group: i64, fallback: Option<&Text>| backref(last(call, FUNCTION).cloned(), group, fallback, "re2");
+
+        /// A named group of the last match of this task, as backref
+        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF FUNCTION FAILED**") -> STRING = |call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>| namedref(last(call, FUNCTION).cloned(), name, fallback, "re2");
+
+        /// The text with the first match replaced; fallback when there is none
+        fn sub(..SubArgs<'_>) -> STRING = |_, args: SubArgs<'_>| rewrite_function(&args.parts(), "sub", Rewrite::First);
+
+        /// The text with all matches replaced; fallback when there is none
+        fn suball(..SuballArgs<'_>) -> STRING = |_, args: SuballArgs<'_>| rewrite_function(&args.parts(), "suball", Rewrite::All);
+
+        /// What rewrite makes of the first match alone; fallback when there is none
+        fn extract(..ExtractArgs<'_>) -> STRING = |_, args: ExtractArgs<'_>| rewrite_function(&args.parts(), "extract", Rewrite::Extract);
+
+        /// A measure of the pattern's size
+        fn cost(..PatternArgs<'_>) -> INT = cost;
+
+        /// The text as a pattern that means just it
+        fn quotemeta(_: STRING) -> STRING, pure = |_, text: Option<&Text>| text.map(|text| pattern::quoted(text));
+
+        /// The version of libvmod-re2 that this follows
+        fn version() -> STRING, pure = |_| "2.0.0";
+    }
+
+    /// A pattern; longest_match and never_nl aren't built
+    object regex(..PatternArgs<'_>) -> Named = new_regex, methods {
+        /// Whether it matches
+        fn match(_: STRING) -> BOOL = Named::is_match;
+
+        /// A group of the last match of this task; fallback when it took no part, a failure without a match
+        fn backref(ref: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING = Named::backref;
+
+        /// A named group of the last match of this task, as backref
+        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF METHOD FAILED**") -> STRING = Named::namedref;
+
+        /// The text with the first match replaced; fallback when there is none
+        fn sub(text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**") -> STRING = |this: &Named, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+            this.rewrite([text, rewrite, fallback], "sub", Rewrite::First);
+
+        /// The text with all matches replaced; fallback when there is none
+        fn suball(
+            text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**"
+        ) -> STRING = |this: &Named, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+            this.rewrite([text, rewrite, fallback], "suball", Rewrite::All);
+
+        /// What rewrite makes of the first match alone; fallback when there is none
+        fn extract(text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**") -> STRING
+            = |this: &Named, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+            this.rewrite([text, rewrite, fallback], "extract", Rewrite::Extract);
+
+        /// A measure of the pattern's size
+        fn cost() -> INT = |this: &Named, _| this.pattern.cost();
+    }
+
+    /// Patterns that are matched at once; a match tells which of them. n > 0 means the n-th pattern, else select says which
+    /// of those that matched
+    object set(..SetArgs) -> Arc<Set> = set::new, methods {
+        /// Adds a pattern with what belongs to it; save keeps it for sub, suball and extract
+        fn add(
+            _: STRING, string: [STRING], backend: [BACKEND], save: [BOOL], never_capture: [BOOL], integer: [INT]
+        ) -> VOID, only(Method::Init.set()) = set::add;
+
+        /// Nothing: sets are compiled when they are complete
+        fn compile() -> VOID, only(Method::Init.set()) = set::compile;
+
+        /// Whether any pattern matches
+        fn match(_: STRING) -> BOOL = set::is_match;
+
+        /// Whether the n-th pattern matched
+        fn matched(_: INT) -> BOOL = set::matched;
+
+        /// How many patterns matched
+        fn nmatches() -> INT = set::nmatches;
+
+        /// The number of a pattern that matched
+        fn which(select: Select = Unique) -> INT = set::which;
+
+        /// The pattern's string
+        fn string(n: INT = 0, select: Select = Unique) -> STRING = set::string;
+
+        /// The pattern's backend
+        fn backend(n: INT = 0, select: Select = Unique) -> BACKEND = set::backend;
+
+        /// The pattern's integer
+        fn integer(n: INT = 0, select: Select = Unique) -> INT = set::integer;
+
+        /// The text with the first match replaced; fallback when there is none
+        fn sub(
+            text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**", n: INT = 0, select:
+            Select = Unique
+        ) -> STRING = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+            set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("sub", Rewrite::First));
+
+        /// The text with all matches replaced; fallback when there is none
+        fn suball(
+            text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**", n: INT = 0, select:
+            Select = Unique
+        ) -> STRING = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+            set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("suball", Rewrite::All));
+
+        /// What rewrite makes of the first match alone; fallback when there is none
+        fn extract(
+            text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**", n: INT = 0, select:
+            Select = Unique
+        ) -> STRING = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
+            set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("extract", Rewrite::Extract));
+
+        /// Whether such a thing belongs to the pattern
+        fn saved(which: Which = Regex, n: INT = 0, select: Select = Unique) -> BOOL = set::saved;
+
+        /// Keeps the lines of a head that match, or removes them
+        fn hdr_filter(_: HTTP, whitelist: BOOL = true) -> VOID = set::hdr_filter;
+    }
+}
 
 /// A `regex` object.
 struct Named {
@@ -89,12 +242,40 @@ struct Last {
 
 const FUNCTION: usize = 0;
 
-fn this(object: &Object) -> Arc<Named> {
-    object.clone().downcast().expect("made by this class")
+/// What a task keeps of an object, it keeps under its address.
+fn key<T>(object: &T) -> usize {
+    std::ptr::from_ref(object) as usize
 }
 
-fn key(object: &Object) -> usize {
-    Arc::as_ptr(object).cast::<()>() as usize
+fn new_regex(_: &mut Call<'_>, name: &str, args: PatternArgs<'_>) -> Result<Named, Failure> {
+    let pattern = compile(args.pattern, &args.options(), &format!("{name} constructor"))?;
+    Ok(Named { name: name.to_owned(), pattern: Arc::new(pattern) })
+}
+
+impl Named {
+    fn is_match(&self, call: &mut Call<'_>, subject: Option<&Text>) -> bool {
+        let found = subject.and_then(|subject| self.pattern.find(subject));
+        let is_match = found.is_some();
+        remember(call, key(self), self.pattern.clone(), found);
+        is_match
+    }
+
+    fn backref(&self, call: &mut Call<'_>, group: i64, fallback: Option<&Text>) -> CallResult<STRING> {
+        backref(last(call, key(self)).cloned(), group, fallback, &self.name)
+    }
+
+    fn namedref(&self, call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>) -> CallResult<STRING> {
+        namedref(last(call, key(self)).cloned(), name, fallback, &self.name)
+    }
+
+    fn rewrite(&self, texts: [Option<&Text>; 3], method: &str, how: Rewrite) -> CallResult<STRING> {
+        rewritten(&self.pattern, texts, &format!("{}.{method}", self.name), how)
+    }
+}
+
+fn cost(_: &mut Call<'_>, args: PatternArgs<'_>) -> Result<i64, Failure> {
+    let place = format!("re2.cost(pattern=\"{}\")", shown(args.pattern));
+    Ok(compile(args.pattern, &args.options(), &place)?.cost())
 }
 
 fn last<'a>(call: &'a mut Call<'_>, key: usize) -> Option<&'a Last> {
@@ -118,18 +299,17 @@ fn compile(pattern: &[u8], options: &Options, place: &str) -> Result<Pattern, Fa
     Pattern::new(pattern, options).or_else(|why| failed(&format!("{place}: Cannot compile: {why}: {}", shown(pattern))))
 }
 
-fn match_function(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (pattern, subject) = (Args(args).bytes_of(0), Args(args).text(1));
-    let place = format!("re2.match(pattern=\"{}\", text=\"{}\")", shown(pattern), shown(Args(args).bytes_of(1)));
-    let pattern = Arc::new(compile(pattern, &Options::of(args, 2, true), &place)?);
-    let found = subject.and_then(|subject| pattern.find(subject));
+fn match_function(call: &mut Call<'_>, args: MatchArgs<'_>) -> CallResult<BOOL> {
+    let subject = args.subject.map_or(&b""[..], |subject| subject.as_bytes());
+    let place = format!("re2.match(pattern=\"{}\", text=\"{}\")", shown(args.pattern), shown(subject));
+    let pattern = Arc::new(compile(args.pattern, &args.options(), &place)?);
+    let found = args.subject.and_then(|subject| pattern.find(subject));
     let is_match = found.is_some();
     remember(call, FUNCTION, pattern, found);
-    give(Value::Bool(is_match))
+    give(is_match)
 }
 
-fn backref(last: Option<Last>, args: &[Value], name: &str) -> CallResult {
-    let (group, fallback) = (Args(args).int(0), Args(args).text(1));
+fn backref(last: Option<Last>, group: i64, fallback: Option<&Text>, name: &str) -> CallResult<STRING> {
     let Some(fallback) = fallback else {
         return failed(&format!("{name}.backref(ref={group}): fallback is undefined"));
     };
@@ -143,11 +323,11 @@ fn backref(last: Option<Last>, args: &[Value], name: &str) -> CallResult {
         return failed(&format!("{place}: backref out of range (max {most})"));
     };
     let found = last.found.as_ref().and_then(|found| found.group(group));
-    give(Value::String(Some(found.map_or_else(|| fallback.clone(), Text::copy))))
+    give(found.map_or_else(|| fallback.clone(), Text::copy))
 }
 
-fn namedref(last: Option<Last>, args: &[Value], object: &str) -> CallResult {
-    let (name, Some(fallback)) = (Args(args).bytes_of(0), Args(args).text(1)) else {
+fn namedref(last: Option<Last>, name: &[u8], fallback: Option<&Text>, object: &str) -> CallResult<STRING> {
+    let Some(fallback) = fallback else {
         return failed(&format!("{object}.namedref(): fallback is undefined"));
     };
     let place = format!("{object}.namedref(name=\"{}\", fallback=\"{}\")", shown(name), fallback.lossy());
@@ -160,34 +340,28 @@ fn namedref(last: Option<Last>, args: &[Value], object: &str) -> CallResult {
     }
     let Some(group) = last.pattern.group_called(name) else { return failed(&format!("{place}: no such named group")) };
     let found = last.found.as_ref().and_then(|found| found.group(group));
-    give(Value::String(Some(found.map_or_else(|| fallback.clone(), Text::copy))))
+    give(Some(found.map_or_else(|| fallback.clone(), Text::copy)))
 }
 
-fn rewrite_function(args: &[Value], function: &str, how: Rewrite) -> CallResult {
-    let pattern = Args(args).bytes_of(0);
-    let pattern =
-        compile(pattern, &Options::of(args, 4, true), &format!("re2.{function}(pattern=\"{}\")", shown(pattern)))?;
-    rewritten(&pattern, &args[1..4], &format!("re2.{function}"), how)
-}
-
-fn rewrite_method(object: &Object, args: &[Value], method: &str, how: Rewrite) -> CallResult {
-    let named = this(object);
-    rewritten(&named.pattern, &args[..3], &format!("{}.{method}", named.name), how)
+fn rewrite_function(
+    (pattern, texts, options): &(&[u8], [Option<&Text>; 3], Options),
+    function: &str,
+    how: Rewrite,
+) -> CallResult<STRING> {
+    let pattern = compile(pattern, options, &format!("re2.{function}(pattern=\"{}\")", shown(pattern)))?;
+    rewritten(&pattern, *texts, &format!("re2.{function}"), how)
 }
 
 /// `text, rewrite, fallback`
-fn rewritten(pattern: &Pattern, args: &[Value], place: &str, how: Rewrite) -> CallResult {
-    let args = Args(args);
-    let fallback = args.text(2).map_or("<undefined>".into(), |text| text.lossy());
-    for (at, what) in ["text", "rewrite", "fallback"].into_iter().enumerate() {
-        if args.text(at).is_none() {
-            let text = args.text(0).map_or("<undefined>".into(), |text| text.lossy());
-            return failed(&format!("{place}(text={text}, fallback=\"{fallback}\"): {what} is undefined"));
-        }
+fn rewritten(pattern: &Pattern, texts: [Option<&Text>; 3], place: &str, how: Rewrite) -> CallResult<STRING> {
+    let known = |text: Option<&Text>| text.map_or("<undefined>".to_owned(), |text| text.lossy().into_owned());
+    let [Some(text), Some(rewrite), Some(fallback)] = texts else {
+        let what = ["text", "rewrite", "fallback"].into_iter().zip(texts).find(|(_, text)| text.is_none());
+        let (text, fallback, what) = (known(texts[0]), known(texts[2]), what.map_or("", |(what, _)| what));
+        return failed(&format!("{place}(text={text}, fallback=\"{fallback}\"): {what} is undefined"));
+    };
+    match pattern.rewrite(text, rewrite, how) {
+        Some(text) => give(Text::from(text)),
+        None => give(fallback.clone()),
     }
-    let result = pattern.rewrite(args.bytes_of(0), args.bytes_of(1), how);
-    give(match result {
-        Some(text) => Value::text(text),
-        None => Value::String(args.text(2).cloned()),
-    })
 }

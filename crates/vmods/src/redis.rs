@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Method, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{Call, CallResult, VOID, give, wait};
+use vrt::{Failure, Method, Text};
 
 use self::resp::Reply;
 use self::server::{Database, Login, Role};
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
 /// Arguments of a command, and their bytes.
 const MOST_ARGS: usize = 1024;
@@ -30,143 +31,447 @@ const MOST_CONNECTIONS: i64 = 10_000;
 /// Of a database whose connections would be a thread's own.
 const OWN_CONNECTIONS: i64 = 128;
 
-/// vmod_redis
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "redis",
-    functions: &[
-        ("weights", |_, args| nothing(args, "weights() isn't built into Lacquer: servers are tried in their order")),
-        ("sentinels", |_, args| nothing(args, "sentinels() isn't built into Lacquer: name the servers")),
-    ],
-    classes: &[Class {
-        name: "db",
-        new,
-        methods: &[
-            ("add_server", |call, object, args| {
-                if call.method != Method::Init {
-                    return fail("redis: add_server() is for vcl_init");
-                }
-                let location = location(args, 0)?;
-                let Some(location) = location else { return fail("redis: add_server() wants a location") };
-                this(object).add(&location, role(Args(args).word(1), false)?)?;
-                give(Value::Void)
-            }),
-            ("command", |call, object, args| {
-                let name = Args(args).bytes_of(0).to_vec();
-                let state = state(call, object);
-                *state.borrow_mut() = State { bytes: name.len(), args: vec![name], ..State::default() };
-                give(Value::Void)
-            }),
-            ("timeout", |call, object, args| {
-                let limit = millis(args, 0, "timeout")?;
-                waiting(call, object, "timeout", |state| state.limit = Some(limit))
-            }),
-            ("retries", |call, object, args| {
-                let retries = retries(args, 0)?;
-                waiting(call, object, "retries", |state| state.retries = Some(retries))
-            }),
-            ("push", |call, object, args| {
-                let arg = Args(args).bytes_of(0).to_vec();
-                push(call, object, arg)
-            }),
-            ("execute", |call, object, args| execute(call, object, Args(args).bool(0))),
-            ("easy_execute", |call, object, args| {
-                let command = Args(args).bytes_of(0).to_vec();
-                let state = state(call, object);
-                *state.borrow_mut() = State { bytes: command.len(), args: vec![command], ..State::default() };
-                for at in (1..17).filter(|at| Args(args).given(*at)) {
-                    push(call, object, Args(args).bytes_of(at).to_vec())?;
-                }
-                if Args(args).given(17) {
-                    state.borrow_mut().limit = Some(millis(args, 17, "easy_execute")?);
-                }
-                if Args(args).given(18) {
-                    state.borrow_mut().retries = Some(retries(args, 18)?);
-                }
-                execute(call, object, Args(args).bool(19))
-            }),
-            ("replied", |call, object, _| about(call, object, |reply| Value::Bool(reply.is_some()))),
-            ("reply_is_error", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Error(_)))),
-            ("reply_is_nil", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Nil))),
-            ("reply_is_status", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Status(_)))),
-            ("reply_is_integer", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Integer(_)))),
-            ("reply_is_boolean", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Boolean(_)))),
-            ("reply_is_double", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Double(..)))),
-            ("reply_is_string", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Text(_)))),
-            ("reply_is_array", |call, object, _| is(call, object, |reply| matches!(reply, Reply::Array(_)))),
-            ("get_reply", |call, object, _| about(call, object, |reply| reply.map_or(Value::NULL, shown))),
-            ("get_error_reply", |call, object, _| {
-                about(call, object, |reply| match reply {
-                    Some(Reply::Error(text)) => Value::text(&text[..]),
-                    _ => Value::NULL,
-                })
-            }),
-            ("get_status_reply", |call, object, _| {
-                about(call, object, |reply| match reply {
-                    Some(Reply::Status(text)) => Value::text(&text[..]),
-                    _ => Value::NULL,
-                })
-            }),
-            ("get_integer_reply", |call, object, _| {
-                about(call, object, |reply| match reply {
-                    Some(Reply::Integer(number)) => Value::Int(*number),
-                    _ => Value::Int(0),
-                })
-            }),
-            ("get_boolean_reply", |call, object, _| is(call, object, |reply| *reply == Reply::Boolean(true))),
-            ("get_double_reply", |call, object, _| {
-                about(call, object, |reply| match reply {
-                    Some(Reply::Double(number, _)) if number.is_finite() => Value::Real(*number),
-                    _ => Value::Real(0.0),
-                })
-            }),
-            ("get_string_reply", |call, object, _| {
-                about(call, object, |reply| match reply {
-                    Some(Reply::Text(text)) => Value::text(&text[..]),
-                    _ => Value::NULL,
-                })
-            }),
-            ("get_array_reply_length", |call, object, _| {
-                about(call, object, |reply| match reply {
-                    Some(Reply::Array(all)) => Value::Int(all.len() as i64),
-                    _ => Value::Int(0),
-                })
-            }),
-            ("array_reply_is_error", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Error(_)))
-            }),
-            ("array_reply_is_nil", |call, object, args| nth(call, object, args, |one| matches!(one, Reply::Nil))),
-            ("array_reply_is_status", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Status(_)))
-            }),
-            ("array_reply_is_integer", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Integer(_)))
-            }),
-            ("array_reply_is_boolean", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Boolean(_)))
-            }),
-            ("array_reply_is_double", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Double(..)))
-            }),
-            ("array_reply_is_string", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Text(_)))
-            }),
-            ("array_reply_is_array", |call, object, args| {
-                nth(call, object, args, |one| matches!(one, Reply::Array(_)))
-            }),
-            ("get_array_reply_value", |call, object, args| {
-                let index = usize::try_from(Args(args).int(0)).unwrap_or(usize::MAX);
-                about(call, object, |reply| match reply {
-                    Some(Reply::Array(all)) => all.get(index).map_or(Value::NULL, shown),
-                    _ => Value::NULL,
-                })
-            }),
-            ("free", |call, object, _| {
-                *state(call, object).borrow_mut() = State::default();
-                give(Value::Void)
-            }),
-        ],
-    }],
-};
+vrt::words! {
+    enum Protocol { Resp2 = "RESP2", Resp3 = "RESP3", Default = "default" }
+}
+
+vrt::words! {
+    enum DbType { Master = "master", Slave = "slave", Auto = "auto", Cluster = "cluster" }
+}
+
+vrt::vmod_args! {
+    /// What a database is made of.
+    struct DatabaseArgs<'a> {
+        location: STRING as &'a [u8] = "",
+        r#type: DbType as DbType = Auto,
+        connection_timeout: INT as i64 = 1000,
+        connection_ttl: INT as i64 = 0,
+        command_timeout: INT as i64 = 0,
+        max_command_retries: INT as i64 = 0,
+        shared_connections: BOOL as bool = true,
+        max_connections: INT as i64 = 128,
+        protocol: Protocol as Protocol = Default,
+        tls: BOOL as bool = false,
+        tls_cafile: STRING as &'a [u8] = "",
+        tls_capath: STRING as &'a [u8] = "",
+        tls_certfile: STRING as &'a [u8] = "",
+        tls_keyfile: STRING as &'a [u8] = "",
+        tls_sni: STRING as &'a [u8] = "",
+        user: STRING as &'a [u8] = "",
+        password: STRING as &'a [u8] = "",
+        sickness_ttl: INT as i64 = 60,
+        ignore_slaves: BOOL as bool = false,
+        debug: BOOL as bool = false,
+        max_cluster_hops: INT as i64 = 32,
+    }
+}
+
+vrt::vmod_args! {
+    /// A command and its arguments.
+    struct CommandArgs<'a> {
+        command: STRING as &'a [u8],
+        cmd_arg1: [STRING] as Option<&'a [u8]>,
+        cmd_arg2: [STRING] as Option<&'a [u8]>,
+        cmd_arg3: [STRING] as Option<&'a [u8]>,
+        cmd_arg4: [STRING] as Option<&'a [u8]>,
+        cmd_arg5: [STRING] as Option<&'a [u8]>,
+        cmd_arg6: [STRING] as Option<&'a [u8]>,
+        cmd_arg7: [STRING] as Option<&'a [u8]>,
+        cmd_arg8: [STRING] as Option<&'a [u8]>,
+        cmd_arg9: [STRING] as Option<&'a [u8]>,
+        cmd_arg10: [STRING] as Option<&'a [u8]>,
+        cmd_arg11: [STRING] as Option<&'a [u8]>,
+        cmd_arg12: [STRING] as Option<&'a [u8]>,
+        cmd_arg13: [STRING] as Option<&'a [u8]>,
+        cmd_arg14: [STRING] as Option<&'a [u8]>,
+        cmd_arg15: [STRING] as Option<&'a [u8]>,
+        cmd_arg16: [STRING] as Option<&'a [u8]>,
+        timeout: [INT] as Option<i64>,
+        retries: [INT] as Option<i64>,
+        master: BOOL as bool = true,
+    }
+}
+
+vrt::vmod! {
+    /// Commands to Redis servers; a reply has 8 MB and 100,000 values at most. Not built: clusters, sentinels, weights, TLS
+    pub(crate) static VMOD = redis;
+
+    functions {
+        /// Nothing; fails when there are rules
+        fn weights(rules: STRING = "") -> VOID, only(Method::Init.set()) = weights;
+
+        /// Nothing; fails when there are locations
+        fn sentinels(
+            locations: STRING = "", period: INT = 60, connection_timeout: INT = 500, command_timeout: INT = 0,
+            protocol: Protocol = Default, tls: BOOL = false, tls_cafile: STRING = "", tls_capath: STRING = "",
+            tls_certfile: STRING = "", tls_keyfile: STRING = "", tls_sni: STRING = "", password: STRING = "",
+            debug: BOOL = false
+        ) -> VOID, only(Method::Init.set()) = sentinels;
+    }
+
+    /// Servers by HOST:PORT or the path of a socket; auto counts as master. Times are in milliseconds, ttls in seconds; 0 is
+    /// a minute, or no ttl. Each server has max_connections at most, shared by all threads; 128 without shared_connections.
+    /// debug writes each command's name as a Debug record
+    object db(..DatabaseArgs<'_>) -> Arc<Database> = new, methods {
+        /// Another server, master or slave
+        fn add_server(location: STRING, type: DbType) -> VOID, only(Method::Init.set()) = add_server;
+
+        /// Begins a command of this task; the last reply is gone
+        fn command(name: STRING) -> VOID = db_command;
+
+        /// How long it may take, in milliseconds
+        fn timeout(command_timeout: INT) -> VOID = timeout;
+
+        /// How often it is tried again, 10 at most
+        fn retries(max_command_retries: INT) -> VOID = db_retries;
+
+        /// An argument; 1024 of them, 1 MB at most
+        fn push(arg: STRING) -> VOID = db_push;
+
+        /// Sends the command to a master, or to any server, slaves first, and waits for the reply. A VCL_Error record says
+        /// why there is none
+        fn execute(master: BOOL = true) -> VOID, waits
+            = |this: &Arc<Database>, call: &mut Call<'_>, master: bool| execute(call, this, master);
+
+        /// command, push, timeout, retries and execute in one
+        fn easy_execute(..CommandArgs<'_>) -> VOID, waits = easy_execute;
+
+        /// Whether there is a reply
+        fn replied() -> BOOL
+            = |this: &Arc<Database>, call: &mut Call<'_>| about(call, this, |reply| reply.is_some());
+
+        /// Whether it is an error
+        fn reply_is_error() -> BOOL = reply_is_error;
+
+        /// Whether it is nil
+        fn reply_is_nil() -> BOOL
+            = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Nil));
+
+        /// Whether it is a status
+        fn reply_is_status() -> BOOL = reply_is_status;
+
+        /// Whether it is an integer
+        fn reply_is_integer() -> BOOL = reply_is_integer;
+
+        /// Whether it is a boolean
+        fn reply_is_boolean() -> BOOL = reply_is_boolean;
+
+        /// Whether it is a double
+        fn reply_is_double() -> BOOL = reply_is_double;
+
+        /// Whether it is a string
+        fn reply_is_string() -> BOOL
+            = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Text(_)));
+
+        /// Whether it is an array, a map or a set
+        fn reply_is_array() -> BOOL = reply_is_array;
+
+        /// The reply as a text; unset when it is nil or an array
+        fn get_reply() -> STRING = get_reply;
+
+        /// The error, if the reply is one
+        fn get_error_reply() -> STRING = get_error_reply;
+
+        /// The status, if the reply is one
+        fn get_status_reply() -> STRING = get_status_reply;
+
+        /// The integer, or 0
+        fn get_integer_reply() -> INT = get_integer_reply;
+
+        /// The boolean, or false
+        fn get_boolean_reply() -> BOOL
+            = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| *reply == Reply::Boolean(true));
+
+        /// The double, or 0
+        fn get_double_reply() -> REAL = get_double_reply;
+
+        /// The string, if the reply is one
+        fn get_string_reply() -> STRING = get_string_reply;
+
+        /// How many values the array has; a map has its keys and its values
+        fn get_array_reply_length() -> INT = get_array_reply_length;
+
+        /// Whether this value of the array is an error
+        fn array_reply_is_error(index: INT) -> BOOL = array_reply_is_error;
+
+        /// Whether this value of the array is nil
+        fn array_reply_is_nil(index: INT) -> BOOL = array_reply_is_nil;
+
+        /// Whether this value of the array is a status
+        fn array_reply_is_status(index: INT) -> BOOL = array_reply_is_status;
+
+        /// Whether this value of the array is an integer
+        fn array_reply_is_integer(index: INT) -> BOOL = array_reply_is_integer;
+
+        /// Whether this value of the array is a boolean
+        fn array_reply_is_boolean(index: INT) -> BOOL = array_reply_is_boolean;
+
+        /// Whether this value of the array is a double
+        fn array_reply_is_double(index: INT) -> BOOL = array_reply_is_double;
+
+        /// Whether this value of the array is a string
+        fn array_reply_is_string(index: INT) -> BOOL = array_reply_is_string;
+
+        /// Whether this value of the array is an array
+        fn array_reply_is_array(index: INT) -> BOOL = array_reply_is_array;
+
+        /// This value of the array as a text
+        fn get_array_reply_value(index: INT) -> STRING = get_array_reply_value;
+
+        /// Forgets command and reply
+        fn free() -> VOID = free;
+    }
+
+    left_out {
+        "redis.use" => "the method of that name";
+        "redis.add_server" => "the method of that name";
+        "redis.command" => "the method of that name";
+        "redis.timeout" => "the method of that name";
+        "redis.retries" => "the method of that name";
+        "redis.push" => "the method of that name";
+        "redis.execute" => "the method of that name";
+        "redis.easy_execute" => "the method of that name";
+        "redis.replied" => "the method of that name";
+        "redis.reply_is_error" => "the method of that name";
+        "redis.reply_is_nil" => "the method of that name";
+        "redis.reply_is_status" => "the method of that name";
+        "redis.reply_is_integer" => "the method of that name";
+        "redis.reply_is_boolean" => "the method of that name";
+        "redis.reply_is_double" => "the method of that name";
+        "redis.reply_is_string" => "the method of that name";
+        "redis.reply_is_array" => "the method of that name";
+        "redis.get_reply" => "the method of that name";
+        "redis.get_error_reply" => "the method of that name";
+        "redis.get_status_reply" => "the method of that name";
+        "redis.get_integer_reply" => "the method of that name";
+        "redis.get_boolean_reply" => "the method of that name";
+        "redis.get_double_reply" => "the method of that name";
+        "redis.get_string_reply" => "the method of that name";
+        "redis.get_array_reply_length" => "the method of that name";
+        "redis.array_reply_is_error" => "the method of that name";
+        "redis.array_reply_is_nil" => "the method of that name";
+        "redis.array_reply_is_status" => "the method of that name";
+        "redis.array_reply_is_integer" => "the method of that name";
+        "redis.array_reply_is_boolean" => "the method of that name";
+        "redis.array_reply_is_double" => "the method of that name";
+        "redis.array_reply_is_string" => "the method of that name";
+        "redis.array_reply_is_array" => "the method of that name";
+        "redis.get_array_reply_value" => "the method of that name";
+        "redis.free" => "the method of that name";
+        "redis.stats" => "Redis's own INFO";
+        "redis.counter" => "Redis's own INFO";
+        "redis.db.stats" => "Redis's own INFO";
+        "redis.db.counter" => "Redis's own INFO";
+    }
+}
+
+fn weights(_: &mut Call<'_>, rules: &[u8]) -> CallResult<VOID> {
+    nothing(rules, "weights() isn't built into Lacquer: servers are tried in their order")
+}
+
+fn sentinels(
+    _: &mut Call<'_>,
+    locations: &[u8],
+    _: i64,
+    _: i64,
+    _: i64,
+    _: Protocol,
+    _: bool,
+    _: Option<&Text>,
+    _: Option<&Text>,
+    _: Option<&Text>,
+    _: Option<&Text>,
+    _: Option<&Text>,
+    _: Option<&Text>,
+    _: bool,
+) -> CallResult<VOID> {
+    nothing(locations, "sentinels() isn't built into Lacquer: name the servers")
+}
+
+fn add_server(this: &Arc<Database>, call: &mut Call<'_>, place: &[u8], kind: DbType) -> CallResult<VOID> {
+    if call.method != Method::Init {
+        return fail("redis: add_server() is for vcl_init");
+    }
+    let Some(location) = location(place)? else { return fail("redis: add_server() wants a location") };
+    this.add(&location, role(kind.word(), false)?)?;
+    give(())
+}
+
+fn db_command(this: &Arc<Database>, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    let name = name.to_vec();
+    let state = state(call, this);
+    *state.borrow_mut() = State { bytes: name.len(), args: vec![name], ..State::default() };
+    give(())
+}
+
+fn timeout(this: &Arc<Database>, call: &mut Call<'_>, number: i64) -> CallResult<VOID> {
+    let limit = millis(number, "timeout")?;
+    waiting(call, this, "timeout", |state| state.limit = Some(limit))
+}
+
+fn db_retries(this: &Arc<Database>, call: &mut Call<'_>, number: i64) -> CallResult<VOID> {
+    let retries = retries(number)?;
+    waiting(call, this, "retries", |state| state.retries = Some(retries))
+}
+
+fn db_push(this: &Arc<Database>, call: &mut Call<'_>, arg: &[u8]) -> CallResult<VOID> {
+    let arg = arg.to_vec();
+    push(call, this, arg)
+}
+
+fn easy_execute(this: &Arc<Database>, call: &mut Call<'_>, args: CommandArgs<'_>) -> CallResult<VOID> {
+    let command = args.command.to_vec();
+    let state = state(call, this);
+    *state.borrow_mut() = State { bytes: command.len(), args: vec![command], ..State::default() };
+    for arg in args.rest().into_iter().flatten() {
+        push(call, this, arg.to_vec())?;
+    }
+    if let Some(timeout) = args.timeout {
+        state.borrow_mut().limit = Some(millis(timeout, "easy_execute")?);
+    }
+    if let Some(number) = args.retries {
+        state.borrow_mut().retries = Some(retries(number)?);
+    }
+    execute(call, this, args.master)
+}
+
+impl<'a> CommandArgs<'a> {
+    fn rest(&self) -> [Option<&'a [u8]>; 16] {
+        [
+            self.cmd_arg1,
+            self.cmd_arg2,
+            self.cmd_arg3,
+            self.cmd_arg4,
+            self.cmd_arg5,
+            self.cmd_arg6,
+            self.cmd_arg7,
+            self.cmd_arg8,
+            self.cmd_arg9,
+            self.cmd_arg10,
+            self.cmd_arg11,
+            self.cmd_arg12,
+            self.cmd_arg13,
+            self.cmd_arg14,
+            self.cmd_arg15,
+            self.cmd_arg16,
+        ]
+    }
+}
+
+fn reply_is_error(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, Reply::Error(_)))
+}
+
+fn reply_is_status(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, Reply::Status(_)))
+}
+
+fn reply_is_integer(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, Reply::Integer(_)))
+}
+
+fn reply_is_boolean(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, Reply::Boolean(_)))
+}
+
+fn reply_is_double(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, Reply::Double(..)))
+}
+
+fn reply_is_array(this: &Arc<Database>, call: &mut Call<'_>) -> bool {
+    is(call, this, |reply| matches!(reply, Reply::Array(_)))
+}
+
+fn get_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+    about(call, this, |reply| reply.and_then(shown))
+}
+
+fn get_error_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+    about(call, this, |reply| match reply {
+        Some(Reply::Error(text)) => Some(Text::from(&text[..])),
+        _ => None,
+    })
+}
+
+fn get_status_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+    about(call, this, |reply| match reply {
+        Some(Reply::Status(text)) => Some(Text::from(&text[..])),
+        _ => None,
+    })
+}
+
+fn get_integer_reply(this: &Arc<Database>, call: &mut Call<'_>) -> i64 {
+    about(call, this, |reply| match reply {
+        Some(Reply::Integer(number)) => *number,
+        _ => 0,
+    })
+}
+
+fn get_double_reply(this: &Arc<Database>, call: &mut Call<'_>) -> f64 {
+    about(call, this, |reply| match reply {
+        Some(Reply::Double(number, _)) if number.is_finite() => *number,
+        _ => 0.0,
+    })
+}
+
+fn get_string_reply(this: &Arc<Database>, call: &mut Call<'_>) -> Option<Text> {
+    about(call, this, |reply| match reply {
+        Some(Reply::Text(text)) => Some(Text::from(&text[..])),
+        _ => None,
+    })
+}
+
+fn get_array_reply_length(this: &Arc<Database>, call: &mut Call<'_>) -> i64 {
+    about(call, this, |reply| match reply {
+        Some(Reply::Array(all)) => all.len() as i64,
+        _ => 0,
+    })
+}
+
+fn array_reply_is_error(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Error(_)))
+}
+
+fn array_reply_is_nil(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Nil))
+}
+
+fn array_reply_is_status(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Status(_)))
+}
+
+fn array_reply_is_integer(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Integer(_)))
+}
+
+fn array_reply_is_boolean(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Boolean(_)))
+}
+
+fn array_reply_is_double(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Double(..)))
+}
+
+fn array_reply_is_string(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Text(_)))
+}
+
+fn array_reply_is_array(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> bool {
+    nth(call, this, index, |one| matches!(one, Reply::Array(_)))
+}
+
+fn get_array_reply_value(this: &Arc<Database>, call: &mut Call<'_>, index: i64) -> Option<Text> {
+    let index = usize::try_from(index).unwrap_or(usize::MAX);
+    about(call, this, |reply| match reply {
+        Some(Reply::Array(all)) => all.get(index).and_then(shown),
+        _ => None,
+    })
+}
+
+fn free(this: &Arc<Database>, call: &mut Call<'_>) -> CallResult<VOID> {
+    *state(call, this).borrow_mut() = State::default();
+    give(())
+}
 
 /// The command and the reply of a task.
 #[derive(Default)]
@@ -180,30 +485,26 @@ struct State {
     failure: Option<String>,
 }
 
-fn this(object: &Object) -> Arc<Database> {
-    object.clone().downcast().expect("made by this class")
-}
-
 /// Shared with the command that is under way.
-fn state(call: &mut Call<'_>, object: &Object) -> Rc<RefCell<State>> {
-    let key = Arc::as_ptr(object).cast::<()>() as usize;
+fn state(call: &mut Call<'_>, database: &Arc<Database>) -> Rc<RefCell<State>> {
+    let key = std::ptr::from_ref(database) as usize;
     let state = call.ctx.task().keyed::<Rc<RefCell<State>>>(key, Rc::default).clone();
     if let Some(why) = state.borrow_mut().failure.take() {
-        call.ctx.log().putf(Tag::VclError, format_args!("redis: {}: {why}", this(object).name));
+        call.ctx.log().putf(Tag::VclError, format_args!("redis: {}: {why}", database.name));
     }
     state
 }
 
 /// An empty first argument asks for nothing.
-fn nothing(args: &[Value], otherwise: &'static str) -> CallResult {
-    if Args(args).bytes_of(0).iter().all(u8::is_ascii_whitespace) {
-        return give(Value::Void);
+fn nothing(rules: &[u8], otherwise: &'static str) -> CallResult<VOID> {
+    if rules.iter().all(u8::is_ascii_whitespace) {
+        return give(());
     }
     fail(format!("redis: {otherwise}"))
 }
 
-fn location(args: &[Value], at: usize) -> Result<Option<String>, Failure> {
-    match std::str::from_utf8(Args(args).bytes_of(at)) {
+fn location(text: &[u8]) -> Result<Option<String>, Failure> {
+    match std::str::from_utf8(text) {
         Ok("") => Ok(None),
         Ok(text) => Ok(Some(text.to_owned())),
         Err(_) => fail("redis: a location is HOST:PORT or the path of a socket"),
@@ -220,61 +521,67 @@ fn role(word: &str, is_only: bool) -> Result<Role, Failure> {
     }
 }
 
-fn millis(args: &[Value], at: usize, who: &str) -> Result<Duration, Failure> {
-    match u64::try_from(Args(args).int(at)) {
+fn millis(number: i64, who: &str) -> Result<Duration, Failure> {
+    match u64::try_from(number) {
         Ok(millis) => Ok(Duration::from_millis(millis)),
         Err(_) => fail(format!("redis: {who}: a time is not negative")),
     }
 }
 
-fn retries(args: &[Value], at: usize) -> Result<u32, Failure> {
-    match Args(args).int(at) {
+fn retries(number: i64) -> Result<u32, Failure> {
+    match number {
         retries @ 0..=MOST_RETRIES => Ok(retries as u32),
         _ => fail(format!("redis: retries are 0 to {MOST_RETRIES}")),
     }
 }
 
-fn new(_: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let text = |at: usize| Some(Args(args).bytes_of(at).to_vec()).filter(|text| !text.is_empty());
-    let most = match (Args(args).bool(6), Args(args).int(7)) {
+fn new(_: &mut Call<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Database>, Failure> {
+    let text = |text: &[u8]| Some(text.to_vec()).filter(|text| !text.is_empty());
+    let most = match (args.shared_connections, args.max_connections) {
         (true, most @ 1..=MOST_CONNECTIONS) => most,
         (false, 1..=MOST_CONNECTIONS) => OWN_CONNECTIONS,
         _ => return fail(format!("redis: {name}: max_connections are 1 to {MOST_CONNECTIONS}")),
     };
-    if Args(args).bool(9) {
+    if args.tls {
         return fail(format!("redis: {name}: TLS isn't built into Lacquer: a TLS proxy must stand before the server"));
     }
-    let seconds = |at: usize| Duration::from_secs(u64::try_from(Args(args).int(at)).unwrap_or(0));
-    let login = Login { user: text(15), password: text(16), is_resp3: Args(args).word(8) == "RESP3" };
+    let seconds = |number: i64| Duration::from_secs(u64::try_from(number).unwrap_or(0));
+    let login =
+        Login { user: text(args.user), password: text(args.password), is_resp3: args.protocol == Protocol::Resp3 };
     let mut database = Database::new(name, most as usize, login);
-    database.connect_limit = millis(args, 2, name)?;
-    database.life = seconds(3);
-    database.limit = millis(args, 4, name)?;
-    database.retries = retries(args, 5)?;
-    database.sick_for = seconds(17);
-    database.master_only = Args(args).bool(18);
-    database.says_all = Args(args).bool(19);
-    let role = role(Args(args).word(1), true)?;
-    if let Some(location) = location(args, 0)? {
+    database.connect_limit = millis(args.connection_timeout, name)?;
+    database.life = seconds(args.connection_ttl);
+    database.limit = millis(args.command_timeout, name)?;
+    database.retries = retries(args.max_command_retries)?;
+    database.sick_for = seconds(args.sickness_ttl);
+    database.master_only = args.ignore_slaves;
+    database.says_all = args.debug;
+    let role = role(args.r#type.word(), true)?;
+    if let Some(location) = location(args.location)? {
         database.add(&location, role)?;
     }
     Ok(Arc::new(database))
 }
 
 /// Changes the command that waits to be executed.
-fn waiting(call: &mut Call<'_>, object: &Object, who: &str, change: impl FnOnce(&mut State)) -> CallResult {
-    let state = state(call, object);
+fn waiting(
+    call: &mut Call<'_>,
+    database: &Arc<Database>,
+    who: &str,
+    change: impl FnOnce(&mut State),
+) -> CallResult<VOID> {
+    let state = state(call, database);
     let mut state = state.borrow_mut();
     if state.args.is_empty() {
         return fail(format!("redis: {who}(): command() comes first"));
     }
     change(&mut state);
-    give(Value::Void)
+    give(())
 }
 
-fn push(call: &mut Call<'_>, object: &Object, arg: Vec<u8>) -> CallResult {
+fn push(call: &mut Call<'_>, database: &Arc<Database>, arg: Vec<u8>) -> CallResult<VOID> {
     let mut is_full = false;
-    waiting(call, object, "push", |state| {
+    waiting(call, database, "push", |state| {
         state.bytes += arg.len();
         is_full = state.args.len() > MOST_ARGS || state.bytes > MOST_ARG_BYTES;
         if !is_full {
@@ -284,14 +591,14 @@ fn push(call: &mut Call<'_>, object: &Object, arg: Vec<u8>) -> CallResult {
     if is_full {
         return fail(format!("redis: a command has no more than {MOST_ARGS} arguments, of 1 MB"));
     }
-    give(Value::Void)
+    give(())
 }
 
-fn execute(call: &mut Call<'_>, object: &Object, master: bool) -> CallResult {
+fn execute(call: &mut Call<'_>, database: &Arc<Database>, master: bool) -> CallResult<VOID> {
     if matches!(call.method, Method::Init | Method::Fini) {
         return fail("redis: there is nobody to wait for an answer in vcl_init and vcl_fini");
     }
-    let (database, state) = (this(object), state(call, object));
+    let (database, state) = (database.clone(), state(call, database));
     let (args, limit, retries) = {
         let mut state = state.borrow_mut();
         state.reply = None;
@@ -310,31 +617,33 @@ fn execute(call: &mut Call<'_>, object: &Object, master: bool) -> CallResult {
             Ok(reply) => state.reply = Some(reply),
             Err(why) => state.failure = Some(why),
         }
-        Ok(Value::Void)
+        Ok(())
     })
 }
 
-fn about(call: &mut Call<'_>, object: &Object, value: impl FnOnce(Option<&Reply>) -> Value) -> CallResult {
-    let state = state(call, object);
-    let value = value(state.borrow().reply.as_ref());
-    give(value)
+fn about<T>(call: &mut Call<'_>, database: &Arc<Database>, value: impl FnOnce(Option<&Reply>) -> T) -> T {
+    let state = state(call, database);
+    let state = state.borrow();
+    value(state.reply.as_ref())
 }
 
-fn is(call: &mut Call<'_>, object: &Object, is: impl FnOnce(&Reply) -> bool) -> CallResult {
-    about(call, object, |reply| Value::Bool(reply.is_some_and(is)))
+fn is(call: &mut Call<'_>, database: &Arc<Database>, is: impl FnOnce(&Reply) -> bool) -> bool {
+    about(call, database, |reply| reply.is_some_and(is))
 }
 
-fn nth(call: &mut Call<'_>, object: &Object, args: &[Value], is_it: impl FnOnce(&Reply) -> bool) -> CallResult {
-    let index = usize::try_from(Args(args).int(0)).unwrap_or(usize::MAX);
-    is(call, object, |reply| matches!(reply, Reply::Array(all) if all.get(index).is_some_and(is_it)))
+fn nth(call: &mut Call<'_>, database: &Arc<Database>, index2: i64, is_it: impl FnOnce(&Reply) -> bool) -> bool {
+    let index = usize::try_from(index2).unwrap_or(usize::MAX);
+    is(call, database, |reply| matches!(reply, Reply::Array(all) if all.get(index).is_some_and(is_it)))
 }
 
 /// As a text; arrays have none.
-fn shown(reply: &Reply) -> Value {
+fn shown(reply: &Reply) -> Option<Text> {
     match reply {
-        Reply::Nil | Reply::Array(_) => Value::NULL,
-        Reply::Error(text) | Reply::Status(text) | Reply::Text(text) | Reply::Double(_, text) => Value::text(&text[..]),
-        Reply::Integer(number) => Value::text(number.to_string()),
-        Reply::Boolean(value) => Value::text(if *value { "true" } else { "false" }),
+        Reply::Nil | Reply::Array(_) => None,
+        Reply::Error(text) | Reply::Status(text) | Reply::Text(text) | Reply::Double(_, text) => {
+            Some(Text::from(&text[..]))
+        }
+        Reply::Integer(number) => Some(Text::from(number.to_string())),
+        Reply::Boolean(value) => Some(Text::from(if *value { "true" } else { "false" })),
     }
 }

@@ -14,10 +14,11 @@ use backend::{BackendSpec, BodyStatus, Director, Responder};
 use message::chars::is_token;
 use net::{Parked, Pending, Stream};
 use parking_lot::Mutex;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, Value};
+use vrt::vmod::kinds::Plain;
+use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
+use vrt::{Failure, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, UnderWay};
 use crate::local::{self, Answering};
 use crate::talk::{Talk, Upload};
@@ -41,60 +42,115 @@ const SECRETS: [&[u8]; 5] = [b"authorization", b"cookie", b"cookie2", b"proxy-au
 /// Fields that tell of a body.
 const OF_BODY: [&[u8]; 3] = [b"content-encoding", b"content-language", b"content-type"];
 
-/// vmod_reqwest
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "reqwest",
-    functions: &[],
-    classes: &[Class {
-        name: "client",
-        new,
-        methods: &[
-            ("init", init),
-            ("send", |call, object, args| {
-                unsent(call, object, args, "send")?;
-                send(call, object, args).map(|_| Value::Void.into())
-            }),
-            ("set_header", |call, object, args| {
-                let (name, value) = (Args(args).bytes_of(1), Args(args).bytes_of(2));
-                if let Some(why) = client::bad_field(name, value) {
-                    return fail(format!("reqwest.set_header(): {why}"));
-                }
-                unsent(call, object, args, "set_header")?.fields.push((name.to_vec(), value.to_vec()));
-                give(Value::Void)
-            }),
-            ("set_body", |call, object, args| {
-                unsent(call, object, args, "set_body")?.body = Some(Args(args).bytes_of(1).to_vec());
-                give(Value::Void)
-            }),
-            ("copy_headers_to_req", |call, object, args| {
-                let fields = client::own_fields(call.ctx);
-                unsent(call, object, args, "copy_headers_to_req")?.fields.extend(fields);
-                give(Value::Void)
-            }),
-            ("status", |call, object, args| {
-                answered(call, object, args, |done| Value::Int(done.as_ref().map_or(0, |answer| answer.status.into())))
-            }),
-            ("header", |call, object, args| {
-                let name = Args(args).bytes_of(1).to_vec();
-                let separator = Args(args).text(2).map(|text| text.as_bytes().to_vec());
-                answered(call, object, args, move |done| {
-                    done.as_ref().map_or(Value::NULL, |answer| header(answer, &name, separator.as_deref()))
-                })
-            }),
-            ("body_as_string", |call, object, args| {
-                answered(call, object, args, |done| {
-                    done.as_ref().map_or(Value::NULL, |answer| Value::text(&answer.body[..]))
-                })
-            }),
-            ("error", |call, object, args| {
-                answered(call, object, args, |done| {
-                    done.as_ref().err().map_or(Value::NULL, |why| Value::text(why.as_bytes()))
-                })
-            }),
-            ("backend", |_, object, _| give(Value::Backend(Some(this(object).director.clone())))),
-        ],
-    }],
-};
+vrt::vmod_args! {
+    /// What a client is made of.
+    struct ClientArgs<'a> {
+        base_url: [STRING] as Option<&'a Text>,
+        https: [BOOL] as Option<bool>,
+        follow: INT as i64 = 10,
+        timeout: [DURATION] as Option<Duration>,
+        connect_timeout: [DURATION] as Option<Duration>,
+        auto_gzip: BOOL as bool = true,
+        auto_deflate: BOOL as bool = true,
+        auto_brotli: BOOL as bool = true,
+        accept_invalid_certs: BOOL as bool = false,
+        accept_invalid_hostnames: BOOL as bool = false,
+        http_proxy: [STRING] as Option<&'a Text>,
+        https_proxy: [STRING] as Option<&'a Text>,
+        probe: [PROBE] as Option<u32>,
+    }
+}
+
+vrt::vmod! {
+    /// Requests out of VCL by name, and a backend that is a URL and follows redirections. Not built: https, for which a TLS
+    /// proxy must stand before the other side; an https base_url, https=true and an https proxy are refused when the VCL is
+    /// loaded, another https URL fails. What only TLS or HTTP/2 has a use for (accept_invalid_certs,
+    /// accept_invalid_hostnames, https_proxy) does nothing
+    pub(crate) static VMOD = reqwest;
+
+    /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none; timeout is for a
+    /// whole request, connect_timeout for each connection, none without them; a request out of VCL has 10 minutes then. A
+    /// coding that VCL doesn't ask for isn't asked for, so that auto_gzip, auto_deflate and auto_brotli have nothing to
+    /// decode. A probe goes to base_url and its .url, or without base_url to the whole URL that its .url is; it concerns the
+    /// backend alone
+    object client(..ClientArgs<'_>) -> Made = new, methods {
+        /// Begins a request of this name, in the place of one that had it; a task may have 64
+        fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID = init;
+
+        /// Sends it; VCL goes on meanwhile
+        fn send(name: STRING) -> VOID = client_send;
+
+        /// Adds a field; those of framing and of the connection are the client's own, and fail
+        fn set_header(name: STRING, key: STRING, value: STRING) -> VOID = set_header;
+
+        /// Its body
+        fn set_body(name: STRING, body: STRING) -> VOID = set_body;
+
+        /// Adds the fields of req or bereq, but those of the connection and the body
+        fn copy_headers_to_req(name: STRING) -> VOID = copy_headers_to_req;
+
+        /// The answer's status, 0 when there is none. Sends and waits as needed
+        fn status(name: STRING) -> INT, waits = status;
+
+        /// The answer's first field of a name, or all of them with sep between; unset without one. Sends and waits as needed
+        fn header(name: STRING, key: STRING, sep: [STRING]) -> STRING, waits = client_header;
+
+        /// The answer's body, 10 MB at most; unset without an answer. Sends and waits as needed
+        fn body_as_string(name: STRING) -> STRING, waits = body_as_string;
+
+        /// Why there is no answer; unset when there is one. Sends and waits as needed
+        fn error(name: STRING) -> STRING, waits = error;
+
+        /// The backend. It asks for base_url with bereq.url behind it, or bereq.url if that is a whole URL, or it and
+        /// bereq.http.host
+        fn backend() -> BACKEND = |this: &Made, _| Some(this.director.clone());
+    }
+}
+
+fn client_send(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    unsent(call, this, name, "send")?;
+    send(call, this, name)?;
+    give(())
+}
+
+fn set_header(this: &Made, call: &mut Call<'_>, name2: &[u8], name: &[u8], value: &[u8]) -> CallResult<VOID> {
+    if let Some(why) = client::bad_field(name, value) {
+        return fail(format!("reqwest.set_header(): {why}"));
+    }
+    unsent(call, this, name2, "set_header")?.fields.push((name.to_vec(), value.to_vec()));
+    give(())
+}
+
+fn set_body(this: &Made, call: &mut Call<'_>, name: &[u8], body: &[u8]) -> CallResult<VOID> {
+    unsent(call, this, name, "set_body")?.body = Some(body.to_vec());
+    give(())
+}
+
+fn copy_headers_to_req(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    let fields = client::own_fields(call.ctx);
+    unsent(call, this, name, "copy_headers_to_req")?.fields.extend(fields);
+    give(())
+}
+
+fn status(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<INT> {
+    answered(call, this, name, |done| done.as_ref().map_or(0, |answer| i64::from(answer.status)))
+}
+
+fn client_header(this: &Made, call: &mut Call<'_>, name: &[u8], key: &[u8], sep: Option<&Text>) -> CallResult<STRING> {
+    let field = key.to_vec();
+    let separator = sep.map(|text| text.as_bytes().to_vec());
+    answered(call, this, name, move |done| {
+        done.as_ref().ok().and_then(|answer| header(answer, &field, separator.as_deref()))
+    })
+}
+
+fn body_as_string(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+    answered(call, this, name, |done| done.as_ref().ok().map(|answer| Text::from(&answer.body[..])))
+}
+
+fn error(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+    answered(call, this, name, |done| done.as_ref().err().map(|why| Text::from(why.as_bytes())))
+}
 
 /// What `new` makes.
 struct Made {
@@ -132,26 +188,21 @@ enum Entry {
     Sent(Rc<Slot>),
 }
 
-fn this(object: &Object) -> &Made {
-    object.downcast_ref().expect("made by this class")
+fn owned(text: Option<&Text>) -> Option<String> {
+    text.map(|text| text.lossy().into_owned())
 }
 
-fn given(args: Args<'_>, at: usize) -> Option<String> {
-    args.text(at).map(|text| text.lossy().into_owned())
-}
-
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let args = Args(args);
+fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<Made, Failure> {
     let refused = |what: &str| fail(format!("reqwest: couldn't initialize {name}: {what}"));
     let no_tls = "https isn't built into Lacquer: a TLS proxy must stand before the other side";
-    let base_url = given(args, 0);
-    if base_url.is_some() && args.given(1) {
+    let base_url = owned(args.base_url);
+    if base_url.is_some() && args.https.is_some() {
         return refused("can't take both an https and a base_url argument");
     }
-    if args.given(1) && args.bool(1) {
+    if args.https == Some(true) {
         return refused(no_tls);
     }
-    let proxy = given(args, 10);
+    let proxy = owned(args.http_proxy);
     for url in [&base_url, &proxy].into_iter().flatten() {
         match client::place(url) {
             Ok(_) => {}
@@ -161,11 +212,7 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
             Err(why) => return refused(&format!("\"{}\": {why}", url.escape_debug())),
         }
     }
-    let limit = |at: usize| match args.given(at) {
-        true => Duration::try_from_secs_f64(args.real(at)).unwrap_or(Duration::ZERO),
-        false => Duration::ZERO,
-    };
-    let probe = crate::dynamic::probe(call, &args.0[12]);
+    let probe = crate::dynamic::probe(call, args.probe);
     if let Some(probe) = &probe {
         let is_whole = |url: &String| base_url.is_some() || client::place(url).is_ok();
         match &probe.url {
@@ -181,9 +228,9 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     let hosthdr = base_url.as_deref().and_then(|url| client::place(url).ok()).map(|place| place.authority.to_owned());
     let client = Arc::new(Client {
         base_url,
-        follow: usize::try_from(args.int(2)).unwrap_or(0),
-        limit: limit(3),
-        connect_limit: limit(4),
+        follow: usize::try_from(args.follow).unwrap_or(0),
+        limit: args.timeout.unwrap_or_default(),
+        connect_limit: args.connect_timeout.unwrap_or_default(),
         proxy,
         idle: Mutex::default(),
         is_swept: AtomicBool::new(false),
@@ -192,54 +239,54 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     // Without a base_url a request that has no Host leads nowhere: the empty one says so.
     let spec = BackendSpec { hosthdr: Some(hosthdr.unwrap_or_default()), probe, ..BackendSpec::service(name, service) };
     match call.vcl.make_backend(spec) {
-        Some(director) => Ok(Arc::new(Made { client, director })),
+        Some(director) => Ok(Made { client, director }),
         None => refused("no backends can be made here"),
     }
 }
 
 /// How a request of this client is called among those of the task.
-fn key(object: &Object, args: &[Value]) -> (usize, Vec<u8>) {
-    (Arc::as_ptr(&this(object).client).addr(), Args(args).bytes_of(0).to_vec())
+fn key(made: &Made, text: &[u8]) -> (usize, Vec<u8>) {
+    (Arc::as_ptr(&made.client).addr(), text.to_vec())
 }
 
-fn init(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (client, method) = (&this(object).client, Args(args).bytes_of(2));
+fn init(this: &Made, call: &mut Call<'_>, name: &[u8], url: Option<&Text>, method: &[u8]) -> CallResult<VOID> {
+    let client = &this.client;
     if !is_token(method) {
         return fail(format!("reqwest.init(): \"{}\" is no method", method.escape_ascii()));
     }
     let request = Request {
-        url: given(Args(args), 1).unwrap_or_default(),
+        url: owned(url).unwrap_or_default(),
         method: method.to_vec(),
         fields: Vec::new(),
         body: None,
         limit: client.limit,
         connect_limit: client.connect_limit,
     };
-    let (all, key) = (&mut call.ctx.task().get::<Requests>().0, key(object, args));
+    let (all, key) = (&mut call.ctx.task().get::<Requests>().0, key(this, name));
     if all.len() >= MOST && !all.contains_key(&key) {
         return fail(format!("reqwest.init(): a task has no more than {MOST} requests"));
     }
     all.insert(key, Entry::Unsent(request));
-    give(Value::Void)
+    give(())
 }
 
-fn entry<'a>(call: &'a mut Call<'_>, object: &Object, args: &[Value]) -> Result<&'a mut Entry, Failure> {
-    let found = call.ctx.task().get::<Requests>().0.get_mut(&key(object, args));
-    found.ok_or_else(|| Failure::new(format!("reqwest: unknown request ({})", Args(args).bytes_of(0).escape_ascii())))
+fn entry<'a>(call: &'a mut Call<'_>, made: &Made, name: &[u8]) -> Result<&'a mut Entry, Failure> {
+    let found = call.ctx.task().get::<Requests>().0.get_mut(&key(made, name));
+    found.ok_or_else(|| Failure::new(format!("reqwest: unknown request ({})", name.escape_ascii())))
 }
 
-fn unsent<'a>(call: &'a mut Call<'_>, object: &Object, args: &[Value], who: &str) -> Result<&'a mut Request, Failure> {
-    match entry(call, object, args)? {
+fn unsent<'a>(call: &'a mut Call<'_>, made: &Made, name: &[u8], who: &str) -> Result<&'a mut Request, Failure> {
+    match entry(call, made, name)? {
         Entry::Unsent(request) => Ok(request),
-        Entry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", Args(args).bytes_of(0).escape_ascii())),
+        Entry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", name.escape_ascii())),
     }
 }
 
 /// Sends it, if that wasn't done yet.
-fn send(call: &mut Call<'_>, object: &Object, args: &[Value]) -> Result<Rc<Slot>, Failure> {
+fn send(call: &mut Call<'_>, made: &Made, text: &[u8]) -> Result<Rc<Slot>, Failure> {
     let depth = client::depth(call.ctx);
-    let client = this(object).client.clone();
-    let entry = entry(call, object, args)?;
+    let client = made.client.clone();
+    let entry = entry(call, made, text)?;
     let mut request = match entry {
         Entry::Sent(slot) => return Ok(slot.clone()),
         Entry::Unsent(request) => std::mem::take(request),
@@ -262,13 +309,13 @@ fn send(call: &mut Call<'_>, object: &Object, args: &[Value]) -> Result<Rc<Slot>
 }
 
 /// A value of the answer, or of why there is none, once that is known.
-fn answered(
+fn answered<K, T: Plain<K>>(
     call: &mut Call<'_>,
-    object: &Object,
-    args: &[Value],
-    value: impl FnOnce(&Result<Answer, String>) -> Value + 'static,
-) -> CallResult {
-    let slot = send(call, object, args)?;
+    made: &Made,
+    name: &[u8],
+    value: impl FnOnce(&Result<Answer, String>) -> T + 'static,
+) -> CallResult<K> {
+    let slot = send(call, made, name)?;
     if let Some(done) = slot.answer.get() {
         return give(value(done));
     }
@@ -276,13 +323,13 @@ fn answered(
 }
 
 /// A field's first value, or all of them with `separator` between.
-fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Value {
+fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Option<Text> {
     let named = answer.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let values: Vec<&[u8]> = named.map(|(_, value)| &value[..]).collect();
     match (values.first(), separator) {
-        (None, _) => Value::NULL,
-        (Some(first), None) => Value::text(*first),
-        (Some(_), Some(separator)) => Value::text(values.join(separator)),
+        (None, _) => None,
+        (Some(first), None) => Some(Text::copy(first)),
+        (Some(_), Some(separator)) => Some(Text::from(values.join(separator))),
     }
 }
 

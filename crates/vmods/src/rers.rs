@@ -12,10 +12,10 @@ use regex_automata::meta::Regex;
 use regex_automata::util::captures::Captures;
 use regex_automata::util::{interpolate, syntax};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Method, Text, Value};
+use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
+use vrt::{Failure, Method, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::gathered::{Gathered, MOST, Work};
 
 /// Patterns of one store.
@@ -25,64 +25,89 @@ const MOST_PAIRS: usize = 100;
 /// Bytes of a compiled pattern.
 const PATTERN_BYTES: usize = 10 << 20;
 
-/// vmod_rers
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "rers",
-    functions: &[],
-    classes: &[Class {
-        name: "init",
-        new: |_, name, args| match Args(args).int(0) {
-            room @ 1..=MOST_KEPT => Ok(Arc::new(Store { room: room as usize, kept: Mutex::default() })),
-            _ => fail(format!("rers: {name}: n must be 1 to {MOST_KEPT}")),
-        },
-        methods: &[
-            ("is_match", |call, object, args| {
-                let Some(regex) = pattern(call, object, args, 1) else { return give(Value::Bool(false)) };
-                give(Value::Bool(Args(args).text(0).is_some_and(|subject| regex.is_match(subject.as_bytes()))))
-            }),
-            ("replace", replace),
-            ("capture", |call, object, args| {
-                let regex = pattern(call, object, args, 1);
-                capture(call, regex, Args(args).text(0).cloned())
-            }),
-            ("capture_req_body", |call, object, args| {
-                let mut body = Vec::new();
-                if !call.ctx.kept_body(&mut |piece| body.extend_from_slice(piece)) {
-                    return fail(
-                        "rers: capture_req_body(): the request's body isn't kept: std.cache_req_body comes first",
-                    );
-                }
-                let regex = pattern(call, object, args, 0);
-                let body = std::str::from_utf8(&body).is_ok().then(|| Text::from(body));
-                capture(call, regex, body)
-            }),
-            ("group", |call, _, args| {
-                let index = usize::try_from(Args(args).int(0)).ok();
-                group(call, |found| index.and_then(|index| found.get_group(index)))
-            }),
-            ("named_group", |call, _, args| {
-                let name = Args(args).bytes_of(0);
-                group(call, |found| found.get_group_by_name(std::str::from_utf8(name).ok()?))
-            }),
-            ("replace_resp_body", |call, object, args| {
-                if !matches!(call.method, Method::BackendResponse | Method::Deliver | Method::Synth) {
-                    return fail("rers: replace_resp_body() is for vcl_backend_response, vcl_deliver and vcl_synth");
-                }
-                let Some(regex) = pattern(call, object, args, 0) else { return give(Value::Void) };
-                let with = Args(args).bytes_of(1).to_vec();
-                let Some(injected) = call.ctx.injected_filters() else {
-                    return fail("rers: there is no response here");
-                };
-                let pairs = &mut injected.named(Body::default).pairs;
-                if pairs.len() >= MOST_PAIRS {
-                    return fail(format!("rers: a body has no more than {MOST_PAIRS} replacements"));
-                }
-                pairs.push((regex, with));
-                give(Value::Void)
-            }),
-        ],
-    }],
-};
+vrt::vmod! {
+    /// Patterns of Rust's regex made at run time, named groups, and bodies rewritten
+    pub(crate) static VMOD = rers;
+
+    /// A store of n patterns; the one that was used longest ago makes room
+    object init(n: INT = 100) -> Store = new, methods {
+        /// Whether the pattern is found; never when it is no pattern
+        fn is_match(s: STRING, regex: STRING) -> BOOL = is_match;
+
+        /// The text with each match, or the first lim, replaced; $1 and $name are groups
+        fn replace(s: STRING, regex: STRING, sub: STRING, lim: INT = 0) -> STRING = replace;
+
+        /// As is_match, and keeps the groups for this task
+        fn capture(string: STRING, regex: STRING) -> BOOL = init_capture;
+
+        /// The same with the request's body, which std.cache_req_body has kept: fails when it hasn't, false when it isn't
+        /// UTF-8
+        fn capture_req_body(regex: STRING) -> BOOL = capture_req_body;
+
+        /// A group of the last capture; empty when there is none
+        fn group(index: INT) -> STRING = init_group;
+
+        /// The same, by name
+        fn named_group(name: STRING) -> STRING = named_group;
+
+        /// Replaces in the body of this response, pair by pair, where rers is in beresp.filters or resp.filters; 8 MB at
+        /// most, or the response fails
+        fn replace_resp_body(
+            regex: STRING, s: STRING
+        ) -> VOID, only(Method::Deliver.set().with(Method::Synth.set()).with(Method::BackendResponse.set())) = replace_resp_body;
+    }
+}
+
+fn new(_: &mut Call<'_>, name: &str, n: i64) -> Result<Store, Failure> {
+    match n {
+        room @ 1..=MOST_KEPT => Ok(Store { room: room as usize, kept: Mutex::default() }),
+        _ => fail(format!("rers: {name}: n must be 1 to {MOST_KEPT}")),
+    }
+}
+
+fn is_match(this: &Store, call: &mut Call<'_>, s: Option<&Text>, regex: &[u8]) -> CallResult<BOOL> {
+    let Some(regex) = pattern(call, this, regex) else { return give(false) };
+    give(s.is_some_and(|subject| regex.is_match(subject.as_bytes())))
+}
+
+fn init_capture(this: &Store, call: &mut Call<'_>, string: Option<&Text>, regex: &[u8]) -> CallResult<BOOL> {
+    let regex = pattern(call, this, regex);
+    capture(call, regex, string.cloned())
+}
+
+fn capture_req_body(this: &Store, call: &mut Call<'_>, regex: &[u8]) -> CallResult<BOOL> {
+    let mut body = Vec::new();
+    if !call.ctx.kept_body(&mut |piece| body.extend_from_slice(piece)) {
+        return fail("rers: capture_req_body(): the request's body isn't kept: std.cache_req_body comes first");
+    }
+    let regex = pattern(call, this, regex);
+    let body = std::str::from_utf8(&body).is_ok().then(|| Text::from(body));
+    capture(call, regex, body)
+}
+
+fn init_group(_: &Store, call: &mut Call<'_>, index: i64) -> CallResult<STRING> {
+    let index = usize::try_from(index).ok();
+    group(call, |found| index.and_then(|index| found.get_group(index)))
+}
+
+fn named_group(_: &Store, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+    group(call, |found| found.get_group_by_name(std::str::from_utf8(name).ok()?))
+}
+
+fn replace_resp_body(this: &Store, call: &mut Call<'_>, regex: &[u8], s: &[u8]) -> CallResult<VOID> {
+    if !matches!(call.method, Method::BackendResponse | Method::Deliver | Method::Synth) {
+        return fail("rers: replace_resp_body() is for vcl_backend_response, vcl_deliver and vcl_synth");
+    }
+    let Some(regex) = pattern(call, this, regex) else { return give(()) };
+    let with = s.to_vec();
+    let Some(injected) = call.ctx.injected_filters() else { return fail("rers: there is no response here") };
+    let pairs = &mut injected.named(Body::default).pairs;
+    if pairs.len() >= MOST_PAIRS {
+        return fail(format!("rers: a body has no more than {MOST_PAIRS} replacements"));
+    }
+    pairs.push((regex, with));
+    give(())
+}
 
 /// An `init` object. The pattern that was used last is at the end.
 struct Store {
@@ -101,9 +126,7 @@ fn make(pattern: &[u8]) -> Option<Regex> {
 }
 
 /// The pattern that is argument `at`, out of the store if it has it.
-fn pattern(call: &mut Call<'_>, object: &Object, args: &[Value], at: usize) -> Option<Arc<Regex>> {
-    let store: Arc<Store> = object.clone().downcast().expect("made by this class");
-    let pattern = Args(args).bytes_of(at);
+fn pattern(call: &mut Call<'_>, store: &Store, pattern: &[u8]) -> Option<Arc<Regex>> {
     let found = {
         let mut kept = store.kept.lock();
         let found = kept.iter().rposition(|(text, _)| text.as_bytes() == pattern);
@@ -127,7 +150,7 @@ fn pattern(call: &mut Call<'_>, object: &Object, args: &[Value], at: usize) -> O
     regex
 }
 
-fn capture(call: &mut Call<'_>, regex: Option<Arc<Regex>>, subject: Option<Text>) -> CallResult {
+fn capture(call: &mut Call<'_>, regex: Option<Arc<Regex>>, subject: Option<Text>) -> CallResult<BOOL> {
     let found = regex.zip(subject).and_then(|(regex, subject)| {
         let mut found = regex.create_captures();
         regex.captures(subject.as_bytes(), &mut found);
@@ -135,25 +158,32 @@ fn capture(call: &mut Call<'_>, regex: Option<Arc<Regex>>, subject: Option<Text>
     });
     let is_match = found.is_some();
     call.ctx.task().get::<Last>().0 = found;
-    give(Value::Bool(is_match))
+    give(is_match)
 }
 
-fn group(call: &mut Call<'_>, which: impl FnOnce(&Captures) -> Option<regex_automata::Span>) -> CallResult {
+fn group(call: &mut Call<'_>, which: impl FnOnce(&Captures) -> Option<regex_automata::Span>) -> CallResult<STRING> {
     let last = call.ctx.task().get::<Last>();
     let found = last.0.as_ref().and_then(|(subject, found)| Some(&subject.as_bytes()[which(found)?.range()]));
-    give(Value::text(found.unwrap_or_default()))
+    give(found.unwrap_or_default())
 }
 
-fn replace(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let Some(subject) = Args(args).text(0).cloned() else { return give(Value::NULL) };
-    let Some(regex) = pattern(call, object, args, 1) else { return give(Value::String(Some(subject))) };
-    let most = match Args(args).int(3) {
+fn replace(
+    this: &Store,
+    call: &mut Call<'_>,
+    s: Option<&Text>,
+    regex: &[u8],
+    sub: &[u8],
+    lim: i64,
+) -> CallResult<STRING> {
+    let Some(subject) = s.cloned() else { return give(None::<Text>) };
+    let Some(regex) = pattern(call, this, regex) else { return give(Some(subject)) };
+    let most = match lim {
         ..=0 => usize::MAX,
         most => most as usize,
     };
-    match replaced(&regex, &subject, Args(args).bytes_of(2), most) {
-        Ok(Some(text)) => give(Value::text(text)),
-        Ok(None) => give(Value::String(Some(subject))),
+    match replaced(&regex, &subject, sub, most) {
+        Ok(Some(text)) => give(text),
+        Ok(None) => give(Some(subject)),
         Err(why) => fail(format!("rers: replace(): {why}")),
     }
 }

@@ -13,11 +13,12 @@ use backend::{Amend, AmendRef, BackendSpec, Endpoint, Outgoing, OutgoingBody};
 use parking_lot::Mutex;
 use tables::Tag;
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, HeadId, Method, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
+use vrt::{Failure, HeadId, Method};
 
 use self::sign::{Key, Payload, Provider, Scope};
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::dynamic::{Dynamic, Family, Plan, serve};
 
 /// Names that nobody asked for so long go.
@@ -27,39 +28,80 @@ const TTL: f64 = 10.0;
 /// How long the first lookup of a name may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// vmod_s3
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "s3",
-    functions: &[],
-    classes: &[
-        Class {
-            name: "director",
-            new: new_director,
-            methods: &[
-                ("backend", |call, object, _| {
-                    let director: Arc<Director> = object.clone().downcast().expect("made by this class");
-                    serve(&director.dynamic, call, &director.host, director.port.clone())
-                }),
-                ("set_access_key", |_, object, args| set_key(&signer(object), args)),
-                ("set_service", |call, object, args| set_text(call, &signer(object), args, "service")),
-                ("set_provider", |call, object, args| set_provider(call, &signer(object), args)),
-                ("set_signed_headers", |call, object, args| set_signed_headers(call, &signer(object), args)),
-            ],
-        },
-        Class {
-            name: "signer",
-            new: |_, _, _| Ok(Arc::new(Signer { host: None, settings: Mutex::default() })),
-            methods: &[
-                ("set_access_key", |_, object, args| set_key(&signer(object), args)),
-                ("set_region", |call, object, args| set_text(call, &signer(object), args, "region")),
-                ("set_service", |call, object, args| set_text(call, &signer(object), args, "service")),
-                ("set_provider", |call, object, args| set_provider(call, &signer(object), args)),
-                ("set_signed_headers", |call, object, args| set_signed_headers(call, &signer(object), args)),
-                ("sign", sign_bereq),
-            ],
-        },
-    ],
-};
+vrt::words! {
+    enum DirectorProvider { Aws = "aws", Gcp = "gcp" }
+}
+
+vrt::vmod! {
+    /// Buckets as backends, and requests signed by AWS Signature Version 4. The payload's hash is signed when
+    /// std.cache_req_body keeps the body. Not built: https, for which a TLS proxy must stand before the endpoint
+    pub(crate) static VMOD = s3;
+
+    /// A director over the addresses of HOST, HOST:PORT or http://HOST:PORT, which is the Host of its requests; with a key
+    /// they are signed as vcl_backend_fetch leaves them
+    object director(bucket: STRING, region: STRING, endpoint: STRING) -> Director = new_director, methods {
+        /// The director. The first time it waits for the lookup
+        fn backend() -> BACKEND, waits = backend;
+
+        /// The secret and its name, for requests from now on
+        fn set_access_key(key: STRING, key_id: STRING) -> VOID
+            = |this: &Director, _, key: &[u8], key_id: &[u8]| set_key(&this.signer, key, key_id);
+
+        /// The service that is signed for, else s3
+        fn set_service(service: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Director, call: &mut Call<'_>, service: &[u8]| set_text(call, &this.signer, service, "service");
+
+        /// Whose form the signature has: Amazon's, or Google's
+        fn set_provider(provider: DirectorProvider) -> VOID, only(Method::Init.set()) = director_set_provider;
+
+        /// Names of fields, in any case, that are signed beside Host and x-amz-
+        fn set_signed_headers(regex: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Director, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, &this.signer, regex);
+    }
+
+    /// Signs requests to any backend
+    object signer(
+    ) -> Arc<Signer> = |_, _: &str| Ok(Arc::new(Signer { host: None, settings: Mutex::default() })), methods {
+        /// The secret and its name, for requests from now on
+        fn set_access_key(key: STRING, key_id: STRING) -> VOID
+            = |this: &Arc<Signer>, _, key: &[u8], key_id: &[u8]| set_key(this, key, key_id);
+
+        /// The region that is signed for
+        fn set_region(region: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Arc<Signer>, call: &mut Call<'_>, region: &[u8]| set_text(call, this, region, "region");
+
+        /// The service that is signed for, else s3
+        fn set_service(service: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Arc<Signer>, call: &mut Call<'_>, service: &[u8]| set_text(call, this, service, "service");
+
+        /// Whose form the signature has: Amazon's, or Google's
+        fn set_provider(provider: DirectorProvider) -> VOID, only(Method::Init.set()) = signer_set_provider;
+
+        /// Names of fields, in any case, that are signed beside Host and x-amz-
+        fn set_signed_headers(regex: STRING) -> VOID, only(Method::Init.set())
+            = |this: &Arc<Signer>, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, this, regex);
+
+        /// Signs bereq as it is now; false, and VCL_Error says why, without a key, a region or a Host
+        fn sign() -> BOOL, only(Method::BackendFetch.set()) = sign_bereq;
+    }
+
+    left_out {
+        "s3.director.set_iam_role" => "set_access_key, with keys that are had elsewhere";
+        "s3.signer.set_iam_role" => "set_access_key, with keys that are had elsewhere";
+    }
+}
+
+fn backend(this: &Director, call: &mut Call<'_>) -> CallResult<BACKEND> {
+    serve(&this.dynamic, call, &this.host, this.port.clone())
+}
+
+fn director_set_provider(this: &Director, call: &mut Call<'_>, provider: DirectorProvider) -> CallResult<VOID> {
+    set_provider(call, &this.signer, provider.word())
+}
+
+fn signer_set_provider(this: &Arc<Signer>, call: &mut Call<'_>, provider: DirectorProvider) -> CallResult<VOID> {
+    set_provider(call, this, provider.word())
+}
 
 struct Director {
     dynamic: Arc<Dynamic>,
@@ -89,16 +131,15 @@ impl Default for Settings {
     }
 }
 
-fn signer(object: &Object) -> Arc<Signer> {
-    match object.clone().downcast::<Director>() {
-        Ok(director) => director.signer.clone(),
-        Err(object) => object.downcast().expect("made by one of the classes"),
-    }
-}
-
-fn new_director(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let (bucket, region) = (Args(args).bytes_of(0), name_of(Args(args).bytes_of(1)));
-    let endpoint = String::from_utf8_lossy(Args(args).bytes_of(2)).into_owned();
+fn new_director(
+    call: &mut Call<'_>,
+    name: &str,
+    bucket: &[u8],
+    region: &[u8],
+    endpoint: &[u8],
+) -> Result<Director, Failure> {
+    let (bucket, region) = (bucket, name_of(region));
+    let endpoint = String::from_utf8_lossy(endpoint).into_owned();
     let refused = |what: String| fail(format!("s3: {name}: {what}"));
     let Some(region) = region.filter(|_| !bucket.is_empty()) else {
         return refused("a director has a bucket and a region".to_owned());
@@ -138,7 +179,7 @@ fn new_director(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Objec
         keeps_last: true,
     };
     let dynamic = Arc::new(Dynamic::new(call, name, plan));
-    Ok(Arc::new(Director { dynamic, host, port, signer }))
+    Ok(Director { dynamic, host, port, signer })
 }
 
 /// A region or service: part of what is signed.
@@ -155,46 +196,46 @@ fn only_init(call: &Call<'_>, who: &str) -> Result<(), Failure> {
     }
 }
 
-fn set_key(signer: &Signer, args: &[Value]) -> CallResult {
-    let (secret, id) = (Args(args).bytes_of(0).to_vec(), Args(args).bytes_of(1));
+fn set_key(signer: &Signer, key2: &[u8], key_id: &[u8]) -> CallResult<VOID> {
+    let (secret, id) = (key2.to_vec(), key_id);
     let is_id = !id.is_empty() && id.len() <= 256 && id.iter().all(|b| b.is_ascii_graphic() && !b"/,".contains(b));
     if secret.is_empty() || !is_id {
         return fail("s3: set_access_key() wants a key and a key_id");
     }
     let key = Key { secret, id: String::from_utf8_lossy(id).into_owned() };
     signer.settings.lock().key = Some(Arc::new(key));
-    give(Value::Void)
+    give(())
 }
 
-fn set_text(call: &Call<'_>, signer: &Signer, args: &[Value], what: &str) -> CallResult {
+fn set_text(call: &Call<'_>, signer: &Signer, service: &[u8], what: &str) -> CallResult<VOID> {
     only_init(call, &format!("set_{what}"))?;
-    let Some(text) = name_of(Args(args).bytes_of(0)) else { return fail(format!("s3: that is no {what}")) };
+    let Some(text) = name_of(service) else { return fail(format!("s3: that is no {what}")) };
     let mut settings = signer.settings.lock();
     match what {
         "region" => settings.region = text,
         _ => settings.service = text,
     }
-    give(Value::Void)
+    give(())
 }
 
-fn set_provider(call: &Call<'_>, signer: &Signer, args: &[Value]) -> CallResult {
+fn set_provider(call: &Call<'_>, signer: &Signer, provider: &'static str) -> CallResult<VOID> {
     only_init(call, "set_provider")?;
-    signer.settings.lock().provider = match Args(args).word(0) {
+    signer.settings.lock().provider = match provider {
         "gcp" => Provider::Gcp,
         _ => Provider::Aws,
     };
-    give(Value::Void)
+    give(())
 }
 
-fn set_signed_headers(call: &Call<'_>, signer: &Signer, args: &[Value]) -> CallResult {
+fn set_signed_headers(call: &Call<'_>, signer: &Signer, regex2: &[u8]) -> CallResult<VOID> {
     only_init(call, "set_signed_headers")?;
-    let pattern = [b"(?i)", Args(args).bytes_of(0)].concat();
+    let pattern = [b"(?i)", regex2].concat();
     let regex = crate::pattern::compile(call, "s3: set_signed_headers()", &pattern)?;
     signer.settings.lock().also = Some(regex);
-    give(Value::Void)
+    give(())
 }
 
-fn sign_bereq(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
+fn sign_bereq(this: &Arc<Signer>, call: &mut Call<'_>) -> CallResult<BOOL> {
     if call.method != Method::BackendFetch {
         return fail("s3: sign() is for vcl_backend_fetch");
     }
@@ -212,20 +253,20 @@ fn sign_bereq(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
             };
             let fields = head.iter().map(|field| (field.name(), field.value())).collect();
             let request = Outgoing { method: head.method(), url: head.url(), fields, body, now };
-            signer(object).signed(&request).and_then(|fields| fields.ok_or_else(|| "there is no key".to_owned()))
+            this.signed(&request).and_then(|fields| fields.ok_or_else(|| "there is no key".to_owned()))
         }
     };
     let fields = match signed {
         Ok(fields) => fields,
         Err(why) => {
             call.ctx.log().putf(Tag::VclError, format_args!("s3: sign(): {why}"));
-            return give(Value::Bool(false));
+            return give(false);
         }
     };
     for (name, value) in fields {
         vrt::fields::set_field(call.ctx, HeadId::Bereq, name.as_bytes(), value.as_bytes())?;
     }
-    give(Value::Bool(true))
+    give(true)
 }
 
 impl Signer {

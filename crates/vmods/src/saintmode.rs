@@ -14,29 +14,44 @@ use backend::{Backend, Director, DirectorBase, Health, ResolveCtx};
 use base::Real;
 use parking_lot::Mutex;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object, Vmod};
-use vrt::{Failure, HeadId, Method, Value, Var};
+use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
+use vrt::{BackendRef, Failure, HeadId, Method, Value, Var};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
 /// Objects on one list; beyond that the oldest goes.
 const MOST: usize = 100_000;
 
-/// vmod_saintmode(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "saintmode",
-    functions: &[("blacklist", blacklist), ("denylist", blacklist), ("status", status)],
-    classes: &[Class {
-        name: "saintmode",
-        new,
-        methods: &[
-            ("backend", |_, object, _| give(Value::Backend(Some(this(object))))),
-            ("blacklist_count", count),
-            ("denylist_count", count),
-            ("is_healthy", is_healthy),
-        ],
-    }],
-};
+vrt::vmod! {
+    /// Backends that are sick for single objects
+    pub(crate) static VMOD = saintmode;
+
+    functions {
+        /// Holds the backend of this fetch sick for its object for a while
+        fn blacklist(expires: DURATION) -> VOID, only(Method::BackendResponse.set()) = blacklist;
+
+        /// The same as blacklist
+        fn denylist(expires: DURATION) -> VOID, only(Method::BackendResponse.set()) = blacklist;
+
+        /// The saintmode directors of this VCL as JSON
+        fn status() -> STRING = status;
+    }
+
+    /// A director over one backend: sick for what was blacklisted, and for all when there is too much of that
+    object saintmode(backend: BACKEND, threshold: INT) -> Arc<Saint> = new, methods {
+        /// The director
+        fn backend() -> BACKEND = |this: &Arc<Saint>, _| this.clone();
+
+        /// How many objects are on its list
+        fn blacklist_count() -> INT = count;
+
+        /// The same as blacklist_count
+        fn denylist_count() -> INT = count;
+
+        /// In a fetch whether it is healthy for its object; elsewhere what its list alone says of the request's object
+        fn is_healthy() -> BOOL = is_healthy;
+    }
+}
 
 /// The directors of a VCL, for `status` and `blacklist`.
 #[derive(Default)]
@@ -54,30 +69,24 @@ struct Trouble {
     until: Real,
 }
 
-fn this(object: &Object) -> Arc<Saint> {
-    object.clone().downcast().expect("made by this class")
-}
-
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let Some(backend) = Args(args).backend(0) else { return fail(format!("saintmode {name}: no backend")) };
+fn new(call: &mut Call<'_>, name: &str, backend: Option<&BackendRef>, threshold: i64) -> Result<Arc<Saint>, Failure> {
+    let Some(backend) = backend else { return fail(format!("saintmode {name}: no backend")) };
     let base = DirectorBase::new(&call.vcl.name, name, call.ctx.clock().real());
-    let saint =
-        Arc::new(Saint { base, backend: backend.clone(), threshold: Args(args).int(1) as u32, list: Mutex::default() });
+    let saint = Arc::new(Saint { base, backend: backend.clone(), threshold: threshold as u32, list: Mutex::default() });
     call.module.get_or(All::default).0.lock().push(Arc::downgrade(&saint));
     let known: Arc<dyn Director> = saint.clone();
     call.vcl.add_director(&known);
     Ok(saint)
 }
 
-fn count(_: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
-    give(Value::Int(this(object).list.lock().len() as i64))
+fn count(this: &Arc<Saint>, _: &mut Call<'_>) -> CallResult<INT> {
+    give(this.list.lock().len() as i64)
 }
 
-fn is_healthy(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
-    let saint = this(object);
+fn is_healthy(saint: &Arc<Saint>, call: &mut Call<'_>) -> CallResult<BOOL> {
     if call.ctx.head(HeadId::Bereq).is_some() || call.ctx.head(HeadId::Req).is_none() {
-        let director: Arc<dyn Director> = saint;
-        return give(Value::Bool(call.ctx.healthy(&director)));
+        let director: Arc<dyn Director> = saint.clone();
+        return give(call.ctx.healthy(&director));
     }
     let digest = match call.method {
         // There is none yet.
@@ -92,30 +101,29 @@ fn is_healthy(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
         let (log, backend) = (call.ctx.log(), saint.backend.name());
         log.putf(Tag::VclLog, format_args!("saintmode: unhealthy: {why} for backend {backend}"));
     }
-    give(Value::Bool(why.is_none()))
+    give(why.is_none())
 }
 
 fn all(call: &Call<'_>) -> Vec<Arc<Saint>> {
     call.module.get_or(All::default).0.lock().iter().filter_map(Weak::upgrade).collect()
 }
 
-fn blacklist(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn blacklist(call: &mut Call<'_>, seconds: f64) -> CallResult<VOID> {
     if call.method != Method::BackendResponse {
         call.ctx.log().put(Tag::VclError, b"saintmode.blacklist() called outside of vcl_backend_response");
-        return give(Value::Void);
+        return give(());
     }
-    let seconds = Args(args).real(0);
     let (Value::Backend(Some(backend)), Value::Blob(Some(digest))) =
         (call.ctx.get(Var::BerespBackend), call.ctx.get(Var::BereqHash))
     else {
-        return give(Value::Void);
+        return give(());
     };
-    let Ok(digest) = digest.as_bytes().try_into() else { return give(Value::Void) };
+    let Ok(digest) = digest.as_bytes().try_into() else { return give(()) };
     let Some(saint) =
         all(call).into_iter().find(|saint| std::ptr::addr_eq(Arc::as_ptr(&saint.backend), Arc::as_ptr(&backend)))
     else {
         call.ctx.log().put(Tag::VclError, b"Error: saintmode.blacklist(): Saintmode not configured for this backend.");
-        return give(Value::Void);
+        return give(());
     };
     let until = Real(call.ctx.clock().real().0 + seconds);
     saint.add(Trouble { digest, until });
@@ -123,10 +131,10 @@ fn blacklist(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         Tag::VclLog,
         format_args!("saintmode: object put on blacklist for backend {} for {seconds:.2} seconds", backend.name()),
     );
-    give(Value::Void)
+    give(())
 }
 
-fn status(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+fn status(call: &mut Call<'_>) -> CallResult<STRING> {
     let mut out = "{\n\t\"saintmode\": [".to_owned();
     for (at, saint) in all(call).iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };
@@ -138,7 +146,7 @@ fn status(call: &mut Call<'_>, _: &[Value]) -> CallResult {
         );
     }
     out.push_str("\n\t]\n}\n");
-    give(Value::text(out))
+    give(out)
 }
 
 impl Saint {

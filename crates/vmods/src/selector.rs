@@ -9,98 +9,196 @@ use parking_lot::Mutex;
 use shm::vsl::Marker;
 use tables::Tag;
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Class, Object, ObjectMethod, Vmod};
-use vrt::{BackendRef, Failure, Method, Text, Value};
+use vrt::vmod::{BACKEND, BOOL, Call, CallResult, INT, STRING, VOID, give};
+use vrt::{BackendRef, Failure, Method, Text};
 
-use crate::args::{Args, fail, gave_up, give};
+use crate::args::{fail, gave_up};
 
-/// vmod_selector(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "selector",
-    functions: &[("version", |_, _| give(Value::text("2.6.0")))],
-    classes: &[Class {
-        name: "set",
-        new: |call, name, args| {
-            let set = Arc::new(Set {
-                name: name.to_owned(),
-                has_case: Args(args).bool(0),
-                may_overlap: Args(args).bool(1),
-                elements: Mutex::default(),
-                made: OnceLock::new(),
-            });
-            let (made, vcl, log) = (set.clone(), call.vcl.name.clone(), call.ctx.log().ring().clone());
-            call.vcl.complete_later(move || {
-                if made.make()?.elements.is_empty() {
-                    let name = &made.name;
-                    let text = format_args!(
-                        "VCL {vcl} vmod selector {name} set initialization: no entries were added, nothing to compile, \
-                         {name}.match() will always fail"
-                    );
-                    log.write_onef(Tag::VclError, Vxid::NONE, Marker::None, text);
-                }
-                Ok(())
-            });
-            Ok(set)
-        },
-        methods: METHODS,
-    }],
-};
+vrt::words! {
+    enum Select {
+        Unique = "UNIQUE", Exact = "EXACT", First = "FIRST", Last = "LAST", Shortest = "SHORTEST", Longest =
+        "LONGEST",
+    }
+}
 
-const METHODS: &[(&str, ObjectMethod)] = &[
-    ("add", add),
-    ("compile", |call, object, _| {
-        let set = this(object);
-        set.only_in_init(call, "compile")?;
-        set.make()?;
-        give(Value::Void)
-    }),
-    ("match", |call, object, args| {
-        find(call, object, args, "match", |made, text| made.exact(text).into_iter().collect())
-    }),
-    ("hasprefix", |call, object, args| find(call, object, args, "hasprefix", Made::prefixes)),
-    ("nmatches", |call, object, _| match matched(call, object) {
-        Some(found) => give(Value::Int(found.all.len() as i64)),
-        None => this(object).failed("nmatches() called without prior match"),
-    }),
-    ("matched", is_matched),
-    ("which", |call, object, args| {
-        let at = chosen(call, object, "which", 0, Args(args).text(1), Args(args).word(0))?;
-        give(Value::Int(at.map_or(0, |at| at as i64 + 1)))
-    }),
-    ("element", |call, object, args| {
-        let at = chosen(call, object, "element", Args(args).int(0), None, Args(args).word(1))?;
-        give(Value::String(at.and_then(|at| Some(this(object).made.get()?.elements[at].text.clone()))))
-    }),
-    ("string", |call, object, args| {
-        let found = property(call, object, args, 0, "string", "string", |element| element.string.clone())?;
-        give(Value::String(found))
-    }),
-    ("backend", |call, object, args| {
-        let found = property(call, object, args, 0, "backend", "backend", |element| element.backend.clone())?;
-        give(Value::Backend(found))
-    }),
-    ("integer", |call, object, args| {
-        let found = property(call, object, args, 0, "integer", "integer", |element| element.integer)?;
-        give(Value::Int(found.unwrap_or(0)))
-    }),
-    ("bool", |call, object, args| {
-        let found = property(call, object, args, 0, "bool", "boolean", |element| element.boolean)?;
-        give(Value::Bool(found.unwrap_or(false)))
-    }),
-    ("re_match", |call, object, args| {
-        let regex = property(call, object, args, 1, "re_match", "regex", |element| element.regex.clone())?;
-        let (Some(regex), Some(subject)) = (regex, Args(args).text(0)) else { return give(Value::Bool(false)) };
-        give(Value::Bool(regex.is_match(subject).map_err(gave_up)?))
-    }),
-    ("sub", |call, object, args| {
-        let regex = property(call, object, args, 3, "sub", "regex", |element| element.regex.clone())?;
-        let subject = Args(args).text(0).cloned().unwrap_or(Text::EMPTY);
-        let Some(regex) = regex else { return give(Value::String(Some(subject))) };
-        let mut out = Vec::new();
-        let is_changed = regex.sub(&subject, Args(args).bytes_of(1), Args(args).bool(2), &mut out).map_err(gave_up)?;
-        give(if is_changed { Value::text(out) } else { Value::String(Some(subject)) })
-    }),
-];
+vrt::vmod! {
+    /// Sets of texts, matched whole or as prefixes, and what belongs to each of them
+    pub(crate) static VMOD = selector;
+
+    functions {
+        /// The version of libvmod-selector that this follows
+        fn version() -> STRING, pure = |_| "2.6.0";
+    }
+
+    /// A set. n > 0 means its n-th element, else element says which, else select says which of those that the last match of
+    /// this task found. After a match that failed what is asked for is unset, 0 or false. Without allow_overlaps no element
+    /// may be the prefix of another
+    object set(case_sensitive: BOOL = true, allow_overlaps: BOOL = true) -> Arc<Set> = set_new, methods {
+        /// Adds an element, and what belongs to it
+        fn add(
+            _: STRING, string: [STRING], regex: [REGEX], backend: [BACKEND], integer: [INT], bool: [BOOL]
+        ) -> VOID, only(Method::Init.set()) = add;
+
+        /// Nothing can be added any more; vcl_init's end does that, too
+        fn compile() -> VOID, only(Method::Init.set()) = compile;
+
+        /// Whether the text is an element
+        fn match(_: STRING) -> BOOL = set_match;
+
+        /// Whether the text begins with an element
+        fn hasprefix(_: STRING) -> BOOL = hasprefix;
+
+        /// How many elements the last match of this task found
+        fn nmatches() -> INT = nmatches;
+
+        /// Whether the last match of this task found that element
+        fn matched(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL = is_matched;
+
+        /// The element's number
+        fn which(select: Select = Unique, element: STRING = null) -> INT = which;
+
+        /// The element, as it was added
+        fn element(n: INT = 0, select: Select = Unique) -> STRING = element;
+
+        /// The element's string
+        fn string(n: INT = 0, element: STRING = null, select: Select = Unique) -> STRING = string;
+
+        /// The element's backend
+        fn backend(n: INT = 0, element: STRING = null, select: Select = Unique) -> BACKEND = backend;
+
+        /// The element's integer
+        fn integer(n: INT = 0, element: STRING = null, select: Select = Unique) -> INT = integer;
+
+        /// The element's bool
+        fn bool(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL = bool;
+
+        /// Whether the element's regex matches a text
+        fn re_match(subject: STRING, n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL = re_match;
+
+        /// A text with what the element's regex matches replaced, as by regsub; by regsuball with all
+        fn sub(
+            str: STRING, sub: STRING, all: BOOL = false, n: INT = 0, element: STRING = null, select: Select =
+            Unique
+        ) -> STRING = sub;
+    }
+
+    left_out {
+        "selector.set.subroutine" => "`if` and `call` on which()";
+        "selector.set.check_call" => "`if` and `call` on which()";
+        "selector.set.create_stats" => "nothing: it only makes counters";
+    }
+}
+
+fn set_new(call: &mut Call<'_>, name: &str, case_sensitive: bool, allow_overlaps: bool) -> Result<Arc<Set>, Failure> {
+    let set = Arc::new(Set {
+        name: name.to_owned(),
+        has_case: case_sensitive,
+        may_overlap: allow_overlaps,
+        elements: Mutex::default(),
+        made: OnceLock::new(),
+    });
+    let (made, vcl, log) = (set.clone(), call.vcl.name.clone(), call.ctx.log().ring().clone());
+    call.vcl.complete_later(move || {
+        if made.make()?.elements.is_empty() {
+            let name = &made.name;
+            let text = format_args!(
+                "VCL {vcl} vmod selector {name} set initialization: no entries were added, nothing to compile, \
+                 {name}.match() will always fail"
+            );
+            log.write_onef(Tag::VclError, Vxid::NONE, Marker::None, text);
+        }
+        Ok(())
+    });
+    Ok(set)
+}
+
+fn compile(set: &Arc<Set>, call: &mut Call<'_>) -> CallResult<VOID> {
+    set.only_in_init(call, "compile")?;
+    set.make()?;
+    give(())
+}
+
+fn set_match(this: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>) -> CallResult<BOOL> {
+    find(call, this, text, "match", |made, text| made.exact(text).into_iter().collect())
+}
+
+fn hasprefix(this: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>) -> CallResult<BOOL> {
+    find(call, this, text, "hasprefix", Made::prefixes)
+}
+
+fn nmatches(this: &Arc<Set>, call: &mut Call<'_>) -> CallResult<INT> {
+    match matched(call, this) {
+        Some(found) => give(found.all.len() as i64),
+        None => this.failed("nmatches() called without prior match"),
+    }
+}
+
+fn which(this: &Arc<Set>, call: &mut Call<'_>, select: Select, element: Option<&Text>) -> CallResult<INT> {
+    let at = chosen(call, this, "which", 0, element, select)?;
+    give(at.map_or(0, |at| at as i64 + 1))
+}
+
+fn element(this: &Arc<Set>, call: &mut Call<'_>, n: i64, select: Select) -> CallResult<STRING> {
+    let at = chosen(call, this, "element", n, None, select)?;
+    give(at.and_then(|at| Some(this.made.get()?.elements[at].text.clone())))
+}
+
+fn string(this: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<STRING> {
+    let found = property(call, this, (n, element, select), "string", "string", |element| element.string.clone())?;
+    give(found)
+}
+
+fn backend(
+    this: &Arc<Set>,
+    call: &mut Call<'_>,
+    n: i64,
+    element: Option<&Text>,
+    select: Select,
+) -> CallResult<BACKEND> {
+    let found = property(call, this, (n, element, select), "backend", "backend", |element| element.backend.clone())?;
+    give(found)
+}
+
+fn integer(this: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<INT> {
+    let found = property(call, this, (n, element, select), "integer", "integer", |element| element.integer)?;
+    give(found.unwrap_or(0))
+}
+
+fn bool(this: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<BOOL> {
+    let found = property(call, this, (n, element, select), "bool", "boolean", |element| element.boolean)?;
+    give(found.unwrap_or(false))
+}
+
+fn re_match(
+    this: &Arc<Set>,
+    call: &mut Call<'_>,
+    subject: Option<&Text>,
+    n: i64,
+    element: Option<&Text>,
+    select: Select,
+) -> CallResult<BOOL> {
+    let regex = property(call, this, (n, element, select), "re_match", "regex", |element| element.regex.clone())?;
+    let (Some(regex), Some(subject)) = (regex, subject) else { return give(false) };
+    give(regex.is_match(subject).map_err(gave_up)?)
+}
+
+fn sub(
+    this: &Arc<Set>,
+    call: &mut Call<'_>,
+    str: Option<&Text>,
+    sub: &[u8],
+    all: bool,
+    n: i64,
+    element: Option<&Text>,
+    select: Select,
+) -> CallResult<STRING> {
+    let regex = property(call, this, (n, element, select), "sub", "regex", |element| element.regex.clone())?;
+    let subject = str.cloned().unwrap_or(Text::EMPTY);
+    let Some(regex) = regex else { return give(subject) };
+    let mut out = Vec::new();
+    let is_changed = regex.sub(&subject, sub, all, &mut out).map_err(gave_up)?;
+    give(if is_changed { Text::from(out) } else { subject })
+}
 
 /// A `set` object.
 struct Set {
@@ -146,95 +244,92 @@ struct Matched {
     exact: Option<usize>,
 }
 
-fn this(object: &Object) -> Arc<Set> {
-    object.clone().downcast().expect("made by this class")
+fn key(set: &Arc<Set>) -> usize {
+    std::ptr::from_ref(set) as usize
 }
 
-fn key(object: &Object) -> usize {
-    Arc::as_ptr(object).cast::<()>() as usize
+fn matched(call: &mut Call<'_>, set: &Arc<Set>) -> Option<Matched> {
+    call.ctx.task().find::<Matched>(key(set)).cloned()
 }
 
-fn matched(call: &mut Call<'_>, object: &Object) -> Option<Matched> {
-    call.ctx.task().find::<Matched>(key(object)).cloned()
-}
-
-fn add(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (set, given) = (this(object), Args(args));
+fn add(
+    set: &Arc<Set>,
+    call: &mut Call<'_>,
+    text: Option<&Text>,
+    string: Option<&Text>,
+    regex: Option<&Arc<Regex>>,
+    backend: Option<&BackendRef>,
+    integer: Option<i64>,
+    boolean: Option<bool>,
+) -> CallResult<VOID> {
     set.only_in_init(call, "add")?;
     if set.made.get().is_some() {
         return set.failed("add(): set was already compiled");
     }
-    let Some(text) = given.text(0) else { return set.failed("add(): string to be added is NULL") };
+    let Some(text) = text else { return set.failed("add(): string to be added is NULL") };
     set.elements.lock().push(Element {
         text: text.clone(),
-        string: given.text(1).cloned(),
-        regex: match &args[2] {
-            Value::Regex(regex) => Some(regex.clone()),
-            _ => None,
-        },
-        backend: given.backend(3).cloned(),
-        integer: given.given(4).then(|| given.int(4)),
-        boolean: given.given(5).then(|| given.bool(5)),
+        string: string.cloned(),
+        regex: regex.cloned(),
+        backend: backend.cloned(),
+        integer,
+        boolean,
     });
-    give(Value::Void)
+    give(())
 }
 
 fn find(
     call: &mut Call<'_>,
-    object: &Object,
-    args: &[Value],
+    set: &Arc<Set>,
+    subject: Option<&Text>,
     method: &str,
     search: impl FnOnce(&Made, &[u8]) -> Vec<usize>,
-) -> CallResult {
-    let set = this(object);
+) -> CallResult<BOOL> {
     let Some(made) = set.made.get() else { return set.failed(&format!("{method}(): set was not compiled")) };
     if made.elements.is_empty() {
         return set.failed(&format!("{method}(): no entries were added"));
     }
-    let Some(subject) = Args(args).text(0) else {
+    let Some(subject) = subject else {
         let text = format_args!("vmod_selector: {}.{method}(): subject string is NULL", set.name);
         call.ctx.log().putf(Tag::Notice, text);
-        return give(Value::Bool(false));
+        return give(false);
     };
     let all = search(made, subject);
     let is_match = !all.is_empty();
     let exact = all.last().copied().filter(|at| made.elements[*at].text.len() == subject.len());
-    remember(call, object, Matched { all, exact });
-    give(Value::Bool(is_match))
+    remember(call, set, Matched { all, exact });
+    give(is_match)
 }
 
-fn remember(call: &mut Call<'_>, object: &Object, found: Matched) {
-    *call.ctx.task().keyed(key(object), Matched::default) = found;
+fn remember(call: &mut Call<'_>, set: &Arc<Set>, found: Matched) {
+    *call.ctx.task().keyed(key(set), Matched::default) = found;
 }
 
-fn is_matched(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (set, given) = (this(object), Args(args));
-    let (n, select) = (given.int(0), given.word(2));
+fn is_matched(set: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<BOOL> {
     let Some(made) = set.made.get() else { return set.failed("matched(): set was not compiled") };
     let count = made.elements.len();
     if n > count as i64 {
         return set.failed(&format!("matched({n}) out of range ({count} members)"));
     }
-    let Some(found) = matched(call, object) else { return set.failed("matched() called without prior match") };
-    give(Value::Bool(match (n, given.text(1), select) {
+    let Some(found) = matched(call, set) else { return set.failed("matched() called without prior match") };
+    give(match (n, element, select) {
         (1.., _, _) => found.all.contains(&(n as usize - 1)),
         (_, Some(element), _) => made.exact(element).is_some_and(|at| found.all.contains(&at)),
-        (_, None, "UNIQUE") => found.all.len() == 1,
-        (_, None, "EXACT") => found.exact.is_some(),
-        (_, None, _) => !found.all.is_empty(),
-    }))
+        (_, None, Select::Unique) => found.all.len() == 1,
+        (_, None, Select::Exact) => found.exact.is_some(),
+        (_, None, Select::First | Select::Last | Select::Shortest | Select::Longest) => !found.all.is_empty(),
+    })
 }
 
 /// The element that `n`, `element` and `select` mean; none when the last match failed.
 fn chosen(
     call: &mut Call<'_>,
-    object: &Object,
+    set: &Arc<Set>,
     method: &str,
     n: i64,
     element: Option<&Text>,
-    select: &str,
+    select: Select,
 ) -> Result<Option<usize>, Failure> {
-    let set = this(object);
     let Some(made) = set.made.get() else { return set.failed(&format!("{method}(): set was not compiled")) };
     if n > 0 {
         let count = made.elements.len();
@@ -247,37 +342,35 @@ fn chosen(
         let Some(at) = made.exact(element) else {
             return set.failed(&format!("{method}(element=\"{}\"): no such element", element.lossy()));
         };
-        remember(call, object, Matched { all: vec![at], exact: Some(at) });
+        remember(call, set, Matched { all: vec![at], exact: Some(at) });
         return Ok(Some(at));
     }
-    let Some(Matched { all, exact }) = matched(call, object) else {
+    let Some(Matched { all, exact }) = matched(call, set) else {
         return set.failed(&format!("{method}() called without prior match"));
     };
     let count = all.len();
     match select {
         _ if count == 0 => Ok(None),
-        "EXACT" if exact.is_none() => set.failed(&format!("{method}(select=EXACT): no element matched exactly")),
-        "EXACT" => Ok(exact),
-        "UNIQUE" if count > 1 => set.failed(&format!("{method}(select=UNIQUE): {count} elements were matched")),
-        "FIRST" => Ok(all.iter().min().copied()),
-        "LAST" => Ok(all.iter().max().copied()),
-        "LONGEST" => Ok(all.last().copied()),
-        _ => Ok(all.first().copied()),
+        Select::Exact if exact.is_none() => set.failed(&format!("{method}(select=EXACT): no element matched exactly")),
+        Select::Exact => Ok(exact),
+        Select::Unique if count > 1 => set.failed(&format!("{method}(select=UNIQUE): {count} elements were matched")),
+        Select::First => Ok(all.iter().min().copied()),
+        Select::Last => Ok(all.iter().max().copied()),
+        Select::Longest => Ok(all.last().copied()),
+        Select::Unique | Select::Shortest => Ok(all.first().copied()),
     }
 }
 
 /// What belongs to the element that the arguments from `at` on mean.
 fn property<T>(
     call: &mut Call<'_>,
-    object: &Object,
-    args: &[Value],
-    at: usize,
+    set: &Arc<Set>,
+    (n, element, select): (i64, Option<&Text>, Select),
     method: &str,
     what: &str,
     get: impl FnOnce(&Element) -> Option<T>,
 ) -> Result<Option<T>, Failure> {
-    let (set, given) = (this(object), Args(args));
-    let found = chosen(call, object, method, given.int(at), given.text(at + 1), given.word(at + 2))?;
+    let found = chosen(call, set, method, n, element, select)?;
     let (Some(found), Some(made)) = (found, set.made.get()) else { return Ok(None) };
     match get(&made.elements[found]) {
         Some(value) => Ok(Some(value)),

@@ -8,67 +8,155 @@ mod number;
 mod query;
 pub(crate) mod strftime;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use address::Quick;
 use base::fnmatch;
+use conversions::{ToInteger, ToReal};
 use files::{Contents, Last};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Blob, HeadId, Method, Text, Value};
+use vrt::vmod::kinds::Plain;
+use vrt::vmod::{BOOL, Call, CallResult, IP, Methods, REAL, STRING, VOID, give, wait};
+use vrt::{BackendRef, Blob, HeadId, Method, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
-/// vmod_std(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "std",
-    classes: &[],
-    functions: &[
-        ("random", random),
-        ("round", |_, args| give(Value::Real(Args(args).real(0).round()))),
-        ("collect", collect),
-        ("querysort", querysort),
-        ("toupper", |_, args| change_case(args, <[u8]>::make_ascii_uppercase)),
-        ("tolower", |_, args| change_case(args, <[u8]>::make_ascii_lowercase)),
-        ("strstr", strstr),
-        ("fnmatch", fnmatch),
-        ("fileread", |call, args| read(call, args, as_text)),
-        ("blobread", |call, args| read(call, args, as_blob)),
-        ("file_exists", file_exists),
-        ("healthy", healthy),
-        ("port", |_, args| give(Value::Int(Args(args).ip(0).map_or(0, |addr| addr.port().into())))),
-        ("duration", |_, args| give(Value::Duration(conversions::duration(Args(args))?))),
-        ("bytes", |_, args| give(Value::Bytes(conversions::bytes(Args(args))?))),
-        ("integer", |_, args| give(Value::Int(conversions::integer(Args(args))?))),
-        ("ip", ip),
-        ("real", |_, args| give(Value::Real(conversions::real(Args(args))?))),
-        ("time", |_, args| give(Value::Time(conversions::time(Args(args))?))),
-        ("strftime", strftime),
-        ("log", log),
-        ("syslog", syslog),
-        ("timestamp", timestamp),
-        ("rfc_ttl", |call, _| match call.method {
-            Method::BackendResponse => {
-                call.ctx.rfc_ttl()?;
-                give(Value::Void)
-            }
-            _ => fail("std.rfc_ttl() is for vcl_backend_response"),
-        }),
-        ("now", |call, _| give(Value::Time(call.ctx.clock().real().0))),
-        ("syntax", syntax),
-        ("getenv", getenv),
-        ("cache_req_body", cache_req_body),
-        ("late_100_continue", late_100_continue),
-        ("set_ip_tos", set_ip_tos),
-        ("rollback", rollback),
-        ("ban", ban),
-        ("ban_error", ban_error),
-        ("real2integer", |_, args| give(Value::Int(conversions::real2integer(Args(args))))),
-        ("real2time", |_, args| give(Value::Time(conversions::or_fallback(Args(args))))),
-        ("time2integer", |_, args| give(Value::Int(conversions::time2integer(Args(args))))),
-        ("time2real", |_, args| give(Value::Real(conversions::or_fallback(Args(args))))),
-    ],
-};
+vrt::vmod! {
+    /// Everyday functions: conversions, text, logging, files
+    pub(crate) static VMOD = std;
+
+    functions {
+        /// A random number between lo and hi
+        fn random(lo: REAL, hi: REAL) -> REAL = random;
+
+        /// r rounded to the nearest whole number, halves away from zero
+        fn round(r: REAL) -> REAL, pure = |_, r: f64| r.round();
+
+        /// Joins all fields of one name into the first, sep between them
+        fn collect(hdr: HEADER, sep: STRING = ", ") -> VOID = collect;
+
+        /// The URL with the parameters of its query in order
+        fn querysort(_: STRING) -> STRING, pure = querysort;
+
+        /// s in ASCII upper case
+        fn toupper(s: STRANDS) -> STRING, pure = |_, s: &[u8]| change_case(s, <[u8]>::make_ascii_uppercase);
+
+        /// s in ASCII lower case
+        fn tolower(s: STRANDS) -> STRING, pure = |_, s: &[u8]| change_case(s, <[u8]>::make_ascii_lowercase);
+
+        /// s1 from the first place where s2 occurs in it; unset when it doesn't
+        fn strstr(s1: STRING, s2: STRING) -> STRING, pure = strstr;
+
+        /// Whether the whole subject matches a pattern of the shell
+        fn fnmatch(
+            pattern: STRING, subject: STRING, pathname: BOOL = true, noescape: BOOL = false, period: BOOL =
+            false
+        ) -> BOOL = fnmatch;
+
+        /// The contents of a file, read at the first call and kept while the VCL is loaded
+        fn fileread(_: STRING) -> STRING, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_text);
+
+        /// The same, as a blob
+        fn blobread(_: STRING) -> BLOB, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_blob);
+
+        /// Whether the file exists
+        fn file_exists(path: STRING) -> BOOL, blocks = file_exists;
+
+        /// Whether the backend or director is healthy
+        fn healthy(be: BACKEND) -> BOOL = healthy;
+
+        /// The port of an address; -1 when there is none
+        fn port(ip: IP) -> INT, pure = |_, ip: Option<SocketAddr>| ip.map_or(0, |addr| addr.port().into());
+
+        /// A duration from text with a unit or from a number of seconds, else the fallback
+        fn duration(s: [STRING], fallback: [DURATION], real: [REAL], integer: [INT]) -> DURATION = conversions::duration;
+
+        /// A byte size from text with an optional unit or from a number, else the fallback
+        fn bytes(s: [STRING], fallback: [BYTES], real: [REAL], integer: [INT]) -> BYTES = conversions::bytes;
+
+        /// An integer from text or from another type, fractions cut, else the fallback
+        fn integer(..ToInteger<'_>) -> INT = conversions::integer;
+
+        /// The address that s names (a host name too, unless resolve is false), with port p, else the fallback
+        fn ip(s: STRING, fallback: [IP], resolve: BOOL = true, p: [STRING]) -> IP, waits = ip;
+
+        /// A real number from text or from another type, else the fallback
+        fn real(..ToReal<'_>) -> REAL = conversions::real;
+
+        /// A time from an HTTP date, ISO 8601 or seconds since 1970, else the fallback
+        fn time(s: [STRING], fallback: [TIME], real: [REAL], integer: [INT]) -> TIME = conversions::time;
+
+        /// The time in UTC, written by a strftime(3) format; unset on an error
+        fn strftime(time: TIME, format: STRING) -> STRING, pure = strftime;
+
+        /// Logs s as VCL_Log
+        fn log(s: STRANDS) -> VOID = log;
+
+        /// Sends s to the system's log
+        fn syslog(priority: INT, s: STRANDS) -> VOID = syslog;
+
+        /// Logs a Timestamp record called s
+        fn timestamp(s: STRING) -> VOID, only(Methods::CLIENT.with(Methods::BACKEND)) = timestamp;
+
+        /// Sets ttl, grace and keep of beresp anew, as its status and fields say now
+        fn rfc_ttl() -> VOID, only(Method::BackendResponse.set()) = rfc_ttl;
+
+        /// The time at this very moment; `now` is when the subroutine began
+        fn now() -> TIME = |call: &mut Call<'_>| call.ctx.clock().real().0;
+
+        /// Whether the VCL's version is at least the one given
+        fn syntax(_: REAL) -> BOOL = syntax;
+
+        /// A variable of the process' environment; unset when it has none
+        fn getenv(name: STRING) -> STRING = getenv;
+
+        /// Reads the request's body, up to size bytes, so that it can be sent more than once
+        fn cache_req_body(size: BYTES) -> BOOL, waits, only(Method::Recv.set()) = cache_req_body;
+
+        /// Whether 100-continue waits until the body is needed
+        fn late_100_continue(late: BOOL) -> VOID, only(Method::Recv.set()) = late_100_continue;
+
+        /// Sets the type-of-service bits of the client's connection
+        fn set_ip_tos(tos: INT) -> VOID, only(Methods::CLIENT) = set_ip_tos;
+
+        /// Puts req or bereq back to what it was at the start
+        fn rollback(h: HTTP) -> VOID = rollback;
+
+        /// Adds a ban; false when it can't (see ban_error)
+        fn ban(_: STRING) -> BOOL, only(Methods::CLIENT.with(Methods::BACKEND)) = ban;
+
+        /// Why the last ban of this task failed; empty when it didn't
+        fn ban_error() -> STRING, only(Methods::CLIENT.with(Methods::BACKEND)) = ban_error;
+
+        /// Old name of integer(real=)
+        fn real2integer(r: REAL, fallback: INT) -> INT
+            = |_, r: f64, fallback: i64| conversions::real2integer(r, fallback);
+
+        /// Old name of time(real=)
+        fn real2time(r: REAL, fallback: TIME) -> TIME
+            = |_, r: f64, fallback: f64| conversions::or_fallback(r, fallback);
+
+        /// Old name of integer(time=)
+        fn time2integer(t: TIME, fallback: INT) -> INT
+            = |_, t: f64, fallback: i64| conversions::time2integer(t, fallback);
+
+        /// Old name of real(time=)
+        fn time2real(t: TIME, fallback: REAL) -> REAL
+            = |_, t: f64, fallback: f64| conversions::or_fallback(t, fallback);
+    }
+
+    left_out {
+        "std.timed_call" => "two calls of std.now(), or the profile of `vcl.profile`";
+    }
+}
+
+fn rfc_ttl(call: &mut Call<'_>) -> CallResult<VOID> {
+    match call.method {
+        Method::BackendResponse => give(call.ctx.rfc_ttl()?),
+        _ => fail("std.rfc_ttl() is for vcl_backend_response"),
+    }
+}
 
 /// In `vcl_init` and `vcl_fini` nobody else waits for this thread, and nothing may run there that waits.
 pub(crate) fn may_block(method: Method) -> bool {
@@ -76,68 +164,80 @@ pub(crate) fn may_block(method: Method) -> bool {
 }
 
 /// Runs what blocks where it may.
-pub(crate) fn off_thread(method: Method, call: impl FnOnce() -> Value + Send + 'static) -> CallResult {
+pub(crate) fn off_thread<K, T: Plain<K> + Send + 'static>(
+    method: Method,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> CallResult<K> {
     if may_block(method) { give(call()) } else { wait(async { Ok(rt::blocking(call).await) }) }
 }
 
-fn random(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (low, high) = (Args(args).real(0), Args(args).real(1));
-    give(Value::Real(call.ctx.random() * (high - low) + low))
+fn random(call: &mut Call<'_>, low: f64, high: f64) -> CallResult<REAL> {
+    give(call.ctx.random() * (high - low) + low)
 }
 
-fn collect(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let Value::Header(head, name) = &args[0] else { return fail("std.collect(): header argument is NULL") };
-    let separator = Args(args).text(1).map_or(&b", "[..], |text| text.as_bytes());
-    match call.ctx.edit(*head) {
+fn collect(call: &mut Call<'_>, hdr: (HeadId, &Text), sep: Option<&Text>) -> CallResult<VOID> {
+    let (head, name) = hdr;
+    let separator = sep.map_or(&b", "[..], |text| text.as_bytes());
+    match call.ctx.edit(head) {
         Some((head, log)) => {
             if head.collect_with(name, separator).is_err() {
                 log.put(Tag::LostHeader, name);
             }
-            give(Value::Void)
+            give(())
         }
         None => fail("std.collect(): header argument can not be used here"),
     }
 }
 
-pub(crate) fn querysort(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let Some(url) = Args(args).text(0) else { return give(Value::NULL) };
-    give(Value::String(Some(query::sort(url).map_or_else(|| url.clone(), Text::from))))
+pub(crate) fn querysort(_: &mut Call<'_>, text2: Option<&Text>) -> CallResult<STRING> {
+    let Some(url) = text2 else { return give(None::<Text>) };
+    give(Some(query::sort(url).map_or_else(|| url.clone(), Text::from)))
 }
 
-fn change_case(args: &[Value], change: fn(&mut [u8])) -> CallResult {
-    let mut text = Args(args).bytes_of(0).to_vec();
+fn change_case(s: &[u8], change: fn(&mut [u8])) -> CallResult<STRING> {
+    let mut text = s.to_vec();
     change(&mut text);
-    give(Value::text(text))
+    give(text)
 }
 
-fn strstr(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (Some(text), Some(part)) = (Args(args).text(0), Args(args).text(1)) else { return give(Value::NULL) };
+fn strstr(_: &mut Call<'_>, s1: Option<&Text>, s2: Option<&Text>) -> CallResult<STRING> {
+    let (Some(text), Some(part)) = (s1, s2) else { return give(None::<Text>) };
     let found = memchr::memmem::find(text, part);
-    give(Value::String(found.map(|at| Text::copy(&text[at..]))))
+    give(found.map(|at| Text::copy(&text[at..])))
 }
 
-fn fnmatch(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let Some(pattern) = args.text(0) else { return fail("std.fnmatch(): pattern is NULL") };
-    let Some(subject) = args.text(1) else { return fail("std.fnmatch(): subject is NULL") };
-    let flags = fnmatch::Flags { pathname: args.bool(2), noescape: args.bool(3), period: args.bool(4) };
-    give(Value::Bool(fnmatch::matches(pattern, subject, flags)))
+fn fnmatch(
+    _: &mut Call<'_>,
+    pattern: Option<&Text>,
+    subject: Option<&Text>,
+    pathname: bool,
+    noescape: bool,
+    period: bool,
+) -> CallResult<BOOL> {
+    let Some(pattern) = pattern else { return fail("std.fnmatch(): pattern is NULL") };
+    let Some(subject) = subject else { return fail("std.fnmatch(): subject is NULL") };
+    let flags = fnmatch::Flags { pathname, noescape, period };
+    give(fnmatch::matches(pattern, subject, flags))
 }
 
 /// A STRING ends before the first NUL.
-fn as_text(contents: Option<Contents>) -> Value {
-    Value::String(contents.map(|contents| match memchr::memchr(0, &contents) {
+fn as_text(contents: Option<Contents>) -> Option<Text> {
+    contents.map(|contents| match memchr::memchr(0, &contents) {
         Some(end) => Text::copy(&contents[..end]),
         None => Text::from(contents),
-    }))
+    })
 }
 
-fn as_blob(contents: Option<Contents>) -> Value {
-    Value::Blob(contents.map(Blob::new))
+fn as_blob(contents: Option<Contents>) -> Option<Blob> {
+    contents.map(Blob::new)
 }
 
-fn read(call: &mut Call<'_>, args: &[Value], show: fn(Option<Contents>) -> Value) -> CallResult {
-    let Some(name) = Args(args).text(0).cloned() else { return give(show(None)) };
+fn read<K, T: Plain<K> + Send + 'static>(
+    call: &mut Call<'_>,
+    name: Option<&Text>,
+    show: fn(Option<Contents>) -> T,
+) -> CallResult<K> {
+    let Some(name) = name.cloned() else { return give(show(None)) };
     let last: Arc<Last> = call.site.get_or(Last::default);
     match last.known(&name) {
         Some(contents) => give(show(Some(contents))),
@@ -145,56 +245,56 @@ fn read(call: &mut Call<'_>, args: &[Value], show: fn(Option<Contents>) -> Value
     }
 }
 
-fn file_exists(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let Some(name) = Args(args).text(0).cloned() else { return give(Value::Bool(false)) };
-    off_thread(call.method, move || Value::Bool(files::path(&name).exists()))
+fn file_exists(call: &mut Call<'_>, path: Option<&Text>) -> CallResult<BOOL> {
+    let Some(name) = path.cloned() else { return give(false) };
+    off_thread(call.method, move || files::path(&name).exists())
 }
 
-fn healthy(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    give(Value::Bool(Args(args).backend(0).is_some_and(|backend| call.ctx.healthy(backend))))
+fn healthy(call: &mut Call<'_>, be: Option<&BackendRef>) -> CallResult<BOOL> {
+    give(be.is_some_and(|backend| call.ctx.healthy(backend)))
 }
 
-fn ip(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let fallback = match (args.given(1), args.given(1).then(|| args.ip(1)).flatten()) {
-        (true, None) => return fail("std.ip: invalid fallback"),
-        (_, fallback) => fallback,
+fn ip(
+    call: &mut Call<'_>,
+    s: Option<&Text>,
+    fallback: Option<Option<SocketAddr>>,
+    resolve: bool,
+    p: Option<&Text>,
+) -> CallResult<IP> {
+    let fallback = match fallback {
+        Some(None) => return fail("std.ip: invalid fallback"),
+        fallback => fallback.flatten(),
     };
     let finish = move |found: Option<_>| match found.or(fallback) {
-        Some(addr) => Ok(Value::Ip(Some(addr))),
+        Some(addr) => Ok(addr),
         None => fail("std.ip: conversion failed"),
     };
-    let port = args.text(3).map_or(&b"80"[..], |text| text.as_bytes());
-    let quick = args.text(0).map_or(Quick::Wrong, |text| address::read(text, port));
-    match quick {
-        Quick::Known(addr) => finish(Some(addr)).map(Into::into),
-        Quick::Ask(host, port) if args.bool(2) && may_block(call.method) => {
-            finish(address::look_up(&host, &port)).map(Into::into)
-        }
-        Quick::Ask(host, port) if args.bool(2) => {
+    let port = p.map_or(&b"80"[..], |text| text.as_bytes());
+    match s.map_or(Quick::Wrong, |text| address::read(text, port)) {
+        Quick::Known(addr) => give(finish(Some(addr))?),
+        Quick::Ask(host, port) if resolve && may_block(call.method) => give(finish(address::look_up(&host, &port))?),
+        Quick::Ask(host, port) if resolve => {
             wait(async move { finish(rt::blocking(move || address::look_up(&host, &port)).await) })
         }
-        Quick::Ask(..) | Quick::Wrong => finish(None).map(Into::into),
+        Quick::Ask(..) | Quick::Wrong => give(finish(None)?),
     }
 }
 
-fn strftime(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    give(Value::text(strftime::format(args.real(0), args.bytes_of(1)).unwrap_or_default()))
+fn strftime(_: &mut Call<'_>, time: f64, format2: &[u8]) -> CallResult<STRING> {
+    give(strftime::format(time, format2).unwrap_or_default())
 }
 
-fn log(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    call.ctx.log().put(Tag::VclLog, Args(args).bytes_of(0));
-    give(Value::Void)
+fn log(call: &mut Call<'_>, s: &[u8]) -> CallResult<VOID> {
+    call.ctx.log().put(Tag::VclLog, s);
+    give(())
 }
 
 /// Sent as a datagram, so that a log daemon that hangs holds nobody up; lost when there is none, as with syslog(3).
-fn syslog(_: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn syslog(_: &mut Call<'_>, priority: i64, s: &[u8]) -> CallResult<VOID> {
     const LOCAL0: i64 = 16 << 3;
-    let args = Args(args);
-    let priority = if args.int(0) & !7 == 0 { args.int(0) | LOCAL0 } else { args.int(0) & 0x3ff };
+    let priority = if priority & !7 == 0 { priority | LOCAL0 } else { priority & 0x3ff };
     let mut line = format!("<{priority}>varnishd[{}]: ", std::process::id()).into_bytes();
-    line.extend_from_slice(args.bytes_of(1));
+    line.extend_from_slice(s);
     let send = || {
         let socket = std::os::unix::net::UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
@@ -202,74 +302,73 @@ fn syslog(_: &mut Call<'_>, args: &[Value]) -> CallResult {
     };
     // Nowhere to report it: this is the report.
     let _ = send();
-    give(Value::Void)
+    give(())
 }
 
-fn timestamp(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    if let Some(label) = Args(args).text(0).filter(|label| !label.is_empty())
+fn timestamp(call: &mut Call<'_>, s: Option<&Text>) -> CallResult<VOID> {
+    if let Some(label) = s.filter(|label| !label.is_empty())
         && !may_block(call.method)
     {
         let now = call.ctx.clock().real();
         call.ctx.log().timestamp(&label.lossy(), now);
     }
-    give(Value::Void)
+    give(())
 }
 
-fn syntax(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn syntax(call: &mut Call<'_>, number: f64) -> CallResult<BOOL> {
     // 4.1 isn't exact in binary.
-    let wanted = (Args(args).real(0) * 10.0).round();
-    give(Value::Bool(wanted <= f64::from(call.vcl.program.syntax)))
+    let wanted = (number * 10.0).round();
+    give(wanted <= f64::from(call.vcl.program.syntax))
 }
 
-fn getenv(_: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn getenv(_: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
     use std::os::unix::ffi::OsStrExt;
-    let name = Args(args).bytes_of(0);
     if name.is_empty() || name.contains(&b'=') || name.contains(&0) {
-        return give(Value::NULL);
+        return give(None::<Text>);
     }
     let value = std::env::var_os(std::ffi::OsStr::from_bytes(name));
-    give(Value::String(value.map(|value| Text::copy(value.as_bytes()))))
+    give(value.map(|value| Text::copy(value.as_bytes())))
 }
 
-fn cache_req_body(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let future = call.ctx.cache_req_body(Args(args).int(0).max(0) as u64)?;
-    wait(async { Ok(Value::Bool(future.await)) })
+fn cache_req_body(call: &mut Call<'_>, size: i64) -> CallResult<BOOL> {
+    let future = call.ctx.cache_req_body(size.max(0) as u64)?;
+    wait(async { Ok(future.await) })
 }
 
-fn late_100_continue(call: &mut Call<'_>, args: &[Value]) -> CallResult {
+fn late_100_continue(call: &mut Call<'_>, late: bool) -> CallResult<VOID> {
     if call.method == Method::Recv {
-        call.ctx.late_100_continue(Args(args).bool(0));
+        call.ctx.late_100_continue(late);
     } else {
         call.ctx.log().put(Tag::VclError, b"std.late_100_continue() only valid in vcl_recv{}");
     }
-    give(Value::Void)
+    give(())
 }
 
-fn set_ip_tos(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    call.ctx.set_ip_tos(Args(args).int(0))?;
-    give(Value::Void)
+fn set_ip_tos(call: &mut Call<'_>, tos: i64) -> CallResult<VOID> {
+    call.ctx.set_ip_tos(tos)?;
+    give(())
 }
 
-fn rollback(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    match args[0] {
-        Value::Http(head @ (HeadId::Req | HeadId::Bereq)) => call.ctx.rollback(head)?,
+fn rollback(call: &mut Call<'_>, h: HeadId) -> CallResult<VOID> {
+    match h {
+        HeadId::Req | HeadId::Bereq => call.ctx.rollback(h)?,
         _ => return fail("std.rollback(): only req and bereq can be rolled back"),
     }
-    give(Value::Void)
+    give(())
 }
 
 /// Why the last ban of this task failed.
 #[derive(Default)]
 struct BanError(Option<String>);
 
-fn ban(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let done = vrt::ctx::ban(call.ctx, Args(args).text(0).map(|text| text.as_bytes()));
+fn ban(call: &mut Call<'_>, text2: Option<&Text>) -> CallResult<BOOL> {
+    let done = vrt::ctx::ban(call.ctx, text2.map(|text| text.as_bytes()));
     let ok = done.is_ok();
     *call.ctx.task().get::<BanError>() = BanError(done.err());
-    give(Value::Bool(ok))
+    give(ok)
 }
 
-fn ban_error(call: &mut Call<'_>, _: &[Value]) -> CallResult {
+fn ban_error(call: &mut Call<'_>) -> CallResult<STRING> {
     let error = call.ctx.task().get::<BanError>().0.clone().unwrap_or_default();
-    give(Value::text(error))
+    give(error)
 }

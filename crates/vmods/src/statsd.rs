@@ -10,36 +10,66 @@ use base::Mono;
 use parking_lot::RwLock;
 use statsd_client::{Batch, Client, DATAGRAM_BYTES, Target};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Method, Value};
+use vrt::Method;
+use vrt::vmod::{Call, CallResult, VOID, give, wait};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
 /// After a name wasn't found (or a socket's path wasn't there), it is looked for again so much later.
 const AGAIN: f64 = 10.0;
 /// How long `vcl_init` waits for a name.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// vmod_statsd(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "statsd",
-    classes: &[],
-    functions: &[
-        ("server", server),
-        ("prefix", |call, args| {
-            line(call).settings.write().prefix = lossy(args, 0);
-            give(Value::Void)
-        }),
-        ("suffix", |call, args| {
-            line(call).settings.write().suffix = lossy(args, 0);
-            give(Value::Void)
-        }),
-        ("incr", |call, args| send(call, args, |batch, name| batch.count(name, 1))),
-        ("gauge", |call, args| send(call, args, |batch, name| batch.gauge(name, Args(args).int(1) as f64))),
-        ("timing", |call, args| send(call, args, |batch, name| batch.timing(name, Args(args).int(1) as f64))),
-        ("counter", |call, args| send(call, args, |batch, name| batch.count(name, Args(args).int(1)))),
-    ],
-};
+vrt::vmod! {
+    /// Metrics to a statsd, by UDP (or to a Unix datagram socket). Nothing here waits for it or fails because of it
+    pub(crate) static VMOD = statsd;
+
+    functions {
+        /// Where the statsd is: host (or a path) and port; localhost and 8125 at first. For vcl_init
+        fn server(_: STRING, _: STRING) -> VOID, waits = server;
+
+        /// What comes before each name. For vcl_init
+        fn prefix(_: STRING) -> VOID = prefix;
+
+        /// What comes after each name. For vcl_init
+        fn suffix(_: STRING) -> VOID = suffix;
+
+        /// Counts one
+        fn incr(_: STRING) -> VOID
+            = |call: &mut Call<'_>, text: &[u8]| send(call, text, |batch, name| batch.count(name, 1));
+
+        /// Sets a gauge
+        fn gauge(_: STRING, _: INT) -> VOID = gauge;
+
+        /// One duration, in milliseconds
+        fn timing(_: STRING, _: INT) -> VOID = timing;
+
+        /// Counts so many
+        fn counter(_: STRING, _: INT) -> VOID = counter;
+    }
+}
+
+fn prefix(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+    line(call).settings.write().prefix = lossy(text);
+    give(())
+}
+
+fn suffix(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+    line(call).settings.write().suffix = lossy(text);
+    give(())
+}
+
+fn gauge(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
+    send(call, text, |batch, name| batch.gauge(name, number as f64))
+}
+
+fn timing(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
+    send(call, text, |batch, name| batch.timing(name, number as f64))
+}
+
+fn counter(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
+    send(call, text, |batch, name| batch.count(name, number))
+}
 
 /// The way of one VCL to its statsd.
 struct Line {
@@ -75,12 +105,12 @@ fn line(call: &mut Call<'_>) -> Arc<Line> {
     })
 }
 
-fn lossy(args: &[Value], at: usize) -> String {
-    String::from_utf8_lossy(Args(args).bytes_of(at)).into_owned()
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
 }
 
-fn server(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (host, port) = (lossy(args, 0), lossy(args, 1));
+fn server(call: &mut Call<'_>, host: &[u8], port: &[u8]) -> CallResult<VOID> {
+    let (host, port) = (lossy(host), lossy(port));
     let target = if host.starts_with('/') || host.starts_with("unix:") {
         host.parse()
     } else {
@@ -101,13 +131,13 @@ fn server(call: &mut Call<'_>, args: &[Value]) -> CallResult {
         settings.link = Link::Idle;
     }
     if call.method != Method::Init {
-        return give(Value::Void);
+        return give(());
     }
     // So that the first sample finds the socket open; a name that takes longer is awaited in the background.
     let now = call.ctx.clock().mono();
     wait(async move {
         let _ = rt::timeout(PATIENCE, line.open(now)).await;
-        Ok(Value::Void)
+        Ok(())
     })
 }
 
@@ -140,10 +170,9 @@ impl Line {
     }
 }
 
-fn send(call: &mut Call<'_>, args: &[Value], put: impl FnOnce(&mut Batch, &[u8])) -> CallResult {
-    let name = Args(args).bytes_of(0);
+fn send(call: &mut Call<'_>, name: &[u8], put: impl FnOnce(&mut Batch, &[u8])) -> CallResult<VOID> {
     if name.is_empty() || matches!(call.method, Method::Init | Method::Fini) {
-        return give(Value::Void);
+        return give(());
     }
     let line = line(call);
     let arrived = match line.client(call.ctx.clock().mono()) {
@@ -165,5 +194,5 @@ fn send(call: &mut Call<'_>, args: &[Value], put: impl FnOnce(&mut Batch, &[u8])
         let target = line.settings.read().target.clone();
         call.ctx.log().putf(Tag::VclError, format_args!("statsd: samples to {target} get lost"));
     }
-    give(Value::Void)
+    give(())
 }

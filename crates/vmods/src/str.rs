@@ -3,52 +3,74 @@
 
 use std::collections::HashSet;
 
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Text, Value};
+use vrt::Text;
+use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
 
-use crate::args::{Args, give};
+vrt::vmod! {
+    /// Pieces of texts
+    pub(crate) static VMOD = str;
 
-/// vmod_str(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "str",
-    classes: &[],
-    functions: &[
-        ("count", |_, args| give(Value::Int(Args(args).text(0).map_or(-1, |text| text.len() as i64)))),
-        ("len", |_, args| give(Value::Int(Args(args).bytes_of(0).len() as i64))),
-        ("substr", cut),
-        ("startswith", |_, args| both(args, |a, b| a.starts_with(b))),
-        ("endswith", |_, args| both(args, |a, b| a.ends_with(b))),
-        ("contains", |_, args| both(args, |a, b| memchr::memmem::find(a, b).is_some())),
-        ("take", cut),
-        ("reverse", |_, args| {
-            let reversed = |text: &Text| text.iter().rev().copied().collect::<Vec<u8>>();
-            give(Value::String(Args(args).text(0).map(reversed).map(Text::from)))
-        }),
-        ("split", |_, args| {
-            let args = Args(args);
-            let texts = args.text(0).zip(args.text(2));
-            let word = texts.and_then(|(text, separators)| word(text, args.int(1), separators));
-            give(Value::String(word.map(Text::copy)))
-        }),
-        ("token_intersect", |_, args| {
-            let args = Args(args);
-            let separators = args.text(2).map_or(&b" ,"[..], |text| text);
-            let tokens =
-                |at: usize| args.text(at).map_or(&b""[..], |text| text).split(|byte| separators.contains(byte));
-            let known: HashSet<&[u8]> = tokens(1).filter(|token| !token.is_empty()).collect();
-            give(Value::Bool(tokens(0).any(|token| known.contains(token))))
-        }),
-    ],
-};
+    functions {
+        /// How many bytes a text has; -1 when it is unset
+        fn count(s: STRING) -> INT, pure = |_, s: Option<&Text>| s.map_or(-1, |text| text.len() as i64);
 
-fn cut(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    give(Value::String(args.text(0).map(|text| Text::copy(take(text, args.int(1), args.int(2))))))
+        /// How many bytes a text has, as Varnish Enterprise has it: 0 when it is unset
+        fn len(s: STRING) -> INT, pure = |_, s: &[u8]| s.len() as i64;
+
+        /// The same as take, as Varnish Enterprise has it
+        fn substr(s: STRING, length: INT, offset: INT = 0) -> STRING, pure = cut;
+
+        /// Whether s1 begins with s2
+        fn startswith(s1: STRING, s2: STRING) -> BOOL, pure
+            = |_, s1: Option<&Text>, s2: Option<&Text>| both(s1, s2, |a, b| a.starts_with(b));
+
+        /// Whether s1 ends with s2
+        fn endswith(s1: STRING, s2: STRING) -> BOOL, pure
+            = |_, s1: Option<&Text>, s2: Option<&Text>| both(s1, s2, |a, b| a.ends_with(b));
+
+        /// Whether s2 is in s1
+        fn contains(s1: STRING, s2: STRING) -> BOOL, pure
+            = |_, s1: Option<&Text>, s2: Option<&Text>| both(s1, s2, |a, b| memchr::memmem::find(a, b).is_some());
+
+        /// n bytes from offset on; a negative offset counts from the end, a negative n takes what is left of it
+        fn take(s: STRING, n: INT, offset: INT = 0) -> STRING, pure = cut;
+
+        /// The bytes in reverse order
+        fn reverse(s: STRING) -> STRING, pure = reverse;
+
+        /// The n-th word between bytes of sep, from the end when n is negative; unset when there is none
+        fn split(s: STRING, n: INT, sep: STRING = " \t") -> STRING, pure = split;
+
+        /// Whether a word of one text is one of the other; between blanks and commas, unless separators are given
+        fn token_intersect(str1: STRING, str2: STRING, separators: [STRING]) -> BOOL, pure = token_intersect;
+    }
 }
 
-fn both(args: &[Value], test: impl Fn(&[u8], &[u8]) -> bool) -> CallResult {
-    let (a, b) = (Args(args).text(0), Args(args).text(1));
-    give(Value::Bool(a.zip(b).is_some_and(|(a, b)| test(a, b))))
+fn reverse(_: &mut Call<'_>, s: Option<&Text>) -> CallResult<STRING> {
+    let reversed = |text: &Text| text.iter().rev().copied().collect::<Vec<u8>>();
+    give(s.map(reversed).map(Text::from))
+}
+
+fn split(_: &mut Call<'_>, s: Option<&Text>, n: i64, sep: Option<&Text>) -> CallResult<STRING> {
+    let texts = s.zip(sep);
+    let word = texts.and_then(|(text, separators)| word(text, n, separators));
+    give(word.map(Text::copy))
+}
+
+fn token_intersect(_: &mut Call<'_>, s1: &[u8], s2: &[u8], separators: Option<&Text>) -> CallResult<BOOL> {
+    let separators = separators.map_or(&b" ,"[..], |text| text);
+    let is_separator = |byte: &u8| separators.contains(byte);
+    let known: HashSet<&[u8]> = s2.split(is_separator).filter(|token| !token.is_empty()).collect();
+    give(s1.split(is_separator).any(|token| known.contains(token)))
+}
+
+fn cut(_: &mut Call<'_>, s: Option<&Text>, length: i64, offset: i64) -> CallResult<STRING> {
+    give(s.map(|text| Text::copy(take(text, length, offset))))
+}
+
+fn both(s1: Option<&Text>, s2: Option<&Text>, test: impl Fn(&[u8], &[u8]) -> bool) -> CallResult<BOOL> {
+    let (a, b) = (s1, s2);
+    give(a.zip(b).is_some_and(|(a, b)| test(a, b)))
 }
 
 /// What of the text lies between `offset` and `n` bytes on (or back).

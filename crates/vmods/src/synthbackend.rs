@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use backend::{Backend, BackendSpec, Director, DirectorBase, Health, ResolveCtx, Responder, ServiceRef};
 use base::Real;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Blob, Failure, Value};
+use vrt::vmod::{BACKEND, Call, CallResult, give};
+use vrt::{Blob, Failure};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::local::{self, Answer, Answering};
 
 /// Bytes sent at once.
@@ -17,19 +17,28 @@ const PIECE: usize = 64 * 1024;
 /// Bytes of a body that is mirrored.
 const MIRRORED: usize = 64 * 1024 * 1024;
 
-/// vmod_synthbackend
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "synthbackend",
-    classes: &[],
-    functions: &[
-        ("mirror", |call, _| Ok(Value::Backend(Some(shared(call)?.director.clone())).into())),
-        ("from_blob", |call, args| {
-            let blob = Args(args).blob(0).cloned();
-            given(call, blob.unwrap_or_else(|| Blob::new([])))
-        }),
-        ("from_string", |call, args| given(call, Blob::new(Args(args).bytes_of(0).to_vec()))),
-    ],
-};
+vrt::vmod! {
+    /// Backends that answer out of VCL, with status 200: what they say is cached, compressed and processed as any other
+    /// answer
+    pub(crate) static VMOD = synthbackend;
+
+    functions {
+        /// Answers with the request's body, 64 MB at most, and its fields that begin with Content-
+        fn mirror() -> BACKEND = |call: &mut Call<'_>| shared(call).map(|shared| shared.director.clone());
+
+        /// Answers with these bytes
+        fn from_blob(blob: BLOB) -> BACKEND = from_blob;
+
+        /// Answers with this text
+        fn from_string(string: STRING) -> BACKEND
+            = |call: &mut Call<'_>, string: &[u8]| given(call, Blob::new(string.to_vec()));
+    }
+}
+
+fn from_blob(call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BACKEND> {
+    let blob = blob.cloned();
+    given(call, blob.unwrap_or_else(|| Blob::new([])))
+}
 
 /// What a VCL's calls have in common.
 #[derive(Clone)]
@@ -47,11 +56,11 @@ fn shared(call: &mut Call<'_>) -> Result<Shared, Failure> {
     (*made).clone().map_or_else(|| fail("synthbackend: no backends can be made here"), Ok)
 }
 
-fn given(call: &mut Call<'_>, body: Blob) -> CallResult {
+fn given(call: &mut Call<'_>, body: Blob) -> CallResult<BACKEND> {
     let like = shared(call)?.director;
     let service = local::service("synthbackend", call.ctx.log().ring().clone(), Arc::new(Text(body)));
     let base = DirectorBase::new(&call.vcl.name, "synthbackend", call.ctx.clock().real());
-    give(Value::Backend(Some(Arc::new(OneAnswer { base, like, service }))))
+    give(Arc::new(OneAnswer { base, like, service }))
 }
 
 /// The backend of one call.

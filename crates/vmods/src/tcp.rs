@@ -3,25 +3,32 @@
 
 use sys::tcp::SocketNumber;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, Value};
+use vrt::Failure;
+use vrt::vmod::{Call, CallResult, INT, REAL, VOID, give};
 
-use crate::args::{Args, give};
+vrt::vmod! {
+    /// The client's TCP connection; on the client side only
+    pub(crate) static VMOD = tcp;
 
-/// vmod_tcp(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "tcp",
-    classes: &[],
-    functions: &[
-        ("congestion_algorithm", congestion),
-        ("dump_info", dump),
-        ("get_estimated_rtt", |call, _| {
-            let milliseconds = info(call)?.map_or(0, |info| info.rtt / 1000);
-            give(Value::Real(f64::from(milliseconds)))
-        }),
-        ("set_socket_pace", pace),
-    ],
-};
+    functions {
+        /// Chooses the congestion control algorithm: 0, or -1 when the kernel refuses
+        fn congestion_algorithm(algorithm: STRING) -> INT = congestion;
+
+        /// Writes what the kernel knows of the connection to the log
+        fn dump_info() -> VOID = dump;
+
+        /// The round-trip time in whole milliseconds; 0 when it isn't known
+        fn get_estimated_rtt() -> REAL = get_estimated_rtt;
+
+        /// Limits the speed of sending, in KB/s (needs the fq scheduler)
+        fn set_socket_pace(_: INT) -> VOID = pace;
+    }
+}
+
+fn get_estimated_rtt(call: &mut Call<'_>) -> CallResult<REAL> {
+    let milliseconds = info(call)?.map_or(0, |info| info.rtt / 1000);
+    give(f64::from(milliseconds))
+}
 
 fn socket(call: &mut Call<'_>) -> Result<SocketNumber, Failure> {
     call.ctx.client_socket().ok_or_else(|| "vmod_tcp: there is no client here".into())
@@ -35,21 +42,21 @@ fn info(call: &mut Call<'_>) -> Result<Option<sys::tcp::Info>, Failure> {
     Ok(info)
 }
 
-fn congestion(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (socket, name) = (socket(call)?, Args(args).bytes_of(0));
+fn congestion(call: &mut Call<'_>, algorithm: &[u8]) -> CallResult<INT> {
+    let (socket, name) = (socket(call)?, algorithm);
     if socket.set_congestion(name).is_err() {
         call.ctx.log().put_parts(Tag::VclError, &[b"TCP_CONGESTION setsockopt() for \"", name, b"\" failed."]);
-        return give(Value::Int(-1));
+        return give(-1);
     }
     match socket.congestion() {
         Ok(name) => call.ctx.log().put2(Tag::VclLog, b"getsockopt() returned: ", &name),
         Err(_) => call.ctx.log().put(Tag::VclError, b"getsockopt() failed"),
     }
-    give(Value::Int(0))
+    give(0)
 }
 
-fn dump(call: &mut Call<'_>, _: &[Value]) -> CallResult {
-    let Some(i) = info(call)? else { return give(Value::Void) };
+fn dump(call: &mut Call<'_>) -> CallResult<VOID> {
+    let Some(i) = info(call)? else { return give(()) };
     let log = call.ctx.log();
     let (lost, retrans) = (i.lost, i.retrans);
     log.putf(
@@ -64,20 +71,20 @@ fn dump(call: &mut Call<'_>, _: &[Value]) -> CallResult {
             i.pmtu, i.rtt, i.rttvar, i.advmss
         ),
     );
-    give(Value::Void)
+    give(())
 }
 
-fn pace(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let (socket, pace) = (socket(call)?, Args(args).int(0));
+fn pace(call: &mut Call<'_>, number: i64) -> CallResult<VOID> {
+    let (socket, pace) = (socket(call)?, number);
     // The kernel takes 32 bits; a negative number means the most there is.
     let rate = u32::try_from(pace.saturating_mul(1024)).unwrap_or(u32::MAX);
     if socket.set_pacing_rate(rate).is_err() {
         call.ctx.log().put(Tag::VclError, b"set_socket_pace(): Error setting pace");
-        return give(Value::Void);
+        return give(());
     }
     call.ctx.log().putf(Tag::VclLog, format_args!("vmod-tcp: Socket paced to {pace} KB/s."));
     if let Ok(rate) = socket.pacing_rate() {
         call.ctx.log().putf(Tag::VclLog, format_args!("getsockopt() 0 {}", rate as i32));
     }
-    give(Value::Void)
+    give(())
 }

@@ -10,56 +10,96 @@ use backend::{Backend, Director, DirectorBase, Health, ResolveCtx, Summary};
 use base::Real;
 use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
-use vrt::vmod::{Call, CallResult, Class, Object, ObjectMethod, Vmod};
-use vrt::{Failure, Method, Value, Var};
+use vrt::vmod::Words;
+use vrt::vmod::{BACKEND, BOOL, Call, CallResult, Methods, VOID, give, wait};
+use vrt::{BackendRef, Blob, Failure, Method, Value, Var};
 
 use crate::activedns::{self, Group};
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 use crate::directors::members::{Members, same};
 use crate::dynamic::Domain;
 
 /// Groups of one director.
 const GROUPS: usize = 64;
 
-/// vmod_udo
-pub(crate) static VMOD: Vmod =
-    Vmod { name: "udo", functions: &[], classes: &[Class { name: "director", new, methods: METHODS }] };
+vrt::words! {
+    enum DirectorType { Hash = "hash", Fallback = "fallback", Random = "random" }
+}
 
-const METHODS: &[(&str, ObjectMethod)] = &[
-    ("add_backend", add_backend),
-    ("subscribe", subscribe),
-    ("set_type", |call, object, args| {
-        let (udo, order) = (this(object), Order::of(Args(args).word(0)));
-        if is_housekeeping(call) {
-            udo.config.write().order = order;
-        } else {
-            task(call, &udo).progress.lock().order = Some(order);
-        }
-        give(Value::Void)
-    }),
-    ("set_hash", |call, object, args| {
-        let udo = this(object);
-        if is_housekeeping(call) {
-            return udo.refused("set_hash", "not in vcl_init and vcl_fini");
-        }
-        let Some(hash) = Args(args).blob(0).filter(|hash| !hash.as_bytes().is_empty()) else {
-            return udo.refused("set_hash", "there is no hash");
-        };
-        task(call, &udo).progress.lock().key = Some(Sha256::digest(hash.as_bytes()).into());
-        give(Value::Void)
-    }),
-    ("backend", backend),
-    ("get_identifier", |_, object, _| give(Value::text(this(object).identifier.clone()))),
-    ("self_identify", |call, object, args| {
-        let udo = this(object);
-        let is_own = Args(args).bytes_of(0) == udo.identifier.as_bytes();
-        if is_own && let Value::Ip(Some(ip)) = call.ctx.get(Var::ServerIp) {
-            *udo.itself.lock() = Some(ip);
-        }
-        give(Value::Bool(is_own))
-    }),
-    ("self_is_next", self_is_next),
-];
+vrt::vmod! {
+    /// A director over backends and over the addresses of names (activedns). Each task has its own order of them, and goes on
+    /// in it with each backend that it needs: a retry gets another one, and none when all were tried
+    pub(crate) static VMOD = udo;
+
+    /// Its order is by the hash of the object (the same for the same object, as far as weights and health allow), by the
+    /// order in which backends were added, or by lot
+    object director(type: DirectorType = Hash) -> Arc<Udo> = new, methods {
+        /// Adds a backend; its share is by weight, its place by hash (32 bytes), else by its name
+        fn add_backend(backend: BACKEND, weight: REAL = 1.0, hash: BLOB = null) -> VOID, only(Method::Init.set())
+            = add_backend;
+
+        /// Adds the backends of a group: what its get_tag() says
+        fn subscribe(tag: STRING) -> VOID, only(Method::Init.set()) = subscribe;
+
+        /// Another order: for all in vcl_init, elsewhere for this task's .backend()
+        fn set_type(type: DirectorType) -> VOID = set_type;
+
+        /// What this task's order is by, in the place of the object's hash
+        fn set_hash(hash: BLOB) -> VOID, only(Methods::CLIENT.with(Methods::BACKEND)) = set_hash;
+
+        /// The director. The first time it waits for the lookups of its groups
+        fn backend() -> BACKEND, waits = backend;
+
+        /// A text that no other director has: a request that comes in with it was sent by this one
+        fn get_identifier() -> STRING = |this: &Arc<Udo>, _| this.identifier.clone();
+
+        /// Whether the text is this director's. If so, the backend that has the address at which the request came in is known
+        /// to be this server itself
+        fn self_identify(identifier: STRING) -> BOOL = self_identify;
+
+        /// Whether this server itself comes next in the task's order, or within so many more
+        fn self_is_next(lookahead: INT = 0) -> BOOL = self_is_next;
+    }
+
+    left_out {
+        "udo.director.avoid_backend" => "a retry, which gets another backend";
+        "udo.director.dump" => "backend.list of varnishadm";
+        "udo.director.exhaust_backend" => "a retry, which gets another backend";
+        "udo.director.is_identified" => "what self_identify said";
+        "udo.director.reset" => "another director with the same backends";
+        "udo.director.set_identity" => "self_identify";
+        "udo.director.set_subtype" => "set_type, and a director in a director";
+    }
+}
+
+fn set_type(this: &Arc<Udo>, call: &mut Call<'_>, kind: DirectorType) -> CallResult<VOID> {
+    let (udo, order) = (this, Order::of(kind.word()));
+    if is_housekeeping(call) {
+        udo.config.write().order = order;
+    } else {
+        task(call, udo).progress.lock().order = Some(order);
+    }
+    give(())
+}
+
+fn set_hash(udo: &Arc<Udo>, call: &mut Call<'_>, hash: Option<&Blob>) -> CallResult<VOID> {
+    if is_housekeeping(call) {
+        return udo.refused("set_hash", "not in vcl_init and vcl_fini");
+    }
+    let Some(hash) = hash.filter(|hash| !hash.as_bytes().is_empty()) else {
+        return udo.refused("set_hash", "there is no hash");
+    };
+    task(call, udo).progress.lock().key = Some(Sha256::digest(hash.as_bytes()).into());
+    give(())
+}
+
+fn self_identify(udo: &Arc<Udo>, call: &mut Call<'_>, identifier: &[u8]) -> CallResult<BOOL> {
+    let is_own = identifier == udo.identifier.as_bytes();
+    if is_own && let Value::Ip(Some(ip)) = call.ctx.get(Var::ServerIp) {
+        *udo.itself.lock() = Some(ip);
+    }
+    give(is_own)
+}
 
 /// What a task's way through the backends is by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,10 +155,6 @@ struct Progress {
     tried: Vec<Arc<dyn Director>>,
 }
 
-fn this(object: &Object) -> Arc<Udo> {
-    object.clone().downcast().expect("made by this class")
-}
-
 fn is_housekeeping(call: &Call<'_>) -> bool {
     matches!(call.method, Method::Init | Method::Fini)
 }
@@ -128,8 +164,8 @@ fn task(call: &mut Call<'_>, udo: &Arc<Udo>) -> Arc<Turn> {
     call.ctx.task().keyed(key, || Arc::new(Turn { udo: udo.clone(), progress: Mutex::default() })).clone()
 }
 
-fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failure> {
-    let order = Order::of(Args(args).word(0));
+fn new(call: &mut Call<'_>, name: &str, kind: DirectorType) -> Result<Arc<Udo>, Failure> {
+    let order = Order::of(kind.word());
     // Two seeds of the system's randomness.
     let seeds = [0u64, 1].map(|n| RandomState::new().hash_one((n, name)));
     let udo = Arc::new(Udo {
@@ -143,17 +179,22 @@ fn new(call: &mut Call<'_>, name: &str, args: &[Value]) -> Result<Object, Failur
     Ok(udo)
 }
 
-fn add_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (udo, args) = (this(object), Args(args));
+fn add_backend(
+    this: &Arc<Udo>,
+    call: &mut Call<'_>,
+    backend: Option<&BackendRef>,
+    weight: f64,
+    hash: Option<&Blob>,
+) -> CallResult<VOID> {
+    let udo = this;
     if call.method != Method::Init {
         return udo.refused("add_backend", "only in vcl_init");
     }
-    let Some(backend) = args.backend(0) else { return udo.refused("add_backend", "there is no backend") };
-    let weight = args.real(1);
+    let Some(backend) = backend else { return udo.refused("add_backend", "there is no backend") };
     if !weight.is_finite() || weight < 0.0 {
         return udo.refused("add_backend", "a weight is 0 or more");
     }
-    let hash = match args.blob(2) {
+    let hash = match hash {
         Some(blob) => match blob.as_bytes().try_into() {
             Ok(hash) => hash,
             Err(_) => return udo.refused("add_backend", "a hash is 32 bytes long"),
@@ -166,11 +207,11 @@ fn add_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
         return udo.refused("add_backend", &text);
     }
     config.members.push(Member { backend: backend.clone(), weight, hash });
-    give(Value::Void)
+    give(())
 }
 
-fn subscribe(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (udo, tag) = (this(object), Args(args).bytes_of(0));
+fn subscribe(this: &Arc<Udo>, call: &mut Call<'_>, tag: &[u8]) -> CallResult<VOID> {
+    let (udo, tag) = (this, tag);
     if call.method != Method::Init {
         return udo.refused("subscribe", "only in vcl_init");
     }
@@ -179,49 +220,48 @@ fn subscribe(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult
     };
     let mut config = udo.config.write();
     if config.groups.iter().any(|other| Arc::ptr_eq(other, &group)) {
-        return give(Value::Void);
+        return give(());
     }
     if config.groups.len() >= GROUPS {
         return udo.refused("subscribe", &format!("more than {GROUPS} groups"));
     }
     config.groups.push(group);
-    give(Value::Void)
+    give(())
 }
 
 /// In vcl_init the director itself, which another may have for good; elsewhere the task's turn.
-fn backend(call: &mut Call<'_>, object: &Object, _: &[Value]) -> CallResult {
-    let udo = this(object);
-    let given: Arc<dyn Director> = if is_housekeeping(call) { udo.clone() } else { task(call, &udo) };
+fn backend(udo: &Arc<Udo>, call: &mut Call<'_>) -> CallResult<BACKEND> {
+    let given: Arc<dyn Director> = if is_housekeeping(call) { udo.clone() } else { task(call, udo) };
     let unknown = udo.prepare(call);
     if unknown.is_empty() {
-        return give(Value::Backend(Some(given)));
+        return give(Some(given));
     }
     wait(async move {
         for domain in unknown {
             domain.look_first().await;
         }
-        Ok(Value::Backend(Some(given)))
+        Ok(Some(given))
     })
 }
 
-fn self_is_next(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (udo, lookahead) = (this(object), Args(args).int(0));
+fn self_is_next(this: &Arc<Udo>, call: &mut Call<'_>, lookahead: i64) -> CallResult<BOOL> {
+    let udo = this;
     if is_housekeeping(call) {
         return udo.refused("self_is_next", "not in vcl_init and vcl_fini");
     }
-    let Some(itself) = *udo.itself.lock() else { return give(Value::Bool(false)) };
-    let turn = task(call, &udo);
+    let Some(itself) = *udo.itself.lock() else { return give(false) };
+    let turn = task(call, udo);
     let is_fetch = matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError);
     let hash = match call.ctx.get(if is_fetch { Var::BereqHash } else { Var::ReqHash }) {
         Value::Blob(Some(hash)) => hash.as_bytes().try_into().unwrap_or_default(),
         _ => [0; 32],
     };
     let seed = call.ctx.random();
-    let left = turn.progress.lock().left(&udo, hash, || seed);
+    let left = turn.progress.lock().left(udo, hash, || seed);
     let span = usize::try_from(lookahead).unwrap_or(0).saturating_add(1);
     let healthy =
         left.iter().filter(|member| call.ctx.healthy(&member.backend)).take(span).cloned().collect::<Vec<_>>();
-    give(Value::Bool(healthy.iter().any(|member| addresses(&member.backend).contains(&itself))))
+    give(healthy.iter().any(|member| addresses(&member.backend).contains(&itself)))
 }
 
 /// The addresses of a backend.

@@ -2,22 +2,33 @@
 //! vmod_unix(3).
 
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Failure, Method, Text, Value};
+use vrt::vmod::{Call, CallResult, INT, Methods, STRING, give, wait};
+use vrt::{Failure, Method, Text};
 
-use crate::args::{fail, give, wait};
+use crate::args::fail;
 
-/// vmod_unix(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "unix",
-    classes: &[],
-    functions: &[
-        ("user", |call, _| name(call, |(uid, _)| uid, "/etc/passwd")),
-        ("group", |call, _| name(call, |(_, gid)| gid, "/etc/group")),
-        ("uid", |call, _| number(call, |(uid, _)| uid)),
-        ("gid", |call, _| number(call, |(_, gid)| gid)),
-    ],
-};
+vrt::vmod! {
+    /// Who is at the other end of a unix domain socket
+    pub(crate) static VMOD = unix;
+
+    functions {
+        /// Name of the peer's user
+        fn user() -> STRING, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
+            = |call: &mut Call<'_>| name(call, |(uid, _)| uid, "/etc/passwd");
+
+        /// Name of the peer's group
+        fn group() -> STRING, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
+            = |call: &mut Call<'_>| name(call, |(_, gid)| gid, "/etc/group");
+
+        /// Number of the peer's user; -1 on an error
+        fn uid() -> INT, only(Methods::CLIENT.with(Methods::BACKEND))
+            = |call: &mut Call<'_>| number(call, |(uid, _)| uid);
+
+        /// Number of the peer's group; -1 on an error
+        fn gid() -> INT, only(Methods::CLIENT.with(Methods::BACKEND))
+            = |call: &mut Call<'_>| number(call, |(_, gid)| gid);
+    }
+}
 
 /// The peer's user and group; an error is logged and gives `None`.
 fn peer(call: &mut Call<'_>) -> Result<Option<(u32, u32)>, Failure> {
@@ -33,17 +44,17 @@ fn peer(call: &mut Call<'_>) -> Result<Option<(u32, u32)>, Failure> {
     }
 }
 
-fn number(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32) -> CallResult {
+fn number(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32) -> CallResult<INT> {
     let found = peer(call)?;
-    give(Value::Int(found.map_or(-1, |ids| pick(ids).into())))
+    give(found.map_or(-1, |ids| pick(ids).into()))
 }
 
-fn name(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32, table: &'static str) -> CallResult {
-    let Some(ids) = peer(call)? else { return give(Value::NULL) };
+fn name(call: &mut Call<'_>, pick: fn((u32, u32)) -> u32, table: &'static str) -> CallResult<STRING> {
+    let Some(ids) = peer(call)? else { return give(None::<Text>) };
     let id = pick(ids);
     wait(async move {
         let text = rt::blocking(move || std::fs::read_to_string(table)).await.unwrap_or_default();
-        Ok(Value::String(look_up(&text, id).map(Text::from)))
+        Ok(look_up(&text, id).map(Text::from))
     })
 }
 

@@ -3,166 +3,302 @@
 //! a range without segments gives nothing, a value that is missing is unset rather than empty.
 
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Function, Vmod};
-use vrt::{Failure, HeadId, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give};
+use vrt::{Failure, HeadId, Text};
 
-use crate::args::{Args, fail, gave_up, give};
+use crate::args::{fail, gave_up};
 use crate::pattern;
 
-/// vmod_urlplus
-pub(crate) static VMOD: Vmod = Vmod { name: "urlplus", classes: &[], functions: FUNCTIONS };
+vrt::words! {
+    enum QueryUnique { None = "NONE", Key = "KEY", KeyValue = "KEY_VALUE" }
+}
 
-const FUNCTIONS: &[(&str, Function)] = &[
-    ("parse", |call, args| {
-        let url = Url::parse(Args(args).bytes_of(0));
-        call.ctx.task().get::<Kept>().0 = Some(url);
-        give(Value::Void)
-    }),
-    ("reset", |call, _| {
-        call.ctx.task().get::<Kept>().0 = None;
-        give(Value::Void)
-    }),
-    ("write", write),
-    ("as_string", |call, args| {
-        let text = url(call)?.text(Form::of(args), Slashes::of(args, 2));
-        give(Value::text(text))
-    }),
-    ("url_as_string", |call, args| {
-        let text = url(call)?.path(Slashes::of(args, 0));
-        give(Value::text(text))
-    }),
-    ("query_as_string", |call, args| {
-        let form = Form { keeps_equal: Args(args).bool(2), ..Form::of(args) };
-        let text = url(call)?.query(form);
-        give(Value::text(text))
-    }),
-    ("query_get", |call, args| {
-        let name = Args(args).bytes_of(0);
-        let found = url(call)?.params.iter().find(|param| param.name == name).map(Param::value);
-        give(found.map_or_else(|| args[1].clone(), Value::text))
-    }),
-    ("query_get_regex", |call, args| {
-        let regex = pattern::compile(call, "urlplus.query_get_regex()", Args(args).bytes_of(0))?;
-        for param in &url(call)?.params {
-            if regex.is_match(&param.name).map_err(gave_up)? {
-                return give(Value::text(param.value()));
-            }
+vrt::words! {
+    enum Slash { FromInput = "FROM_INPUT", True = "TRUE", False = "FALSE" }
+}
+
+vrt::words! {
+    enum Part { All = "ALL", Url = "URL", Query = "QUERY" }
+}
+
+vrt::vmod! {
+    /// The URL as segments and query parameters. The first call of a task takes the transaction's URL apart, req.url or
+    /// bereq.url; what is changed shows nowhere until write(). Nothing is decoded; empty segments and parameters don't count.
+    /// A position counts from 0, or back from -1, the last
+    pub(crate) static VMOD = urlplus;
+
+    functions {
+        /// Takes this URL apart, in the place of what was there
+        fn parse(url: STRING) -> VOID = urlplus_parse;
+
+        /// Forgets all; the next call takes the transaction's URL apart again
+        fn reset() -> VOID = reset;
+
+        /// Makes what is left the transaction's URL. Of parameters that are the same by query_unique the first stays; an
+        /// empty value loses its = unless query_keep_equal_sign
+        fn write(
+            sort_query: BOOL = true, query_unique: QueryUnique = None, leading_slash: Slash = FromInput,
+            trailing_slash: Slash = FromInput, query_keep_equal_sign: BOOL = false
+        ) -> VOID = write;
+
+        /// What write would write
+        fn as_string(
+            sort_query: BOOL = true, query_unique: QueryUnique = None, leading_slash: Slash = FromInput,
+            trailing_slash: Slash = FromInput, query_keep_equal_sign: BOOL = false
+        ) -> STRING = as_string;
+
+        /// Its path
+        fn url_as_string(leading_slash: Slash = FromInput, trailing_slash: Slash = FromInput) -> STRING
+            = url_as_string;
+
+        /// Its query, without the ?
+        fn query_as_string(
+            sort_query: BOOL = true, query_unique: QueryUnique = None, query_keep_equal_sign: BOOL = false
+        ) -> STRING = query_as_string;
+
+        /// The value of the first parameter of that name
+        fn query_get(name: STRING, def: STRING = null) -> STRING = query_get;
+
+        /// The value of the first parameter whose name matches
+        fn query_get_regex(regex: STRING, def: STRING = null) -> STRING = query_get_regex;
+
+        /// Adds a parameter; keep makes it one that is kept
+        fn query_add(name: STRING, value: STRING = null, keep: BOOL = false) -> VOID = query_add;
+
+        /// Deletes the parameters of that name; kept ones with delete_keep only
+        fn query_delete(name: STRING, delete_keep: BOOL = false) -> VOID = query_delete;
+
+        /// Deletes the parameters whose names match
+        fn query_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID = query_delete_regex;
+
+        /// From now on only kept parameters are written: those of that name are
+        fn query_keep(name: STRING) -> VOID = query_keep;
+
+        /// The same for the parameters whose names match
+        fn query_keep_regex(regex: STRING) -> VOID = query_keep_regex;
+
+        /// How many parameters would be written
+        fn query_count() -> INT = query_count;
+
+        /// The segments of a range, both ends included; unset when there are none. A trailing slash belongs to the last
+        fn url_get(
+            start_range: INT = 0, end_range: INT = (-1), leading_slash: Slash = FromInput,
+            trailing_slash: Slash = FromInput
+        ) -> STRING = url_get;
+
+        /// Adds a segment so that it has this position; at the end when there are fewer
+        fn url_add(name: STRING, keep: BOOL = false, position: INT = (-1)) -> VOID = url_add;
+
+        /// Deletes the segments that are this text
+        fn url_delete(name: STRING, delete_keep: BOOL = false) -> VOID = url_delete;
+
+        /// Deletes the segments that match
+        fn url_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID = url_delete_regex;
+
+        /// Deletes the segments of a range
+        fn url_delete_range(start_range: INT = 0, end_range: INT = (-1), delete_keep: BOOL = false) -> VOID
+            = url_delete_range;
+
+        /// From now on only kept segments are written: those that are this text are
+        fn url_keep(name: STRING) -> VOID = url_keep;
+
+        /// The same for the segments that match
+        fn url_keep_regex(regex: STRING) -> VOID = url_keep_regex;
+
+        /// How many segments would be written
+        fn url_count() -> INT = url_count;
+
+        /// The last segment; unset when the path ends in a slash
+        fn get_basename() -> STRING = get_basename;
+
+        /// The same without its extension
+        fn get_filename() -> STRING = get_filename;
+
+        /// What follows the last dot of the last segment; unset without one
+        fn get_extension() -> STRING = get_extension;
+
+        /// The path before the last segment, without a slash at its end unless it is /
+        fn get_dirname() -> STRING = get_dirname;
+
+        /// Makes letters small: of all, of the path, or of the query
+        fn tolower(part: Part = All) -> VOID
+            = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_lowercase);
+
+        /// Makes letters capital
+        fn toupper(part: Part = All) -> VOID
+            = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_uppercase);
+    }
+
+    left_out {
+        "urlplus.query_set" => "urlplus.query_delete, then urlplus.query_add";
+    }
+}
+
+fn urlplus_parse(call: &mut Call<'_>, url: &[u8]) -> CallResult<VOID> {
+    let url = Url::parse(url);
+    call.ctx.task().get::<Kept>().0 = Some(url);
+    give(())
+}
+
+fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+    call.ctx.task().get::<Kept>().0 = None;
+    give(())
+}
+
+fn as_string(
+    call: &mut Call<'_>,
+    sorts: bool,
+    unique: QueryUnique,
+    leading: Slash,
+    trailing: Slash,
+    keeps_equal: bool,
+) -> CallResult<STRING> {
+    let text = url(call)?.text(Form { sorts, unique, keeps_equal }, Slashes::new(leading, trailing));
+    give(text)
+}
+
+fn url_as_string(call: &mut Call<'_>, leading: Slash, trailing: Slash) -> CallResult<STRING> {
+    let text = url(call)?.path(Slashes::new(leading, trailing));
+    give(text)
+}
+
+fn query_as_string(call: &mut Call<'_>, sorts: bool, unique: QueryUnique, keeps_equal: bool) -> CallResult<STRING> {
+    let text = url(call)?.query(Form { sorts, unique, keeps_equal });
+    give(text)
+}
+
+fn query_get(call: &mut Call<'_>, name: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+    let found = url(call)?.params.iter().find(|param| param.name == name).map(Param::value);
+    give(found.map(Text::from).or_else(|| def.cloned()))
+}
+
+fn query_get_regex(call: &mut Call<'_>, regex: &[u8], def: Option<&Text>) -> CallResult<STRING> {
+    let regex = pattern::compile(call, "urlplus.query_get_regex()", regex)?;
+    for param in &url(call)?.params {
+        if regex.is_match(&param.name).map_err(gave_up)? {
+            return give(param.value());
         }
-        give(args[1].clone())
-    }),
-    ("query_add", |call, args| {
-        let args = Args(args);
-        let (name, value) = (args.bytes_of(0), args.text(1).map(|value| value.to_vec()));
-        if name.is_empty() {
-            return fail("urlplus.query_add(): a parameter has a name");
-        }
-        let param = Param { name: name.to_vec(), value, is_kept: args.bool(2) };
-        url(call)?.params.push(param);
-        give(Value::Void)
-    }),
-    ("query_delete", |call, args| {
-        let (name, all) = (Args(args).bytes_of(0), Args(args).bool(1));
-        url(call)?.params.retain(|param| param.name != name || param.is_kept && !all);
-        give(Value::Void)
-    }),
-    ("query_delete_regex", |call, args| {
-        let regex = pattern::compile(call, "urlplus.query_delete_regex()", Args(args).bytes_of(0))?;
-        let all = Args(args).bool(1);
-        delete_matching(&mut url(call)?.params, &regex, |param| &param.name, |param| param.is_kept && !all)
-    }),
-    ("query_keep", |call, args| {
-        let url = url(call)?;
-        url.keeps_params = true;
-        url.params
-            .iter_mut()
-            .filter(|param| param.name == Args(args).bytes_of(0))
-            .for_each(|param| param.is_kept = true);
-        give(Value::Void)
-    }),
-    ("query_keep_regex", |call, args| {
-        let regex = pattern::compile(call, "urlplus.query_keep_regex()", Args(args).bytes_of(0))?;
-        let url = url(call)?;
-        url.keeps_params = true;
-        keep_matching(&mut url.params, &regex, |param| (&param.name, &mut param.is_kept))
-    }),
-    ("query_count", |call, _| {
-        let count = url(call)?.left_params().count();
-        give(Value::Int(count as i64))
-    }),
-    ("url_get", |call, args| {
-        let (from, to) = (Args(args).int(0), Args(args).int(1));
-        let found = url(call)?.range_text(from, to, Slashes::of(args, 2));
-        give(found.map_or(Value::NULL, Value::text))
-    }),
-    ("url_add", |call, args| {
-        let (text, is_kept, position) = (Args(args).bytes_of(0), Args(args).bool(1), Args(args).int(2));
-        if text.is_empty() || text.contains(&b'/') || text.contains(&b'?') {
-            return fail("urlplus.url_add(): a segment is a text without / and ?");
-        }
-        let segments = &mut url(call)?.segments;
-        let len = segments.len() as i64;
-        let at = if position < 0 { (len + 1).saturating_add(position) } else { position }.clamp(0, len);
-        segments.insert(at as usize, Segment { text: text.to_vec(), is_kept });
-        give(Value::Void)
-    }),
-    ("url_delete", |call, args| {
-        let (text, all) = (Args(args).bytes_of(0), Args(args).bool(1));
-        url(call)?.segments.retain(|segment| segment.text != text || segment.is_kept && !all);
-        give(Value::Void)
-    }),
-    ("url_delete_regex", |call, args| {
-        let regex = pattern::compile(call, "urlplus.url_delete_regex()", Args(args).bytes_of(0))?;
-        let all = Args(args).bool(1);
-        delete_matching(&mut url(call)?.segments, &regex, |segment| &segment.text, |segment| segment.is_kept && !all)
-    }),
-    ("url_delete_range", |call, args| {
-        let (from, to, all) = (Args(args).int(0), Args(args).int(1), Args(args).bool(2));
-        let segments = &mut url(call)?.segments;
-        if let Some(range) = range(segments.len(), from, to) {
-            let mut at = 0;
-            segments.retain(|segment| {
-                at += 1;
-                !range.contains(&(at - 1)) || segment.is_kept && !all
-            });
-        }
-        give(Value::Void)
-    }),
-    ("url_keep", |call, args| {
-        let url = url(call)?;
-        url.keeps_segments = true;
-        let named = |segment: &&mut Segment| segment.text == Args(args).bytes_of(0);
-        url.segments.iter_mut().filter(named).for_each(|segment| segment.is_kept = true);
-        give(Value::Void)
-    }),
-    ("url_keep_regex", |call, args| {
-        let regex = pattern::compile(call, "urlplus.url_keep_regex()", Args(args).bytes_of(0))?;
-        let url = url(call)?;
-        url.keeps_segments = true;
-        keep_matching(&mut url.segments, &regex, |segment| (&segment.text, &mut segment.is_kept))
-    }),
-    ("url_count", |call, _| {
-        let count = url(call)?.left_segments().count();
-        give(Value::Int(count as i64))
-    }),
-    ("get_basename", |call, _| {
-        let name = url(call)?.last().map(Value::text);
-        give(name.unwrap_or(Value::NULL))
-    }),
-    ("get_filename", |call, _| {
-        let name = url(call)?.last().map(|last| Value::text(split_extension(last).0));
-        give(name.unwrap_or(Value::NULL))
-    }),
-    ("get_extension", |call, _| {
-        let extension = url(call)?.last().and_then(|last| split_extension(last).1).map(Value::text);
-        give(extension.unwrap_or(Value::NULL))
-    }),
-    ("get_dirname", |call, _| {
-        let name = url(call)?.dirname();
-        give(Value::text(name))
-    }),
-    ("tolower", |call, args| change_case(call, args, <[u8]>::make_ascii_lowercase)),
-    ("toupper", |call, args| change_case(call, args, <[u8]>::make_ascii_uppercase)),
-];
+    }
+    give(def.cloned())
+}
+
+fn query_add(call: &mut Call<'_>, name: &[u8], value: Option<&Text>, keep: bool) -> CallResult<VOID> {
+    let (name, value) = (name, value.map(|value| value.to_vec()));
+    if name.is_empty() {
+        return fail("urlplus.query_add(): a parameter has a name");
+    }
+    let param = Param { name: name.to_vec(), value, is_kept: keep };
+    url(call)?.params.push(param);
+    give(())
+}
+
+fn query_delete(call: &mut Call<'_>, name: &[u8], all: bool) -> CallResult<VOID> {
+    url(call)?.params.retain(|param| param.name != name || param.is_kept && !all);
+    give(())
+}
+
+fn query_delete_regex(call: &mut Call<'_>, regex: &[u8], all: bool) -> CallResult<VOID> {
+    let regex = pattern::compile(call, "urlplus.query_delete_regex()", regex)?;
+    delete_matching(&mut url(call)?.params, &regex, |param| &param.name, |param| param.is_kept && !all)
+}
+
+fn query_keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    let url = url(call)?;
+    url.keeps_params = true;
+    url.params.iter_mut().filter(|param| param.name == name).for_each(|param| param.is_kept = true);
+    give(())
+}
+
+fn query_keep_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
+    let regex = pattern::compile(call, "urlplus.query_keep_regex()", regex)?;
+    let url = url(call)?;
+    url.keeps_params = true;
+    keep_matching(&mut url.params, &regex, |param| (&param.name, &mut param.is_kept))
+}
+
+fn query_count(call: &mut Call<'_>) -> CallResult<INT> {
+    let count = url(call)?.left_params().count();
+    give(count as i64)
+}
+
+fn url_get(call: &mut Call<'_>, from: i64, to: i64, leading: Slash, trailing: Slash) -> CallResult<STRING> {
+    let found = url(call)?.range_text(from, to, Slashes::new(leading, trailing));
+    give(found)
+}
+
+fn url_add(call: &mut Call<'_>, text: &[u8], is_kept: bool, position: i64) -> CallResult<VOID> {
+    if text.is_empty() || text.contains(&b'/') || text.contains(&b'?') {
+        return fail("urlplus.url_add(): a segment is a text without / and ?");
+    }
+    let segments = &mut url(call)?.segments;
+    let len = segments.len() as i64;
+    let at = if position < 0 { (len + 1).saturating_add(position) } else { position }.clamp(0, len);
+    segments.insert(at as usize, Segment { text: text.to_vec(), is_kept });
+    give(())
+}
+
+fn url_delete(call: &mut Call<'_>, text: &[u8], all: bool) -> CallResult<VOID> {
+    url(call)?.segments.retain(|segment| segment.text != text || segment.is_kept && !all);
+    give(())
+}
+
+fn url_delete_regex(call: &mut Call<'_>, regex: &[u8], all: bool) -> CallResult<VOID> {
+    let regex = pattern::compile(call, "urlplus.url_delete_regex()", regex)?;
+    delete_matching(&mut url(call)?.segments, &regex, |segment| &segment.text, |segment| segment.is_kept && !all)
+}
+
+fn url_delete_range(call: &mut Call<'_>, from: i64, to: i64, all: bool) -> CallResult<VOID> {
+    let segments = &mut url(call)?.segments;
+    if let Some(range) = range(segments.len(), from, to) {
+        let mut at = 0;
+        segments.retain(|segment| {
+            at += 1;
+            !range.contains(&(at - 1)) || segment.is_kept && !all
+        });
+    }
+    give(())
+}
+
+fn url_keep(call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+    let url = url(call)?;
+    url.keeps_segments = true;
+    let named = |segment: &&mut Segment| segment.text == name;
+    url.segments.iter_mut().filter(named).for_each(|segment| segment.is_kept = true);
+    give(())
+}
+
+fn url_keep_regex(call: &mut Call<'_>, regex: &[u8]) -> CallResult<VOID> {
+    let regex = pattern::compile(call, "urlplus.url_keep_regex()", regex)?;
+    let url = url(call)?;
+    url.keeps_segments = true;
+    keep_matching(&mut url.segments, &regex, |segment| (&segment.text, &mut segment.is_kept))
+}
+
+fn url_count(call: &mut Call<'_>) -> CallResult<INT> {
+    let count = url(call)?.left_segments().count();
+    give(count as i64)
+}
+
+fn get_basename(call: &mut Call<'_>) -> CallResult<STRING> {
+    let name = url(call)?.last();
+    give(name)
+}
+
+fn get_filename(call: &mut Call<'_>) -> CallResult<STRING> {
+    let name = url(call)?.last().map(|last| split_extension(last).0);
+    give(name)
+}
+
+fn get_extension(call: &mut Call<'_>) -> CallResult<STRING> {
+    let extension = url(call)?.last().and_then(|last| split_extension(last).1);
+    give(extension)
+}
+
+fn get_dirname(call: &mut Call<'_>) -> CallResult<STRING> {
+    let name = url(call)?.dirname();
+    give(name)
+}
 
 /// The URL of a task, once it was taken apart.
 #[derive(Default)]
@@ -198,7 +334,7 @@ struct Param {
 #[derive(Clone, Copy)]
 struct Form {
     sorts: bool,
-    unique: &'static str,
+    unique: QueryUnique,
     keeps_equal: bool,
 }
 
@@ -209,21 +345,14 @@ struct Slashes {
     trailing: Option<bool>,
 }
 
-impl Form {
-    fn of(args: &[Value]) -> Form {
-        let keeps_equal = args.get(4).is_some_and(|_| Args(args).bool(4));
-        Form { sorts: Args(args).bool(0), unique: Args(args).word(1), keeps_equal }
-    }
-}
-
 impl Slashes {
-    fn of(args: &[Value], at: usize) -> Slashes {
-        let slash = |at: usize| match Args(args).word(at) {
-            "TRUE" => Some(true),
-            "FALSE" => Some(false),
-            _ => None,
+    fn new(leading: Slash, trailing: Slash) -> Slashes {
+        let slash = |slash| match slash {
+            Slash::True => Some(true),
+            Slash::False => Some(false),
+            Slash::FromInput => None,
         };
-        Slashes { leading: slash(at), trailing: slash(at + 1) }
+        Slashes { leading: slash(leading), trailing: slash(trailing) }
     }
 }
 
@@ -242,15 +371,22 @@ fn url<'a>(call: &'a mut Call<'_>) -> Result<&'a mut Url, Failure> {
     Ok(call.ctx.task().get::<Kept>().0.get_or_insert_default())
 }
 
-fn write(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let mut text = url(call)?.text(Form::of(args), Slashes::of(args, 2));
+fn write(
+    call: &mut Call<'_>,
+    sorts: bool,
+    unique: QueryUnique,
+    leading: Slash,
+    trailing: Slash,
+    keeps_equal: bool,
+) -> CallResult<VOID> {
+    let mut text = url(call)?.text(Form { sorts, unique, keeps_equal }, Slashes::new(leading, trailing));
     if text.is_empty() || text.starts_with(b"?") {
         text.insert(0, b'/');
     }
     let id = head_of(call)?;
     vrt::fields::set_url(call.ctx, id, &text)?;
     call.ctx.task().get::<Kept>().0 = None;
-    give(Value::Void)
+    give(())
 }
 
 fn delete_matching<T>(
@@ -258,22 +394,21 @@ fn delete_matching<T>(
     regex: &Regex,
     name: impl Fn(&T) -> &Vec<u8>,
     stays: impl Fn(&T) -> bool,
-) -> CallResult {
+) -> CallResult<VOID> {
     let mut stopped = None;
     all.retain(|one| stays(one) || !regex.is_match(name(one)).unwrap_or_else(|why| stopped.replace(why).is_some()));
-    stopped.map_or_else(|| give(Value::Void), |why| Err(gave_up(why)))
+    stopped.map_or_else(|| give(()), |why| Err(gave_up(why)))
 }
 
-fn keep_matching<T>(all: &mut [T], regex: &Regex, of: impl Fn(&mut T) -> (&Vec<u8>, &mut bool)) -> CallResult {
+fn keep_matching<T>(all: &mut [T], regex: &Regex, of: impl Fn(&mut T) -> (&Vec<u8>, &mut bool)) -> CallResult<VOID> {
     for one in all {
         let (name, is_kept) = of(one);
         *is_kept |= regex.is_match(name).map_err(gave_up)?;
     }
-    give(Value::Void)
+    give(())
 }
 
-fn change_case(call: &mut Call<'_>, args: &[Value], change: fn(&mut [u8])) -> CallResult {
-    let part = Args(args).word(0);
+fn change_case(call: &mut Call<'_>, part: &'static str, change: fn(&mut [u8])) -> CallResult<VOID> {
     let url = url(call)?;
     if part != "QUERY" {
         url.segments.iter_mut().for_each(|segment| change(&mut segment.text));
@@ -284,7 +419,7 @@ fn change_case(call: &mut Call<'_>, args: &[Value], change: fn(&mut [u8])) -> Ca
             param.value.as_deref_mut().into_iter().for_each(change);
         }
     }
-    give(Value::Void)
+    give(())
 }
 
 /// Places `from..=to` of `len`, negative ones counted from the end; `None` when there are none.
@@ -394,9 +529,9 @@ impl Url {
         // One of which nothing is written would leave two `&` side by side.
         let mut params: Vec<&Param> =
             self.left_params().filter(|param| !param.name.is_empty() || has_equal(param)).collect();
-        if form.unique != "NONE" {
+        if form.unique != QueryUnique::None {
             let mut seen = std::collections::HashSet::new();
-            let by_key = form.unique == "KEY";
+            let by_key = form.unique == QueryUnique::Key;
             params.retain(|param| seen.insert((&param.name, (!by_key).then(|| param.value()))));
         }
         if form.sorts {
@@ -432,7 +567,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Form = Form { sorts: false, unique: "NONE", keeps_equal: true };
+    const PLAIN: Form = Form { sorts: false, unique: QueryUnique::None, keeps_equal: true };
     const AS_CAME: Slashes = Slashes { leading: None, trailing: None };
 
     #[test]
@@ -459,10 +594,10 @@ mod tests {
     fn a_query_may_be_sorted_and_have_each_once() {
         let url = Url::parse(b"/?b=2&a=1&b=1&a=1&c=");
         let form = |sorts, unique| Form { sorts, unique, keeps_equal: false };
-        assert_eq!(url.query(form(true, "NONE")), b"a=1&a=1&b=1&b=2&c");
-        assert_eq!(Url::parse(b"/?=&a&=&=b").query(form(false, "NONE")), b"a&=b");
-        assert_eq!(url.query(form(false, "KEY")), b"b=2&a=1&c");
-        assert_eq!(url.query(form(true, "KEY_VALUE")), b"a=1&b=1&b=2&c");
+        assert_eq!(url.query(form(true, QueryUnique::None)), b"a=1&a=1&b=1&b=2&c");
+        assert_eq!(Url::parse(b"/?=&a&=&=b").query(form(false, QueryUnique::None)), b"a&=b");
+        assert_eq!(url.query(form(false, QueryUnique::Key)), b"b=2&a=1&c");
+        assert_eq!(url.query(form(true, QueryUnique::KeyValue)), b"a=1&b=1&b=2&c");
     }
 
     proptest! {
@@ -484,7 +619,7 @@ mod tests {
             let names: usize = parsed.params.iter().map(|param| param.name.len() + param.value().len()).sum();
             prop_assert!(names <= url.len());
             prop_assert!(parsed.last().is_none_or(|last| memchr::memmem::find(url.as_bytes(), last).is_some()));
-            for (sorts, unique) in [(true, "NONE"), (true, "KEY"), (true, "KEY_VALUE")] {
+            for (sorts, unique) in [(true, QueryUnique::None), (true, QueryUnique::Key), (true, QueryUnique::KeyValue)] {
                 let form = Form { sorts, unique, keeps_equal };
                 let query = parsed.query(form);
                 prop_assert_eq!(Url::parse(&[b"/?", &query[..]].concat()).query(form), query);

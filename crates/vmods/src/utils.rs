@@ -1,43 +1,89 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_utils of Varnish Enterprise.
 
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Text, Value};
+use vrt::vmod::{BACKEND, Call, CallResult, INT, Methods, STRING, VOID, give};
+use vrt::{BackendRef, Method, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::standard::strftime;
 
-/// vmod_utils
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "utils",
-    classes: &[],
-    functions: &[
-        ("newline", |_, _| give(Value::text("\n"))),
-        ("time_format", time_format),
-        ("mod", |_, args| match Args(args).int(0).checked_rem(Args(args).int(1)) {
-            Some(rest) => give(Value::Int(rest)),
-            None if Args(args).int(1) == 0 => fail("utils.mod(): division by zero"),
-            // The least number by -1.
-            None => give(Value::Int(0)),
-        }),
-        ("bitwise_and", |_, args| give(Value::Int(Args(args).int(0) & Args(args).int(1)))),
-        ("bitwise_or", |_, args| give(Value::Int(Args(args).int(0) | Args(args).int(1)))),
-        ("bitwise_xor", |_, args| give(Value::Int(Args(args).int(0) ^ Args(args).int(1)))),
-        ("hex2integer", |_, args| {
-            let number = hex(Args(args).bytes_of(0)).unwrap_or_else(|| Args(args).int(1));
-            give(Value::Int(number))
-        }),
-        ("fast_304", |call, _| {
-            call.ctx.fast_304()?;
-            give(Value::Void)
-        }),
-        ("is_fast_304", |call, _| give(Value::Bool(call.ctx.is_fast_304()))),
-        ("resolve_backend", |call, args| {
-            let director = Args(args).backend(0);
-            give(Value::Backend(director.and_then(|director| call.ctx.resolve(director))))
-        }),
-    ],
-};
+vrt::vmod! {
+    /// What needs no module of its own
+    pub(crate) static VMOD = utils;
+
+    functions {
+        /// A line feed
+        fn newline() -> STRING, pure = |_| "\n";
+
+        /// The time, now unless it is given, in UTC or the local zone, written by a strftime(3) format; unset on an error
+        fn time_format(format: STRING, local_time: BOOL = false, time: [TIME]) -> STRING = time_format;
+
+        /// What a division leaves, with the sign of a; VCL fails when b is 0
+        fn mod(a: INT, b: INT) -> INT = utils_mod;
+
+        /// The bits that both have
+        fn bitwise_and(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a & b;
+
+        /// The bits that one has
+        fn bitwise_or(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a | b;
+
+        /// The bits that only one has
+        fn bitwise_xor(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a ^ b;
+
+        /// A hexadecimal number that begins with 0x; the fallback if it isn't one
+        fn hex2integer(hex: STRING, fallback: INT) -> INT = hex2integer;
+
+        /// After a 304 the stale object keeps its head and store, whatever the 304 and VCL say, and its keys beside those
+        /// that VCL adds; its lives are beresp's. Without a 304, or if beresp becomes uncacheable, it changes nothing
+        fn fast_304() -> VOID, only(Method::BackendResponse.set()) = fast_304;
+
+        /// Whether fast_304() was called after a 304
+        fn is_fast_304() -> BOOL, only(Methods::BACKEND) = |call: &mut Call<'_>| call.ctx.is_fast_304();
+
+        /// The backend that a director chooses now; a backend is its own choice. None when it has none
+        fn resolve_backend(backend: BACKEND) -> BACKEND, only(Methods::CLIENT.with(Methods::BACKEND)) = resolve_backend;
+    }
+
+    left_out {
+        "utils.backend_ttfb" => "beresp.time - bereq.time";
+        "utils.apply_cache_headers" => "std.rfc_ttl, and beresp.ttl, beresp.grace and beresp.keep";
+        "utils.backend_ip" => "beresp.backend.ip";
+        "utils.base64_encode" => "blob.transcode, for texts";
+        "utils.bytes2string" => "std.real, divided by the unit";
+        "utils.dyn_probe" => "`probe`";
+        "utils.estimated_content_length" => "beresp.http.Content-Length";
+        "utils.fast_random" => "std.random";
+        "utils.fast_random_int" => "std.integer(real=std.random(0, N))";
+        "utils.force_fresh" => "req.hash_always_miss";
+        "utils.http_range_support" => "the parameter http_range_support";
+        "utils.set_pipe_timeout" => "the parameter pipe_timeout";
+        "utils.vcl_name" => "a text: one VCL has one name";
+        "utils.hash_ignore_vary" => "`set req.hash_ignore_vary = true;`";
+    }
+}
+
+fn utils_mod(_: &mut Call<'_>, a: i64, b: i64) -> CallResult<INT> {
+    match a.checked_rem(b) {
+        Some(rest) => give(rest),
+        None if b == 0 => fail("utils.mod(): division by zero"),
+        // The least number by -1.
+        None => give(0),
+    }
+}
+
+fn hex2integer(_: &mut Call<'_>, hex2: &[u8], fallback: i64) -> CallResult<INT> {
+    let number = hex(hex2).unwrap_or(fallback);
+    give(number)
+}
+
+fn fast_304(call: &mut Call<'_>) -> CallResult<VOID> {
+    call.ctx.fast_304()?;
+    give(())
+}
+
+fn resolve_backend(call: &mut Call<'_>, director: Option<&BackendRef>) -> CallResult<BACKEND> {
+    give(director.and_then(|director| call.ctx.resolve(director)))
+}
 
 /// A hexadecimal number with 0x before it.
 fn hex(text: &[u8]) -> Option<i64> {
@@ -48,12 +94,10 @@ fn hex(text: &[u8]) -> Option<i64> {
     i64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-fn time_format(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let (format, is_local) = (args.bytes_of(0), args.bool(1));
-    let time = if args.given(2) { args.real(2) } else { call.ctx.clock().real().0 };
+fn time_format(call: &mut Call<'_>, format: &[u8], is_local: bool, time: Option<f64>) -> CallResult<STRING> {
+    let time = if time.is_some() { time.unwrap_or_default() } else { call.ctx.clock().real().0 };
     let text = if is_local { local(format, time) } else { strftime::format(time, format).map(Text::from) };
-    give(Value::String(text))
+    give(text)
 }
 
 fn local(format: &[u8], time: f64) -> Option<Text> {

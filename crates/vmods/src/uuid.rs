@@ -6,10 +6,8 @@ use std::sync::LazyLock;
 use sha2::Digest;
 use tables::Tag;
 use uuid::{Builder, ContextV1, Timestamp, Uuid};
-use vrt::Value;
-use vrt::vmod::{Call, CallResult, Vmod};
-
-use crate::args::{Args, give};
+use vrt::Text;
+use vrt::vmod::{Call, CallResult, STRING, give};
 
 static NODE: LazyLock<([u8; 6], ContextV1)> = LazyLock::new(|| {
     let random = Uuid::new_v4().into_bytes();
@@ -18,24 +16,37 @@ static NODE: LazyLock<([u8; 6], ContextV1)> = LazyLock::new(|| {
     (node, ContextV1::new(u16::from_be_bytes([random[14], random[15]])))
 });
 
-/// vmod_uuid(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "uuid",
-    classes: &[],
-    functions: &[
-        ("uuid", |call, _| v1(call)),
-        ("uuid_v1", |call, _| v1(call)),
-        ("uuid_v3", |call, args| named(call, args, "uuid_v3", v3)),
-        ("uuid_v4", |_, _| give(Value::text(Uuid::new_v4().to_string()))),
-        ("uuid_v5", |call, args| named(call, args, "uuid_v5", v5)),
-    ],
-};
+vrt::vmod! {
+    /// UUIDs (RFC 9562)
+    pub(crate) static VMOD = uuid;
 
-fn v1(call: &mut Call<'_>) -> CallResult {
+    functions {
+        /// As uuid_v1
+        fn uuid() -> STRING = |call: &mut Call<'_>| v1(call);
+
+        /// A UUID out of the time and a number of this process
+        fn uuid_v1() -> STRING = |call: &mut Call<'_>| v1(call);
+
+        /// A UUID out of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a VCL_Error
+        /// record, for another namespace
+        fn uuid_v3(namespace: STRING, name: STRING) -> STRING
+            = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v3", v3);
+
+        /// A random UUID
+        fn uuid_v4() -> STRING = |_| Uuid::new_v4().to_string();
+
+        /// A UUID out of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a VCL_Error
+        /// record, for another namespace
+        fn uuid_v5(namespace: STRING, name: STRING) -> STRING
+            = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v5", v5);
+    }
+}
+
+fn v1(call: &mut Call<'_>) -> CallResult<STRING> {
     let now = call.ctx.clock().real().0.max(0.0);
     let (node, context) = &*NODE;
     let at = Timestamp::from_unix(context, now as u64, (now.fract() * 1e9) as u32);
-    give(Value::text(Uuid::new_v1(at, node).to_string()))
+    give(Uuid::new_v1(at, node).to_string())
 }
 
 fn v3(space: &Uuid, name: &[u8]) -> Uuid {
@@ -49,8 +60,14 @@ fn v5(space: &Uuid, name: &[u8]) -> Uuid {
     Builder::from_sha1_bytes(first).into_uuid()
 }
 
-fn named(call: &mut Call<'_>, args: &[Value], function: &str, make: fn(&Uuid, &[u8]) -> Uuid) -> CallResult {
-    let (space, name) = (Args(args).bytes_of(0), Args(args).bytes_of(1));
+fn named(
+    call: &mut Call<'_>,
+    namespace: &[u8],
+    name: &[u8],
+    function: &str,
+    make: fn(&Uuid, &[u8]) -> Uuid,
+) -> CallResult<STRING> {
+    let (space, name) = (namespace, name);
     let space = match space {
         b"nil" => Some(Uuid::nil()),
         b"ns:DNS" => Some(Uuid::NAMESPACE_DNS),
@@ -61,10 +78,10 @@ fn named(call: &mut Call<'_>, args: &[Value], function: &str, make: fn(&Uuid, &[
         _ => None,
     };
     match space {
-        Some(space) => give(Value::text(make(&space, name).to_string())),
+        Some(space) => give(make(&space, name).to_string()),
         None => {
             call.ctx.log().putf(Tag::VclError, format_args!("vmod uuid error: {function}(): bad namespace"));
-            give(Value::NULL)
+            give(None::<Text>)
         }
     }
 }

@@ -2,85 +2,146 @@
 //! vmod_var(3) of varnish-modules. Variables belong to a task; the global ones to the process, whatever VCL set them.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use parking_lot::RwLock;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Text, Value};
+use vrt::vmod::{Call, CallResult, STRING, VOID, give};
+use vrt::{BackendRef, Text, Value};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 
 /// Global variables there may be.
 const MOST: usize = 100_000;
 
 static GLOBAL: LazyLock<RwLock<HashMap<Text, Option<Text>>>> = LazyLock::new(RwLock::default);
 
-/// vmod_var(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "var",
-    classes: &[],
-    functions: &[
-        ("set", set_text),
-        ("get", |call, args| get(call, args, Value::NULL)),
-        ("global_set", global_set),
-        ("global_get", |_, args| {
-            let found = Args(args).text(0).and_then(|key| GLOBAL.read().get(key).cloned()).flatten();
-            give(Value::String(found))
-        }),
-        ("set_int", set),
-        ("get_int", |call, args| get(call, args, Value::Int(0))),
-        ("set_string", set_text),
-        ("get_string", |call, args| get(call, args, Value::NULL)),
-        ("set_real", set),
-        ("get_real", |call, args| get(call, args, Value::Real(0.0))),
-        ("set_duration", set),
-        ("get_duration", |call, args| get(call, args, Value::Duration(0.0))),
-        ("set_ip", set),
-        ("get_ip", |call, args| get(call, args, Value::Ip(None))),
-        ("set_backend", set),
-        ("get_backend", |call, args| get(call, args, Value::Backend(None))),
-        ("clear", |call, _| {
-            call.ctx.task().get::<Variables>().0.clear();
-            give(Value::Void)
-        }),
-    ],
-};
+vrt::vmod! {
+    /// Variables, of a request or fetch, and global ones
+    pub(crate) static VMOD = var;
+
+    functions {
+        /// Sets a variable of this request or fetch
+        fn set(key: STRING, value: STRING) -> VOID = set_text;
+
+        /// A text; unset when there is no such text
+        fn get(_: STRING) -> STRING = get_text;
+
+        /// Sets a text for all requests of all VCLs
+        fn global_set(_: STRING, _: STRING) -> VOID = global_set;
+
+        /// A text of all requests; unset when there is none
+        fn global_get(_: STRING) -> STRING = global_get;
+
+        /// Sets a variable of this request or fetch
+        fn set_int(key: STRING, value: INT) -> VOID
+            = |call: &mut Call<'_>, key: Option<&Text>, value: i64| put(call, key, Value::Int(value));
+
+        /// An integer; 0 when there is none
+        fn get_int(key: STRING) -> INT = get_int;
+
+        /// Sets a variable of this request or fetch
+        fn set_string(key: STRING, value: STRING) -> VOID = set_text;
+
+        /// As get
+        fn get_string(key: STRING) -> STRING = get_text;
+
+        /// Sets a variable of this request or fetch
+        fn set_real(key: STRING, value: REAL) -> VOID
+            = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Real(value));
+
+        /// A number; 0 when there is none
+        fn get_real(key: STRING) -> REAL = get_real;
+
+        /// Sets a variable of this request or fetch
+        fn set_duration(key: STRING, value: DURATION) -> VOID
+            = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Duration(value));
+
+        /// A duration; 0 when there is none
+        fn get_duration(key: STRING) -> DURATION = get_duration;
+
+        /// Sets a variable of this request or fetch
+        fn set_ip(key: STRING, value: IP) -> VOID
+            = |call: &mut Call<'_>, key: Option<&Text>, value: Option<SocketAddr>| put(call, key, Value::Ip(value));
+
+        /// An address; unset when there is none
+        fn get_ip(key: STRING) -> IP = get_ip;
+
+        /// Sets a variable of this request or fetch
+        fn set_backend(key: STRING, value: BACKEND) -> VOID
+            = |call: &mut Call<'_>, key: Option<&Text>, value: Option<&BackendRef>| put(call, key, Value::Backend(value.cloned()));
+
+        /// A backend; unset when there is none
+        fn get_backend(key: STRING) -> BACKEND = get_backend;
+
+        /// Forgets all variables of this request or fetch
+        fn clear() -> VOID = clear;
+    }
+}
+
+fn global_get(_: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> {
+    let found = text.and_then(|key| GLOBAL.read().get(key).cloned()).flatten();
+    give(found)
+}
+
+fn clear(call: &mut Call<'_>) -> CallResult<VOID> {
+    call.ctx.task().get::<Variables>().0.clear();
+    give(())
+}
 
 #[derive(Default)]
 struct Variables(Vec<(Text, Value)>);
 
-fn set(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    put(call, args, args[1].clone())
-}
-
 /// An unset text is kept as an empty one.
-fn set_text(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    put(call, args, Value::String(Some(Args(args).text(1).cloned().unwrap_or(Text::EMPTY))))
+fn set_text(call: &mut Call<'_>, key: Option<&Text>, value: Option<&Text>) {
+    put(call, key, Value::String(Some(value.cloned().unwrap_or(Text::EMPTY))));
 }
 
-fn put(call: &mut Call<'_>, args: &[Value], value: Value) -> CallResult {
-    let Some(key) = Args(args).text(0) else { return give(Value::Void) };
+fn put(call: &mut Call<'_>, key: Option<&Text>, value: Value) {
+    let Some(key) = key else { return };
     let variables = &mut call.ctx.task().get::<Variables>().0;
     match variables.iter_mut().find(|(name, _)| name == key) {
         Some((_, old)) => *old = value,
         None => variables.push((key.clone(), value)),
     }
-    give(Value::Void)
 }
 
-fn get(call: &mut Call<'_>, args: &[Value], otherwise: Value) -> CallResult {
-    let Some(key) = Args(args).text(0) else { return give(otherwise) };
+/// The variable of that name, if it is of the type that `of` reads.
+fn get<T>(call: &mut Call<'_>, key: Option<&Text>, of: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let variables = &call.ctx.task().get::<Variables>().0;
-    let found = variables.iter().find(|(name, value)| name == key && value.ty() == otherwise.ty());
-    give(found.map_or(otherwise, |(_, value)| value.clone()))
+    variables.iter().filter(|(name, _)| Some(name) == key).find_map(|(_, value)| of(value))
 }
 
-fn global_set(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let Some(key) = Args(args).text(0) else { return give(Value::Void) };
+fn get_text(call: &mut Call<'_>, key: Option<&Text>) -> Option<Text> {
+    get(call, key, |value| if let Value::String(text) = value { Some(text.clone()) } else { None }).flatten()
+}
+
+fn get_int(call: &mut Call<'_>, key: Option<&Text>) -> i64 {
+    get(call, key, |value| if let Value::Int(number) = value { Some(*number) } else { None }).unwrap_or(0)
+}
+
+fn get_real(call: &mut Call<'_>, key: Option<&Text>) -> f64 {
+    get(call, key, |value| if let Value::Real(number) = value { Some(*number) } else { None }).unwrap_or(0.0)
+}
+
+fn get_duration(call: &mut Call<'_>, key: Option<&Text>) -> f64 {
+    get(call, key, |value| if let Value::Duration(seconds) = value { Some(*seconds) } else { None }).unwrap_or(0.0)
+}
+
+fn get_ip(call: &mut Call<'_>, key: Option<&Text>) -> Option<SocketAddr> {
+    get(call, key, |value| if let Value::Ip(ip) = value { Some(*ip) } else { None }).flatten()
+}
+
+fn get_backend(call: &mut Call<'_>, key: Option<&Text>) -> Option<BackendRef> {
+    get(call, key, |value| if let Value::Backend(backend) = value { Some(backend.clone()) } else { None }).flatten()
+}
+
+fn global_set(_: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) -> CallResult<VOID> {
+    let Some(key) = text else { return give(()) };
     let mut global = GLOBAL.write();
     if global.len() >= MOST && !global.contains_key(key) {
         return fail(format!("vmod_var: more than {MOST} global variables"));
     }
-    global.insert(key.clone(), Args(args).text(1).cloned());
-    give(Value::Void)
+    global.insert(key.clone(), text2.cloned());
+    give(())
 }

@@ -11,10 +11,8 @@ use std::sync::LazyLock;
 
 use base::Mono;
 use parking_lot::Mutex;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Text, Value};
-
-use crate::args::{Args, give};
+use vrt::Text;
+use vrt::vmod::Call;
 
 /// Parts, each with a lock.
 const PARTS: usize = 16;
@@ -27,23 +25,35 @@ const FEW: usize = 8;
 
 static PARTS_OF_ALL: LazyLock<([Mutex<Part>; PARTS], RandomState)> = LazyLock::new(Default::default);
 
-/// vmod_vsthrottle(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "vsthrottle",
-    classes: &[],
-    functions: &[
-        ("is_denied", |call, args| with(call, args, Value::Bool(true), |b, now| Value::Bool(b.is_denied(now)))),
-        ("return_token", |call, args| {
-            with(call, args, Value::Void, |b, _| {
-                b.put_back();
-                Value::Void
-            })
-        }),
-        ("remove_bucket", remove),
-        ("remaining", |call, args| with(call, args, Value::Int(-1), |b, now| Value::Int(b.filled(now)))),
-        ("blocked", |call, args| with(call, args, Value::Duration(-1.0), |b, now| Value::Duration(b.blocked(now)))),
-    ],
-};
+vrt::vmod! {
+    /// Token buckets: so many requests of a key in a period. All four arguments together name a bucket
+    pub(crate) static VMOD = vsthrottle;
+
+    functions {
+        /// Takes a token: whether there was none, or the bucket is blocked
+        fn is_denied(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> BOOL
+            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            with(call, key, (limit, period, block), |b, now| b.is_denied(now)).unwrap_or(true);
+
+        /// Puts a token back
+        fn return_token(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> VOID
+            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            with(call, key, (limit, period, block), |b, _| b.put_back()).unwrap_or(());
+
+        /// Forgets the bucket: it is full and not blocked when it is next asked for
+        fn remove_bucket(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> VOID = remove;
+
+        /// How many tokens are left; -1 without a key
+        fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT
+            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            with(call, key, (limit, period, block), |b, now| b.filled(now)).unwrap_or(-1);
+
+        /// How long the bucket stays blocked; -1 s without a key
+        fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION
+            = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
+            with(call, key, (limit, period, block), |b, now| b.blocked(now)).unwrap_or(-1.0);
+    }
+}
 
 type Name = (Text, i64, u64, u64);
 
@@ -64,8 +74,8 @@ struct Bucket {
 }
 
 /// What names the bucket, if there is a key.
-fn named(args: &Args<'_>) -> Option<Name> {
-    Some((args.text(0)?.clone(), args.int(1), args.real(2).to_bits(), args.real(3).to_bits()))
+fn named(key: Option<&Text>, (limit, period, block): (i64, f64, f64)) -> Option<Name> {
+    Some((key?.clone(), limit, period.to_bits(), block.to_bits()))
 }
 
 fn part_of(name: &Name) -> &'static Mutex<Part> {
@@ -73,27 +83,26 @@ fn part_of(name: &Name) -> &'static Mutex<Part> {
     &parts[hasher.hash_one(name.0.as_bytes()) as usize % PARTS]
 }
 
-fn with(
+/// What `act` makes of the bucket; `None` without a key.
+fn with<T>(
     call: &mut Call<'_>,
-    args: &[Value],
-    no_key: Value,
-    act: impl FnOnce(&mut Bucket, Mono) -> Value,
-) -> CallResult {
-    let args = Args(args);
-    let Some(name) = named(&args) else { return give(no_key) };
+    key: Option<&Text>,
+    limits: (i64, f64, f64),
+    act: impl FnOnce(&mut Bucket, Mono) -> T,
+) -> Option<T> {
+    let name = named(key, limits)?;
     let now = call.ctx.clock().mono();
     let mut part = part_of(&name).lock();
     part.make_room(now);
-    let new = || Bucket::new(args.int(1), args.real(2), args.real(3), now);
-    let bucket = part.buckets.entry(name).or_insert_with(new);
-    give(act(bucket, now))
+    let (limit, period, block) = limits;
+    let bucket = part.buckets.entry(name).or_insert_with(|| Bucket::new(limit, period, block, now));
+    Some(act(bucket, now))
 }
 
-fn remove(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    if let Some(name) = named(&Args(args)) {
+fn remove(_: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64) {
+    if let Some(name) = named(key, (limit, period, block)) {
         part_of(&name).lock().buckets.remove(&name);
     }
-    give(Value::Void)
 }
 
 impl Part {

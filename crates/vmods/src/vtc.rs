@@ -6,90 +6,156 @@ mod barrier;
 mod replay;
 mod workspace;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use net::proxy::{Ends, write_v1, write_v2};
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Blob, Method, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{BLOB, Call, CallResult, VOID, give, wait};
+use vrt::{Blob, Method, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
-/// vmod_vtc(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "vtc",
-    classes: &[],
-    functions: &[
-        ("barrier_sync", barrier_sync),
-        ("no_backend", |_, _| give(Value::Backend(None))),
-        ("no_stevedore", |_, _| give(Value::Stevedore(None))),
-        ("no_ip", |_, _| give(Value::Ip(None))),
-        ("panic", |_, args| {
-            // A panic elsewhere in a module costs one request; this one is asked to end the worker.
-            let _critical = base::critical::enter();
-            panic!("PANIC:{}", String::from_utf8_lossy(Args(args).bytes_of(0)))
-        }),
-        ("sleep", sleep),
-        ("workspace_alloc", |call, args| {
-            workspace::of(call, Args(args).word(0)).alloc(Args(args).int(1))?;
-            give(Value::Void)
-        }),
-        ("workspace_reserve", |call, args| {
-            give(Value::Bytes(workspace::of(call, Args(args).word(0)).reserve(Args(args).int(1))?))
-        }),
-        ("workspace_free", |call, args| give(Value::Int(workspace::of(call, Args(args).word(0)).free()))),
-        ("workspace_snapshot", |call, args| {
-            workspace::of(call, Args(args).word(0)).snapshot();
-            give(Value::Void)
-        }),
-        ("workspace_reset", |call, args| {
-            workspace::of(call, Args(args).word(0)).reset();
-            give(Value::Void)
-        }),
-        ("workspace_overflowed", |call, args| give(Value::Bool(workspace::of(call, Args(args).word(0)).overflowed))),
-        ("workspace_overflow", |call, args| {
-            workspace::of(call, Args(args).word(0)).overflowed = true;
-            give(Value::Void)
-        }),
-        ("workspace_dump", |_, _| fail("workspace_dump: Lacquer has no workspaces")),
-        ("typesize", |_, args| give(Value::Int(typesize(Args(args).bytes_of(0))))),
-        ("proxy_header", proxy_header),
-        ("vsl", |call, args| {
-            let args = Args(args);
-            replay::write(call, args.int(0), args.bytes_of(1), args.word(2), args.bytes_of(3))?;
-            give(Value::Void)
-        }),
-        ("vsl_replay", |call, args| {
-            replay::replay(call, Args(args).bytes_of(0))?;
-            give(Value::Void)
-        }),
-    ],
-};
+vrt::words! {
+    enum Word { Client = "client", Backend = "backend", Session = "session", Thread = "thread" }
+}
 
-fn barrier_sync(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let addr = String::from_utf8_lossy(args.bytes_of(0)).into_owned();
-    let limit = Duration::try_from_secs_f64(args.real(1)).unwrap_or(Duration::ZERO);
+vrt::words! {
+    enum VtcWord { S = "s", F = "f", R = "r" }
+}
+
+vrt::words! {
+    enum Version { V1 = "v1", V2 = "v2" }
+}
+
+vrt::words! {
+    enum Side { C = "c", B = "b" }
+}
+
+vrt::vmod! {
+    /// Helpers for test cases
+    pub(crate) static VMOD = vtc;
+
+    functions {
+        /// Waits until all have reached varnishtest's barrier at addr; else fails
+        fn barrier_sync(addr: STRING, timeout: DURATION = 0.0) -> VOID, waits = barrier_sync;
+
+        /// An unset backend
+        fn no_backend() -> BACKEND = |_| None;
+
+        /// An unset storage
+        fn no_stevedore() -> STEVEDORE = |_| None;
+
+        /// An unset address
+        fn no_ip() -> IP = |_| None;
+
+        /// Stops the worker with this text, as a failed invariant does
+        fn panic(_: STRANDS) -> VOID = panic;
+
+        /// Holds the transaction for a while
+        fn sleep(_: DURATION) -> VOID, waits = sleep;
+
+        /// Takes bytes of a workspace's budget
+        fn workspace_alloc(_: Word, size: INT) -> VOID = workspace_alloc;
+
+        /// How many bytes could be taken of a workspace
+        fn workspace_reserve(_: Word, size: INT) -> BYTES
+            = |call: &mut Call<'_>, word: Word, size: i64| give(workspace::of(call, word.word()).reserve(size)?);
+
+        /// Bytes left of a workspace's budget
+        fn workspace_free(_: Word) -> INT = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).free();
+
+        /// Remembers how full a workspace is
+        fn workspace_snapshot(_: Word) -> VOID = workspace_snapshot;
+
+        /// Goes back to what workspace_snapshot remembered
+        fn workspace_reset(_: Word) -> VOID = workspace_reset;
+
+        /// Whether more was asked of a workspace than it had
+        fn workspace_overflowed(_: Word) -> BOOL
+            = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).overflowed;
+
+        /// Marks a workspace as overflowed
+        fn workspace_overflow(_: Word) -> VOID = workspace_overflow;
+
+        /// Bytes of a workspace; there is none here, so it fails
+        fn workspace_dump(_: Word, _: VtcWord, off: BYTES = 0, len: BYTES = 64) -> BLOB
+            = |_, _: Word, _: VtcWord, _: i64, _: i64| fail::<Blob>("workspace_dump: Lacquer has no workspaces");
+
+        /// Size of a C struct of the types p i d f l s z o j; -1 for another letter
+        fn typesize(_: STRING) -> INT, pure = |_, text: &[u8]| typesize(text);
+
+        /// A PROXY protocol header for these addresses
+        fn proxy_header(version: Version, client: IP, server: IP, authority: STRING = null) -> BLOB = proxy_header;
+
+        /// Writes a log record of any transaction
+        fn vsl(vxid: INT, tag: STRING, side: Side, s: STRANDS) -> VOID = vsl;
+
+        /// Writes the log records that varnishlog -g raw printed
+        fn vsl_replay(s: STRANDS) -> VOID = vsl_replay;
+    }
+}
+
+fn panic(_: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
+    // A panic elsewhere in a module costs one request; this one is asked to end the worker.
+    let _critical = base::critical::enter();
+    panic!("PANIC:{}", String::from_utf8_lossy(text))
+}
+
+fn workspace_alloc(call: &mut Call<'_>, word: Word, size: i64) -> CallResult<VOID> {
+    workspace::of(call, word.word()).alloc(size)?;
+    give(())
+}
+
+fn workspace_snapshot(call: &mut Call<'_>, word: Word) -> CallResult<VOID> {
+    workspace::of(call, word.word()).snapshot();
+    give(())
+}
+
+fn workspace_reset(call: &mut Call<'_>, word: Word) -> CallResult<VOID> {
+    workspace::of(call, word.word()).reset();
+    give(())
+}
+
+fn workspace_overflow(call: &mut Call<'_>, word: Word) -> CallResult<VOID> {
+    workspace::of(call, word.word()).overflowed = true;
+    give(())
+}
+
+fn vsl(call: &mut Call<'_>, vxid: i64, tag: &[u8], side: Side, s: &[u8]) -> CallResult<VOID> {
+    replay::write(call, vxid, tag, side.word(), s)?;
+    give(())
+}
+
+fn vsl_replay(call: &mut Call<'_>, s: &[u8]) -> CallResult<VOID> {
+    replay::replay(call, s)?;
+    give(())
+}
+
+fn barrier_sync(call: &mut Call<'_>, addr: &[u8], timeout: f64) -> CallResult<VOID> {
+    let addr = String::from_utf8_lossy(addr).into_owned();
+    let limit = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::ZERO);
     call.ctx.log().putf(Tag::Debug, format_args!("barrier_sync(\"{addr}\")"));
     if matches!(call.method, Method::Init | Method::Fini) {
         barrier::sync_blocking(&addr, limit)?;
-        return give(Value::Void);
+        return give(());
     }
     wait(async move {
         barrier::sync(&addr, limit).await?;
-        Ok(Value::Void)
+        Ok(())
     })
 }
 
-fn sleep(call: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let time = Duration::try_from_secs_f64(Args(args).real(0)).unwrap_or(Duration::ZERO);
+fn sleep(call: &mut Call<'_>, seconds: f64) -> CallResult<VOID> {
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
     if matches!(call.method, Method::Init | Method::Fini) {
         std::thread::sleep(time);
-        return give(Value::Void);
+        return give(());
     }
     wait(async move {
         rt::sleep(time).await;
-        Ok(Value::Void)
+        Ok(())
     })
 }
 
@@ -111,21 +177,26 @@ fn typesize(letters: &[u8]) -> i64 {
 }
 
 /// `(version, client, server, authority)`
-fn proxy_header(_: &mut Call<'_>, args: &[Value]) -> CallResult {
-    let args = Args(args);
-    let (Some(source), Some(destination)) = (args.ip(1), args.ip(2)) else {
+fn proxy_header(
+    _: &mut Call<'_>,
+    version: Version,
+    client: Option<SocketAddr>,
+    server: Option<SocketAddr>,
+    authority: Option<&Text>,
+) -> CallResult<BLOB> {
+    let (Some(source), Some(destination)) = (client, server) else {
         return fail("vtc.proxy_header(): an address is unset");
     };
     let ends = Ends { source, destination };
     let mut out = Vec::new();
-    match args.word(0) {
+    match version.word() {
         "v1" => write_v1(&ends, &mut out),
         _ => {
-            let authority = args.text(3).map(|text| text.lossy().into_owned());
+            let authority = authority.map(|text| text.lossy().into_owned());
             write_v2(&ends, authority.as_deref(), &mut out);
         }
     }
-    give(Value::Blob(Some(Blob::new(out))))
+    give(Some(Blob::new(out)))
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use filters::{Filter, FilterError, SLICE, State, Step};
 use serde_json::Value as Json;
 use vrt::regex::Regex;
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{Blob, Failure, Method, Value};
+use vrt::vmod::Words;
+use vrt::vmod::{BLOB, Call, CallResult, STRING, VOID, give};
+use vrt::{Blob, Failure, Method, Text};
 
-use crate::args::{Args, fail, give};
+use crate::args::fail;
 use crate::gathered::{Gathered, MOST, Work};
 use crate::hashing::Hashing;
 use crate::pattern;
@@ -24,82 +25,151 @@ const MOST_CAPTURED: usize = 64 * 1024;
 /// The filter, and what it leaves with the object.
 const NAME: &str = "xbody";
 
-/// vmod_xbody
-pub(crate) static VMOD: Vmod = Vmod {
-    name: NAME,
-    classes: &[],
-    functions: &[
-        ("regsub", |call, args| {
-            let with = Args(args).bytes_of(1).to_vec();
-            let most = most(args, 2, 3, "regsub")?;
-            let regex = compile(call, args, 0, "regsub")?;
-            add(call, "regsub", Op::Regsub { regex, with, most })
-        }),
-        ("capture", |call, args| {
-            let (name, value) = (Args(args).bytes_of(0).to_vec(), Args(args).bytes_of(2).to_vec());
-            let most = most(args, 3, 4, "capture")?;
-            let regex = compile(call, args, 1, "capture")?;
-            add(call, "capture", Op::Capture { regex, name, value, most })
-        }),
-        ("hash_body", |call, args| {
-            let (hash, name) = (Hashing::named(Args(args).word(0)), Args(args).bytes_of(1).to_vec());
-            let waits = !Args(args).bool(2);
-            let hashes = &mut body(call, "hash_body")?.hashes;
-            hashes.retain(|other| other.name != name);
-            if hashes.len() >= MOST_CALLS {
-                return fail(format!("xbody.hash_body(): a body has no more than {MOST_CALLS} hashes"));
-            }
-            hashes.push(Hash { name, hash, waits });
-            give(Value::Void)
-        }),
-        ("get_hash", |call, args| {
-            let (name, left) = (Args(args).bytes_of(0), left(call, "get_hash")?);
-            let found = left.as_ref().and_then(|left| left.hashes.iter().find(|(other, _)| other == name));
-            give(Value::Blob(found.map(|(_, hash)| Blob::new(&hash[..]))))
-        }),
-        ("get", |call, args| {
-            let left = left(call, "get")?;
-            let found = left.as_ref().and_then(|left| {
-                left.captured.iter().find(|(name, _)| name == Args(args).bytes_of(0)).map(|(_, value)| value)
-            });
-            give(match found {
-                Some(value) => Value::text(&value[..]),
-                None => Value::String(Args(args).text(1).cloned()),
-            })
-        }),
-        ("get_all", |call, _| {
-            let left = left(call, "get_all")?;
-            give(left.map_or(Value::NULL, |left| Value::text(left.json())))
-        }),
-        ("synth", |call, _| {
-            let left = left(call, "synth")?;
-            call.ctx.task().get::<ForSynth>().0 = left;
-            give(Value::Void)
-        }),
-        ("set", |call, args| {
-            let captured = parse(Args(args).bytes_of(0)).map_err(|why| Failure::new(format!("xbody.set(): {why}")))?;
-            body(call, "set")?.set = Some(captured);
-            give(Value::Void)
-        }),
-        ("get_req_body", |call, _| {
-            let body = crate::bodyaccess::body(call, None, b"");
-            give(body.map_or(Value::NULL, Value::text))
-        }),
-        ("get_req_body_hash", |call, args| {
-            let Some(body) = crate::bodyaccess::body(call, None, b"") else { return give(Value::Blob(None)) };
-            let mut hash = Hashing::named(Args(args).word(0));
-            hash.update(&body);
-            give(Value::Blob(Some(Blob::new(hash.finish()))))
-        }),
-        ("reset", |call, _| {
-            call.ctx.task().get::<ForSynth>().0 = None;
-            if let Some(body) = call.ctx.injected_filters().and_then(|injected| injected.find::<Body>()) {
-                *body = Body::default();
-            }
-            give(Value::Void)
-        }),
-    ],
-};
+vrt::words! {
+    enum Algorithm {
+        Md5 = "md5", Sha1 = "sha1", Sha224 = "sha224", Sha256 = "sha256", Sha384 = "sha384", Sha512 = "sha512",
+    }
+}
+
+vrt::vmod! {
+    /// Response bodies rewritten, searched and hashed on their way into the cache, by patterns; the request's body as a text
+    pub(crate) static VMOD = xbody;
+
+    functions {
+        /// Replaces in the response's body: each match in mode g, the first in an empty one, no more than max unless that is
+        /// 0; \1 is a group. 8 MB at most, or the fetch fails
+        fn regsub(
+            pattern: STRING, substitution: STRING, mode: STRING = "g", max: INT = 0
+        ) -> VOID, only(Method::BackendResponse.set()) = xbody_regsub;
+
+        /// Keeps a value under a name with the object, when the pattern is found; both may have groups. The object doesn't
+        /// stream
+        fn capture(
+            name: STRING, pattern: STRING, value: STRING, mode: STRING = "", max: INT = 0
+        ) -> VOID, only(Method::BackendResponse.set()) = xbody_capture;
+
+        /// Keeps a hash of the body with the object, as the body came; with do_stream the object may stream, and the hash is
+        /// there once it is whole
+        fn hash_body(
+            algorithm: Algorithm, name: STRING = "", do_stream: BOOL = false
+        ) -> VOID, only(Method::BackendResponse.set()) = hash_body;
+
+        /// A hash that hash_body has kept
+        fn get_hash(name: STRING = "") -> BLOB, only(Method::Deliver.set().with(Method::Synth.set())) = get_hash;
+
+        /// The value that was captured under a name
+        fn get(value: STRING, default: STRING = null) -> STRING, only(Method::Deliver.set().with(Method::Synth.set()))
+            = get;
+
+        /// All that was captured, as an object in JSON
+        fn get_all() -> STRING, only(Method::Deliver.set().with(Method::Synth.set())) = get_all;
+
+        /// Keeps what was captured for vcl_synth
+        fn synth() -> VOID, only(Method::Deliver.set()) = synth;
+
+        /// These values are captured, in the place of all that regsub and capture would do
+        fn set(json: STRING) -> VOID, only(Method::BackendResponse.set()) = set;
+
+        /// The request's body; unset, and VCL_Error says so, when std.cache_req_body doesn't keep it
+        fn get_req_body() -> STRING = get_req_body;
+
+        /// A hash of the request's body, as get_req_body
+        fn get_req_body_hash(algorithm: Algorithm) -> BLOB = get_req_body_hash;
+
+        /// What was asked for this body is forgotten
+        fn reset() -> VOID = reset;
+    }
+
+    left_out {
+        "xbody.log_body" => "xbody.capture, and std.log of what it has in vcl_deliver";
+    }
+}
+
+fn xbody_regsub(call: &mut Call<'_>, regex: &[u8], substitution: &[u8], mode: &[u8], max: i64) -> CallResult<VOID> {
+    let with = substitution.to_vec();
+    let most = most(mode, max, "regsub")?;
+    let regex = compile(call, regex, "regsub")?;
+    add(call, "regsub", Op::Regsub { regex, with, most })
+}
+
+fn xbody_capture(
+    call: &mut Call<'_>,
+    name: &[u8],
+    regex: &[u8],
+    value: &[u8],
+    mode: &[u8],
+    max: i64,
+) -> CallResult<VOID> {
+    let (name, value) = (name.to_vec(), value.to_vec());
+    let most = most(mode, max, "capture")?;
+    let regex = compile(call, regex, "capture")?;
+    add(call, "capture", Op::Capture { regex, name, value, most })
+}
+
+fn hash_body(call: &mut Call<'_>, algorithm: Algorithm, name: &[u8], do_stream: bool) -> CallResult<VOID> {
+    let (hash, name) = (Hashing::named(algorithm.word()), name.to_vec());
+    let waits = !do_stream;
+    let hashes = &mut body(call, "hash_body")?.hashes;
+    hashes.retain(|other| other.name != name);
+    if hashes.len() >= MOST_CALLS {
+        return fail(format!("xbody.hash_body(): a body has no more than {MOST_CALLS} hashes"));
+    }
+    hashes.push(Hash { name, hash, waits });
+    give(())
+}
+
+fn get_hash(call: &mut Call<'_>, name: &[u8]) -> CallResult<BLOB> {
+    let (name, left) = (name, left(call, "get_hash")?);
+    let found = left.as_ref().and_then(|left| left.hashes.iter().find(|(other, _)| other == name));
+    give(found.map(|(_, hash)| Blob::new(&hash[..])))
+}
+
+fn get(call: &mut Call<'_>, value: &[u8], default: Option<&Text>) -> CallResult<STRING> {
+    let left = left(call, "get")?;
+    let found =
+        left.as_ref().and_then(|left| left.captured.iter().find(|(name, _)| name == value).map(|(_, value)| value));
+    give(match found {
+        Some(value) => Some(Text::copy(value)),
+        None => default.cloned(),
+    })
+}
+
+fn get_all(call: &mut Call<'_>) -> CallResult<STRING> {
+    let left = left(call, "get_all")?;
+    give(left.map(|left| left.json()))
+}
+
+fn synth(call: &mut Call<'_>) -> CallResult<VOID> {
+    let left = left(call, "synth")?;
+    call.ctx.task().get::<ForSynth>().0 = left;
+    give(())
+}
+
+fn set(call: &mut Call<'_>, json: &[u8]) -> CallResult<VOID> {
+    let captured = parse(json).map_err(|why| Failure::new(format!("xbody.set(): {why}")))?;
+    body(call, "set")?.set = Some(captured);
+    give(())
+}
+
+fn get_req_body(call: &mut Call<'_>) -> CallResult<STRING> {
+    let body = crate::bodyaccess::body(call, None, b"");
+    give(body)
+}
+
+fn get_req_body_hash(call: &mut Call<'_>, algorithm: Algorithm) -> CallResult<BLOB> {
+    let Some(body) = crate::bodyaccess::body(call, None, b"") else { return give(None) };
+    let mut hash = Hashing::named(algorithm.word());
+    hash.update(&body);
+    give(Some(Blob::new(hash.finish())))
+}
+
+fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
+    call.ctx.task().get::<ForSynth>().0 = None;
+    if let Some(body) = call.ctx.injected_filters().and_then(|injected| injected.find::<Body>()) {
+        *body = Body::default();
+    }
+    give(())
+}
 
 /// What `synth` keeps for vcl_synth.
 #[derive(Default)]
@@ -130,20 +200,19 @@ struct Body {
 }
 
 /// How many matches count: `mode` "g" is all of them, "" one; then max.
-fn most(args: &[Value], mode: usize, max: usize, who: &str) -> Result<usize, Failure> {
-    let most = match Args(args).bytes_of(mode) {
+fn most(mode: &[u8], max: i64, who: &str) -> Result<usize, Failure> {
+    let most = match mode {
         b"g" => usize::MAX,
         b"" => 1,
         other => return fail(format!("xbody.{who}(): mode \"{}\" isn't \"g\" or empty", other.escape_ascii())),
     };
-    Ok(match Args(args).int(max) {
+    Ok(match max {
         ..=0 => most,
         max => most.min(max as usize),
     })
 }
 
-fn compile(call: &Call<'_>, args: &[Value], at: usize, who: &str) -> Result<Arc<Regex>, Failure> {
-    let text = Args(args).bytes_of(at);
+fn compile(call: &Call<'_>, text: &[u8], who: &str) -> Result<Arc<Regex>, Failure> {
     let who = format!("xbody.{who}()");
     match text.strip_suffix(b"$") {
         Some(start) if start.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0 => {
@@ -163,13 +232,13 @@ fn body<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Body, Failure> 
     Ok(injected.by_itself(Body::default))
 }
 
-fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult {
+fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult<VOID> {
     let ops = &mut body(call, who)?.ops;
     if ops.len() >= MOST_CALLS {
         return fail(format!("xbody.{who}(): a body has no more than {MOST_CALLS} of them"));
     }
     ops.push(op);
-    give(Value::Void)
+    give(())
 }
 
 /// What the filter left with the object at hand.

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_xkey(3) of varnish-modules; the index is the cache's.
 
-use vrt::Value;
-use vrt::vmod::{Call, CallResult, Vmod};
+use vrt::vmod::{Call, CallResult, INT, give, wait};
 
-use crate::args::{Args, give, wait};
+vrt::vmod! {
+    /// Purging by the keys in the response's xkey (or X-HashTwo) fields. Objects stored before a VCL with this import was
+    /// loaded have none. What keys take in memory isn't part of a store's size: XKEY.g_bytes counts it
+    pub(crate) static VMOD = xkey;
 
-/// vmod_xkey(3)
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "xkey",
-    classes: &[],
-    functions: &[("purge", |call, args| purge(call, args, false)), ("softpurge", |call, args| purge(call, args, true))],
-};
+    functions {
+        /// Purges all objects with any of these keys, between blanks or commas; says how many
+        fn purge(keys: STRING) -> INT, waits = |call: &mut Call<'_>, keys: &[u8]| purge(call, keys, false);
 
-fn purge(call: &mut Call<'_>, args: &[Value], soft: bool) -> CallResult {
-    let keys = Args(args).bytes_of(0);
+        /// Takes their ttl, leaving grace and keep; says how many were fresh
+        fn softpurge(keys: STRING) -> INT, waits = |call: &mut Call<'_>, keys: &[u8]| purge(call, keys, true);
+    }
+}
+
+fn purge(call: &mut Call<'_>, keys: &[u8], soft: bool) -> CallResult<INT> {
     if keys.is_empty() {
-        return give(Value::Int(0));
+        return give(0);
     }
     let keys: Vec<&[u8]> = message::tags::words(keys).collect();
     let purge = call.ctx.purge_tags(&keys, soft)?;
-    wait(async move { Ok(Value::Int(purge.await)) })
+    wait(async move { Ok(purge.await) })
 }

@@ -2,50 +2,94 @@
 //! vmod_ykey: keys that VCL gives objects; the index is the cache's, where they are apart from those of xkey by what no field can
 //! hold: a NUL before the namespace, and one before the key.
 
-use vrt::vmod::{Call, CallResult, Vmod};
-use vrt::{HeadId, Method, Text, Value};
+use vrt::vmod::{Call, CallResult, INT, VOID, give, wait};
+use vrt::{HeadId, Method, Text};
 
-use crate::args::{Args, fail, give, wait};
+use crate::args::fail;
 
-/// vmod_ykey
-pub(crate) static VMOD: Vmod = Vmod {
-    name: "ykey",
-    classes: &[],
-    functions: &[
-        ("add_key", |call, args| add(call, &one(args))),
-        ("add_keys", |call, args| add(call, &words(Args(args).bytes_of(0), Args(args).bytes_of(1)))),
-        ("add_header", |call, args| {
-            let keys = in_fields(call, args);
-            add(call, &keys)
-        }),
-        ("add_tree_keys", |call, args| {
-            let url = match Args(args).text(0) {
-                Some(url) => url.to_vec(),
-                None => call.ctx.head(HeadId::Bereq).map_or_else(Vec::new, |head| head.url().to_vec()),
-            };
-            add(call, &directories(&url))
-        }),
-        ("namespace", |call, args| {
-            if Args(args).bytes_of(0).contains(&0) {
-                return fail("ykey.namespace(): a NUL");
-            }
-            call.ctx.task().get::<Namespace>().0 = Args(args).text(0).cloned().unwrap_or(Text::EMPTY);
-            give(Value::Void)
-        }),
-        ("namespace_reset", |call, _| {
-            call.ctx.task().get::<Namespace>().0 = Text::EMPTY;
-            give(Value::Void)
-        }),
-        ("purge_key", |call, args| purge(call, &one(args), Args(args).bool(1))),
-        ("purge_keys", |call, args| {
-            purge(call, &words(Args(args).bytes_of(0), Args(args).bytes_of(1)), Args(args).bool(2))
-        }),
-        ("purge_header", |call, args| {
-            let keys = in_fields(call, args);
-            purge(call, &keys, Args(args).bool(2))
-        }),
-    ],
-};
+vrt::vmod! {
+    /// Purging by the keys that VCL gives an object. Objects stored before a VCL with this import was loaded have none. Any
+    /// character of sep parts keys. A hard purge takes objects out of the cache; a soft one takes their ttl only, so that
+    /// grace and keep go on. The keys are counted by XKEY.*, as those of xkey are, which are others
+    pub(crate) static VMOD = ykey;
+
+    functions {
+        /// Gives the object one key
+        fn add_key(key: STRING) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set()))
+            = |call: &mut Call<'_>, key: &[u8]| add(call, &one(key));
+
+        /// Gives the object all keys of a text
+        fn add_keys(
+            keys: STRING, sep: STRING = ", "
+        ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = |call: &mut Call<'_>, keys: &[u8], sep: &[u8]| add(call, &words(keys, sep));
+
+        /// Gives the object all keys in the fields of a name
+        fn add_header(
+            header: HEADER, sep: STRING = ", "
+        ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = add_header;
+
+        /// Gives the object a key for each directory that a URL, or bereq.url, is in: / and /a/ and /a/b/ for /a/b/c
+        fn add_tree_keys(
+            url: STRING = null
+        ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = add_tree_keys;
+
+        /// Until the task ends keys are those of a namespace
+        fn namespace(namespace: STRING) -> VOID = namespace;
+
+        /// Keys are those without a namespace again
+        fn namespace_reset() -> VOID = namespace_reset;
+
+        /// Purges the objects with a key; says how many
+        fn purge_key(key: STRING, soft: BOOL = false) -> INT, waits
+            = |call: &mut Call<'_>, key: &[u8], soft: bool| purge(call, &one(key), soft);
+
+        /// Purges the objects with any key of a text; says how many
+        fn purge_keys(keys: STRING, sep: STRING = ", ", soft: BOOL = false) -> INT, waits
+            = |call: &mut Call<'_>, keys: &[u8], sep: &[u8], soft: bool| purge(call, &words(keys, sep), soft);
+
+        /// Purges the objects with any of the keys in the fields of a name; says how many
+        fn purge_header(header: HEADER, sep: STRING = ", ", soft: BOOL = false) -> INT, waits = purge_header;
+    }
+
+    left_out {
+        "ykey.add_hashed_keys" => "ykey.add_key, with the texts";
+        "ykey.purge" => "ykey.purge_keys";
+        "ykey.add_blob" => "ykey.add_key, with blob.encode";
+        "ykey.get_hashed_keys" => "the texts that were added";
+        "ykey.purge_blob" => "ykey.purge_key, with blob.encode";
+    }
+}
+
+fn add_header(call: &mut Call<'_>, header: (HeadId, &Text), sep: &[u8]) -> CallResult<VOID> {
+    let keys = in_fields(call, header, sep);
+    add(call, &keys)
+}
+
+fn add_tree_keys(call: &mut Call<'_>, url: Option<&Text>) -> CallResult<VOID> {
+    let url = match url {
+        Some(url) => url.to_vec(),
+        None => call.ctx.head(HeadId::Bereq).map_or_else(Vec::new, |head| head.url().to_vec()),
+    };
+    add(call, &directories(&url))
+}
+
+fn namespace(call: &mut Call<'_>, namespace: Option<&Text>) -> CallResult<VOID> {
+    if namespace.map_or(&b""[..], |text| text.as_bytes()).contains(&0) {
+        return fail("ykey.namespace(): a NUL");
+    }
+    call.ctx.task().get::<Namespace>().0 = namespace.cloned().unwrap_or(Text::EMPTY);
+    give(())
+}
+
+fn namespace_reset(call: &mut Call<'_>) -> CallResult<VOID> {
+    call.ctx.task().get::<Namespace>().0 = Text::EMPTY;
+    give(())
+}
+
+fn purge_header(call: &mut Call<'_>, header: (HeadId, &Text), sep: &[u8], soft: bool) -> CallResult<INT> {
+    let keys = in_fields(call, header, sep);
+    purge(call, &keys, soft)
+}
 
 /// The task's namespace; empty: none.
 struct Namespace(Text);
@@ -58,8 +102,8 @@ impl Default for Namespace {
 
 type Keys = Vec<Vec<u8>>;
 
-fn one(args: &[Value]) -> Keys {
-    Some(Args(args).bytes_of(0).to_vec()).filter(|key| !key.is_empty()).into_iter().collect()
+fn one(key: &[u8]) -> Keys {
+    Some(key.to_vec()).filter(|key| !key.is_empty()).into_iter().collect()
 }
 
 fn words(text: &[u8], separators: &[u8]) -> Keys {
@@ -67,8 +111,8 @@ fn words(text: &[u8], separators: &[u8]) -> Keys {
     parts.map(<[u8]>::to_vec).collect()
 }
 
-fn in_fields(call: &mut Call<'_>, args: &[Value]) -> Keys {
-    let ((id, name), separators) = (Args(args).header(0), Args(args).bytes_of(1));
+fn in_fields(call: &mut Call<'_>, header: (HeadId, &Text), sep: &[u8]) -> Keys {
+    let ((id, name), separators) = (header, sep);
     let Some(head) = call.ctx.head(id) else { return Keys::new() };
     head.get_all(name).flat_map(|value| words(value, separators)).collect()
 }
@@ -86,24 +130,24 @@ fn in_namespace(call: &mut Call<'_>, keys: &Keys) -> Keys {
     keys.iter().map(|key| [&b"\0"[..], &namespace, b"\0", key].concat()).collect()
 }
 
-fn add(call: &mut Call<'_>, keys: &Keys) -> CallResult {
+fn add(call: &mut Call<'_>, keys: &Keys) -> CallResult<VOID> {
     if !matches!(call.method, Method::BackendResponse | Method::BackendError) {
         return fail("ykey: keys are added in vcl_backend_response and vcl_backend_error");
     }
     let keys = in_namespace(call, keys);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     call.ctx.add_tags(&keys).map_err(|why| vrt::Failure::new(format!("ykey: {}", why.0)))?;
-    give(Value::Void)
+    give(())
 }
 
-fn purge(call: &mut Call<'_>, keys: &Keys, soft: bool) -> CallResult {
+fn purge(call: &mut Call<'_>, keys: &Keys, soft: bool) -> CallResult<INT> {
     if keys.is_empty() {
-        return give(Value::Int(0));
+        return give(0);
     }
     let keys = in_namespace(call, keys);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let purge = call.ctx.purge_tags(&keys, soft)?;
-    wait(async move { Ok(Value::Int(purge.await)) })
+    wait(async move { Ok(purge.await) })
 }
 
 #[cfg(test)]

@@ -230,11 +230,6 @@ pub trait Ctx {
 
     /// Whether a store of that name exists (`storage.name`, `set beresp.storage_hint`).
     fn has_store(&mut self, name: &[u8]) -> bool;
-
-    /// The transaction itself, for modules that know its kind. `None` unless the engine offers it.
-    fn as_any(&mut self) -> Option<&mut dyn Any> {
-        None
-    }
 }
 
 /// `ban()` and `std.ban()`: adds a ban, or says in the log what is wrong with it.

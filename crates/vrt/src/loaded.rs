@@ -20,7 +20,7 @@ use crate::machine::{Action, Machine, Outcome};
 use crate::profile::Profile;
 use crate::regex::Regex;
 use crate::value::Text;
-use crate::vmod::{Class, Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
+use crate::vmod::{Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
 
 /// What loading needs from the worker.
 pub trait Env {
@@ -298,25 +298,20 @@ fn bind_calls(program: &Program, env: &dyn Env) -> Result<Vec<BoundCall>, String
     let mut sites = Vec::with_capacity(program.calls.len());
     for call in &program.calls {
         let import = &program.imports[call.import as usize];
-        let vmod = env.vmods().iter().find(|m| m.name == import.module);
+        let vmod = env.vmods().iter().find(|m| m.signature.name == import.module);
         let vmod = *vmod.ok_or_else(|| format!("module {} isn't built", import.module))?;
-        let class = |object: u32| -> Result<&'static Class, String> {
-            let name = &program.objects[object as usize].class;
-            let found = vmod.classes.iter().find(|c| c.name == *name);
-            found.ok_or_else(|| format!("{}.{name}() isn't built", import.module))
-        };
-        let missing = |what: &str| format!("{}.{what}() isn't built", import.module);
-        let code = match &call.callee {
-            Callee::Function(name) => {
-                let found = vmod.functions.iter().find(|(n, _)| n == name);
-                Code::Function(found.ok_or_else(|| missing(name))?.1)
+        let class = |object: u32| &program.objects[object as usize].class[..];
+        let (code, name) = match &call.callee {
+            Callee::Function(name) => (vmod.function(name).map(Code::Function), &name[..]),
+            Callee::Constructor(object) => {
+                let class = class(*object);
+                (vmod.constructor(class).map(|new| Code::Constructor(new, *object)), class)
             }
-            Callee::Constructor(object) => Code::Constructor(class(*object)?.new, *object),
             Callee::Method(object, name) => {
-                let found = class(*object)?.methods.iter().find(|(n, _)| n == name);
-                Code::Method(found.ok_or_else(|| missing(name))?.1, *object)
+                (vmod.method(class(*object), name).map(|method| Code::Method(method, *object)), &name[..])
             }
         };
+        let code = code.ok_or_else(|| format!("{}.{name}() isn't built", import.module))?;
         let void = call.returns == tables::vclvars::Type::Void;
         let private = PrivCell::default();
         sites.push(BoundCall { import: call.import, args: call.args as usize, void, code, private });

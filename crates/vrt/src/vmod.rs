@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a VCL module is to the machine. Signatures are data in `tables::vmods`; crate `vmods` registers the code.
+//! What a VCL module is to the machine. A module declares itself by [`vmod!`](crate::vmod): from its rows come the signatures that the
+//! compiler of VCL checks calls by, and the functions here, which hand each body its arguments as types of Rust ([`kinds`]).
 //!
-//! Arguments come in the order of the signature, one [`Value`] each: defaults filled in by the compiler, an optional
+//! Below that, arguments come in the order of the signature, one [`Value`] each: defaults filled in by the compiler, an optional
 //! argument that was left out is [`Value::Absent`]. STRANDS arrive joined, as STRING.
+
+pub mod kinds;
+mod macros;
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use tables::vclvars::Method;
+pub use tables::vclvars::{Methods, Type};
+pub use tables::vmods::{Arg, Default, Func, LeftOut, Module, Object as ObjectSignature};
 
 use crate::ctx::{Ctx, Failure, Wait};
 use crate::loaded::LoadedVcl;
 use crate::value::Value;
+pub use kinds::{
+    ACL, Answered, BACKEND, BLOB, BOOL, BYTES, CallResult, DURATION, HEADER, HTTP, INT, IP, Opt, PROBE, REAL, REGEX,
+    STEVEDORE, STRANDS, STRING, SUB, TIME, VOID, Words, give, wait,
+};
 
 /// What a module's function gives.
 pub enum Given {
@@ -28,7 +38,7 @@ impl From<Value> for Given {
 }
 
 /// What a call ends with.
-pub type CallResult = Result<Given, Failure>;
+pub type Returned = Result<Given, Failure>;
 
 /// A call's surroundings.
 pub struct Call<'a> {
@@ -68,30 +78,53 @@ impl std::fmt::Debug for PrivCell {
 }
 
 /// A function.
-pub type Function = for<'a> fn(&mut Call<'a>, &[Value]) -> CallResult;
+pub type Function = for<'a> fn(&mut Call<'a>, &[Value]) -> Returned;
 /// An object made by `new`; dropped after `vcl_fini`.
 pub type Object = Arc<dyn Any + Send + Sync>;
 /// A constructor: gets the object's name in VCL.
 pub type Constructor = for<'a> fn(&mut Call<'a>, &str, &[Value]) -> Result<Object, Failure>;
 /// A method.
-pub type ObjectMethod = for<'a> fn(&mut Call<'a>, &Object, &[Value]) -> CallResult;
+pub type ObjectMethod = for<'a> fn(&mut Call<'a>, &Object, &[Value]) -> Returned;
 
-/// A type of objects.
+/// A type of objects: the code of the signature at the same place.
 pub struct Class {
-    /// Name.
-    pub name: &'static str,
     /// Makes one.
     pub new: Constructor,
-    /// Its methods.
-    pub methods: &'static [(&'static str, ObjectMethod)],
+    /// Its methods, in the order of the signature.
+    pub methods: &'static [ObjectMethod],
 }
 
 /// A module.
 pub struct Vmod {
-    /// Name.
-    pub name: &'static str,
-    /// Its functions.
-    pub functions: &'static [(&'static str, Function)],
-    /// Its types of objects.
+    /// What it has.
+    pub signature: Module,
+    /// Its functions, in the order of the signature.
+    pub functions: &'static [Function],
+    /// Its types of objects, in the order of the signature.
     pub classes: &'static [Class],
+}
+
+impl Vmod {
+    /// The function called `name`.
+    pub fn function(&self, name: &str) -> Option<Function> {
+        let at = self.signature.functions.iter().position(|function| function.name == name)?;
+        self.functions.get(at).copied()
+    }
+
+    /// The constructor of the objects of the type `name`.
+    pub fn constructor(&self, name: &str) -> Option<Constructor> {
+        Some(self.class(name)?.1.new)
+    }
+
+    /// A method of the objects of the type `class`.
+    pub fn method(&self, class: &str, name: &str) -> Option<ObjectMethod> {
+        let (object, class) = self.class(class)?;
+        let at = object.methods.iter().position(|method| method.name == name)?;
+        class.methods.get(at).copied()
+    }
+
+    fn class(&self, name: &str) -> Option<(&'static ObjectSignature, &'static Class)> {
+        let at = self.signature.objects.iter().position(|object| object.name == name)?;
+        Some((&self.signature.objects[at], self.classes.get(at)?))
+    }
 }

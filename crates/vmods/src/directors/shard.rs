@@ -2,8 +2,8 @@
 //! The shard director and shard_param, as vmod_directors(3) has them: the same points on the ring and the same walk, so
 //! that a fleet of both kinds of caches sends a key to the same backend.
 
-mod methods;
-mod param;
+pub(super) mod methods;
+pub(super) mod param;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -21,8 +21,6 @@ use self::ring::{Dice, Ring, Wish};
 use super::hash32;
 use super::members::word;
 use crate::args::fail;
-
-pub(super) use methods::{CLASS, PARAM_CLASS};
 
 /// VCL fails with the director's name in the text.
 fn failed<T>(name: &str, text: &str) -> Result<T, Failure> {
@@ -49,6 +47,16 @@ struct KeySource<'a> {
     /// bereq's hash.
     digest: Option<[u8; 32]>,
     url: &'a [u8],
+}
+
+impl Shard {
+    pub(super) fn set_rampup(&self, seconds: f64) {
+        self.ring.write().rampup = seconds.max(0.0);
+    }
+
+    pub(super) fn set_debug(&self, bits: i64) {
+        self.ring.write().debug = bits as u32;
+    }
 }
 
 impl KeySource<'_> {

@@ -6,9 +6,7 @@ use regex_automata::meta::{BuildError, Regex};
 use regex_automata::util::captures::Captures;
 use regex_automata::util::syntax;
 use regex_automata::{Input, Span};
-use vrt::{Text, Value};
-
-use crate::args::Args;
+use vrt::Text;
 
 /// How a pattern is read.
 #[derive(Clone, Copy, Debug)]
@@ -28,26 +26,6 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The arguments from `at` on; sets have no `never_capture`.
-    pub(super) fn of(args: &[Value], at: usize, captures: bool) -> Options {
-        let args = Args(args);
-        let after = at + 7 + usize::from(captures);
-        Options {
-            utf8: args.bool(at),
-            posix: args.bool(at + 1),
-            longest: args.bool(at + 2),
-            max_mem: args.int(at + 3),
-            literal: args.bool(at + 4),
-            never_nl: args.bool(at + 5),
-            dot_nl: args.bool(at + 6),
-            never_capture: captures && args.bool(at + 7),
-            case_sensitive: args.bool(after),
-            perl_classes: args.bool(after + 1),
-            word_boundary: args.bool(after + 2),
-            one_line: args.bool(after + 3),
-        }
-    }
-
     /// What isn't built, or a pattern that these options forbid.
     pub(super) fn check(&self, pattern: &[u8]) -> Result<(), String> {
         if self.longest && !self.literal {

@@ -1,19 +1,47 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `std.integer` and its like: one value to convert, by whatever argument it comes, and perhaps a fallback.
 
-use vrt::Failure;
 use vrt::convert::{INT_MAX, int_is_valid, real_is_valid};
+use vrt::vmod::Call;
+use vrt::{Failure, Text};
 
 use super::number;
-use crate::args::{Args, fail};
+use crate::args::fail;
 
 /// Reals are exact up to here.
 const BYTES_MAX: f64 = ((1u64 << 53) - 1) as f64;
-/// Where all of these functions have their fallback.
-const FALLBACK: usize = 1;
 
-fn one_of(args: Args<'_>, name: &str, places: &[usize]) -> Result<(), Failure> {
-    match places.iter().filter(|&&at| args.given(at)).count() {
+/// A text that may be left out, or be unset.
+type MaybeText<'a> = Option<Option<&'a Text>>;
+
+vrt::vmod_args! {
+    /// What an integer may come from.
+    pub(super) struct ToInteger<'a> {
+        s: [STRING] as MaybeText<'a>,
+        fallback: [INT] as Option<i64>,
+        bool: [BOOL] as Option<bool>,
+        bytes: [BYTES] as Option<i64>,
+        duration: [DURATION] as Option<f64>,
+        real: [REAL] as Option<f64>,
+        time: [TIME] as Option<f64>,
+    }
+}
+
+vrt::vmod_args! {
+    /// What a real number may come from.
+    pub(super) struct ToReal<'a> {
+        s: [STRING] as MaybeText<'a>,
+        fallback: [REAL] as Option<f64>,
+        integer: [INT] as Option<i64>,
+        bool: [BOOL] as Option<bool>,
+        bytes: [BYTES] as Option<i64>,
+        duration: [DURATION] as Option<f64>,
+        time: [TIME] as Option<f64>,
+    }
+}
+
+fn one_of(name: &str, given: &[bool]) -> Result<(), Failure> {
+    match given.iter().filter(|given| **given).count() {
         1 => Ok(()),
         0 => fail(format!("std.{name}: not enough arguments")),
         _ => fail(format!("std.{name}: too many arguments")),
@@ -25,53 +53,58 @@ fn failed<T>(name: &str, why: &str) -> Result<T, Failure> {
     fail(format!("std.{name}: conversion failed{colon}{why}"))
 }
 
-/// `(s, fallback, real, integer)`
-pub(super) fn duration(args: Args<'_>) -> Result<f64, Failure> {
-    one_of(args, "duration", &[0, 2, 3])?;
-    if args.given(2) {
-        return Ok(args.real(2));
-    }
-    if args.given(3) {
-        return Ok(args.int(3) as f64);
-    }
-    match args.text(0).and_then(|text| number::duration(text)) {
-        Some(seconds) => Ok(seconds),
-        None if args.given(FALLBACK) => Ok(args.real(FALLBACK)),
-        None => failed("duration", ""),
+/// The value, the fallback, or what failed.
+fn or<T>(value: Option<T>, fallback: Option<T>, name: &str, why: &str) -> Result<T, Failure> {
+    match value.or(fallback) {
+        Some(value) => Ok(value),
+        None => failed(name, why),
     }
 }
 
-/// `(s, fallback, real, integer)`
-pub(super) fn bytes(args: Args<'_>) -> Result<i64, Failure> {
-    one_of(args, "bytes", &[0, 2, 3])?;
-    if args.given(3) && args.int(3) >= 0 {
-        return Ok(args.int(3));
+pub(super) fn duration(
+    _: &mut Call<'_>,
+    s: MaybeText<'_>,
+    fallback: Option<f64>,
+    real: Option<f64>,
+    integer: Option<i64>,
+) -> Result<f64, Failure> {
+    one_of("duration", &[s.is_some(), real.is_some(), integer.is_some()])?;
+    if let Some(seconds) = real.or(integer.map(|integer| integer as f64)) {
+        return Ok(seconds);
     }
-    let value = if args.given(2) {
-        Some(args.real(2).trunc()).filter(|value| *value >= 0.0 && args.real(2) >= 0.0)
-    } else {
-        args.text(0).and_then(|text| number::bytes(text))
+    or(s.flatten().and_then(|text| number::duration(text)), fallback, "duration", "")
+}
+
+pub(super) fn bytes(
+    _: &mut Call<'_>,
+    s: MaybeText<'_>,
+    fallback: Option<i64>,
+    real: Option<f64>,
+    integer: Option<i64>,
+) -> Result<i64, Failure> {
+    one_of("bytes", &[s.is_some(), real.is_some(), integer.is_some()])?;
+    if let Some(integer @ 0..) = integer {
+        return Ok(integer);
+    }
+    let value = match real {
+        Some(real) => Some(real.trunc()).filter(|value| *value >= 0.0 && real >= 0.0),
+        None => s.flatten().and_then(|text| number::bytes(text)),
     };
-    match value.filter(|value| *value <= BYTES_MAX) {
-        Some(value) => Ok(value as i64),
-        None if args.given(FALLBACK) => Ok(args.int(FALLBACK)),
-        None => failed("bytes", ""),
-    }
+    or(value.filter(|value| *value <= BYTES_MAX).map(|value| value as i64), fallback, "bytes", "")
 }
 
-/// `(s, fallback, bool, bytes, duration, real, time)`
-pub(super) fn integer(args: Args<'_>) -> Result<i64, Failure> {
-    one_of(args, "integer", &[0, 2, 3, 4, 5, 6])?;
-    if args.given(2) {
-        return Ok(args.bool(2).into());
-    }
-    if args.given(3) {
-        return Ok(args.int(3));
+pub(super) fn integer(_: &mut Call<'_>, from: ToInteger<'_>) -> Result<i64, Failure> {
+    let ToInteger { s, fallback, bool, bytes, duration, real, time } = from;
+    let numbers = [duration, real, time];
+    let given = [s.is_some(), bool.is_some(), bytes.is_some(), duration.is_some(), real.is_some(), time.is_some()];
+    one_of("integer", &given)?;
+    if let Some(integer) = bool.map(i64::from).or(bytes) {
+        return Ok(integer);
     }
     let mut why = "";
-    let value = match (4..=6).find(|&at| args.given(at)) {
-        Some(at) => Some(args.real(at).trunc()).filter(|value| value.abs() <= INT_MAX as f64),
-        None => match args.text(0).map(|text| number::whole(text)) {
+    let value = match numbers.into_iter().flatten().next() {
+        Some(number) => Some(number.trunc()).filter(|value| value.abs() <= INT_MAX as f64),
+        None => match s.flatten().map(|text| number::whole(text)) {
             Some(Ok(value)) => Some(value).filter(|value| value.fract() == 0.0),
             Some(Err(text)) => {
                 why = text;
@@ -80,121 +113,70 @@ pub(super) fn integer(args: Args<'_>) -> Result<i64, Failure> {
             None => None,
         },
     };
-    match value {
-        Some(value) => Ok(value as i64),
-        None if args.given(FALLBACK) => Ok(args.int(FALLBACK)),
-        None => failed("integer", why),
-    }
+    or(value.map(|value| value as i64), fallback, "integer", why)
 }
 
-/// `(s, fallback, integer, bool, bytes, duration, time)`
-pub(super) fn real(args: Args<'_>) -> Result<f64, Failure> {
-    one_of(args, "real", &[0, 2, 3, 4, 5, 6])?;
-    if let Some(at) = [2, 4].into_iter().find(|&at| args.given(at)) {
-        return Ok(args.int(at) as f64);
+pub(super) fn real(_: &mut Call<'_>, from: ToReal<'_>) -> Result<f64, Failure> {
+    let ToReal { s, fallback, integer, bool, bytes, duration, time } = from;
+    let given = [s.is_some(), integer.is_some(), bool.is_some(), bytes.is_some(), duration.is_some(), time.is_some()];
+    one_of("real", &given)?;
+    let whole = integer.or(bytes).or(bool.map(i64::from)).map(|integer| integer as f64);
+    if let Some(real) = whole.or(duration).or(time) {
+        return Ok(real);
     }
-    if args.given(3) {
-        return Ok(f64::from(u8::from(args.bool(3))));
-    }
-    if let Some(at) = [5, 6].into_iter().find(|&at| args.given(at)) {
-        return Ok(args.real(at));
-    }
-    let (value, why) = match args.text(0).map(|text| number::whole(text)) {
+    let (value, why) = match s.flatten().map(|text| number::whole(text)) {
         Some(Ok(value)) if real_is_valid(value) => (Some(value), ""),
         Some(Ok(_)) => (None, "Too many digits"),
         Some(Err(why)) => (None, why),
         None => (None, ""),
     };
-    match value {
-        Some(value) => Ok(value),
-        None if args.given(FALLBACK) => Ok(args.real(FALLBACK)),
-        None => failed("real", why),
-    }
+    or(value, fallback, "real", why)
 }
 
-/// `(s, fallback, real, integer)`
-pub(super) fn time(args: Args<'_>) -> Result<f64, Failure> {
-    one_of(args, "time", &[0, 2, 3])?;
-    if args.given(3) {
-        return Ok(args.int(3) as f64);
+pub(super) fn time(
+    _: &mut Call<'_>,
+    s: MaybeText<'_>,
+    fallback: Option<f64>,
+    real: Option<f64>,
+    integer: Option<i64>,
+) -> Result<f64, Failure> {
+    one_of("time", &[s.is_some(), real.is_some(), integer.is_some()])?;
+    if let Some(seconds) = integer.map(|integer| integer as f64).or(real) {
+        return Ok(seconds);
     }
-    if args.given(2) {
-        return Ok(args.real(2));
-    }
-    let value = args.text(0).and_then(|text| match message::date::parse(text) {
+    let value = s.flatten().and_then(|text| match message::date::parse(text) {
         Some(date) if date.0 != 0.0 => Some(date.0),
         _ => number::whole(text).ok().filter(|value| *value > 0.0),
     });
-    match value {
-        Some(value) => Ok(value),
-        None if args.given(FALLBACK) => Ok(args.real(FALLBACK)),
-        None => failed("time", ""),
-    }
+    or(value, fallback, "time", "")
 }
 
 /// `(value, fallback)`: rounded, unlike `integer`.
-pub(super) fn real2integer(args: Args<'_>) -> i64 {
-    let value = args.real(0);
+pub(super) fn real2integer(value: f64, fallback: i64) -> i64 {
     let rounded = value.round() as i64;
-    if real_is_valid(value) && int_is_valid(rounded) { rounded } else { args.int(1) }
+    if real_is_valid(value) && int_is_valid(rounded) { rounded } else { fallback }
 }
 
 /// `(value, fallback)`
-pub(super) fn time2integer(args: Args<'_>) -> i64 {
-    let value = args.real(0).round();
-    if value.abs() <= INT_MAX as f64 { value as i64 } else { args.int(1) }
+pub(super) fn time2integer(t: f64, fallback: i64) -> i64 {
+    let value = t.round();
+    if value.abs() <= INT_MAX as f64 { value as i64 } else { fallback }
 }
 
 /// `(value, fallback)`
-pub(super) fn or_fallback(args: Args<'_>) -> f64 {
-    let value = args.real(0);
-    if value.is_finite() { value } else { args.real(1) }
+pub(super) fn or_fallback(value: f64, fallback: f64) -> f64 {
+    if value.is_finite() { value } else { fallback }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vrt::Value;
-
-    fn places<const N: usize>(set: &[(usize, Value)]) -> [Value; N] {
-        std::array::from_fn(|at| set.iter().find(|(place, _)| *place == at).map_or(Value::Absent, |(_, v)| v.clone()))
-    }
-
-    fn int(set: &[(usize, Value)]) -> Result<i64, String> {
-        integer(Args(&places::<7>(set))).map_err(|failure| failure.0.into_owned())
-    }
 
     #[test]
-    fn integers() {
-        assert_eq!(int(&[(0, Value::text("42"))]), Ok(42));
-        assert_eq!(int(&[(0, Value::text("-42.000"))]), Ok(-42));
-        assert_eq!(int(&[(0, Value::text("x")), (1, Value::Int(7))]), Ok(7));
-        assert_eq!(int(&[(0, Value::NULL), (1, Value::Int(7))]), Ok(7));
-        assert_eq!(int(&[(0, Value::text("x"))]), Err("std.integer: conversion failed: Invalid number".into()));
-        assert_eq!(int(&[(0, Value::text("1.5"))]), Err("std.integer: conversion failed".into()));
-        assert_eq!(int(&[(2, Value::Bool(true))]), Ok(1));
-        assert_eq!(int(&[(4, Value::Duration(-1.9))]), Ok(-1));
-        assert_eq!(int(&[(5, Value::Real(1e18)), (1, Value::Int(0))]), Ok(0));
-        assert_eq!(int(&[]), Err("std.integer: not enough arguments".into()));
-        let two = [(0, Value::text("1")), (2, Value::Bool(true))];
-        assert_eq!(int(&two), Err("std.integer: too many arguments".into()));
-    }
-
-    #[test]
-    fn others() {
-        let text = |text: &str| places::<7>(&[(0, Value::text(text))]);
-        assert_eq!(duration(Args(&text("1.5m"))), Ok(90.0));
-        assert!(duration(Args(&text("1.5"))).is_err());
-        assert_eq!(bytes(Args(&text("1.5k"))), Ok(1536));
-        assert!(bytes(Args(&places::<4>(&[(2, Value::Real(-1.0))]))).is_err());
-        assert_eq!(real(Args(&text("-1.25"))), Ok(-1.25));
-        assert_eq!(real(Args(&places::<7>(&[(3, Value::Bool(true))]))), Ok(1.0));
-        assert_eq!(time(Args(&text("Sun, 06 Nov 1994 08:49:37 GMT"))), Ok(784_111_777.0));
-        assert_eq!(time(Args(&text("784111777"))), Ok(784_111_777.0));
-        assert!(time(Args(&text("yesterday"))).is_err());
-        assert_eq!(real2integer(Args(&[Value::Real(1.5), Value::Int(0)])), 2);
-        assert_eq!(real2integer(Args(&[Value::Real(1e13), Value::Int(9)])), 9);
-        assert_eq!(time2integer(Args(&[Value::Time(f64::NAN), Value::Int(9)])), 9);
-        assert_eq!(or_fallback(Args(&[Value::Time(f64::INFINITY), Value::Real(9.0)])), 9.0);
+    fn numbers() {
+        assert_eq!(real2integer(1.5, 0), 2);
+        assert_eq!(real2integer(1e13, 9), 9);
+        assert_eq!(time2integer(f64::NAN, 9), 9);
+        assert_eq!(or_fallback(f64::INFINITY, 9.0), 9.0);
     }
 }

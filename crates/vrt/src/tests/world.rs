@@ -12,15 +12,14 @@ use shm::vsc::CounterSet;
 use shm::vsl::{LogRing, Marker, TxnLog};
 use shm::vsm::{Home, SegmentSet};
 use tables::counters::Main;
-use tables::vclvars::{HeadId, Method, Type, Var};
-use tables::vmods::{Arg, Default, Func, Module, Object};
+use tables::vclvars::{HeadId, Method, Var};
 use vcl::program::{BackendDecl, ProbeDecl};
 
 use crate::ctx::{Ctx, Failure, Privates, StoreProperty, Wait};
 use crate::loaded::{Env, LoadedVcl, load};
 use crate::machine::{Machine, Outcome};
-use crate::value::{BackendRef, Text, Value};
-use crate::vmod::{Class, Given, Vmod};
+use crate::value::{BackendRef, Blob, Text, Value};
+use crate::vmod::{Call, Vmod, wait};
 
 pub struct World {
     pub vcl: Arc<LoadedVcl>,
@@ -48,62 +47,32 @@ struct TestEnv {
     backends: Arc<backend::Backends>,
 }
 
-static BLOB: Vmod = Vmod {
-    name: "blob",
-    functions: &[],
-    classes: &[Class {
-        name: "blob",
-        new: |_, _, args| match args.iter().find_map(|v| if let Value::String(Some(t)) = v { Some(t) } else { None }) {
-            Some(text) => Ok(Arc::new(text.clone())),
-            None => Err("no text".into()),
-        },
-        methods: &[
-            ("encode", |_, this, _| Ok(Value::String(this.downcast_ref::<Text>().cloned()).into())),
-            ("get", |_, _, _| Ok(Value::Blob(None).into())),
-        ],
-    }],
-};
+crate::words! {
+    enum Decoding { Identity = "IDENTITY" }
+}
 
-static VTC: Vmod = Vmod {
-    name: "vtc",
-    functions: &[
-        ("sleep", |_, _| Ok(Given::Wait(Box::pin(std::future::pending())))),
-        ("typesize", |_, _| Ok(Value::Int(8).into())),
-    ],
-    classes: &[],
-};
+crate::vmod! {
+    static BLOB = blob;
 
-const MODULES: vcl::Modules = {
-    const fn func(ret: Type, name: &'static str, args: &'static [Arg]) -> Func {
-        Func::new(ret, name, args, "")
+    object blob(decoding: Decoding = Identity, encoded: STRANDS) -> Text
+        = |_: &mut Call<'_>, _: &str, _: Decoding, text: Option<&Text>| text.cloned().ok_or_else(|| "no text".into()),
+    methods {
+        fn get() -> BLOB = |_: &Text, _: &mut Call<'_>| None::<Blob>;
+        fn encode() -> STRING = |text: &Text, _: &mut Call<'_>| text.clone();
     }
-    const fn module(name: &'static str, functions: &'static [Func], objects: &'static [Object]) -> Module {
-        Module { name, functions, objects, text: "", left_out: &[] }
+}
+
+crate::vmod! {
+    static VTC = vtc;
+
+    functions {
+        fn sleep(_: DURATION) -> VOID, waits
+            = |_: &mut Call<'_>, _: f64| wait(std::future::pending::<Result<(), Failure>>());
+        fn typesize(_: STRING) -> INT, pure = |_: &mut Call<'_>, _: &[u8]| 8;
     }
-    vcl::Modules(&[
-        &module(
-            "blob",
-            &[],
-            &[Object {
-                name: "blob",
-                args: &[
-                    Arg::of("decoding", &["IDENTITY"]).or(Default::Enum("IDENTITY")),
-                    Arg::new(Type::Strands, "encoded"),
-                ],
-                methods: &[func(Type::Blob, "get", &[]), func(Type::String, "encode", &[])],
-                text: "",
-            }],
-        ),
-        &module(
-            "vtc",
-            &[
-                func(Type::Void, "sleep", &[Arg::pos(Type::Duration)]),
-                func(Type::Int, "typesize", &[Arg::pos(Type::String)]).pure(),
-            ],
-            &[],
-        ),
-    ])
-};
+}
+
+static MODULES: vcl::Modules = vcl::Modules(&[&BLOB.signature, &VTC.signature]);
 
 impl Env for TestEnv {
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director> {

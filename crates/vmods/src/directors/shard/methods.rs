@@ -7,86 +7,75 @@ use backend::{Director, Health};
 use base::{Real, Vxid};
 use shm::vsl::Marker;
 use tables::Tag;
-use vrt::vmod::{Call, CallResult, Class, Object};
-use vrt::{Blob, Ctx, Failure, HeadId, Method, Value, Var};
+use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
+use vrt::{BackendRef, Blob, Ctx, Failure, HeadId, Method, Value, Var};
 
-use super::super::{base, hash32};
-use super::param::{Layer, Param, own_mut};
+use super::super::base;
+use super::param::{Healthy, KeyFrom, Layer, Param, Resolve, own_mut};
 use super::ring::{Dice, Member, Task};
 use super::{KeySource, Lazy, Shard, failed, wish};
-use crate::args::{Args, give};
 
 /// Points for a member of weight 1 when nobody says.
 const REPLICAS: i64 = 67;
 
-pub(in super::super) const CLASS: Class = Class {
-    name: "shard",
-    new: |call, name, _| {
-        let shard = Arc::new(Shard::new(base(call, name)));
-        let known: Arc<dyn Director> = shard.clone();
-        call.vcl.add_director(&known);
-        Ok(shard)
-    },
-    methods: &[
-        ("set_warmup", set_warmup),
-        ("set_rampup", |_, object, args| {
-            shard(object).ring.write().rampup = Args(args).real(0).max(0.0);
-            give(Value::Void)
-        }),
-        ("associate", associate),
-        ("add_backend", add_backend),
-        ("remove_backend", remove_backend),
-        ("clear", |call, object, _| {
-            change(call, &shard(object)).tasks.push(Task::Clear);
-            give(Value::Bool(true))
-        }),
-        ("reconfigure", reconfigure),
-        ("key", |_, _, args| give(Value::Int(hash32(&[Args(args).bytes_of(0)]).into()))),
-        ("backend", backend),
-        ("debug", |_, object, args| {
-            shard(object).ring.write().debug = Args(args).int(0) as u32;
-            give(Value::Void)
-        }),
-    ],
-};
-
-pub(in super::super) const PARAM_CLASS: Class = Class {
-    name: "shard_param",
-    new: |_, name, _| Ok(Arc::new(Param::new(name))),
-    methods: &[
-        ("clear", |call, object, _| set_param(call, object, "shard_param.clear()", |_, _| Ok(Layer::default()))),
-        ("set", |call, object, args| {
-            set_param(call, object, "shard_param.set()", |call, name| read(call, args, name, "shard_param.set()"))
-        }),
-        ("get_by", |call, object, _| {
-            let layer = param(object).layer(call.ctx.task());
-            give(Value::text(layer.by.map_or("HASH", |by| by.word())))
-        }),
-        ("get_key", |call, object, _| {
-            let layer = param(object).layer(call.ctx.task());
-            let key = with_source(call, |source| wish(layer, source).key);
-            give(Value::Int(key.into()))
-        }),
-        ("get_alt", |call, object, _| give(Value::Int(param(object).layer(call.ctx.task()).alt.unwrap_or(0)))),
-        ("get_warmup", |call, object, _| {
-            give(Value::Real(param(object).layer(call.ctx.task()).warmup.unwrap_or(-1.0)))
-        }),
-        ("get_rampup", |call, object, _| {
-            give(Value::Bool(param(object).layer(call.ctx.task()).rampup.unwrap_or(true)))
-        }),
-        ("get_healthy", |call, object, _| {
-            give(Value::text(param(object).layer(call.ctx.task()).healthy.map_or("CHOSEN", |healthy| healthy.word())))
-        }),
-        ("use", |_, object, _| give(Value::Blob(Some(Blob::of(param(object)))))),
-    ],
-};
-
-fn shard(object: &Object) -> Arc<Shard> {
-    object.clone().downcast().expect("made by this class")
+vrt::vmod_args! {
+    /// What shard_param.set() is given.
+    pub(in super::super) struct Given<'a> {
+        by: [KeyFrom] as Option<KeyFrom>,
+        key: [INT] as Option<i64>,
+        key_blob: [BLOB] as Option<Option<&'a Blob>>,
+        alt: [INT] as Option<i64>,
+        warmup: [REAL] as Option<f64>,
+        rampup: [BOOL] as Option<bool>,
+        healthy: [Healthy] as Option<Healthy>,
+    }
 }
 
-fn param(object: &Object) -> Arc<Param> {
-    object.clone().downcast().expect("made by this class")
+vrt::vmod_args! {
+    /// What shard.backend() is given.
+    pub(in super::super) struct Choice<'a> {
+        by: [KeyFrom] as Option<KeyFrom> = Hash,
+        key: [INT] as Option<i64>,
+        key_blob: [BLOB] as Option<Option<&'a Blob>>,
+        alt: [INT] as Option<i64> = 0,
+        warmup: [REAL] as Option<f64> = (-1.0),
+        rampup: [BOOL] as Option<bool> = true,
+        healthy: [Healthy] as Option<Healthy> = Chosen,
+        param: [BLOB] as Option<Option<&'a Blob>>,
+        resolve: [Resolve] as Option<Resolve>,
+    }
+}
+
+impl<'a> Choice<'a> {
+    fn parameters(&self) -> Given<'a> {
+        let Choice { by, key, key_blob, alt, warmup, rampup, healthy, param: _, resolve: _ } = *self;
+        Given { by, key, key_blob, alt, warmup, rampup, healthy }
+    }
+}
+
+pub(in super::super) fn new(call: &mut Call<'_>, name: &str) -> Result<Arc<Shard>, Failure> {
+    let shard = Arc::new(Shard::new(base(call, name)));
+    let known: Arc<dyn Director> = shard.clone();
+    call.vcl.add_director(&known);
+    Ok(shard)
+}
+
+pub(in super::super) fn clear(shard: &Arc<Shard>, call: &mut Call<'_>) -> bool {
+    change(call, shard).tasks.push(Task::Clear);
+    true
+}
+
+pub(in super::super) fn clear_param(param: &Arc<Param>, call: &mut Call<'_>) -> CallResult<VOID> {
+    put(call, param, "shard_param.clear()", |_, _| Ok(Layer::default()))
+}
+
+pub(in super::super) fn set_param(param: &Arc<Param>, call: &mut Call<'_>, given: Given<'_>) -> CallResult<VOID> {
+    put(call, param, "shard_param.set()", |call, name| read(call, &given, name, "shard_param.set()"))
+}
+
+pub(in super::super) fn key_of(param: &Arc<Param>, call: &mut Call<'_>) -> i64 {
+    let layer = param.layer(call.ctx.task());
+    with_source(call, |source| wish(layer, source).key).into()
 }
 
 /// The object behind `shard_param.use()`.
@@ -132,79 +121,82 @@ fn change<'a>(call: &'a mut Call<'_>, shard: &Arc<Shard>) -> &'a mut Change {
     call.ctx.task().keyed(key, || Change { shard: shard.clone(), tasks: Vec::new() })
 }
 
-fn set_warmup(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (shard, probability) = (shard(object), Args(args).real(0));
+pub(in super::super) fn set_warmup(shard: &Arc<Shard>, call: &mut Call<'_>, probability: f64) {
     if (0.0..1.0).contains(&probability) {
         shard.ring.write().warmup = probability;
     } else {
-        log(call.ctx, Tag::Notice, object_name(&shard), &format!(".set_warmup({probability:.6}) ignored"));
+        log(call.ctx, Tag::Notice, object_name(shard), &format!(".set_warmup({probability:.6}) ignored"));
     }
-    give(Value::Void)
 }
 
 fn object_name(shard: &Shard) -> &str {
     shard.base.name()
 }
 
-fn associate(_: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let shard = shard(object);
-    let param = match Args(args).blob(0) {
+pub(in super::super) fn associate(shard: &Arc<Shard>, _: &mut Call<'_>, param: Option<&Blob>) -> Result<(), Failure> {
+    let param = match param {
         None => None,
         Some(blob) => match used(blob) {
             Some(param) => Some(param),
-            None => return failed(object_name(&shard), "shard .associate param invalid"),
+            None => return failed(object_name(shard), "shard .associate param invalid"),
         },
     };
     *shard.associated.write() = param;
-    give(Value::Void)
+    Ok(())
 }
 
-fn ident(args: Args<'_>, at: usize) -> Option<Box<[u8]>> {
-    args.text(at).map(|text| text.as_bytes()).filter(|text| !text.is_empty()).map(Into::into)
+fn named(ident: &[u8]) -> Option<Box<[u8]>> {
+    Some(ident).filter(|ident| !ident.is_empty()).map(Into::into)
 }
 
-/// `(backend, ident, rampup, weight)`
-fn add_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (shard, args) = (shard(object), Args(args));
-    let Some(backend) = args.backend(0) else {
-        return failed(object_name(&shard), "None backend cannot be added");
+pub(in super::super) fn add_backend(
+    shard: &Arc<Shard>,
+    call: &mut Call<'_>,
+    backend: Option<&BackendRef>,
+    ident: &[u8],
+    rampup: Option<f64>,
+    weight: Option<f64>,
+) -> CallResult<BOOL> {
+    let Some(backend) = backend else {
+        return failed(object_name(shard), "None backend cannot be added");
     };
-    let mut weight = 1.0;
-    if args.given(3) {
-        if args.real(3) >= 1.0 {
-            weight = args.real(3);
+    let mut share = 1.0;
+    if let Some(weight) = weight {
+        if weight >= 1.0 {
+            share = weight;
         } else {
-            let text = format!(".add_backend(weight={:.6}) ignored", args.real(3));
-            log(call.ctx, Tag::Notice, object_name(&shard), &text);
+            let text = format!(".add_backend(weight={weight:.6}) ignored");
+            log(call.ctx, Tag::Notice, object_name(shard), &text);
         }
     }
-    let rampup = args.given(2).then(|| args.real(2));
-    let member = Member { backend: backend.clone(), ident: ident(args, 1), rampup, replicas: 0 };
-    change(call, &shard).tasks.push(Task::Add(member, weight));
-    give(Value::Bool(true))
+    let member = Member { backend: backend.clone(), ident: named(ident), rampup, replicas: 0 };
+    change(call, shard).tasks.push(Task::Add(member, share));
+    give(true)
 }
 
-/// `(backend, ident)`
-fn remove_backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (shard, args) = (shard(object), Args(args));
-    let (backend, ident) = (args.backend(0).cloned(), ident(args, 1));
+pub(in super::super) fn remove_backend(
+    shard: &Arc<Shard>,
+    call: &mut Call<'_>,
+    backend: Option<&BackendRef>,
+    ident: &[u8],
+) -> CallResult<BOOL> {
+    let (backend, ident) = (backend.cloned(), named(ident));
     if backend.is_none() && ident.is_none() {
-        return failed(object_name(&shard), ".remove_backend(): either backend or ident are required");
+        return failed(object_name(shard), ".remove_backend(): either backend or ident are required");
     }
-    change(call, &shard).tasks.push(Task::Remove(backend, ident));
-    give(Value::Bool(true))
+    change(call, shard).tasks.push(Task::Remove(backend, ident));
+    give(true)
 }
 
-fn reconfigure(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (shard, replicas) = (shard(object), Args(args).int(0));
-    let name = object_name(&shard);
+pub(in super::super) fn reconfigure(shard: &Arc<Shard>, call: &mut Call<'_>, replicas: i64) -> bool {
+    let name = object_name(shard);
     if replicas <= 0 {
         log(call.ctx, Tag::Error, name, &format!(".reconfigure() invalid replicas argument {replicas}"));
-        return give(Value::Bool(false));
+        return false;
     }
-    let tasks = std::mem::take(&mut change(call, &shard).tasks);
+    let tasks = std::mem::take(&mut change(call, shard).tasks);
     if tasks.is_empty() {
-        return give(Value::Bool(true));
+        return true;
     }
     let (notices, anybody) = shard.ring.write().reconfigure(&tasks, replicas);
     let circle = shard.ring.read().circle();
@@ -213,12 +205,12 @@ fn reconfigure(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResu
     if !anybody {
         log(call.ctx, Tag::Error, name, ".reconfigure() no backends");
     }
-    give(Value::Bool(anybody))
+    anybody
 }
 
 /// Parameters out of a call; logs what is only odd.
-fn read(call: &mut Call<'_>, args: &[Value], name: &str, func: &str) -> Result<Layer, Failure> {
-    let (layer, note) = Layer::read(Args(args), name, func)?;
+fn read(call: &mut Call<'_>, given: &Given<'_>, name: &str, func: &str) -> Result<Layer, Failure> {
+    let (layer, note) = Layer::read(given, name, func)?;
     if let Some(text) = note {
         log(call.ctx, Tag::Error, name, &text);
     }
@@ -262,14 +254,17 @@ impl Dice for Now<'_> {
     }
 }
 
-/// `(by, key, key_blob, alt, warmup, rampup, healthy, param, resolve)`
-fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
-    let (shard, a) = (shard(object), Args(args));
-    let name = object_name(&shard);
-    let lazy = if a.given(8) { a.word(8) == "LAZY" } else { is_housekeeping(call.method) };
-    let others = (0..8).any(|at| a.given(at));
+pub(in super::super) fn backend(shard: &Arc<Shard>, call: &mut Call<'_>, choice: Choice<'_>) -> CallResult<BACKEND> {
+    let name = object_name(shard);
+    let lazy = match choice.resolve {
+        Some(resolve) => resolve == Resolve::Lazy,
+        None => is_housekeeping(call.method),
+    };
+    let given = choice.parameters();
+    let others = choice.param.is_some() || given.any();
+    let itself: BackendRef = shard.clone();
     if lazy && !others {
-        return give(Value::Backend(Some(shard.clone())));
+        return give(itself);
     }
     if lazy && !has_bereq(call.method) {
         let text = ".backend(resolve=LAZY) with other parameters can only be used in backend/pipe context";
@@ -278,41 +273,42 @@ fn backend(call: &mut Call<'_>, object: &Object, args: &[Value]) -> CallResult {
     if !lazy && is_housekeeping(call.method) {
         return failed(name, ".backend(resolve=NOW) can not be used in vcl_init{}/vcl_fini{}");
     }
-    let param = match a.blob(7).map(used) {
-        Some(None) => return failed(name, ".backend(key_blob) param invalid"),
-        None if a.given(7) => return failed(name, ".backend(key_blob) param invalid"),
-        found => found.flatten(),
+    let param = match choice.param {
+        Some(param) => match param.and_then(used) {
+            Some(param) => Some(param),
+            None => return failed(name, ".backend(key_blob) param invalid"),
+        },
+        None => None,
     };
-    let layer = read(call, args, name, "shard.backend()")?;
+    let layer = read(call, &given, name, "shard.backend()")?;
     if lazy {
-        let own: &mut Lazy = own_mut(call.ctx.task(), &*shard);
+        let own: &mut Lazy = own_mut(call.ctx.task(), &**shard);
         // Parameters named once stay until others are named.
         *own = Lazy { layer, param: param.or(own.param.take()) };
-        return give(Value::Backend(Some(shard.clone())));
+        return give(itself);
     }
     let below = param.map_or_else(|| shard.layer(call.ctx.task()), |param| *param.vcl.lock());
     let wish = with_source(call, |source| wish(layer.over(below), source));
     let found = shard.pick(wish, &mut Now { ctx: call.ctx, name });
-    give(Value::Backend(found))
+    give(found)
 }
 
-fn set_param(
+fn put(
     call: &mut Call<'_>,
-    object: &Object,
+    param: &Arc<Param>,
     func: &str,
     make: impl FnOnce(&mut Call<'_>, &str) -> Result<Layer, Failure>,
-) -> CallResult {
-    let param = param(object);
+) -> CallResult<VOID> {
     if is_housekeeping(call.method) {
         let layer = make(call, &param.name)?;
         *param.vcl.lock() = layer;
-        return give(Value::Void);
+        return give(());
     }
     if !has_bereq(call.method) {
         let text = format!("{func} may only be used in vcl_init and in backend/pipe context");
         return failed(&param.name, &text);
     }
     let layer = make(call, &param.name)?;
-    *own_mut(call.ctx.task(), &*param) = layer;
-    give(Value::Void)
+    *own_mut(call.ctx.task(), &**param) = layer;
+    give(())
 }

@@ -5,14 +5,15 @@ use std::any::{Any, TypeId};
 
 use backend::ResolveCtx;
 use parking_lot::Mutex;
+use vrt::vmod::Words;
 use vrt::{Blob, Failure, Privates};
 
 use super::failed;
-use crate::args::Args;
+use super::methods::Given;
 
 /// `by`, with the key where it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(in super::super) enum By {
     Hash,
     Url,
     Key(u32),
@@ -20,7 +21,7 @@ pub(super) enum By {
 }
 
 impl By {
-    pub(super) fn word(self) -> &'static str {
+    pub(in super::super) fn word(self) -> &'static str {
         match self {
             By::Hash => "HASH",
             By::Url => "URL",
@@ -30,40 +31,43 @@ impl By {
     }
 }
 
-/// `healthy`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Healthy {
-    Chosen,
-    Ignore,
-    All,
+vrt::words! {
+    /// `healthy`
+    pub(in super::super) enum Healthy { Chosen = "CHOSEN", Ignore = "IGNORE", All = "ALL" }
 }
 
-impl Healthy {
-    fn of(word: &str) -> Healthy {
-        match word {
-            "IGNORE" => Healthy::Ignore,
-            "ALL" => Healthy::All,
-            _ => Healthy::Chosen,
-        }
-    }
+vrt::words! {
+    /// `by`
+    pub(in super::super) enum KeyFrom { Hash = "HASH", Url = "URL", Key = "KEY", Blob = "BLOB" }
+}
 
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Healthy::Chosen => "CHOSEN",
-            Healthy::Ignore => "IGNORE",
-            Healthy::All => "ALL",
-        }
+vrt::words! {
+    /// `resolve`
+    pub(in super::super) enum Resolve { Now = "NOW", Lazy = "LAZY" }
+}
+
+impl Given<'_> {
+    /// Whether anything is given.
+    pub(super) fn any(&self) -> bool {
+        let Given { by, key, key_blob, alt, warmup, rampup, healthy } = self;
+        by.is_some()
+            || key.is_some()
+            || key_blob.is_some()
+            || alt.is_some()
+            || warmup.is_some()
+            || rampup.is_some()
+            || healthy.is_some()
     }
 }
 
 /// One layer: what is `None` shows the layer below.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Layer {
-    pub(super) by: Option<By>,
-    pub(super) alt: Option<i64>,
-    pub(super) warmup: Option<f64>,
-    pub(super) rampup: Option<bool>,
-    pub(super) healthy: Option<Healthy>,
+pub(in super::super) struct Layer {
+    pub(in super::super) by: Option<By>,
+    pub(in super::super) alt: Option<i64>,
+    pub(in super::super) warmup: Option<f64>,
+    pub(in super::super) rampup: Option<bool>,
+    pub(in super::super) healthy: Option<Healthy>,
 }
 
 impl Layer {
@@ -78,50 +82,51 @@ impl Layer {
         }
     }
 
-    /// Reads `(by, key, key_blob, alt, warmup, rampup, healthy)`. The second value is an error to log.
+    /// What a call gives. The second value is an error to log.
     ///
     /// # Errors
     /// Arguments that don't go together.
-    pub(super) fn read(args: Args<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), Failure> {
+    pub(super) fn read(given: &Given<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), Failure> {
         let mut note = None;
-        let word = if args.given(0) { args.word(0) } else { "HASH" };
-        let by = match word {
-            "KEY" if !args.given(1) => return failed(name, &format!("{func} missing key argument with by=KEY")),
-            "KEY" => match u32::try_from(args.int(1)) {
+        let from = given.by.unwrap_or(KeyFrom::Hash);
+        let by = match (from, given.key) {
+            (KeyFrom::Key, None) => return failed(name, &format!("{func} missing key argument with by=KEY")),
+            (KeyFrom::Key, Some(key)) => match u32::try_from(key) {
                 Ok(key) => By::Key(key),
-                Err(_) => {
-                    let text = format!("{func} invalid key argument {} with by=KEY", args.int(1));
-                    return failed(name, &text);
-                }
+                Err(_) => return failed(name, &format!("{func} invalid key argument {key} with by=KEY")),
             },
-            "BLOB" if !args.given(2) => {
-                return failed(name, &format!("{func} missing key_blob argument with by=BLOB"));
-            }
-            "BLOB" => match args.blob(2).filter(|blob| !blob.as_bytes().is_empty()) {
-                Some(blob) => By::Blob(blob_key(blob)),
-                None => {
-                    note = Some(format!("{func} by=BLOB but no or empty key_blob - using key 0"));
-                    By::Blob(0)
-                }
+            (KeyFrom::Blob, _) => match given.key_blob {
+                None => return failed(name, &format!("{func} missing key_blob argument with by=BLOB")),
+                Some(blob) => match blob.filter(|blob| !blob.as_bytes().is_empty()) {
+                    Some(blob) => By::Blob(blob_key(blob)),
+                    None => {
+                        note = Some(format!("{func} by=BLOB but no or empty key_blob - using key 0"));
+                        By::Blob(0)
+                    }
+                },
             },
-            _ if args.given(1) || args.given(2) => {
+            (KeyFrom::Hash | KeyFrom::Url, key) if key.is_some() || given.key_blob.is_some() => {
+                let word = from.word();
                 return failed(name, &format!("{func} key and key_blob arguments are invalid with by={word}"));
             }
-            "URL" => By::Url,
-            _ => By::Hash,
+            (KeyFrom::Url, _) => By::Url,
+            (KeyFrom::Hash, _) => By::Hash,
         };
-        if args.given(3) && args.int(3) < 0 {
-            return failed(name, &format!("{func} invalid alt argument {}", args.int(3)));
+        if let Some(alt @ ..0) = given.alt {
+            return failed(name, &format!("{func} invalid alt argument {alt}"));
         }
-        if args.given(4) && args.real(4) != -1.0 && !(0.0..=1.0).contains(&args.real(4)) {
-            return failed(name, &format!("{func} invalid warmup argument {:.6}", args.real(4)));
+        if let Some(warmup) = given.warmup
+            && warmup != -1.0
+            && !(0.0..=1.0).contains(&warmup)
+        {
+            return failed(name, &format!("{func} invalid warmup argument {warmup:.6}"));
         }
         let layer = Layer {
-            by: args.given(0).then_some(by),
-            alt: args.given(3).then(|| args.int(3)),
-            warmup: args.given(4).then(|| args.real(4)),
-            rampup: args.given(5).then(|| args.bool(5)),
-            healthy: args.given(6).then(|| Healthy::of(args.word(6))),
+            by: given.by.map(|_| by),
+            alt: given.alt,
+            warmup: given.warmup,
+            rampup: given.rampup,
+            healthy: given.healthy,
         };
         Ok((layer, note))
     }
@@ -134,26 +139,26 @@ fn blob_key(blob: &Blob) -> u32 {
 
 /// A shard_param object.
 #[derive(Debug)]
-pub(super) struct Param {
+pub(in super::super) struct Param {
     pub(super) name: String,
     /// For all of the VCL.
     pub(super) vcl: Mutex<Layer>,
 }
 
 impl Param {
-    pub(super) fn new(name: &str) -> Param {
+    pub(in super::super) fn new(name: &str) -> Param {
         Param { name: name.to_owned(), vcl: Mutex::default() }
     }
 
     /// What it means to this task.
-    pub(super) fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
+    pub(in super::super) fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let vcl = *self.vcl.lock();
         own(task, self).map_or(vcl, |own: Layer| own.over(vcl))
     }
 }
 
 /// What a task keeps for a director or its parameters: in VCL and when the director is asked later on.
-pub(super) trait TaskValues {
+pub(in super::super) trait TaskValues {
     fn value(&self, id: TypeId, key: usize) -> Option<&dyn Any>;
 }
 
@@ -188,12 +193,13 @@ fn key<O>(object: &O) -> usize {
 mod tests {
     use super::*;
     use vrt::Value;
+    use vrt::vmod::kinds::ArgList;
 
     fn read(set: &[(usize, Value)]) -> Result<Layer, String> {
         let args: Vec<Value> = (0..7)
             .map(|at| set.iter().find(|(place, _)| *place == at).map_or(Value::Absent, |(_, value)| value.clone()))
             .collect();
-        Layer::read(Args(&args), "s", "f()").map(|found| found.0).map_err(|failure| failure.0.into_owned())
+        Layer::read(&Given::take(&args), "s", "f()").map(|found| found.0).map_err(|failure| failure.0.into_owned())
     }
 
     #[test]
