@@ -6,6 +6,8 @@
 mod bell;
 mod patience;
 mod progress;
+#[cfg(feature = "sim")]
+pub mod sim;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -18,7 +20,10 @@ use std::time::Duration;
 pub use bell::Bell;
 pub use patience::Patience;
 pub use progress::{Progress, Watch};
-pub use tokio::task::{AbortHandle, JoinHandle};
+#[cfg(feature = "sim")]
+pub use sim::JoinHandle;
+#[cfg(not(feature = "sim"))]
+pub use tokio::task::JoinHandle;
 pub use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// Runs `main` on this thread's runtime until it ends. Local tasks it spawned are dropped then.
@@ -90,12 +95,24 @@ pub fn home() -> u64 {
 }
 
 /// Spawns a task on this thread's runtime.
+#[cfg(not(feature = "sim"))]
 pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
     tokio::task::spawn_local(task)
 }
 
+/// Spawns a task on this thread's runtime, or in its simulation.
+#[cfg(feature = "sim")]
+pub fn spawn<F: Future<Output = ()> + 'static>(task: F) -> JoinHandle<()> {
+    sim::spawn(task).unwrap_or_else(|task| JoinHandle::Real(tokio::task::spawn_local(task)))
+}
+
 /// Runs a blocking call on the runtime's bounded pool.
 pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    #[cfg(feature = "sim")]
+    if sim::is_on() {
+        sim::yield_now().await;
+        return call();
+    }
     // A panic goes to whoever awaits.
     let call = move || {
         let _contained = base::critical::contain();
@@ -150,5 +167,9 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
 
 /// Lets other tasks of this thread run once.
 pub async fn yield_now() {
+    #[cfg(feature = "sim")]
+    if sim::is_on() {
+        return sim::yield_now().await;
+    }
     tokio::task::yield_now().await;
 }

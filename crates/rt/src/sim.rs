@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One thread's tasks in an order that a seed draws, on a clock that jumps: what [`crate::run`] is to the product, [`run`]
+//! is to the simulator. Only with the feature `sim`; and even then threads that simulate nothing notice nothing.
+//!
+//! Time is tokio's, paused: it stands still while a task is ready, and jumps to the next timer when none is. Timers
+//! are tokio's own, so that deadlines and patience run the code that they always run. What is drawn is which of the
+//! ready tasks goes on; several that became ready at one moment may run in any order, as on several threads.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use base::Clock;
+use base::lock::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+/// How a simulation is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Steps of tasks; who needs more runs in a circle.
+    pub steps: u64,
+    /// Time on the simulated clock; who needs more waits for what never comes.
+    pub time: Duration,
+}
+
+/// Why a simulation came to no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endless {
+    /// Tasks stay ready for ever.
+    Busy,
+    /// Tasks wait for ever.
+    Waiting,
+}
+
+/// Runs `main` and all that it spawns on this thread, in an order that `seed` draws; `watch` runs after each step, and
+/// ends the simulation with an error of its own. `clock` must be a manual one: it goes with the simulated time.
+///
+/// # Errors
+/// The simulation came to no end within `limits`, or `watch` ended it.
+///
+/// # Panics
+/// Within another simulation, or when the operating system refuses a runtime.
+pub fn run<F: Future, E: From<Endless>>(
+    seed: u64,
+    limits: Limits,
+    clock: &Clock,
+    mut watch: impl FnMut() -> Result<(), E>,
+    main: F,
+) -> Result<F::Output, E> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime without I/O needs nothing of the system");
+    let tasks = Rc::new(Tasks::new(seed));
+    let simulating = Simulating::begin(tasks.clone());
+    // Unconstrained: what runs here are many tasks, each of which may do as much as one.
+    let output = runtime.block_on(tokio::task::unconstrained(async {
+        let start = Instant::now();
+        let mut told = Duration::ZERO;
+        let mut main = pin!(main);
+        let mut end = pin!(sleep(limits.time));
+        let mut steps = 0;
+        let main_waker = tasks.add_main();
+        std::future::poll_fn(|cx| {
+            tasks.ready.driver_is(cx.waker());
+            if end.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Endless::Waiting.into()));
+            }
+            let now = start.elapsed();
+            clock.advance(now - std::mem::replace(&mut told, now));
+            while let Some(id) = tasks.draw() {
+                let ended = match id {
+                    MAIN => main.as_mut().poll(&mut Context::from_waker(&main_waker)),
+                    id => {
+                        tasks.step(id);
+                        Poll::Pending
+                    }
+                };
+                steps += 1;
+                watch()?;
+                match ended {
+                    Poll::Ready(output) => return Poll::Ready(Ok(output)),
+                    Poll::Pending if steps >= limits.steps => return Poll::Ready(Err(Endless::Busy.into())),
+                    Poll::Pending => {}
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }));
+    // Within the runtime: what tasks hold may want its timers while it goes.
+    {
+        let _inside = runtime.enter();
+        tasks.forget();
+        drop(simulating);
+    }
+    crate::patience::forget_timers();
+    output
+}
+
+/// A number below `bound`, drawn from this thread's simulation; `None` where there is none.
+pub fn draw(bound: u64) -> Option<u64> {
+    current().map(|tasks| tasks.random(bound))
+}
+
+/// Whether this thread simulates.
+pub fn is_on() -> bool {
+    current().is_some()
+}
+
+/// How many tasks of this thread's simulation haven't ended, `main` aside.
+pub fn tasks() -> usize {
+    current().map_or(0, |tasks| tasks.slots.borrow().iter().flatten().count() - 1)
+}
+
+/// A task that was spawned, to be awaited; dropping it leaves the task alone.
+#[derive(Debug)]
+pub enum JoinHandle<T> {
+    /// One of a runtime's.
+    Real(tokio::task::JoinHandle<T>),
+    /// One of a simulation's, and what it ends with.
+    Simulated(usize, oneshot::Receiver<T>),
+}
+
+/// The task came to no end: it was aborted, or panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unended;
+
+impl<T> JoinHandle<T> {
+    /// Ends the task where it waits.
+    pub fn abort(&self) {
+        match self {
+            JoinHandle::Real(task) => task.abort(),
+            JoinHandle::Simulated(id, _) => current().into_iter().for_each(|tasks| tasks.end(*id)),
+        }
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, Unended>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            JoinHandle::Real(task) => Pin::new(task).poll(cx).map_err(|_| Unended),
+            JoinHandle::Simulated(_, end) => Pin::new(end).poll(cx).map_err(|_| Unended),
+        }
+    }
+}
+
+/// Spawns a task of this thread's simulation; gives it back where there is none.
+pub(crate) fn spawn<F: Future<Output = ()> + 'static>(task: F) -> Result<JoinHandle<()>, F> {
+    let Some(tasks) = current() else { return Err(task) };
+    let (ended, end) = oneshot::channel();
+    let id = tasks.add(Box::pin(async move {
+        task.await;
+        // Mostly nobody waits for it.
+        let _ = ended.send(());
+    }));
+    Ok(JoinHandle::Simulated(id, end))
+}
+
+/// Lets the draw decide who goes on.
+pub(crate) async fn yield_now() {
+    let mut has_yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+/// The task that is the simulation's own.
+const MAIN: usize = 0;
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The tasks of one simulation.
+struct Tasks {
+    slots: RefCell<Vec<Option<Slot>>>,
+    ready: Arc<Ready>,
+    random: Cell<u64>,
+}
+
+struct Slot {
+    /// Away while it runs.
+    task: Option<Task>,
+    waker: Waker,
+}
+
+/// The tasks that were woken, each once, and who draws among them.
+#[derive(Default)]
+struct Ready(Mutex<Woken>);
+
+#[derive(Default)]
+struct Woken {
+    ids: Vec<usize>,
+    driver: Option<Waker>,
+}
+
+struct TaskWaker {
+    id: usize,
+    ready: Arc<Ready>,
+}
+
+impl Ready {
+    fn driver_is(&self, waker: &Waker) {
+        self.0.lock().driver = Some(waker.clone());
+    }
+
+    fn push(&self, id: usize) {
+        let driver = {
+            let mut woken = self.0.lock();
+            if woken.ids.contains(&id) {
+                return;
+            }
+            woken.ids.push(id);
+            woken.driver.clone()
+        };
+        driver.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.ready.push(self.id);
+    }
+}
+
+impl Tasks {
+    fn new(seed: u64) -> Self {
+        Tasks { slots: RefCell::default(), ready: Arc::default(), random: Cell::new(seed) }
+    }
+
+    fn add_main(&self) -> Waker {
+        assert_eq!(self.add(Box::pin(std::future::pending())), MAIN, "the first task is the simulation's own");
+        self.slots.borrow()[MAIN].as_ref().expect("just added").waker.clone()
+    }
+
+    fn add(&self, task: Task) -> usize {
+        let mut slots = self.slots.borrow_mut();
+        let id = slots.len();
+        let waker = Waker::from(Arc::new(TaskWaker { id, ready: self.ready.clone() }));
+        slots.push(Some(Slot { task: Some(task), waker }));
+        drop(slots);
+        self.ready.push(id);
+        id
+    }
+
+    /// One of those that are ready.
+    fn draw(&self) -> Option<usize> {
+        let mut woken = self.ready.0.lock();
+        let count = woken.ids.len() as u64;
+        (count > 0).then(|| woken.ids.swap_remove(self.random(count) as usize))
+    }
+
+    fn step(&self, id: usize) {
+        let taken = {
+            let mut slots = self.slots.borrow_mut();
+            slots[id].as_mut().and_then(|slot| Some((slot.task.take()?, slot.waker.clone())))
+        };
+        let Some((mut task, waker)) = taken else { return };
+        let is_done = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        let mut slots = self.slots.borrow_mut();
+        let dropped = match &mut slots[id] {
+            Some(slot) if !is_done => slot.task.replace(task),
+            slot => {
+                *slot = None;
+                Some(task)
+            }
+        };
+        drop(slots);
+        // What it holds may spawn or wake while it goes.
+        drop(dropped);
+    }
+
+    fn end(&self, id: usize) {
+        let slot = self.slots.borrow_mut()[id].take();
+        drop(slot);
+    }
+
+    /// Drops all tasks; those that they spawn meanwhile, too.
+    fn forget(&self) {
+        loop {
+            let slots = self.slots.take();
+            if slots.is_empty() {
+                return;
+            }
+            drop(slots);
+        }
+    }
+
+    /// splitmix64: every seed is as good as every other.
+    fn random(&self, bound: u64) -> u64 {
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound.max(1)
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Tasks>>> = const { RefCell::new(None) };
+}
+
+fn current() -> Option<Rc<Tasks>> {
+    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+}
+
+/// This thread simulates while it lives.
+struct Simulating;
+
+impl Simulating {
+    fn begin(tasks: Rc<Tasks>) -> Self {
+        let before = CURRENT.replace(Some(tasks));
+        assert!(before.is_none(), "a simulation within a simulation");
+        Simulating
+    }
+}
+
+impl Drop for Simulating {
+    fn drop(&mut self) {
+        CURRENT.replace(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bell;
+
+    const LIMITS: Limits = Limits { steps: 10_000, time: Duration::from_secs(3600) };
+
+    fn simulate<F: Future>(seed: u64, main: F) -> Result<F::Output, Endless> {
+        run(seed, LIMITS, &Clock::manual(), || Ok(()), main)
+    }
+
+    /// The order in which three tasks of three steps each run.
+    fn order(seed: u64) -> String {
+        let order = Rc::new(RefCell::new(String::new()));
+        let seen = order.clone();
+        let main = async move {
+            for name in ['a', 'b', 'c'] {
+                let order = order.clone();
+                crate::spawn(async move {
+                    for _ in 0..3 {
+                        order.borrow_mut().push(name);
+                        crate::yield_now().await;
+                    }
+                });
+            }
+            crate::sleep(Duration::from_secs(1)).await;
+        };
+        simulate(seed, main).unwrap();
+        seen.take()
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_order_again_and_others_draw_others() {
+        assert_eq!(order(7), order(7));
+        let orders: std::collections::HashSet<_> = (0..50).map(order).collect();
+        assert!(orders.len() > 20, "{orders:?}");
+    }
+
+    #[test]
+    fn time_jumps_and_the_clock_goes_with_it() {
+        let (clock, began) = (Clock::manual(), std::time::Instant::now());
+        let waited = run::<_, Endless>(1, LIMITS, &clock, || Ok(()), async {
+            assert_eq!(
+                crate::timeout(Duration::from_secs(600), std::future::pending::<()>()).await,
+                Err(crate::Elapsed)
+            );
+            clock.mono().0
+        });
+        assert_eq!(waited, Ok(600.0));
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn who_waits_for_ever_or_runs_in_a_circle_is_told() {
+        assert_eq!(simulate(1, std::future::pending::<()>()), Err(Endless::Waiting));
+        let circle = async {
+            loop {
+                crate::yield_now().await;
+            }
+        };
+        assert_eq!(simulate(1, circle).map(|never: ()| never), Err(Endless::Busy));
+    }
+
+    #[test]
+    fn a_bell_the_blocking_pool_and_the_end_of_a_task_are_heard() {
+        let rung = simulate(3, async {
+            let bell = Arc::new(Bell::default());
+            let waker = bell.waker();
+            crate::spawn(async move {
+                crate::blocking(|| ()).await;
+                waker.wake();
+            });
+            bell.rung().await;
+            crate::spawn(async {}).await
+        });
+        assert_eq!(rung, Ok(Ok(())));
+    }
+
+    #[test]
+    fn an_aborted_task_goes_no_further() {
+        let reached = Rc::new(Cell::new(false));
+        let seen = reached.clone();
+        let aborted = simulate(5, async move {
+            let task = crate::spawn(async move {
+                crate::sleep(Duration::from_secs(5)).await;
+                reached.set(true);
+            });
+            crate::sleep(Duration::from_secs(1)).await;
+            task.abort();
+            crate::sleep(Duration::from_secs(10)).await;
+            tasks()
+        });
+        assert_eq!((aborted, seen.get()), (Ok(0), false));
+    }
+
+    #[test]
+    fn without_a_simulation_all_is_as_before() {
+        let output = crate::run(async {
+            crate::spawn(async {});
+            crate::yield_now().await;
+            (is_on(), crate::blocking(|| 3).await)
+        });
+        assert_eq!(output.unwrap(), (false, 3));
+    }
+}
