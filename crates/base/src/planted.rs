@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Faults that tests plant, to see what an error of our own costs. Without the feature `planted-faults`, which only
-//! tests turn on, [`index_error`] is nothing at all.
+//! Faults that tests plant, to see what an error of our own costs ([`index_error`]) and whether it is found ([`fault`]).
+//! Without the feature `planted-faults`, which only tests turn on, both are nothing at all.
 
 /// An index out of bounds at the turn that the environment variable `LACQUER_PLANT` names: `filter=3` is the third
 /// time that the place called `filter` is reached. `filter=3:stack` overflows the stack there. Several are divided by commas.
@@ -12,8 +12,27 @@ pub fn index_error(place: &str) {
     let _ = place;
 }
 
+/// Whether the code is to do wrong here: `name` is the fault that the simulator has planted on this thread.
+#[inline(always)]
+pub fn fault(name: &str) -> bool {
+    #[cfg(feature = "planted-faults")]
+    return active::is_wrong(name);
+    #[cfg(not(feature = "planted-faults"))]
+    {
+        let _ = name;
+        false
+    }
+}
+
+/// Plants a fault on this thread, or takes it away.
+#[cfg(feature = "planted-faults")]
+pub fn plant(name: Option<&'static str>) {
+    active::FAULT.set(name);
+}
+
 #[cfg(feature = "planted-faults")]
 mod active {
+    use std::cell::Cell;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -27,6 +46,15 @@ mod active {
     }
 
     static FAILPOINTS: OnceLock<Vec<Failpoint>> = OnceLock::new();
+
+    thread_local! {
+        pub static FAULT: Cell<Option<&'static str>> = const { Cell::new(None) };
+    }
+
+    pub fn is_wrong(name: &str) -> bool {
+        // With the thread its faults go, too.
+        FAULT.try_with(Cell::get).ok().flatten() == Some(name)
+    }
 
     pub fn reach(place: &str) {
         let planted = FAILPOINTS.get_or_init(|| parse(&std::env::var("LACQUER_PLANT").unwrap_or_default()));
@@ -66,6 +94,14 @@ mod active {
     #[cfg(test)]
     mod tests {
         use super::*;
+
+        #[test]
+        fn a_fault_is_there_while_it_is_planted() {
+            crate::planted::plant(Some("this one"));
+            assert!(crate::planted::fault("this one") && !crate::planted::fault("another"));
+            crate::planted::plant(None);
+            assert!(!crate::planted::fault("this one"));
+        }
 
         #[test]
         fn places_and_turns_are_read() {

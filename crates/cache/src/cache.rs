@@ -275,6 +275,9 @@ impl Cache {
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
     pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, reason: Rush) {
+        if base::planted::fault("a lost wake-up") {
+            waiters.pop();
+        }
         while !waiters.is_empty() {
             let woken = waiters.iter().filter(|waiter| waiter.wake(reason)).count();
             self.0.main.busy_wakeup.add(woken as u64);

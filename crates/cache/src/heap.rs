@@ -27,6 +27,12 @@ impl Heap {
         self.items.len()
     }
 
+    /// Whether it is the one at this place.
+    #[cfg(feature = "audit")]
+    pub fn is_at(&self, slot: u32, oc: &Objcore) -> bool {
+        (slot as usize) < self.items.len() && std::ptr::eq(Arc::as_ptr(&self.items[slot as usize].1), oc)
+    }
+
     /// The first, when it is due.
     pub fn due(&self, now: Mono) -> Option<&Arc<Objcore>> {
         self.items.first().filter(|item| item.0 <= now.0).map(|item| &item.1)

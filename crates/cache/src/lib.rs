@@ -19,6 +19,8 @@
 //! regular expression runs, an object's memory is freed or a waker is called.
 
 mod attrs;
+#[cfg(feature = "audit")]
+mod audit;
 mod ban;
 mod boc;
 mod busy;
@@ -41,6 +43,8 @@ mod trace;
 mod waiting;
 
 pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
+#[cfg(feature = "audit")]
+pub use audit::Audit;
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
 pub use busy::{Busy, ShortBody, Unwanted};

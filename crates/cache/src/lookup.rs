@@ -250,6 +250,9 @@ impl Cache {
         let is_ours = guess.is_none_or(|boc| {
             boc.vary_guess.as_ref().is_none_or(|(spec, values)| query.req.vary_matches(spec, values))
         });
+        if base::planted::fault("a second fetch beside the first") {
+            return;
+        }
         scan.is_busy |= is_ours && !options.ignore_busy && !query.is_alone;
         scan.ignored_busy |= is_ours && options.ignore_busy;
         scan.passed += usize::from(!is_ours);
@@ -265,9 +268,12 @@ impl Cache {
             scan.is_overtaken |= overtaken == Overtaken::Before;
             return ControlFlow::Continue(());
         }
-        if !options.ignore_vary && !oc.vary_matches(matches) {
+        if !options.ignore_vary && !oc.vary_matches(matches) && !base::planted::fault("a mix-up of variants") {
             scan.passed += 1;
             scan.other.get_or_insert_with(|| oc.clone());
+            return ControlFlow::Continue(());
+        }
+        if base::planted::fault("a hit-for-miss that is serialised") && oc.flags().reuse == Reuse::HitForMiss {
             return ControlFlow::Continue(());
         }
         if self.shared().bans.has_news(oc, query.arrival) {
@@ -335,7 +341,10 @@ impl Cache {
                 .and_then(|oc| oc.with_head_block(|block| block.vary().map(|vary| Box::from(vary.values)))?);
             trace.tombstone = shared.tombstones.cause(query.digest, query.now);
         }
-        let in_grace = |oc: &Objcore| oc.times().grace_until(options.max_ttl, options.max_grace).0 >= query.now.0;
+        let in_grace = |oc: &Objcore| {
+            base::planted::fault("grace beyond its end")
+                || oc.times().grace_until(options.max_ttl, options.max_grace).0 >= query.now.0
+        };
         let lookup = match (scan.stale, scan.is_busy) {
             (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: used(oc), busy: None },
             (Some(oc), false) if in_grace(&oc) => {

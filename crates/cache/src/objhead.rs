@@ -234,6 +234,21 @@ impl Heads {
         }
     }
 
+    /// Parked requests, and whether every objhead is whole: see `audit`.
+    #[cfg(feature = "audit")]
+    pub fn audit(&self) -> Result<usize, String> {
+        let full = self.table.iter().filter_map(|slot| if let Slot::Many(head) = slot { Some(head) } else { None });
+        full.map(|head| {
+            let is_whole =
+                head.hashes.len() == head.objcs.len() && head.objcs.iter().all(|oc| oc.digest == head.digest);
+            if !is_whole || head.objcs.is_empty() && head.waiting.is_empty() {
+                return Err(format!("the objhead of {:?} isn't whole", head.digest));
+            }
+            Ok(head.waiting.len())
+        })
+        .sum()
+    }
+
     /// The objhead in its full form, made if need be.
     fn head_mut(&mut self, digest: &Digest) -> &mut Objhead {
         let main = self.main;

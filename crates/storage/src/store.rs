@@ -296,7 +296,9 @@ impl Charged {
 
 impl Drop for Charged {
     fn drop(&mut self) {
-        if let Charged::Here { bytes, account: Some(account) } = self {
+        if let Charged::Here { bytes, account: Some(account) } = self
+            && !base::planted::fault("a leak of storage")
+        {
             account.release(u64::from(*bytes));
         }
     }
@@ -315,6 +317,9 @@ impl Drop for Paged {
         {
             let _critical = base::critical::enter();
             self.extent = None;
+        }
+        if base::planted::fault("a double release of storage") && self.account.held.load(Relaxed) >= 2 * bytes {
+            self.account.release(bytes);
         }
         self.account.release(bytes);
     }

@@ -4,7 +4,7 @@
 
 mod backends;
 mod commands;
-mod conf;
+pub mod conf;
 mod housekeeping;
 mod panic;
 mod pools;

@@ -214,6 +214,10 @@ impl Bans {
 
     /// A fetch has become an object.
     pub fn attach(&self, oc: &Objcore) {
+        if base::planted::fault("a ban that forgets a running fetch") {
+            self.unpin(oc);
+            self.pin(oc);
+        }
         let mut list = self.inner.lock();
         let seq = oc.ban_seq.load(Relaxed);
         let entry = list.at(seq);

@@ -227,7 +227,9 @@ impl Bereq {
             return Step::Fail("retry not possible");
         }
         self.mark("Retry");
-        self.settings.reset();
+        if !base::planted::fault("a retry that keeps the old filters") {
+            self.settings.reset();
+        }
         self.revalidated = None;
         self.made = MadeAnswer::default();
         self.object.reset();
