@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Scripted clients: each does its steps, one after the other, on connections to the real front.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use net::Address;
+
+use crate::history::{Answer, End, Event};
+use crate::plan::{Action, Ask, Client, Upload};
+use crate::text::Source;
+use crate::wire::{Body, Broken, Head, Pace, Wire};
+use crate::world::World;
+
+/// Does all steps of a client.
+pub(crate) async fn run(world: Rc<World>, client: Client) {
+    let mut wire = None;
+    for (step, action) in client.steps.iter().enumerate() {
+        match action {
+            Action::Wait(time) => rt::sleep(*time).await,
+            Action::Ask(ask) => {
+                world.note(Event::Asked { client: client.number, step, ask: ask.clone() });
+                let answer = answer_to(&world, &client, ask, &mut wire).await;
+                world.note(Event::Answered { client: client.number, step, answer });
+            }
+        }
+    }
+}
+
+/// Asks, on the connection there is or on a new one. A connection that was kept may have been closed meanwhile, as any
+/// server may do: then the client asks once more.
+async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, wire: &mut Option<Wire>) -> Answer {
+    if let Some(kept) = wire.take() {
+        let answer = answer_on(kept, ask, wire).await;
+        if (answer.status, answer.end) != (0, End::Cut) || ask.body.is_some() {
+            return answer;
+        }
+    }
+    answer_on(connect(world, client), ask, wire).await
+}
+
+/// Asks on this connection, which stays where it can be used again.
+async fn answer_on(mut own: Wire, ask: &Ask, wire: &mut Option<Wire>) -> Answer {
+    own.set_pace(Pace(ask.slow));
+    let answer = RefCell::new(Answer::default());
+    let exchanged = async { exchange(&mut own, ask, &answer).await };
+    let is_usable = match ask.gone {
+        Some(after) => match rt::timeout(after, exchanged).await {
+            Ok(exchanged) => exchanged,
+            Err(rt::Elapsed) => {
+                answer.borrow_mut().end = End::Left;
+                Err(Broken::Ended)
+            }
+        },
+        None => exchanged.await,
+    };
+    if is_usable == Ok(true) && own.is_clean() {
+        *wire = Some(own);
+    }
+    answer.into_inner()
+}
+
+fn connect(world: &Rc<World>, client: &Client) -> Wire {
+    let peer = Address::inet(([192, 0, 2, client.number as u8 + 1], 40_000).into());
+    let local = Address::inet(([10, 0, 0, 2], 80).into());
+    let (theirs, ours) = net::memory::pair(local, peer);
+    if let Some(bytes) = client.torn {
+        ours.set_step(bytes);
+    }
+    world.accept(theirs, peer, local);
+    Wire::new(ours)
+}
+
+/// Sends the request and reads the answer; whether the connection can be used again.
+async fn exchange(wire: &mut Wire, ask: &Ask, answer: &RefCell<Answer>) -> Result<bool, Broken> {
+    let mut head = format!("{} {} HTTP/1.1\r\nHost: example.com\r\n", ask.method, ask.url);
+    ask.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+    let body = ask.body.as_ref().map(|upload| (upload, uploaded(ask, upload).bytes()));
+    if let Some((_, bytes)) = &body {
+        head.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
+    }
+    head.push_str("\r\n");
+    wire.write(head.as_bytes()).await?;
+    if let Some((upload, bytes)) = body {
+        send_body(wire, upload, &bytes).await?;
+    }
+    let head = loop {
+        let Some(head) = wire.head().await? else { return Err(Broken::Ended) };
+        if !head.word(1).starts_with('1') {
+            break head;
+        }
+    };
+    let framing = framing(&head, ask);
+    {
+        let mut answer = answer.borrow_mut();
+        answer.status = head.word(1).parse().unwrap_or(0);
+        answer.headers.clone_from(&head.headers);
+    }
+    let mut bytes = Reading { answer, bytes: Vec::new() };
+    wire.body(framing, &mut bytes.bytes).await?;
+    drop(bytes);
+    answer.borrow_mut().end = End::Whole;
+    let closes = head.header("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    Ok(!closes && framing != Body::Eof)
+}
+
+/// A body that is being read: what has come is the answer's whenever that ends.
+struct Reading<'a> {
+    answer: &'a RefCell<Answer>,
+    bytes: Vec<u8>,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.answer.borrow_mut().body = std::mem::take(&mut self.bytes);
+    }
+}
+
+/// What the body of a request is.
+pub(crate) fn uploaded(ask: &Ask, upload: &Upload) -> Source {
+    Source { url: ask.url.clone(), variant: "up".to_owned(), number: 0, lines: upload.lines }
+}
+
+async fn send_body(wire: &Wire, upload: &Upload, bytes: &[u8]) -> Result<(), Broken> {
+    let pieces = upload.pieces as usize;
+    for (at, piece) in bytes.chunks(bytes.len().div_ceil(pieces).max(1)).enumerate() {
+        if at > 0 {
+            rt::sleep(upload.pause).await;
+        }
+        if upload.is_cut && at + 1 >= pieces {
+            return Err(Broken::Ended);
+        }
+        wire.write(piece).await?;
+    }
+    Ok(())
+}
+
+fn framing(head: &Head, ask: &Ask) -> Body {
+    let status = head.word(1);
+    if ask.method == "HEAD" || status == "304" || status == "204" {
+        return Body::None;
+    }
+    match (head.header("Transfer-Encoding"), head.header("Content-Length")) {
+        (Some(_), _) => Body::Chunked,
+        (None, Some(length)) => length.parse().map_or(Body::Eof, Body::Length),
+        (None, None) => Body::Eof,
+    }
+}

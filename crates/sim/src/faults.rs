@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Faults that stand in the product's code where tests may plant them ([`base::planted::fault`]), and the scenario that
+//! is to find each: the proof that a bug of that kind would be found.
+
+/// A fault and who finds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// As the code names it.
+    pub name: &'static str,
+    /// The scenario.
+    pub scenario: &'static str,
+}
+
+/// All faults.
+pub const FAULTS: &[Fault] = &[
+    fault("a lost wake-up", "waiters_of_a_failed_fetch"),
+    fault("a purge that forgets a running fetch", "purged_while_fetched"),
+    fault("a ban that forgets a running fetch", "banned_while_fetched"),
+    fault("a double release of storage", "evicted_while_delivered"),
+    fault("a leak of storage", "many_clients_share_one_fetch"),
+    fault("a torn body", "origins_that_fail"),
+    fault("a 304 that forgets the stored head", "refreshed_by_304"),
+    fault("a mix-up of variants", "variants_keep_apart"),
+    fault("a hit-for-miss that is serialised", "private_answers_are_fetched_side_by_side"),
+    fault("a second fetch beside the first", "many_clients_share_one_fetch"),
+    fault("grace beyond its end", "stale_while_revalidated"),
+    fault("a filter that drops a piece where it yields", "packed_bodies"),
+    fault("a retry that keeps the old filters", "packed_bodies"),
+    fault("a hash of the first part's first byte only", "banned_while_fetched"),
+    fault("a slot that isn't given back", "many_clients_share_one_fetch"),
+];
+
+const fn fault(name: &'static str, scenario: &'static str) -> Fault {
+    Fault { name, scenario }
+}

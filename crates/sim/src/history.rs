@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What happened in a simulation, as clients and origins saw it, in the order in which it did.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::plan::Ask;
+use crate::text::Source;
+
+/// Something that happened, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub at: Duration,
+    pub event: Event,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A client begins to send a request.
+    Asked { client: usize, step: usize, ask: Ask },
+    /// It has its answer, or knows that it gets none.
+    Answered { client: usize, step: usize, answer: Answer },
+    /// An origin has a request.
+    Fetched { number: u64, url: String, variant: String, body: Option<Received> },
+    /// It sends the head of its answer.
+    Served { number: u64, served: Served },
+    /// It has sent all that it sends; whether that is the whole of it.
+    Ended { number: u64, is_whole: bool },
+}
+
+/// The body that an origin got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub bytes: Vec<u8>,
+    pub is_whole: bool,
+}
+
+/// What an origin says.
+#[derive(Clone, Debug)]
+pub(crate) enum Served {
+    /// An object of its own.
+    Body { status: u16, source: Source },
+    /// What the asker has, of that number, is still good.
+    NotModified { of: u64 },
+}
+
+/// What a client got.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    /// 0: nothing came.
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub end: End,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    /// As it was announced.
+    Whole,
+    /// Before that, and the client could see it.
+    #[default]
+    Cut,
+    /// The client went away.
+    Left,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.header(name)?.parse().ok()
+    }
+}
+
+/// Where events are written down.
+#[derive(Clone, Default)]
+pub(crate) struct History(Rc<RefCell<Vec<Entry>>>);
+
+impl History {
+    pub fn add(&self, at: Duration, event: Event) {
+        self.0.borrow_mut().push(Entry { at, event });
+    }
+
+    pub fn take(&self) -> Vec<Entry> {
+        self.0.take()
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>8.3} ", self.at.as_secs_f64())?;
+        match &self.event {
+            Event::Asked { client, step, ask } => write!(f, "client {client}.{step} asks {ask}"),
+            Event::Answered { client, step, answer } => write!(f, "client {client}.{step} has {answer}"),
+            Event::Fetched { number, url, variant, body } => {
+                write!(f, "origin is asked #{number} {url} {variant}")?;
+                match body {
+                    Some(body) if body.is_whole => write!(f, " with {} bytes", body.bytes.len()),
+                    Some(body) => write!(f, " with {} bytes that broke off", body.bytes.len()),
+                    None => Ok(()),
+                }
+            }
+            Event::Served { number, served: Served::Body { status, source } } => {
+                write!(f, "origin answers #{number} {status} with {} lines", source.lines)
+            }
+            Event::Served { number, served: Served::NotModified { of } } => {
+                write!(f, "origin answers #{number} 304: #{of} is still good")
+            }
+            Event::Ended { number, is_whole: true } => write!(f, "origin has sent #{number}"),
+            Event::Ended { number, is_whole: false } => write!(f, "origin breaks #{number} off"),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        for name in ["X-Number", "X-Body", "Age", "Content-Range"] {
+            self.header(name).map_or(Ok(()), |value| write!(f, " {name}: {value}"))?;
+        }
+        let end = match self.end {
+            End::Whole => "whole",
+            End::Cut => "cut",
+            End::Left => "left by the client",
+        };
+        write!(f, ", {} bytes, {end}", self.body.len())
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The log of a simulation, read back: every transaction begins once and ends once, and no fragment ends after its page
+//! (unless that was given up: then fragments that had begun before their turn end a little later).
+
+use std::collections::BTreeMap;
+
+use shm::vsl::layout::{BATCH, END, HEAD_WORDS, WRAP, data_words};
+use shm::vsl::{Record, records};
+use tables::tags::Tag;
+
+/// The records of a ring that was never full.
+///
+/// # Errors
+/// It was: there is no telling what was in it.
+pub(crate) fn read(words: &[u32]) -> Result<Vec<Record>, String> {
+    let (mut at, mut out) = (0, Vec::new());
+    while words[at] != END {
+        if words[at] == WRAP {
+            return Err("the log was too small".to_owned());
+        }
+        let (from, length) = match words[at] {
+            BATCH => (at + HEAD_WORDS, words[at + 1] as usize / 4),
+            first => (at, HEAD_WORDS + data_words((first & 0xffff) as usize)),
+        };
+        out.extend(records(&words[from..from + length]));
+        at = from + length;
+    }
+    Ok(out)
+}
+
+/// What a transaction's records say of it.
+#[derive(Default)]
+struct Txn {
+    begins: usize,
+    ends: usize,
+    /// Position of its last End.
+    ended_at: usize,
+    /// The page that a fragment belongs to.
+    page: Option<u32>,
+}
+
+/// Whether all transactions have ended as they should.
+///
+/// # Errors
+/// Which one hasn't.
+pub(crate) fn check(records: &[Record], pages_are_whole: bool) -> Result<(), String> {
+    let mut txns: BTreeMap<u32, Txn> = BTreeMap::new();
+    for (at, record) in records.iter().enumerate().filter(|(_, record)| record.vxid != 0) {
+        let txn = txns.entry(record.vxid).or_default();
+        match record.tag {
+            Tag::Begin => {
+                txn.begins += 1;
+                txn.page = page_of(&record.data);
+            }
+            Tag::End => {
+                txn.ends += 1;
+                txn.ended_at = at;
+            }
+            _ if txn.ends > 0 => return Err(format!("{} goes on after its End: {record:?}", record.vxid)),
+            _ => {}
+        }
+    }
+    for (vxid, txn) in &txns {
+        if (txn.begins, txn.ends) != (1, 1) {
+            return Err(format!("transaction {vxid} begins {} times and ends {} times", txn.begins, txn.ends));
+        }
+        let page = txn.page.filter(|_| pages_are_whole).and_then(|page| txns.get(&page));
+        if page.is_some_and(|page| page.ended_at < txn.ended_at) {
+            return Err(format!("fragment {vxid} outlives its page"));
+        }
+    }
+    Ok(())
+}
+
+/// `req 3 esi 1` begins a fragment of 3.
+fn page_of(begin: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(begin).ok()?;
+    let mut words = text.split(' ');
+    let (kind, of, why) = (words.next()?, words.next()?, words.next()?);
+    (kind == "req" && why == "esi").then(|| of.parse().ok())?
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The simulator as a program; see the head of the library.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+const USAGE: &str = "usage: sim draw COUNT [SCENARIO...]   so many histories of each scenario
+       sim again SCENARIO SEED           one of them, with all that happened in it
+       sim soak SECONDS                  new ones for so long
+       sim faults COUNT                  whether each planted fault is found within so many";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let failed = match args[..] {
+        ["draw", count, ref names @ ..] => number(count).map(|count| draw(count, names)),
+        ["again", name, seed] => number(seed).map(|seed| again(name, seed)),
+        ["soak", seconds] => number(seconds).map(soak),
+        ["faults", count] => number(count).map(faults),
+        _ => None,
+    };
+    match failed {
+        Some(0) => ExitCode::SUCCESS,
+        Some(_) => ExitCode::FAILURE,
+        None => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn number(word: &str) -> Option<u64> {
+    word.parse().ok()
+}
+
+/// Where a run's seeds begin: the environment says so, so that a commit's result is the same everywhere.
+fn first_seed() -> u64 {
+    let seed: u64 = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    seed.wrapping_mul(1_000_000_000)
+}
+
+/// Draws histories of all these scenarios, on as many threads as there are processors; how many scenarios failed.
+fn draw(count: u64, names: &[&str]) -> usize {
+    let all = sim::scenarios();
+    let names: Vec<&str> = if names.is_empty() { all.iter().map(String::as_str).collect() } else { names.to_vec() };
+    let begin = Instant::now();
+    let failed = on_all(&names, |name| {
+        let begin = Instant::now();
+        let done = sim::draw(name, first_seed()..first_seed() + count);
+        let what = done.as_ref().map_or_else(|failure| format!("FAIL {failure}"), |()| format!("{count} histories"));
+        println!("{name}: {what} ({:.1} s)", begin.elapsed().as_secs_f64());
+        done.is_ok()
+    });
+    println!("sim: {} passed, {failed} failed ({:.0} s)", names.len() - failed, begin.elapsed().as_secs_f64());
+    failed
+}
+
+/// Draws histories of all scenarios in turn until the time is over or one fails; how many scenarios failed.
+fn soak(seconds: u64) -> usize {
+    /// Of each scenario in its turn.
+    const AT_ONCE: u64 = 500;
+    let (begin, all) = (Instant::now(), sim::scenarios());
+    let (names, mut from, mut failed) = (all.iter().map(String::as_str).collect::<Vec<_>>(), first_seed(), 0);
+    while begin.elapsed().as_secs() < seconds && failed == 0 {
+        failed = on_all(&names, |name| {
+            let done = sim::draw(name, from..from + AT_ONCE);
+            done.as_ref().err().into_iter().for_each(|failure| println!("{name}: FAIL {failure}"));
+            done.is_ok()
+        });
+        from += AT_ONCE;
+    }
+    println!("{} histories of each scenario in {} s", from - first_seed(), begin.elapsed().as_secs());
+    println!("sim: {} passed, {failed} failed", names.len() - failed);
+    failed
+}
+
+/// Does something for each name, on all processors; for how many it failed.
+fn on_all(names: &[&str], work: impl Fn(&str) -> bool + Sync) -> usize {
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(name) = names.get(next.fetch_add(1, Relaxed)) {
+                    failed.fetch_add(usize::from(!work(name)), Relaxed);
+                }
+            });
+        }
+    });
+    failed.into_inner()
+}
+
+fn again(name: &str, seed: u64) -> usize {
+    match sim::again(name, seed) {
+        Ok(history) => {
+            println!("{history}");
+            0
+        }
+        Err(failure) => {
+            println!("{failure}");
+            1
+        }
+    }
+}
+
+/// A planted fault may well panic: the finding says so, and that is enough.
+fn quietly() {
+    std::panic::set_hook(Box::new(|_| ()));
+}
+
+/// How many weren't found.
+fn faults(count: u64) -> usize {
+    quietly();
+    let mut missed = 0;
+    println!("| fault | scenario | seed | histories | what the check said |\n| --- | --- | --- | --- | --- |");
+    for fault in sim::FAULTS {
+        match sim::find(fault, count) {
+            Some(found) => {
+                let sim::Found { seed, said } = found;
+                println!("| {} | {} | {seed} | {} | {said} |", fault.name, fault.scenario, seed + 1);
+            }
+            None => {
+                missed += 1;
+                println!("| {} | {} | | not within {count} | |", fault.name, fault.scenario);
+            }
+        }
+    }
+    println!("\nfaults: {} passed, {missed} failed", sim::FAULTS.len() - missed);
+    missed
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The origin of a simulation: listens on the network within the process, and answers as the scenario's rules say. What it
+//! draws follows from the seed, the URL and how often that was asked for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use net::Target;
+use net::memory::{Listener, Network};
+
+use crate::dice::Dice;
+use crate::history::{Event, History, Received, Served};
+use crate::script::{Framing, Rule, Scenario};
+use crate::text::Source;
+use crate::wire::{Body, Broken, Head, Wire};
+
+/// Where it listens: the backend of every scenario's VCL.
+pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+
+/// The origin; a cheap handle.
+#[derive(Clone)]
+pub(crate) struct Origin(Rc<Inner>);
+
+struct Inner {
+    scenario: Rc<Scenario>,
+    seed: u64,
+    history: History,
+    clock: base::Clock,
+    next_number: Cell<u64>,
+    /// How often each URL was asked for.
+    asked: RefCell<BTreeMap<String, u64>>,
+    /// What each URL's variant is now, and since when.
+    current: RefCell<BTreeMap<(String, String), (u64, Duration)>>,
+}
+
+impl Origin {
+    /// Begins to listen.
+    pub fn start(network: &Network, scenario: Rc<Scenario>, seed: u64, history: History, clock: base::Clock) {
+        let origin = Origin(Rc::new(Inner {
+            scenario,
+            seed,
+            history,
+            clock,
+            next_number: Cell::new(1),
+            asked: RefCell::default(),
+            current: RefCell::default(),
+        }));
+        let listener = network.listen(Target::Inet(ADDRESS.into()));
+        drop(rt::spawn(accept(origin, listener)));
+    }
+
+    fn note(&self, event: Event) {
+        self.0.history.add(self.now(), event);
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_secs_f64(self.0.clock.mono().0)
+    }
+
+    /// The dice of this answer.
+    fn dice(&self, url: &str) -> Dice {
+        let mut asked = self.0.asked.borrow_mut();
+        let count = asked.entry(url.to_owned()).or_default();
+        *count += 1;
+        Dice::for_thing(self.0.seed, url, *count)
+    }
+}
+
+async fn accept(origin: Origin, listener: Listener) {
+    let mut dice = Dice::for_thing(origin.0.seed, "connections", 0);
+    loop {
+        let end = listener.accept().await;
+        if dice.one_in(4) {
+            end.set_step(64 + dice.below(2000) as usize);
+        }
+        drop(rt::spawn(serve(origin.clone(), Wire::new(end))));
+    }
+}
+
+async fn serve(origin: Origin, mut wire: Wire) {
+    while let Ok(Some(head)) = wire.head().await {
+        if exchange(&origin, &mut wire, &head).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One request and its answer; `Err`: the connection ends with it.
+async fn exchange(origin: &Origin, wire: &mut Wire, head: &Head) -> Result<(), Broken> {
+    let url = head.word(1).to_owned();
+    let Some(rule) = origin.0.scenario.origins.iter().find(|rule| rule.url == url) else {
+        wire.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
+        return Ok(());
+    };
+    let mut dice = origin.dice(&url);
+    let number = origin.0.next_number.replace(origin.0.next_number.get() + 1);
+    let variant = rule.vary.as_ref().and_then(|field| head.header(field)).unwrap_or("-").to_owned();
+    let body = upload(wire, head).await;
+    let is_cut_short = body.as_ref().is_some_and(|body| !body.is_whole);
+    origin.note(Event::Fetched { number, url: url.clone(), variant: variant.clone(), body });
+    let answer = Answering { origin, rule, number, is_head: head.word(0) == "HEAD" };
+    let done = if is_cut_short || dice.one_in(rule.refuse) {
+        Err(Broken::Ended)
+    } else {
+        rt::sleep(rule.delay.draw_time(&mut dice)).await;
+        answer.send(wire, head.header("If-None-Match"), variant, &mut dice).await
+    };
+    origin.note(Event::Ended { number, is_whole: done.is_ok() });
+    done
+}
+
+/// The request's body, if it has one.
+async fn upload(wire: &mut Wire, head: &Head) -> Option<Received> {
+    let framing = match (head.header("Content-Length"), head.header("Transfer-Encoding")) {
+        (Some(length), _) => Body::Length(length.parse().unwrap_or(0)),
+        (None, Some(_)) => Body::Chunked,
+        (None, None) => return None,
+    };
+    let mut bytes = Vec::new();
+    let is_whole = wire.body(framing, &mut bytes).await.is_ok();
+    Some(Received { bytes, is_whole })
+}
+
+/// An answer on its way.
+struct Answering<'a> {
+    origin: &'a Origin,
+    rule: &'a Rule,
+    number: u64,
+    is_head: bool,
+}
+
+impl Answering<'_> {
+    async fn send(
+        &self,
+        wire: &mut Wire,
+        condition: Option<&str>,
+        variant: String,
+        dice: &mut Dice,
+    ) -> Result<(), Broken> {
+        let place = (self.rule.url.clone(), variant);
+        if let Some(of) = self.still_good(&place, condition) {
+            let head = format!("HTTP/1.1 304 Not Modified\r\nETag: \"{of}\"\r\n{}\r\n", self.fields());
+            self.origin.note(Event::Served { number: self.number, served: Served::NotModified { of } });
+            return wire.write(head.as_bytes()).await;
+        }
+        let is_failed = dice.one_in(self.rule.fail);
+        let status = if is_failed { 503 } else { self.rule.status };
+        let (url, variant) = place.clone();
+        let source = Source { url, variant, number: self.number, lines: self.rule.lines.draw(dice) };
+        if !is_failed {
+            self.origin.0.current.borrow_mut().insert(place, (self.number, self.origin.now()));
+        }
+        let body = match self.rule.includes.is_empty() {
+            true => source.bytes(),
+            false => source.page(&self.rule.includes),
+        };
+        let framing = *dice.pick(&self.rule.framings);
+        let etag = self.rule.etag.map_or(String::new(), |_| format!("ETag: \"{}\"\r\n", self.number));
+        let length = match framing {
+            Framing::Length => format!("Content-Length: {}\r\n", body.len()),
+            Framing::Chunked => "Transfer-Encoding: chunked\r\n".to_owned(),
+            Framing::Eof => "Connection: close\r\n".to_owned(),
+        };
+        let mut head = format!("HTTP/1.1 {status} Thing\r\nX-Body: {}\r\n{etag}{length}{}", self.number, self.fields());
+        head.push_str("\r\n");
+        self.origin.note(Event::Served { number: self.number, served: Served::Body { status, source } });
+        wire.write(head.as_bytes()).await?;
+        if self.is_head {
+            return Ok(());
+        }
+        self.send_body(wire, &body, framing, dice).await
+    }
+
+    /// The number of what the asker has, while that is still the answer.
+    fn still_good(&self, place: &(String, String), condition: Option<&str>) -> Option<u64> {
+        let (valid, condition) = (Duration::from_millis(self.rule.etag?), condition?);
+        let (number, since) = *self.origin.0.current.borrow().get(place)?;
+        let is_good = condition.trim_matches('"').parse() == Ok(number) && self.origin.now() - since <= valid;
+        is_good.then_some(number)
+    }
+
+    /// The fields that a 304 has as well.
+    fn fields(&self) -> String {
+        let mut fields = format!("X-Number: {}\r\nX-Url: {}\r\n", self.number, self.rule.url);
+        if let Some(field) = &self.rule.vary {
+            fields.push_str(&format!("Vary: {field}\r\n"));
+        }
+        match (self.rule.is_private, self.rule.ttl) {
+            (true, _) => fields.push_str("Cache-Control: private\r\n"),
+            (false, Some(ttl)) => fields.push_str(&format!("Cache-Control: max-age={}\r\n", ttl / 1000)),
+            (false, None) => {}
+        }
+        self.rule.headers.iter().for_each(|(name, value)| fields.push_str(&format!("{name}: {value}\r\n")));
+        fields
+    }
+
+    async fn send_body(&self, wire: &Wire, body: &[u8], framing: Framing, dice: &mut Dice) -> Result<(), Broken> {
+        let pieces = self.rule.pieces.draw(dice).max(1) as usize;
+        let cut = dice.one_in(self.rule.cut).then(|| dice.below(pieces as u64) as usize);
+        for (at, piece) in body.chunks(body.len().div_ceil(pieces).max(1)).enumerate() {
+            if at > 0 {
+                rt::sleep(self.rule.pause.draw_time(dice)).await;
+            }
+            if cut == Some(at) {
+                // Half of what is announced, and where the connection's end would be the body's, no end.
+                if framing == Framing::Chunked {
+                    wire.write(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
+                }
+                wire.write(&piece[..piece.len() / 2]).await?;
+                if framing == Framing::Eof {
+                    wire.end.reset();
+                }
+                return Err(Broken::Ended);
+            }
+            match framing {
+                Framing::Chunked => {
+                    wire.write(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
+                    wire.write(piece).await?;
+                    wire.write(b"\r\n").await?;
+                }
+                Framing::Length | Framing::Eof => wire.write(piece).await?,
+            }
+        }
+        match framing {
+            Framing::Length => Ok(()),
+            Framing::Chunked => wire.write(b"0\r\n\r\n").await,
+            Framing::Eof => {
+                wire.end.shutdown_write();
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the clients of one history do, drawn from a scenario: concrete, so that it can be shown and shortened.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::dice::Dice;
+use crate::script::{Request, Scenario, Step};
+
+/// All clients of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    pub clients: Vec<Client>,
+}
+
+/// One client: a connection at a time, one step after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Client {
+    /// Its number in the first plan: it keeps it when others are left out.
+    pub number: usize,
+    pub steps: Vec<Action>,
+    /// Its connection moves so many bytes at once at most.
+    pub torn: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    Wait(Duration),
+    Ask(Ask),
+}
+
+/// A request as it is sent, and how its answer is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ask {
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Upload>,
+    pub slow: Option<(usize, Duration)>,
+    pub gone: Option<Duration>,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Upload {
+    pub lines: u64,
+    pub pieces: u64,
+    pub pause: Duration,
+    /// The client leaves before its end.
+    pub is_cut: bool,
+}
+
+impl Plan {
+    pub fn draw(scenario: &Scenario, seed: u64) -> Self {
+        let scripts = scenario.clients.iter().flat_map(|script| (0..script.count).map(move |_| script));
+        let clients = scripts.enumerate().map(|(number, script)| {
+            let mut dice = Dice::for_thing(seed, "client", number as u64);
+            let steps = script.steps.iter().map(|step| match step {
+                Step::Wait(time) => Action::Wait(time.draw_time(&mut dice)),
+                Step::Request(request) => Action::Ask(Ask::draw(request, &mut dice)),
+            });
+            let steps = steps.collect();
+            let torn = dice.one_in(4).then(|| 64 + dice.below(2000) as usize);
+            Client { number, steps, torn }
+        });
+        Plan { clients: clients.collect() }
+    }
+
+    /// Plans with a little less in them, the greatest cuts first.
+    pub fn shorter(&self) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        for at in 0..self.clients.len() {
+            let mut plan = self.clone();
+            plan.clients.remove(at);
+            plans.push(plan);
+        }
+        for (at, client) in self.clients.iter().enumerate() {
+            for step in 0..client.steps.len() {
+                let mut plan = self.clone();
+                plan.clients[at].steps.remove(step);
+                plans.push(plan);
+            }
+            if client.torn.is_some() {
+                let mut plan = self.clone();
+                plan.clients[at].torn = None;
+                plans.push(plan);
+            }
+        }
+        plans
+    }
+}
+
+impl Ask {
+    fn draw(request: &Request, dice: &mut Dice) -> Self {
+        let mut headers: Vec<_> =
+            request.headers.iter().map(|(name, values)| (name.clone(), dice.pick(values).clone())).collect();
+        headers.retain(|(_, value)| value != "-");
+        if let Some((first, last)) = request.range {
+            let (first, last) = (first.draw(dice), last.draw(dice));
+            headers.push(("Range".to_owned(), format!("bytes={}-{}", first.min(last), first.max(last))));
+        }
+        Ask {
+            method: request.method.clone(),
+            url: dice.pick(&request.urls).clone(),
+            headers,
+            body: request.body.map(|lines| Upload {
+                lines: lines.draw(dice),
+                pieces: request.pieces.draw(dice).max(1),
+                pause: request.pause.draw_time(dice),
+                is_cut: dice.one_in(request.cut),
+            }),
+            slow: request.slow.map(|(bytes, pause)| (bytes.draw(dice).max(1) as usize, pause.draw_time(dice))),
+            gone: request.gone.and_then(|(count, after)| dice.one_in(count).then(|| after.draw_time(dice))),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Action {
+    /// Whether it stays until it has its answer.
+    pub fn is_patient(&self) -> bool {
+        !matches!(self, Action::Ask(Ask { gone: Some(_), .. }))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for client in &self.clients {
+            write!(f, "client {}", client.number)?;
+            if let Some(bytes) = client.torn {
+                write!(f, " (at most {bytes} bytes at once)")?;
+            }
+            writeln!(f)?;
+            client.steps.iter().try_for_each(|step| writeln!(f, "    {step}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Wait(time) => write!(f, "wait {time:?}"),
+            Action::Ask(ask) => write!(f, "{ask}"),
+        }
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.url)?;
+        self.headers.iter().try_for_each(|(name, value)| write!(f, ", {name}: {value}"))?;
+        if let Some(body) = &self.body {
+            let cut = if body.is_cut { ", cut" } else { "" };
+            write!(f, ", body of {} lines in {} pieces {:?} apart{cut}", body.lines, body.pieces, body.pause)?;
+        }
+        if let Some((bytes, pause)) = self.slow {
+            write!(f, ", reads {bytes} bytes each {pause:?}")?;
+        }
+        if let Some(after) = self.gone {
+            write!(f, ", gone after {after:?}")?;
+        }
+        Ok(())
+    }
+}

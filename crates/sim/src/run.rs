@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! One history of a scenario: drawn, run, judged, and if it fails made as short as it can be.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::current::What;
+use net::memory::Network;
+use rt::sim::{Endless, Limits};
+
+use crate::history::Entry;
+use crate::model::{self, Finding};
+use crate::origin::Origin;
+use crate::plan::{Action, Plan};
+use crate::script::Scenario;
+use crate::world::{Ground, World};
+use crate::{client, logbook};
+
+/// A history takes some thousand steps; all times in scenarios are below an hour.
+const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(24 * 3600) };
+
+/// How often the housekeeping's work is done.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Clients that aren't done by then wait for ever.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The whole cache is looked at each so many steps.
+const AUDIT_EVERY: u64 = 16;
+
+/// What a history follows from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draw {
+    pub seed: u64,
+    /// A fault that is planted in the code, by its name.
+    pub fault: Option<&'static str>,
+}
+
+/// A history that isn't as it should be.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub scenario: String,
+    pub seed: u64,
+    pub finding: Finding,
+    pub plan: Plan,
+    pub history: Vec<Entry>,
+}
+
+impl From<Endless> for Finding {
+    fn from(endless: Endless) -> Self {
+        match endless {
+            Endless::Busy => Finding::new("everything comes to rest", "tasks run in a circle"),
+            Endless::Waiting => Finding::new("every request is answered", "clients wait for ever"),
+        }
+    }
+}
+
+/// Draws a history and runs it; a failing one comes back as short as it can be.
+///
+/// # Errors
+/// The failure.
+pub(crate) fn history(ground: &Ground, scenario: &Scenario, draw: Draw) -> Result<(), Box<Failure>> {
+    let plan = Plan::draw(scenario, draw.seed);
+    attempt(ground, scenario, draw, plan).map_err(|failure| shorten(ground, scenario, draw, failure))
+}
+
+/// As [`history`], and tells what happened.
+///
+/// # Errors
+/// The failure.
+pub(crate) fn shown(ground: &Ground, scenario: &Scenario, draw: Draw) -> Result<String, Box<Failure>> {
+    history(ground, scenario, draw)?;
+    let plan = Plan::draw(scenario, draw.seed);
+    let (_, entries) = simulate(ground, scenario, draw, &plan);
+    Ok(entries.iter().fold(plan.to_string(), |text, entry| format!("{text}{entry}\n")))
+}
+
+/// Leaves out what the failure doesn't need: what is left fails the same check.
+fn shorten(ground: &Ground, scenario: &Scenario, draw: Draw, mut failure: Box<Failure>) -> Box<Failure> {
+    'again: loop {
+        for plan in failure.plan.shorter() {
+            match attempt(ground, scenario, draw, plan) {
+                Err(shorter) if shorter.finding.check == failure.finding.check => {
+                    failure = shorter;
+                    continue 'again;
+                }
+                Err(_) | Ok(()) => {}
+            }
+        }
+        return failure;
+    }
+}
+
+/// Runs a plan, on a thread of its own: what threads keep for the next request, another history must not find.
+fn attempt(ground: &Ground, scenario: &Scenario, draw: Draw, plan: Plan) -> Result<(), Box<Failure>> {
+    let (finding, history) = std::thread::scope(|scope| {
+        let simulated = scope.spawn(|| simulate(ground, scenario, draw, &plan)).join();
+        simulated.unwrap_or_else(|panic| (Err(Finding::new("nothing panics", text_of(&*panic))), Vec::new()))
+    });
+    let finding = finding.and_then(|()| model::judge(scenario, &history));
+    let name = scenario.name.clone();
+    finding.map_err(|finding| Box::new(Failure { scenario: name, seed: draw.seed, finding, plan, history }))
+}
+
+/// What a panic says of itself.
+fn text_of(panic: &dyn Any) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+fn simulate(ground: &Ground, scenario: &Scenario, draw: Draw, plan: &Plan) -> (Result<(), Finding>, Vec<Entry>) {
+    base::planted::plant(draw.fault);
+    let Draw { seed, .. } = draw;
+    let (network, scenario) = (Network::install(), Rc::new(scenario.clone()));
+    let world = Rc::new(World::new(ground, &scenario, seed));
+    let (history, watched) = (world.history.clone(), world.clone());
+    let mut steps = 0;
+    let watch = || {
+        steps += 1;
+        watched.check(steps % AUDIT_EVERY == 0)
+    };
+    let main = all(world.clone(), network, scenario.clone(), seed, plan.clone());
+    let done = rt::sim::run(seed, LIMITS, &world.clock, watch, main);
+    (done.and_then(|rest| rest), history.take())
+}
+
+/// All of a history: the clients do what they do, then everything comes to rest and goes.
+async fn all(world: Rc<World>, network: Network, scenario: Rc<Scenario>, seed: u64, plan: Plan) -> Result<(), Finding> {
+    Origin::start(&network, scenario, seed, world.history.clone(), world.clock.clone());
+    let house = rt::spawn(keep_house(world.clone()));
+    let nobody_leaves = plan.clients.iter().flat_map(|client| &client.steps).all(Action::is_patient);
+    let at_work = Rc::new(AtWork { clients: Cell::new(plan.clients.len()), bell: Arc::default() });
+    for client in plan.clients {
+        let (world, at_work) = (world.clone(), at_work.clone());
+        drop(rt::spawn(async move {
+            client::run(world, client).await;
+            at_work.leave();
+        }));
+    }
+    let done = rt::timeout(PATIENCE, at_work.end()).await;
+    house.abort();
+    match done {
+        Ok(()) => come_to_rest(&world, nobody_leaves).await,
+        // The judge says who waits.
+        Err(rt::Elapsed) => Ok(()),
+    }
+}
+
+/// The clients that have something to do.
+struct AtWork {
+    clients: Cell<usize>,
+    bell: Arc<rt::Bell>,
+}
+
+impl AtWork {
+    fn leave(&self) {
+        self.clients.set(self.clients.get() - 1);
+        self.bell.waker().wake();
+    }
+
+    async fn end(&self) {
+        while self.clients.get() > 0 {
+            self.bell.rung().await;
+        }
+    }
+}
+
+async fn keep_house(world: Rc<World>) {
+    loop {
+        rt::sleep(TICK).await;
+        world.keep_house();
+    }
+}
+
+/// When the clients have gone nothing is left of what was done for them, and in the end nothing at all.
+async fn come_to_rest(world: &World, nobody_leaves: bool) -> Result<(), Finding> {
+    /// Longer than any fetch and any timeout.
+    const A_WHILE: Duration = Duration::from_secs(300);
+    /// Longer than any life of an object.
+    const FOR_GOOD: Duration = Duration::from_secs(10 * 3600);
+    rt::sleep(A_WHILE).await;
+    world.is_quiet(nobody_leaves)?;
+    rt::sleep(FOR_GOOD).await;
+    world.keep_house();
+    world.is_empty()
+}
+
+impl World {
+    /// After a step.
+    fn check(&self, thoroughly: bool) -> Result<(), Finding> {
+        for store in self.engine.stores.all() {
+            if store.limit_bytes().is_some_and(|limit| store.used_bytes() > limit) {
+                return Err(Finding::new("a store keeps to its limit", format!("{store:?}")));
+            }
+        }
+        if thoroughly {
+            self.engine.cache.audit().map_err(|what| Finding::new("the cache is whole", what))?;
+        }
+        Ok(())
+    }
+
+    /// Nobody does or awaits anything, and what is accounted is what objects hold.
+    fn is_quiet(&self, nobody_leaves: bool) -> Result<(), Finding> {
+        let wrong = |what: String| Err(Finding::new("everything comes to rest", what));
+        let audit = self.engine.cache.audit().map_err(|what| Finding::new("the cache is whole", what))?;
+        let turns = (self.engine.turns.busy(), self.engine.turns.waiting());
+        if audit.waiting > 0 || audit.busy > 0 || turns != (0, 0) {
+            return wrong(format!("{} parked, {} fetched, turns {turns:?}", audit.waiting, audit.busy));
+        }
+        if self.panics() > 0 {
+            return Err(Finding::new("nothing panics", format!("{} transactions did", self.panics())));
+        }
+        let desk = engine::current::desk();
+        let left = (self.sessions(), desk.tally(What::Request).0, desk.tally(What::Fetch).0);
+        if left != (0, 0, 0) {
+            return wrong(format!("sessions, requests, fetches left: {left:?}"));
+        }
+        for store in self.engine.stores.all() {
+            let held = audit.bytes.get(&store.id()).copied().unwrap_or(0);
+            if store.used_bytes() != held {
+                return Err(Finding::new("bytes accounted are held", format!("{store:?}, objects hold {held}")));
+            }
+        }
+        let records = logbook::read(&self.engine.log.snapshot());
+        records
+            .and_then(|records| logbook::check(&records, nobody_leaves))
+            .map_err(|what| Finding::new("the log is whole", what))
+    }
+
+    /// All objects have expired.
+    fn is_empty(&self) -> Result<(), Finding> {
+        let census = self.engine.cache.census();
+        let used: u64 = self.engine.stores.all().iter().map(|store| store.used_bytes()).sum();
+        match (census, used) {
+            ((0, 0, 0), 0) => Ok(()),
+            _ => Err(Finding::new("bytes accounted are held", format!("{census:?} objects and {used} bytes for ever"))),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, seed {}: {}: {}", self.scenario, self.seed, self.finding.check, self.finding.what)?;
+        write!(f, "{}", self.plan)?;
+        self.history.iter().try_for_each(|entry| writeln!(f, "{entry}"))
+    }
+}

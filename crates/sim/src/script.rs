@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Scenarios as text: what origins answer, what clients do, and what is promised of it. The words are in the crate's head.
+
+use std::time::Duration;
+
+use crate::dice::Span;
+
+/// A scenario.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scenario {
+    pub name: String,
+    pub vcl: String,
+    pub params: Vec<(String, String)>,
+    /// Of the store, in bytes.
+    pub store: Option<u64>,
+    /// `default_grace` and `default_keep`.
+    pub grace: Duration,
+    pub keep: Duration,
+    /// How long an answer may take.
+    pub within: Option<Duration>,
+    /// URLs that are fetched once at a time.
+    pub serialised: Vec<String>,
+    pub origins: Vec<Rule>,
+    pub clients: Vec<Script>,
+}
+
+/// What an origin answers to a URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub url: String,
+    pub status: u16,
+    /// Milliseconds before the head.
+    pub delay: Span,
+    pub lines: Span,
+    /// The body comes in so many pieces, so many milliseconds apart.
+    pub pieces: Span,
+    pub pause: Span,
+    pub headers: Vec<(String, String)>,
+    /// `None`: nothing is said.
+    pub ttl: Option<u64>,
+    /// No other request may have the answer.
+    pub is_private: bool,
+    /// The request's field that the answer varies on.
+    pub vary: Option<String>,
+    /// There is an ETag, and for so many milliseconds 304 is the answer to it.
+    pub etag: Option<u64>,
+    /// URLs that the page includes.
+    pub includes: Vec<String>,
+    /// One of so many answers breaks off, is refused, or is a 503.
+    pub cut: u64,
+    pub refuse: u64,
+    pub fail: u64,
+    pub framings: Vec<Framing>,
+}
+
+/// How a body's end is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    Length,
+    Chunked,
+    Eof,
+}
+
+/// What some clients do, each for itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub count: u64,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Milliseconds.
+    Wait(Span),
+    /// Something to ask for.
+    Request(Box<Request>),
+}
+
+/// A request; alternatives are drawn from.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub method: String,
+    pub urls: Vec<String>,
+    pub headers: Vec<(String, Vec<String>)>,
+    /// Lines of a body, pieces of it, milliseconds between them.
+    pub body: Option<Span>,
+    pub pieces: Span,
+    pub pause: Span,
+    /// The body comes short in one of so many.
+    pub cut: u64,
+    /// Reads so many bytes at a time, with so many milliseconds between.
+    pub slow: Option<(Span, Span)>,
+    /// Goes away after so many milliseconds, in one of so many.
+    pub gone: Option<(u64, Span)>,
+    /// So many bytes of the body only: first and last.
+    pub range: Option<(Span, Span)>,
+}
+
+/// A line that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScriptError {
+    pub line: usize,
+    pub what: String,
+}
+
+/// Which block lines with an indent belong to.
+enum Block {
+    None,
+    Origin,
+    /// Their last step.
+    Client,
+}
+
+impl Scenario {
+    pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
+        let mut scenario = Scenario { name: name.to_owned(), ..Scenario::default() };
+        let mut block = Block::None;
+        let mut lines = text.lines().enumerate();
+        while let Some((number, line)) = lines.next() {
+            let bare = line.trim();
+            if bare.is_empty() || bare.starts_with('#') {
+                continue;
+            }
+            if bare == "vcl {" {
+                let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "}");
+                scenario.vcl = body.flat_map(|line| [line, "\n"]).collect();
+                continue;
+            }
+            let is_inner = line.starts_with(' ');
+            let words: Vec<&str> = bare.split_whitespace().collect();
+            let read = match (&block, is_inner) {
+                (Block::Origin, true) => scenario.origins.last_mut().map_or(Ok(()), |rule| rule.line(&words)),
+                (Block::Client, true) => scenario.clients.last_mut().map_or(Ok(()), |script| script.line(&words)),
+                (_, false) => scenario.line(&words, &mut block),
+                (Block::None, true) => Err("an indented line belongs to nothing".to_owned()),
+            };
+            read.map_err(|what| ScriptError { line: number + 1, what })?;
+        }
+        Ok(scenario)
+    }
+
+    fn line(&mut self, words: &[&str], block: &mut Block) -> Result<(), String> {
+        *block = Block::None;
+        match words {
+            ["store", bytes] => self.store = Some(size(bytes)?),
+            ["param", name, value] => self.params.push(((*name).to_owned(), (*value).to_owned())),
+            ["grace", time] => self.grace = Duration::from_millis(ms(time)?),
+            ["keep", time] => self.keep = Duration::from_millis(ms(time)?),
+            ["within", time] => self.within = Some(Duration::from_millis(ms(time)?)),
+            ["serialised", urls @ ..] => self.serialised = urls.iter().map(|url| (*url).to_owned()).collect(),
+            ["origin", url] => {
+                self.origins.push(Rule::new(url));
+                *block = Block::Origin;
+            }
+            ["client"] | ["client", _] => {
+                let count = words.get(1).map_or(Ok(1), |count| number(count))?;
+                self.clients.push(Script { count, steps: Vec::new() });
+                *block = Block::Client;
+            }
+            _ => return Err(format!("`{}` is no line of a scenario", words.join(" "))),
+        }
+        Ok(())
+    }
+}
+
+impl Rule {
+    fn new(url: &str) -> Self {
+        Rule {
+            url: url.to_owned(),
+            status: 200,
+            delay: Span::just(0),
+            lines: Span::just(10),
+            pieces: Span::just(1),
+            pause: Span::just(0),
+            headers: Vec::new(),
+            ttl: None,
+            is_private: false,
+            vary: None,
+            etag: None,
+            includes: Vec::new(),
+            cut: 0,
+            refuse: 0,
+            fail: 0,
+            framings: vec![Framing::Length],
+        }
+    }
+
+    fn line(&mut self, words: &[&str]) -> Result<(), String> {
+        match words {
+            ["status", status] => self.status = number(status)? as u16,
+            ["delay", time] => self.delay = times(time)?,
+            ["lines", count] => self.lines = span(count)?,
+            ["pieces", count, "pause", time] => (self.pieces, self.pause) = (span(count)?, times(time)?),
+            ["header", name, value @ ..] => self.headers.push(header(name, value)),
+            ["ttl", time] => self.ttl = Some(ms(time)?),
+            ["private"] => self.is_private = true,
+            ["vary", field] => self.vary = Some((*field).to_owned()),
+            ["etag", time] => self.etag = Some(ms(time)?),
+            ["includes", urls @ ..] => self.includes = urls.iter().map(|url| (*url).to_owned()).collect(),
+            ["cut", "one", "in", count] => self.cut = number(count)?,
+            ["refuse", "one", "in", count] => self.refuse = number(count)?,
+            ["fail", "one", "in", count] => self.fail = number(count)?,
+            ["framing", words] => self.framings = words.split('|').map(framing).collect::<Result<_, _>>()?,
+            _ => return Err(format!("an origin has no `{}`", words.join(" "))),
+        }
+        Ok(())
+    }
+}
+
+impl Script {
+    fn line(&mut self, words: &[&str]) -> Result<(), String> {
+        match (words, self.steps.last_mut()) {
+            (["wait", time], _) => self.steps.push(Step::Wait(times(time)?)),
+            ([method @ ("get" | "head" | "post" | "purge" | "ban"), urls], _) => {
+                self.steps.push(Step::Request(Box::new(Request::new(&method.to_uppercase(), urls))));
+            }
+            (_, Some(Step::Request(request))) => request.line(words)?,
+            _ => return Err(format!("a client does no `{}`", words.join(" "))),
+        }
+        Ok(())
+    }
+}
+
+impl Request {
+    fn new(method: &str, urls: &str) -> Self {
+        Request {
+            method: method.to_owned(),
+            urls: urls.split('|').map(str::to_owned).collect(),
+            headers: Vec::new(),
+            body: None,
+            pieces: Span::just(1),
+            pause: Span::just(0),
+            cut: 0,
+            slow: None,
+            gone: None,
+            range: None,
+        }
+    }
+
+    fn line(&mut self, words: &[&str]) -> Result<(), String> {
+        match words {
+            ["header", name, value @ ..] => {
+                let (name, value) = header(name, value);
+                self.headers.push((name, value.split('|').map(|one| one.trim().to_owned()).collect()));
+            }
+            ["body", count] => self.body = Some(span(count)?),
+            ["pieces", count, "pause", time] => (self.pieces, self.pause) = (span(count)?, times(time)?),
+            ["cut", "one", "in", count] => self.cut = number(count)?,
+            ["slow", bytes, "pause", time] => self.slow = Some((span(bytes)?, times(time)?)),
+            ["gone", "one", "in", count, "after", time] => {
+                let after = times(time)?;
+                if after.least == 0 {
+                    return Err("who goes away at once has asked nothing".to_owned());
+                }
+                self.gone = Some((number(count)?, after));
+            }
+            ["range", first, last] => self.range = Some((span(first)?, span(last)?)),
+            _ => return Err(format!("a request has no `{}`", words.join(" "))),
+        }
+        Ok(())
+    }
+}
+
+fn header(name: &str, value: &[&str]) -> (String, String) {
+    (name.trim_end_matches(':').to_owned(), value.join(" "))
+}
+
+fn framing(word: &str) -> Result<Framing, String> {
+    match word {
+        "length" => Ok(Framing::Length),
+        "chunked" => Ok(Framing::Chunked),
+        "eof" => Ok(Framing::Eof),
+        _ => Err(format!("no framing is called `{word}`")),
+    }
+}
+
+fn number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| format!("`{word}` is no number"))
+}
+
+fn size(word: &str) -> Result<u64, String> {
+    base::text::parse_bytes(word).ok_or_else(|| format!("`{word}` is no size"))
+}
+
+/// Milliseconds: `2s`, `150ms`.
+fn ms(word: &str) -> Result<u64, String> {
+    match (word.strip_suffix("ms"), word.strip_suffix('s')) {
+        _ if word == "0" => Ok(0),
+        (Some(ms), _) => number(ms),
+        (None, Some(s)) => Ok(number(s)? * 1000),
+        (None, None) => Err(format!("`{word}` is no time")),
+    }
+}
+
+fn between(word: &str, one: fn(&str) -> Result<u64, String>) -> Result<Span, String> {
+    let span = match word.split_once("..") {
+        Some((least, most)) => Span { least: one(least)?, most: one(most)? },
+        None => Span::just(one(word)?),
+    };
+    if span.least > span.most { Err(format!("`{word}` ends before it begins")) } else { Ok(span) }
+}
+
+fn span(word: &str) -> Result<Span, String> {
+    between(word, number)
+}
+
+fn times(word: &str) -> Result<Span, String> {
+    between(word, ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_is_read() {
+        let text = "# What holds.\ngrace 2s\nserialised /a\nvcl {\n  sub vcl_recv {\n  }\n}\norigin /a\n    delay 0..1500ms\n    \
+                    framing length|eof\nclient 3\n    wait 1s\n    get /a|/b\n        header Accept: x|y\n";
+        let scenario = Scenario::parse("s", text).unwrap();
+        assert_eq!(scenario.vcl, "  sub vcl_recv {\n  }\n");
+        assert_eq!(scenario.grace, Duration::from_secs(2));
+        assert_eq!(scenario.origins[0].delay, Span { least: 0, most: 1500 });
+        assert_eq!((scenario.clients[0].count, scenario.clients[0].steps.len()), (3, 2));
+    }
+
+    #[test]
+    fn what_cant_be_read_is_told_with_its_line() {
+        let wrong = |text: &str| Scenario::parse("s", text).unwrap_err();
+        assert_eq!(wrong("store 8m\nnothing\n").line, 2);
+        assert_eq!(wrong("origin /a\n    delay 2s..1s\n").what, "`2s..1s` ends before it begins");
+    }
+}
