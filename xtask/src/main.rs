@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Checks of the code base that are not tests of a crate: layers, licences, file heads, unfinished code.
+//! Checks of the code base that are not tests of a crate: layers, licences, file heads, unfinished code,
+//! files that the glossary names.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
 
+mod glossary;
 mod layers;
 mod licences;
 mod metadata;
@@ -26,11 +28,12 @@ fn main() -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 4] = [
+    let checks: [(&str, Findings); 5] = [
         ("layers", layers::check(&root)),
         ("licences of dependencies", licences::check(&root)),
         ("file heads", sources::heads(&root)),
         ("unfinished code", sources::unfinished(&root)),
+        ("glossary", glossary::check(&root)),
     ];
     let mut bad = 0;
     for (name, findings) in &checks {
@@ -58,6 +61,11 @@ mod tests {
     #[test]
     fn crates_import_only_lower_layers() {
         check(super::layers::check(&super::root()));
+    }
+
+    #[test]
+    fn words_of_the_glossary_live_where_it_says() {
+        check(super::glossary::check(&super::root()));
     }
 
     #[test]

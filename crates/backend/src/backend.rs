@@ -19,7 +19,7 @@ use crate::pool::{Ends as PoolEnds, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::{
-    AdminHealth, AmendRef, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params,
+    AdminHealth, BackendSpec, Conn, ConnectError, Director, DirectorBase, Env, Event, Health, Params, RequestSignerRef,
     ResolveCtx, ServiceRef, Summary,
 };
 
@@ -121,7 +121,7 @@ impl Backend {
     }
 
     /// What it wants in each request.
-    pub fn amend(&self) -> Option<&AmendRef> {
+    pub fn amend(&self) -> Option<&RequestSignerRef> {
         self.spec.amend.as_ref()
     }
 
@@ -250,7 +250,7 @@ impl Backend {
                     }
                 })?;
                 main.backend_conn.inc();
-                let ends = PoolEnds::of(&stream);
+                let ends = PoolEnds::new(&stream);
                 (stream, ends, false)
             }
         };

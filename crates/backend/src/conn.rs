@@ -104,17 +104,17 @@ impl Conn {
         let Conn { _slot, ends, exchange, user, .. } = self;
         let backend = &user.0;
         let has_pool = matches!(exchange, Protocol::Http1(_)) && backend.spec().proxy_header == 0;
-        let why = match close {
+        let reason = match close {
             // What varnishd shows for "no reason".
             None if !has_pool => Some(NOT_CLOSING),
             close => close.map(SessClose::description),
         };
-        let what = if why.is_some() { " close " } else { " recycle" };
-        note(&[ends.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), why.unwrap_or_default().as_bytes()]);
-        if let (None, Protocol::Http1(http1)) = (why, exchange) {
+        let what = if reason.is_some() { " close " } else { " recycle" };
+        note(&[ends.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), reason.unwrap_or_default().as_bytes()]);
+        if let (None, Protocol::Http1(http1)) = (reason, exchange) {
             backend.recycle(http1.into_stream(), ends);
         }
-        why.is_none()
+        reason.is_none()
     }
 }
 

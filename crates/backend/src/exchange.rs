@@ -83,7 +83,7 @@ pub struct RespLimits {
 
 /// How the sending goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendProgress {
     /// All that was queued is out.
     All,
     /// Some of it is.
@@ -217,11 +217,11 @@ pub trait Exchange {
     /// The body is complete; a body of unknown length may have fields behind it.
     fn send_end(&mut self, trailers: Option<&Head>);
 
-    /// Writes what is queued. Once it answered [`Sent::Answered`] nothing more may be queued.
-    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Sent, SendError>>;
+    /// Writes what is queued. Once it answered [`SendProgress::Answered`] nothing more may be queued.
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>>;
 
-    /// Ready when the origin speaks while there is nothing to be sent: [`Sent::Interim`] or [`Sent::Answered`].
-    fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Sent>;
+    /// Ready when the origin speaks while there is nothing to be sent: [`SendProgress::Interim`] or [`SendProgress::Answered`].
+    fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<SendProgress>;
 
     /// Receives a head into `beresp`.
     fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>>;
@@ -242,7 +242,7 @@ pub trait Exchange {
     fn trailers(&self) -> Option<&Head>;
 
     /// The origin must see a cut when this is dropped, never an end: the request's body is broken.
-    fn reset(&mut self, why: SessClose);
+    fn reset(&mut self, reason: SessClose);
 
     /// Bytes so far.
     fn acct(&self) -> Acct;

@@ -11,13 +11,13 @@ use std::task::{Context, Poll, ready};
 use http1::{ChunkHeader, Decoder, Framing, LAST_CHUNK, Limits, Progress, Step, parse_response, response_framing};
 use message::hop::{self, Persistence};
 use message::{Head, names};
-use net::{Address, IoError, Pending, Stream};
+use net::{Address, IdleState, IoError, Stream};
 use storage::Buf;
 use tables::close::SessClose;
 
 use crate::buffers::{self, Buffer};
 use crate::exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
 };
 
 /// Bytes read at once while the head comes in; what follows of the body is taken along.
@@ -92,7 +92,7 @@ impl Http1 {
     }
 
     /// Reads what the origin says while the request still goes out.
-    fn hear(&mut self, beresp: &mut Head) -> Option<Sent> {
+    fn hear(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let input = self.input.provide();
         input.reserve(HEAD_READ_BYTES);
         let has_ended = match self.stream.try_read_buf(input) {
@@ -104,20 +104,20 @@ impl Http1 {
 
     /// What was said so far. Interim responses don't count as an answer: something final does, the end, or junk, which
     /// [`Exchange::poll_head`] will find again.
-    fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<Sent> {
+    fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<SendProgress> {
         match parse_response(&self.input[self.used..], &self.limits, beresp) {
             Ok(Progress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
                 self.take_head(parsed.consumed);
                 self.interims += 1;
-                Some(Sent::Interim)
+                Some(SendProgress::Interim)
             }
-            Ok(Progress::Idle | Progress::Incomplete) => has_ended.then_some(Sent::Answered),
-            Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => Some(Sent::Answered),
+            Ok(Progress::Idle | Progress::Incomplete) => has_ended.then_some(SendProgress::Answered),
+            Ok(Progress::Complete(_) | Progress::Http2Preface) | Err(_) => Some(SendProgress::Answered),
         }
     }
 
     /// What was heard before and not looked at yet.
-    fn heard_before(&mut self, beresp: &mut Head) -> Option<Sent> {
+    fn heard_before(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         if self.used == self.input.len() { None } else { self.heard(beresp, false) }
     }
 
@@ -292,7 +292,7 @@ impl Exchange for Http1 {
         }
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Sent, SendError>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>> {
         if let Some(sent) = self.heard_before(beresp) {
             return Poll::Ready(Ok(self.stopped(sent)));
         }
@@ -316,13 +316,13 @@ impl Exchange for Http1 {
                             None => continue,
                         }
                     }
-                    return if has_moved { Poll::Ready(Ok(Sent::Part)) } else { Poll::Pending };
+                    return if has_moved { Poll::Ready(Ok(SendProgress::Part)) } else { Poll::Pending };
                 }
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => SendError::Closed,
                 Err(error) => SendError::Os(error),
             };
             // An origin that closes has often said why before.
-            if self.stream.pending() == Pending::Data
+            if self.stream.pending() == IdleState::Data
                 && let Some(sent) = self.hear(beresp)
             {
                 return Poll::Ready(Ok(self.stopped(sent)));
@@ -330,10 +330,10 @@ impl Exchange for Http1 {
             return Poll::Ready(Err(error));
         }
         self.count_output();
-        Poll::Ready(Ok(Sent::All))
+        Poll::Ready(Ok(SendProgress::All))
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Sent> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<SendProgress> {
         if let Some(sent) = self.heard_before(beresp) {
             return Poll::Ready(sent);
         }
@@ -402,8 +402,8 @@ impl Exchange for Http1 {
 
 impl Http1 {
     /// The sending may be over before all is out.
-    fn stopped(&mut self, sent: Sent) -> Sent {
-        if sent == Sent::Answered && !self.output.is_head {
+    fn stopped(&mut self, sent: SendProgress) -> SendProgress {
+        if sent == SendProgress::Answered && !self.output.is_head {
             self.count_output();
         }
         sent

@@ -4,7 +4,6 @@
 //! A fetch asks a [`Director`] for a [`Backend`] and the backend for a [`Conn`]; everything here is shared by all
 //! threads of the worker. Knows nothing of VCL source, transactions or the cache.
 
-mod amend;
 mod backend;
 pub mod buffers;
 mod conn;
@@ -20,11 +19,11 @@ mod names;
 mod pool;
 mod probe;
 mod registry;
+mod request_signer;
 pub mod responder;
 mod service;
 mod spec;
 
-pub use amend::{Amend, AmendRef, Outgoing, OutgoingBody};
 pub use backend::{Backend, ConnectOpts, Timeouts};
 pub use conn::Conn;
 pub use director::{Director, DirectorBase, Event, Health, ResolveCtx, Summary};
@@ -32,13 +31,14 @@ pub use endpoint::{Endpoint, ResolveError};
 pub use env::{Env, HeapServices, Params, Services};
 pub use error::ConnectError;
 pub use exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
     announced_length,
 };
 pub use h1::{Http1, framed, framed_end};
 pub use list::{AdminHealth, ListFlags, columns, list_json, list_text, matching, parse_list_flags, set_health};
 pub use pool::{LOCKS, Locks};
 pub use registry::Backends;
+pub use request_signer::{Outgoing, OutgoingBody, RequestSigner, RequestSignerRef};
 pub use responder::Responder;
 pub use service::{Service, ServiceRef};
 pub use spec::{BackendSpec, ProbeSpec};

@@ -46,14 +46,14 @@ pub(crate) struct Name {
 }
 
 struct Inner {
-    addrs: Vec<Known>,
+    addrs: Vec<Addresses>,
     due: Option<Mono>,
     looking: bool,
     /// The last lookup failed, and the log has it.
     failing: bool,
 }
 
-struct Known {
+struct Addresses {
     addr: SocketAddr,
     avoid_until: Option<Mono>,
 }
@@ -64,14 +64,14 @@ impl Names {
     }
 
     /// The name, shared with who has it already; `found` is what it stood for a moment ago.
-    pub(crate) fn of(&self, host: &str, port: u16, found: &[SocketAddr]) -> Arc<Name> {
+    pub(crate) fn name(&self, host: &str, port: u16, found: &[SocketAddr]) -> Arc<Name> {
         let mut names = self.by_name.lock();
         let key = (host.to_owned(), port);
         if let Some(name) = names.get(&key).and_then(Weak::upgrade) {
             return name;
         }
         names.retain(|_, name| name.strong_count() > 0);
-        let addrs = found.iter().map(|&addr| Known { addr, avoid_until: None }).collect();
+        let addrs = found.iter().map(|&addr| Addresses { addr, avoid_until: None }).collect();
         // What the VCL's checker found may be as old as the VCL: looked up at once.
         let inner = Inner { addrs, due: Some(self.env.clock.mono()), looking: false, failing: false };
         let name = Arc::new(Name { host: host.to_owned(), port, turn: AtomicUsize::new(0), inner: Mutex::new(inner) });
@@ -100,7 +100,7 @@ impl Name {
     pub(crate) fn targets(&self, prefer_ipv6: bool, now: Mono) -> Vec<SocketAddr> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let inner = self.inner.lock();
-        let avoided = |known: &Known| known.avoid_until.is_some_and(|until| now.since(until) < 0.0);
+        let avoided = |known: &Addresses| known.avoid_until.is_some_and(|until| now.since(until) < 0.0);
         let pick = |v6: bool, avoid: bool| {
             let mut some: Vec<_> = inner
                 .addrs
@@ -168,10 +168,10 @@ impl Name {
             }
             failed => {
                 main.backend_dns_fail.inc();
-                let why = failed.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
+                let reason = failed.err().map_or_else(|| "no address".to_owned(), |error| error.to_string());
                 let is_new = !std::mem::replace(&mut inner.failing, true);
                 let kept = inner.addrs.len();
-                let text = is_new.then(|| format!("Backend host {}: {why}; {kept} addresses kept", self.host));
+                let text = is_new.then(|| format!("Backend host {}: {reason}; {kept} addresses kept", self.host));
                 (if ttl.is_zero() { RETRY } else { ttl.min(RETRY) }, None, text)
             }
         };
@@ -204,7 +204,7 @@ impl Inner {
         }
         let old = std::mem::take(&mut self.addrs);
         let avoid = |addr| old.iter().find(|known| known.addr == addr).and_then(|known| known.avoid_until);
-        self.addrs = found.into_iter().map(|addr| Known { addr, avoid_until: avoid(addr) }).collect();
+        self.addrs = found.into_iter().map(|addr| Addresses { addr, avoid_until: avoid(addr) }).collect();
         true
     }
 }

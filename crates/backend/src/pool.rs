@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use base::Mono;
 use base::lock::{Mutex, MutexGuard};
-use net::{Address, Parked, Pending, Stream};
+use net::{Address, IdleState, ParkedStream, Stream};
 use shm::vsl::num::dec;
 
 use crate::endpoint::Endpoint;
 use crate::names::Name;
 
 /// Connections of a pool that one sweep looks at: a system call each, under the lock.
-const SWEEP_MOST: usize = 64;
+const MAX_SWEEP: usize = 64;
 
 /// So many of the newest are looked at for one that needn't change its runtime, which takes three system calls.
 const NEAR: usize = 32;
@@ -33,7 +33,7 @@ pub(crate) struct Pools {
 
 impl Pools {
     /// The pool of an endpoint; backends of several VCLs share it. It goes with its last backend.
-    pub(crate) fn of(&self, endpoint: &Endpoint, name: Option<Arc<Name>>) -> Arc<Pool> {
+    pub(crate) fn pool(&self, endpoint: &Endpoint, name: Option<Arc<Name>>) -> Arc<Pool> {
         let mut pools = self.by_endpoint.lock();
         if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
             return pool;
@@ -50,8 +50,8 @@ impl Pools {
     }
 
     /// Closes connections that were idle for `limit` (zero: any time) or that the peer has closed.
-    pub(crate) fn sweep(&self, now: Mono, limit: Duration) -> usize {
-        self.all().iter().map(|pool| pool.sweep(now, limit)).sum()
+    pub(crate) fn close_idle(&self, now: Mono, limit: Duration) -> usize {
+        self.all().iter().map(|pool| pool.close_idle(now, limit)).sum()
     }
 
     pub(crate) fn idle(&self) -> usize {
@@ -77,7 +77,7 @@ struct Inner {
 }
 
 struct Idle {
-    stream: Parked,
+    stream: ParkedStream,
     ends: Box<Ends>,
     since: Mono,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    pub fn of(stream: &Stream) -> Box<Self> {
+    pub fn new(stream: &Stream) -> Box<Self> {
         Self::between(stream.number(), stream.peer(), stream.local())
     }
 
@@ -161,7 +161,7 @@ impl Pool {
             };
             // Looked at outside of the lock: it may be a system call. What isn't usable is closed here.
             if self.is_current(&idle.ends)
-                && (if once { idle.stream.pending() } else { idle.stream.heard() }) == Pending::Nothing
+                && (if once { idle.stream.pending() } else { idle.stream.heard() }) == IdleState::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some((stream, idle.ends));
@@ -181,7 +181,7 @@ impl Pool {
         self.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
     }
 
-    fn sweep(&self, now: Mono, limit: Duration) -> usize {
+    fn close_idle(&self, now: Mono, limit: Duration) -> usize {
         let mut gone: Vec<Idle> = Vec::new();
         {
             let mut inner = self.lock();
@@ -189,9 +189,9 @@ impl Pool {
             let old = inner.idle.iter().take_while(|idle| is_old(idle)).count();
             gone.extend(inner.idle.drain(..old));
             let mut at = if inner.swept < inner.idle.len() { inner.swept } else { 0 };
-            for _ in 0..SWEEP_MOST.min(inner.idle.len()) {
+            for _ in 0..MAX_SWEEP.min(inner.idle.len()) {
                 match inner.idle.get(at) {
-                    Some(idle) if self.is_current(&idle.ends) && idle.stream.pending() == Pending::Nothing => at += 1,
+                    Some(idle) if self.is_current(&idle.ends) && idle.stream.pending() == IdleState::Nothing => at += 1,
                     Some(_) => gone.push(inner.idle.remove(at)),
                     None => break,
                 }

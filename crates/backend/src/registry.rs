@@ -34,14 +34,14 @@ impl Backends {
     /// A backend of the VCL loaded as `vcl`. It is cold (counters hidden, not probed) until it gets
     /// [`crate::Event::Warm`].
     pub fn create(&self, vcl: &str, spec: BackendSpec) -> Arc<Backend> {
-        let name = spec.endpoint.name.as_ref().map(|(host, port)| self.names.of(host, *port, &spec.found));
+        let name = spec.endpoint.name.as_ref().map(|(host, port)| self.names.name(host, *port, &spec.found));
         if name.is_some() {
             // Looked up by the thread that keeps house.
             self.prober.changed.notify_one();
         }
         let pool = match &spec.service {
             Some(_) => Pool::alone(),
-            None => self.pools.of(&spec.endpoint, name),
+            None => self.pools.pool(&spec.endpoint, name),
         };
         let backend = Backend::new(vcl, spec, self.env.clone(), pool, self.prober.clone());
         if let Some(probe) = &backend.probe {
@@ -59,15 +59,15 @@ impl Backends {
             // Whichever comes first is fine; both lead to another look.
             let _ = rt::timeout(wait.min(SWEEP_EVERY), self.prober.changed.notified()).await;
             if self.env.clock.mono().since(swept) >= SWEEP_EVERY.as_secs_f64() {
-                self.sweep();
+                self.close_idle();
                 swept = self.env.clock.mono();
             }
         }
     }
 
     /// Closes connections idle for longer than `backend_idle_timeout`, or that the backend has closed.
-    pub fn sweep(&self) -> usize {
-        self.pools.sweep(self.env.clock.mono(), self.env.services.params().idle_timeout)
+    pub fn close_idle(&self) -> usize {
+        self.pools.close_idle(self.env.clock.mono(), self.env.services.params().idle_timeout)
     }
 
     /// Idle connections in all pools.

@@ -11,14 +11,14 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use http1::{BodyError as Http1Error, ChunkHeader, Cut, LAST_CHUNK};
+use http1::{BodyError as Http1Error, ChunkHeader, LAST_CHUNK, Truncation};
 use message::{Head, hop, names, status};
 use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
 
 use crate::exchange::{
-    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, Sent,
+    Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
 };
 
 /// Bytes that may wait in one direction.
@@ -27,7 +27,7 @@ const AHEAD: usize = 64 * 1024;
 const PIECE: usize = 16 * 1024;
 
 /// Why there is no whole answer, for a log record.
-pub type Broken = String;
+pub type FailureText = String;
 
 /// The two ends of an exchange.
 pub fn exchange() -> (Box<dyn Exchange>, Responder) {
@@ -61,14 +61,14 @@ pub fn exchange() -> (Box<dyn Exchange>, Responder) {
 struct Shared {
     request: Option<(Head, BodyLen)>,
     response: Option<Response>,
-    up: Way<Buf>,
-    down: Way<Vec<u8>>,
+    up: Channel<Buf>,
+    down: Channel<Vec<u8>>,
     fetch: Option<Waker>,
     task: Option<Waker>,
 }
 
 /// A body on its way.
-struct Way<T> {
+struct Channel<T> {
     pieces: VecDeque<T>,
     bytes: usize,
     end: End,
@@ -92,13 +92,13 @@ struct Response {
     len: Option<u64>,
 }
 
-impl<T> Default for Way<T> {
+impl<T> Default for Channel<T> {
     fn default() -> Self {
-        Way { pieces: VecDeque::new(), bytes: 0, end: End::Open, is_unread: false }
+        Channel { pieces: VecDeque::new(), bytes: 0, end: End::Open, is_unread: false }
     }
 }
 
-impl<T: AsRef<[u8]>> Way<T> {
+impl<T: AsRef<[u8]>> Channel<T> {
     fn is_full(&self) -> bool {
         self.bytes >= AHEAD && !self.is_unread
     }
@@ -218,23 +218,23 @@ impl Exchange for Fetch {
         shared.wake_task();
     }
 
-    fn poll_send(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Result<Sent, SendError>> {
+    fn poll_send(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Result<SendProgress, SendError>> {
         let mut shared = self.shared.borrow_mut();
         if shared.down.end == End::Cut && shared.response.is_none() && shared.up.end == End::Open {
             return Poll::Ready(Err(SendError::Closed));
         }
         if !shared.up.is_full() {
-            return Poll::Ready(Ok(Sent::All));
+            return Poll::Ready(Ok(SendProgress::All));
         }
         if shared.is_answered() {
-            return Poll::Ready(Ok(Sent::Answered));
+            return Poll::Ready(Ok(SendProgress::Answered));
         }
         shared.park_fetch(cx)
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<Sent> {
+    fn poll_answer(&mut self, cx: &mut Context<'_>, _beresp: &mut Head) -> Poll<SendProgress> {
         let mut shared = self.shared.borrow_mut();
-        if shared.is_answered() { Poll::Ready(Sent::Answered) } else { shared.park_fetch(cx) }
+        if shared.is_answered() { Poll::Ready(SendProgress::Answered) } else { shared.park_fetch(cx) }
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>> {
@@ -350,8 +350,8 @@ impl Fetch {
         }
     }
 
-    fn cut(&self) -> Cut {
-        if self.body == BodyStatus::Chunked { Cut::Chunking } else { Cut::Length }
+    fn cut(&self) -> Truncation {
+        if self.body == BodyStatus::Chunked { Truncation::Chunking } else { Truncation::Length }
     }
 }
 
@@ -425,7 +425,7 @@ impl Responder {
     ///
     /// # Errors
     /// It is broken.
-    pub async fn next_piece(&mut self) -> Result<Option<Buf>, Broken> {
+    pub async fn next_piece(&mut self) -> Result<Option<Buf>, FailureText> {
         let next = poll_fn(|cx| {
             let mut shared = self.shared.borrow_mut();
             if let Some(piece) = shared.up.take() {
@@ -438,7 +438,7 @@ impl Responder {
                 End::Cut => Poll::Ready(Err(())),
             }
         });
-        let cut = if self.is_chunked { Cut::Chunking } else { Cut::Length };
+        let cut = if self.is_chunked { Truncation::Chunking } else { Truncation::Length };
         next.await.map_err(|()| format!("bad request body: {}", Http1Error::Truncated(cut).text()))
     }
 
@@ -455,7 +455,7 @@ impl Responder {
     ///
     /// # Errors
     /// The fetch has gone.
-    pub async fn send(&mut self, data: &[u8]) -> Result<(), Broken> {
+    pub async fn send(&mut self, data: &[u8]) -> Result<(), FailureText> {
         if data.is_empty() || !self.sends_body {
             return Ok(());
         }
@@ -470,7 +470,7 @@ impl Responder {
     ///
     /// # Errors
     /// The fetch has gone.
-    pub async fn flush(&mut self) -> Result<(), Broken> {
+    pub async fn flush(&mut self) -> Result<(), FailureText> {
         let room = poll_fn(|cx| {
             let mut shared = self.shared.borrow_mut();
             if shared.down.is_full() { shared.park_task(cx) } else { Poll::Ready(()) }
@@ -494,7 +494,7 @@ impl Responder {
     ///
     /// # Errors
     /// The fetch has gone.
-    pub async fn finish(mut self) -> Result<(), Broken> {
+    pub async fn finish(mut self) -> Result<(), FailureText> {
         self.flush().await?;
         self.is_finished = true;
         Ok(())
@@ -504,7 +504,7 @@ impl Responder {
     ///
     /// # Errors
     /// The fetch has gone.
-    pub async fn refuse(mut self, status: u16) -> Result<(), Broken> {
+    pub async fn refuse(mut self, status: u16) -> Result<(), FailureText> {
         self.respond(status, b"", &[], Some(0));
         self.finish().await
     }

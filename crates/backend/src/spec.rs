@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::{AmendRef, Endpoint, ServiceRef};
+use crate::{Endpoint, RequestSignerRef, ServiceRef};
 
 /// One `backend name { ... }`, or a backend that a vmod made.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct BackendSpec {
     /// Answers in this process, in the place of the endpoint.
     pub service: Option<ServiceRef>,
     /// What it wants in each request.
-    pub amend: Option<AmendRef>,
+    pub amend: Option<RequestSignerRef>,
 }
 
 impl BackendSpec {

@@ -74,7 +74,7 @@ fn ended(conn: Conn, close: Option<SessClose>) -> (bool, String) {
 
 /// Waits until a sweep finds an idle connection that the peer has closed or talked on.
 async fn swept(bed: &Bed) {
-    while bed.backends.sweep() == 0 {
+    while bed.backends.close_idle() == 0 {
         rt::yield_now().await;
     }
 }
@@ -150,8 +150,8 @@ fn a_request_that_cannot_be_sent_twice_has_the_system_asked() {
             let conn = backend.connect(&opts(false)).await.unwrap();
             let peer = accept(&listener).await;
             conn.finish(None, |_| ());
-            let turn = rt::turn();
-            while rt::turn() == turn {
+            let turn = rt::park_count();
+            while rt::park_count() == turn {
                 rt::sleep(Duration::from_millis(1)).await;
             }
             drop(peer);
@@ -257,9 +257,9 @@ fn idle_connections_grow_too_old() {
         backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
         let _peer = accept(&listener).await;
         bed.clock.advance(Duration::from_secs(59));
-        assert_eq!(bed.backends.sweep(), 0);
+        assert_eq!(bed.backends.close_idle(), 0);
         bed.clock.advance(Duration::from_secs(2));
-        assert_eq!((bed.backends.sweep(), bed.backends.idle()), (1, 0));
+        assert_eq!((bed.backends.close_idle(), bed.backends.idle()), (1, 0));
     });
 }
 

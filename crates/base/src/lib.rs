@@ -4,9 +4,9 @@
 pub mod clock;
 pub mod costs;
 pub mod critical;
+pub mod failpoint;
 pub mod fnmatch;
 pub mod lock;
-pub mod planted;
 pub mod print;
 pub mod short;
 pub mod spelling;

@@ -47,7 +47,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// Why `parse_bytes` reads nothing in a text, as varnishd says it.
-pub fn why_no_bytes(text: &str) -> &'static str {
+pub fn bytes_error(text: &str) -> &'static str {
     let text = text.trim();
     let is_half = text.trim_end_matches(['b', 'B']).trim_end().parse().is_ok_and(|n: f64| n.fract() != 0.0);
     match text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {

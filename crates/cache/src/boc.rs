@@ -135,7 +135,7 @@ pub(crate) struct SoftPurge {
 }
 
 /// What a reader finds at its offset.
-pub(crate) enum Found {
+pub(crate) enum ReadState {
     Bytes(Buf),
     End,
     /// The body moved into the objcore.
@@ -387,7 +387,12 @@ impl Boc {
     }
 
     /// Ready once there is something at `offset`. What lies before it has been consumed.
-    pub fn poll_at(&self, cx: &mut Context<'_>, id: &mut Option<u64>, offset: u64) -> Poll<Result<Found, FetchFailed>> {
+    pub fn poll_at(
+        &self,
+        cx: &mut Context<'_>,
+        id: &mut Option<u64>,
+        offset: u64,
+    ) -> Poll<Result<ReadState, FetchFailed>> {
         let mut writer = None;
         let found = {
             let mut inner = self.inner.lock();
@@ -397,12 +402,12 @@ impl Boc {
                 writer = inner.writer.take();
             }
             match self.state_in(&inner) {
-                BocState::Finished { .. } if !self.is_transit() => Poll::Ready(Ok(Found::Moved)),
+                BocState::Finished { .. } if !self.is_transit() => Poll::Ready(Ok(ReadState::Moved)),
                 state => match inner.body.at(offset) {
-                    Some(buf) => Poll::Ready(Ok(Found::Bytes(buf))),
+                    Some(buf) => Poll::Ready(Ok(ReadState::Bytes(buf))),
                     None if let BocState::Failed(reason) = state => Poll::Ready(Err(reason)),
                     None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
-                    None if state.is_over() => Poll::Ready(Ok(Found::End)),
+                    None if state.is_over() => Poll::Ready(Ok(ReadState::End)),
                     None => {
                         inner.wait(cx, id);
                         Poll::Pending

@@ -139,28 +139,28 @@ impl Busy {
         vary: Option<Vary<'_>>,
         attrs: &Attrs,
     ) -> Result<(), NoSpace> {
-        self.set_head_and_extra(store, head, vary, attrs, &[])
+        self.set_head_and_aux_attrs(store, head, vary, attrs, &[])
     }
 
-    /// [`Busy::set_head`] with what [`Busy::set_extra`] would store beside it, in one block.
+    /// [`Busy::set_head`] with what [`Busy::set_aux_attrs`] would store beside it, in one block.
     ///
     /// # Errors
     /// As [`Busy::set_head`].
-    pub fn set_head_and_extra(
+    pub fn set_head_and_aux_attrs(
         &mut self,
         store: &Arc<Store>,
         head: &[u8],
         vary: Option<Vary<'_>>,
         attrs: &Attrs,
-        extra: &[u8],
+        aux_attrs: &[u8],
     ) -> Result<(), NoSpace> {
         assert!(!self.is_published(), "the head is stored before it is published");
         let shared = self.cache.shared();
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
-        let parts = [head, vary.spec, vary.values, extra];
+        let parts = [head, vary.spec, vary.values, aux_attrs];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
         let [head_len, spec_len, values_len, extra_len] = parts.map(|part| part.len() as u32);
-        let head_block = HeadBlock { buf, head_len, spec_len, values_len, extra_len };
+        let head_block = HeadBlock { buf, head_len, spec_len, values_len, aux_len: extra_len };
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();
@@ -170,22 +170,23 @@ impl Busy {
     }
 
     /// Stores bytes beside the head that nothing here looks at, in place of what was stored so before; `has_esi`: there is an
-    /// ESI program among them. Needs [`Busy::set_head`]. Of an object that is published already, readers find the extra once
+    /// ESI program among them. Needs [`Busy::set_head`]. Of an object that is published already, readers find the auxiliary attributes once
     /// it is whole; of a pass never.
     ///
     /// # Errors
     /// [`NoSpace`] when eviction couldn't make room; the object is as it was.
-    pub fn set_extra(&mut self, extra: &[u8], has_esi: bool) -> Result<(), NoSpace> {
+    pub fn set_aux_attrs(&mut self, aux_attrs: &[u8], has_esi: bool) -> Result<(), NoSpace> {
         let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
         let old = &filling.head_block;
-        let (kept, before) = old.buf.split_at(old.len() - old.extra_len as usize);
-        if before == extra {
+        let (kept, before) = old.buf.split_at(old.len() - old.aux_len as usize);
+        if before == aux_attrs {
             self.note_esi(has_esi);
             return Ok(());
         }
-        let buf = self.cache.shared().block(&filling.store, &[kept, extra], &mut self.nukes_left, &mut self.events)?;
+        let buf =
+            self.cache.shared().block(&filling.store, &[kept, aux_attrs], &mut self.nukes_left, &mut self.events)?;
         filling.head_block.buf = buf;
-        filling.head_block.extra_len = extra.len() as u32;
+        filling.head_block.aux_len = aux_attrs.len() as u32;
         self.note_esi(has_esi);
         Ok(())
     }

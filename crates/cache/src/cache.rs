@@ -16,7 +16,7 @@ use crate::busy::Busy;
 use crate::digest::Digest;
 use crate::events::Event;
 use crate::evict::Evictor;
-use crate::expire::{Alarm, Rung};
+use crate::expire::{Alarm, PendingWake};
 use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
@@ -24,7 +24,7 @@ use crate::objref::ObjRef;
 use crate::request::{Regexes, StoredHead};
 use crate::tags::Tags;
 use crate::tombstones::{Cause, Tombstones};
-use crate::waiting::{Awaited, Rush, Waiter};
+use crate::waiting::{RecentRushes, Rush, Waiter};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -163,12 +163,12 @@ pub(crate) struct Shard {
 pub(crate) struct ShardInner {
     pub heads: Heads,
     pub heap: Heap,
-    pub awaited: Awaited,
+    pub awaited: RecentRushes,
 }
 
 impl Shard {
     pub fn lock(&self) -> ShardGuard<'_> {
-        ShardGuard { shard: self, inner: self.inner.lock(), rung: Rung::default() }
+        ShardGuard { shard: self, inner: self.inner.lock(), rung: PendingWake::default() }
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
     inner: Guard<'a, ShardInner>,
     /// After the lock, so that who is woken can take it.
-    rung: Rung,
+    rung: PendingWake,
 }
 
 impl ShardGuard<'_> {
@@ -213,7 +213,7 @@ impl Cache {
             inner: Lock::new(ShardInner {
                 heads: Heads::new(main),
                 heap: Heap::default(),
-                awaited: Awaited::default(),
+                awaited: RecentRushes::default(),
             }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
             alarm: alarm.clone(),
@@ -275,7 +275,7 @@ impl Cache {
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
     pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, reason: Rush) {
-        if base::planted::fault("a lost wake-up") {
+        if base::failpoint::fault("a lost wake-up") {
             waiters.pop();
         }
         while !waiters.is_empty() {

@@ -39,7 +39,7 @@ impl DigestBuilder {
 
     /// Adds one part; `None` is an unset string.
     pub fn add(&mut self, part: Option<&[u8]>) {
-        if base::planted::fault("a hash of the first part's first byte only") {
+        if base::failpoint::fault("a hash of the first part's first byte only") {
             return self.0.update(&part.unwrap_or(b"\0")[..1]);
         }
         self.0.update(part.unwrap_or(b"\0"));

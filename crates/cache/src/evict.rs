@@ -27,11 +27,11 @@ const LARGEST: u64 = 8;
 /// What one use of an object of 16 bytes adds to the clock.
 const SCALE: u64 = 1 << 24;
 /// Uses that count.
-const MOST_USES: u8 = 63;
+const MAX_USES: u8 = 63;
 /// Objects that memory is got for at a time.
 const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
-const MOST_TRIES: usize = 20_000;
+const MAX_TRIES: usize = 20_000;
 
 /// One store's objects.
 pub(crate) struct Evictor {
@@ -94,7 +94,7 @@ impl Evictor {
     pub fn victim(&self) -> Option<Arc<Objcore>> {
         let mut guard = self.inner.lock();
         let inner = &mut *guard;
-        for _ in 0..(inner.items.len() * 5).min(MOST_TRIES) {
+        for _ in 0..(inner.items.len() * 5).min(MAX_TRIES) {
             let first = inner.items.first()?;
             let (rank, freq) = (first.rank, first.oc.freq());
             inner.clock = inner.clock.max(rank);
@@ -130,7 +130,7 @@ impl Inner {
 
     /// The first has been used: it gets a new rank.
     fn again(&mut self, more: u8) {
-        let uses = self.items[0].uses.saturating_add(more).min(MOST_USES);
+        let uses = self.items[0].uses.saturating_add(more).min(MAX_USES);
         self.items[0].uses = uses;
         self.items[0].rank = self.rank(self.items[0].weight, uses);
         self.down(0);
@@ -186,7 +186,7 @@ struct Ghosts {
 /// A turn has so many bits, the uses those above.
 const TURN_BITS: u32 = 28;
 const TURNS: u32 = (1 << TURN_BITS) - 1;
-const MOST_GHOST_USES: u8 = 15;
+const MAX_GHOST_USES: u8 = 15;
 
 impl Ghosts {
     /// Remembers as many as there are objects.
@@ -198,7 +198,7 @@ impl Ghosts {
         }
         self.turn = self.turn.wrapping_add(1);
         let (at, print) = self.locate(digest);
-        let uses = u64::from(uses.min(MOST_GHOST_USES));
+        let uses = u64::from(uses.min(MAX_GHOST_USES));
         self.slots[at] = u64::from(print) << 32 | uses << TURN_BITS | u64::from(self.turn & TURNS);
     }
 
@@ -234,7 +234,7 @@ mod tests {
         for (n, digest) in digests.iter().enumerate() {
             ghosts.insert(digest, n as u8, 1000);
         }
-        let kept = digests.iter().enumerate().filter(|(n, d)| ghosts.remove(d) == (*n as u8).min(MOST_GHOST_USES));
+        let kept = digests.iter().enumerate().filter(|(n, d)| ghosts.remove(d) == (*n as u8).min(MAX_GHOST_USES));
         assert!(kept.count() >= 40, "most don't meet in the table");
         assert_eq!(ghosts.remove(&digests[9]), 0, "once");
     }

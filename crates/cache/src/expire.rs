@@ -84,9 +84,9 @@ impl Alarm {
 
 /// Wakes when it is dropped.
 #[derive(Default)]
-pub(crate) struct Rung(pub Option<Waker>);
+pub(crate) struct PendingWake(pub Option<Waker>);
 
-impl Drop for Rung {
+impl Drop for PendingWake {
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(Waker::wake);
     }

@@ -57,7 +57,7 @@ pub use purge::Purge;
 pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
 pub use tags::TagPurge;
 pub use tombstones::Cause;
-pub use trace::{LookupTrace, Peek, Peeked};
+pub use trace::{LookupTrace, VariantSummary, Variants};
 pub use waiting::Ticket;
 
 #[cfg(test)]

@@ -8,18 +8,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use base::{Mono, Vxid};
 
 use crate::attrs::{Reuse, Vary};
-use crate::ban::Checked;
+use crate::ban::BanOutcome;
 use crate::boc::Boc;
 use crate::busy::Busy;
 use crate::cache::{Cache, ShardGuard, ShardInner};
 use crate::digest::Digest;
 use crate::events::Event;
-use crate::objcore::{Objcore, Overtaken, State};
+use crate::objcore::{Invalidation, Objcore, State};
 use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
 use crate::trace::LookupTrace;
-use crate::waiting::{Redeemed, Rush, Ticket, Waiter};
+use crate::waiting::{Redemption, Rush, Ticket, Waiter};
 
 /// The request's own wishes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,7 +141,7 @@ impl Cache {
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
-        let Redeemed { digest, arrival, is_alone, was_parked } = ticket.redeem();
+        let Redemption { digest, arrival, is_alone, was_parked } = ticket.redeem();
         let outcome = self.look(&Query { digest: &digest, req, now, options, arrival, is_alone });
         if !was_parked {
             return outcome;
@@ -164,7 +164,7 @@ impl Cache {
         let mut banned = None;
         loop {
             let mut shard = shared.shard(query.digest).lock();
-            base::planted::index_error("objhead");
+            base::failpoint::index_error("objhead");
             if query.options.always_miss {
                 let busy = self.insert_busy(&mut shard, query, None);
                 let trace = LookupTrace { banned, ..LookupTrace::default() };
@@ -174,22 +174,22 @@ impl Cache {
             if let Some(oc) = scan.unchecked {
                 drop(shard);
                 match shared.bans.check(shared, &oc, query.req, query.arrival) {
-                    Checked::Clean => {}
-                    Checked::Hit(ban) => {
+                    BanOutcome::Clean => {}
+                    BanOutcome::Hit(ban) => {
                         if shared.invalidate(&oc, ban.seq) {
                             shared.main.bans_obj_killed.inc();
                             events.push(Event::BannedByLookup(oc.xid()));
                         }
                         banned = Some(ban.spec.to_string());
                     }
-                    Checked::TooMany(seq) => {
+                    BanOutcome::TooMany(seq) => {
                         if shared.invalidate(&oc, seq) {
                             shared.main.bans_obj_killed.inc();
                             events.push(Event::KilledByLookupLimit(oc.xid()));
                         }
                         banned = Some("ban_lookup_limit".to_owned());
                     }
-                    Checked::Unfinished => {
+                    BanOutcome::Unfinished => {
                         let ticket = Ticket::unparked(self.clone(), *query.digest, query.arrival, query.is_alone);
                         let trace = LookupTrace { banned, ..LookupTrace::default() };
                         let lookup = Lookup::Unfinished(ticket);
@@ -250,7 +250,7 @@ impl Cache {
         let is_ours = guess.is_none_or(|boc| {
             boc.vary_guess.as_ref().is_none_or(|(spec, values)| query.req.vary_matches(spec, values))
         });
-        if base::planted::fault("a second fetch beside the first") {
+        if base::failpoint::fault("a second fetch beside the first") {
             return;
         }
         scan.is_busy |= is_ours && !options.ignore_busy && !query.is_alone;
@@ -264,23 +264,23 @@ impl Cache {
         let matches = |vary: Vary<'_>| query.req.vary_matches(vary.spec, vary.values);
         let times = oc.times();
         let overtaken = oc.overtaken_for(query.arrival);
-        if overtaken == Overtaken::Before || (times.ttl <= 0.0 && overtaken != Overtaken::Later) {
-            scan.is_overtaken |= overtaken == Overtaken::Before;
+        if overtaken == Invalidation::Before || (times.ttl <= 0.0 && overtaken != Invalidation::Later) {
+            scan.is_overtaken |= overtaken == Invalidation::Before;
             return ControlFlow::Continue(());
         }
-        if !options.ignore_vary && !oc.vary_matches(matches) && !base::planted::fault("a mix-up of variants") {
+        if !options.ignore_vary && !oc.vary_matches(matches) && !base::failpoint::fault("a mix-up of variants") {
             scan.passed += 1;
             scan.other.get_or_insert_with(|| oc.clone());
             return ControlFlow::Continue(());
         }
-        if base::planted::fault("a hit-for-miss that is serialised") && oc.flags().reuse == Reuse::HitForMiss {
+        if base::failpoint::fault("a hit-for-miss that is serialised") && oc.flags().reuse == Reuse::HitForMiss {
             return ControlFlow::Continue(());
         }
         if self.shared().bans.has_news(oc, query.arrival) {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
-        if overtaken == Overtaken::Later || times.fresh_until(options.max_ttl).0 > query.now.0 {
+        if overtaken == Invalidation::Later || times.fresh_until(options.max_ttl).0 > query.now.0 {
             scan.hit = Some(oc.clone());
             return ControlFlow::Break(());
         }
@@ -302,8 +302,8 @@ impl Cache {
     ) -> (Lookup, Vec<Arc<Waiter>>) {
         let (shared, options) = (self.shared(), query.options);
         let marker = |oc: &Objcore| {
-            let extra = options.tells.then(|| oc.with_head_block(|block| block.extra().to_vec()));
-            extra.flatten().unwrap_or_default()
+            let aux_attrs = options.tells.then(|| oc.with_head_block(|block| block.aux_attrs().to_vec()));
+            aux_attrs.flatten().unwrap_or_default()
         };
         // The object's own: `req.ttl` decides what is fresh, and isn't told here.
         let ttl_left = |oc: &Objcore| oc.times().fresh_until(None).since(query.now);
@@ -342,7 +342,7 @@ impl Cache {
             trace.tombstone = shared.tombstones.cause(query.digest, query.now);
         }
         let in_grace = |oc: &Objcore| {
-            base::planted::fault("grace beyond its end")
+            base::failpoint::fault("grace beyond its end")
                 || oc.times().grace_until(options.max_ttl, options.max_grace).0 >= query.now.0
         };
         let lookup = match (scan.stale, scan.is_busy) {

@@ -62,7 +62,7 @@ pub(crate) struct Objcore {
 
 /// How an invalidation that came during a fetch bears on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Overtaken {
+pub(crate) enum Invalidation {
     /// The object is what it seems.
     Not,
     /// The request came after it: the object isn't there.
@@ -71,14 +71,14 @@ pub(crate) enum Overtaken {
     Later,
 }
 
-/// A stored head with its vary key and extra, in one block; a small body may follow them.
+/// A stored head with its vary key and auxiliary attributes, in one block; a small body may follow them.
 #[derive(Clone, Debug)]
 pub(crate) struct HeadBlock {
     pub buf: Buf,
     pub head_len: u32,
     pub spec_len: u32,
     pub values_len: u32,
-    pub extra_len: u32,
+    pub aux_len: u32,
 }
 
 /// All bytes of a finished object.
@@ -176,13 +176,13 @@ impl Objcore {
     }
 
     /// What became of it for a request that came when `arrival` was the newest invalidation.
-    pub fn overtaken_for(&self, arrival: u64) -> Overtaken {
+    pub fn overtaken_for(&self, arrival: u64) -> Invalidation {
         match self.overtaken.load(Relaxed) {
-            0 => Overtaken::Not,
-            softly if softly & SOFTLY != 0 && arrival < softly & !SOFTLY => Overtaken::Later,
-            softly if softly & SOFTLY != 0 => Overtaken::Not,
-            seq if arrival < seq => Overtaken::Not,
-            _ => Overtaken::Before,
+            0 => Invalidation::Not,
+            softly if softly & SOFTLY != 0 && arrival < softly & !SOFTLY => Invalidation::Later,
+            softly if softly & SOFTLY != 0 => Invalidation::Not,
+            seq if arrival < seq => Invalidation::Not,
+            _ => Invalidation::Before,
         }
     }
 
@@ -286,14 +286,14 @@ impl HeadBlock {
     }
 
     /// What the engine stored beside the head.
-    pub fn extra(&self) -> &[u8] {
+    pub fn aux_attrs(&self) -> &[u8] {
         let end = self.len();
-        &self.buf[end - self.extra_len as usize..end]
+        &self.buf[end - self.aux_len as usize..end]
     }
 
     /// Length of all but a body.
     pub fn len(&self) -> usize {
-        (self.head_len + self.spec_len + self.values_len + self.extra_len) as usize
+        (self.head_len + self.spec_len + self.values_len + self.aux_len) as usize
     }
 }
 

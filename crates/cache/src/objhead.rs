@@ -130,7 +130,7 @@ impl Heads {
                     head.many_from = None;
                     self.main.n_vary_many.dec();
                 }
-                self.settle(&digest);
+                self.drop_if_empty(&digest);
                 oc
             }
             None => panic!("an objcore that isn't dying has an objhead"),
@@ -155,7 +155,7 @@ impl Heads {
         }
         head.count_many(notice, main);
         let digest = head.digest;
-        self.settle(&digest);
+        self.drop_if_empty(&digest);
     }
 
     /// The marker that `new` takes the place of: the newest older one that says the same to the same requests, and not for
@@ -217,7 +217,7 @@ impl Heads {
                 out.push(waiter);
             }
         }
-        self.settle(digest);
+        self.drop_if_empty(digest);
         out
     }
 
@@ -230,7 +230,7 @@ impl Heads {
             head.waiting.retain(|waiter| !waiter.is_gone());
             self.main.waitinglist_len.sub((before - head.waiting.len()) as u64);
             head.gone = 0;
-            self.settle(digest);
+            self.drop_if_empty(digest);
         }
     }
 
@@ -269,7 +269,7 @@ impl Heads {
     }
 
     /// Brings an objhead to its smallest form, or drops it.
-    fn settle(&mut self, digest: &Digest) {
+    fn drop_if_empty(&mut self, digest: &Digest) {
         let slot = self.table.find_mut(digest.hash(), |slot| slot.digest() == digest);
         let Some(slot) = slot else { return };
         let Slot::Many(head) = slot else { return };

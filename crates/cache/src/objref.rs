@@ -11,7 +11,7 @@ use base::Vxid;
 use storage::{Buf, StoreError, StoreId};
 
 use crate::attrs::{Flags, Times};
-use crate::boc::{Boc, BocState, FetchFailed, Found};
+use crate::boc::{Boc, BocState, FetchFailed, ReadState};
 use crate::objcore::{ObjBytes, Objcore, State};
 
 /// A counted handle: the object stays readable as long as it is held, whatever becomes of it in the index.
@@ -45,11 +45,11 @@ impl ObjRef {
     }
 
     /// What [`Busy::set_extra`](crate::Busy::set_extra) stored beside the head; empty before that, and while a fetch
-    /// that got its extra after it was published still runs.
-    pub fn extra(&self) -> &[u8] {
+    /// that got its auxiliary attributes after it was published still runs.
+    pub fn aux_attrs(&self) -> &[u8] {
         match (self.oc.bytes(), &self.boc) {
-            (Some(bytes), _) => bytes.head_block.extra(),
-            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.extra()),
+            (Some(bytes), _) => bytes.head_block.aux_attrs(),
+            (None, Some(boc)) => boc.head_block().map_or(&[], |block| block.aux_attrs()),
             (None, None) => &[],
         }
     }
@@ -244,7 +244,7 @@ impl Reader {
     /// The next bytes (at most a block); `None` at the end. Asking again says that the bytes before are done with.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, ReadError>> {
         let found = match &self.obj.boc {
-            None => Found::Moved,
+            None => ReadState::Moved,
             Some(boc) => {
                 let mut id = if let Waits::Fetch(id) = self.waits { Some(id) } else { None };
                 let found = boc.poll_at(cx, &mut id, self.offset);
@@ -255,9 +255,9 @@ impl Reader {
             }
         };
         let buf = match found {
-            Found::Bytes(buf) => Some(buf),
-            Found::End => None,
-            Found::Moved => ready!(self.poll_stored(cx)).map_err(ReadError::Store)?,
+            ReadState::Bytes(buf) => Some(buf),
+            ReadState::End => None,
+            ReadState::Moved => ready!(self.poll_stored(cx)).map_err(ReadError::Store)?,
         };
         self.offset += buf.as_ref().map_or(0, |buf| buf.len() as u64);
         Poll::Ready(Ok(buf))

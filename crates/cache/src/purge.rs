@@ -88,7 +88,7 @@ impl Cache {
             for oc in objcs {
                 match oc.state() {
                     State::Busy if own.is_some_and(|own| own.is_of(&oc)) => {}
-                    State::Busy if base::planted::fault("a purge that forgets a running fetch") => {}
+                    State::Busy if base::failpoint::fault("a purge that forgets a running fetch") => {}
                     State::Busy => overtake(&oc, seq, now, purge),
                     // Gone for all but those who asked before.
                     State::Stored if oc.is_overtaken() => {}

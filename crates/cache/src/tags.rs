@@ -3,7 +3,7 @@
 //!
 //! A purge by key takes a number from the sequence of all invalidations and stays in a journal while a fetch runs that
 //! began before it: the object that such a fetch brings answers the requests that waited for it and no later ones (or, after
-//! a soft purge, has no ttl). Off until [`Cache::heed_tags`]: objects stored before that aren't found by key.
+//! a soft purge, has no ttl). Off until [`Cache::enable_tags`]: objects stored before that aren't found by key.
 //!
 //! A member of a key knows where its object lists it, and the object where the key does, so that taking out an object costs
 //! the same however many others bear its keys. The lock is a leaf, under the shard's.
@@ -84,14 +84,14 @@ struct Entry {
 
 /// What came over the keys of an object while it was fetched.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Overtaken {
+pub(crate) struct KeyInvalidation {
     /// Number of the first hard purge.
     pub hard: Option<u64>,
     /// Number and moment of the last soft one.
     pub soft: Option<(u64, Mono)>,
 }
 
-impl Overtaken {
+impl KeyInvalidation {
     /// Notes it on the objcore, which is busy still.
     pub fn apply(&self, oc: &Objcore) {
         if let Some((_, at)) = self.soft {
@@ -132,13 +132,13 @@ impl Tags {
     }
 
     /// A fetch has become an object with these keys.
-    pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>) -> Overtaken {
+    pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>) -> KeyInvalidation {
         if began.is_none() && keys.is_empty() {
-            return Overtaken::default();
+            return KeyInvalidation::default();
         }
         let mut inner = self.inner.lock();
         let own = Arc::as_ptr(oc) as usize;
-        let found = began.map_or_else(Overtaken::default, |began| inner.overtaken(keys, began, own));
+        let found = began.map_or_else(KeyInvalidation::default, |began| inner.overtaken(keys, began, own));
         if !keys.is_empty() {
             inner.insert(oc, keys);
             self.count(&inner);
@@ -225,8 +225,8 @@ impl Inner {
         }
     }
 
-    fn overtaken(&self, keys: &[Box<[u8]>], began: u64, own: usize) -> Overtaken {
-        let mut found = Overtaken::default();
+    fn overtaken(&self, keys: &[Box<[u8]>], began: u64, own: usize) -> KeyInvalidation {
+        let mut found = KeyInvalidation::default();
         if began < self.lost {
             found.hard = Some(self.lost);
         }
@@ -334,12 +334,12 @@ impl TagPurge {
 
 impl Cache {
     /// Keeps keys from now on ([`crate::Busy::set_tags`]) and shows how many there are in `counters`.
-    pub fn heed_tags(&self, counters: &'static Xkey) {
+    pub fn enable_tags(&self, counters: &'static Xkey) {
         self.shared().tags.turn_on(counters);
     }
 
     /// Whether keys are kept: else a fetch needn't look for them.
-    pub fn heeds_tags(&self) -> bool {
+    pub fn keeps_tags(&self) -> bool {
         self.shared().tags.is_on()
     }
 

@@ -33,13 +33,13 @@ pub struct LookupTrace {
     pub other: Option<Box<[u8]>>,
     /// What became of the last object there was, and how many seconds ago.
     pub tombstone: Option<(Cause, f64)>,
-    /// The extra of the object that says "don't cache".
+    /// The auxiliary attributes of the object that says "don't cache".
     pub marker: Vec<u8>,
 }
 
 /// A variant as [`Cache::peek`] tells of it.
 #[derive(Clone, Debug)]
-pub struct Peeked {
+pub struct VariantSummary {
     /// The fetch that made it; [`Vxid::NONE`] while that has no head.
     pub xid: Vxid,
     /// Being fetched, without a head yet.
@@ -59,16 +59,16 @@ pub struct Peeked {
     /// A purge or ban came while it was fetched: only those who waited may have it.
     pub is_overtaken: bool,
     /// What the engine stored beside its head.
-    pub extra: Vec<u8>,
+    pub aux_attrs: Vec<u8>,
     /// Length of its body, once that is whole.
     pub body_bytes: Option<u64>,
 }
 
 /// What there is under a hash.
 #[derive(Clone, Debug)]
-pub struct Peek {
+pub struct Variants {
     /// Newest first, so many at most as one can read.
-    pub variants: Vec<Peeked>,
+    pub variants: Vec<VariantSummary>,
     /// All of them.
     pub count: usize,
     /// What became of the last one that went, and how many seconds ago.
@@ -77,21 +77,21 @@ pub struct Peek {
 
 impl Cache {
     /// Looks at what is under `digest` as `req` would find it. Counts, moves and starts nothing.
-    pub fn peek(&self, digest: &Digest, req: &dyn Request, now: Mono) -> Peek {
+    pub fn peek(&self, digest: &Digest, req: &dyn Request, now: Mono) -> Variants {
         let shared = self.shared();
         let objcs: Vec<Arc<Objcore>> = shared.shard(digest).lock().heads.objcs(digest).to_vec();
         let count = objcs.len();
         let variants = objcs.iter().rev().take(PEEKED).map(|oc| self.peek_at(oc, req)).collect();
-        Peek { variants, count, tombstone: shared.tombstones.cause(digest, now) }
+        Variants { variants, count, tombstone: shared.tombstones.cause(digest, now) }
     }
 
-    fn peek_at(&self, oc: &Arc<Objcore>, req: &dyn Request) -> Peeked {
+    fn peek_at(&self, oc: &Arc<Objcore>, req: &dyn Request) -> VariantSummary {
         let shared = self.shared();
         let is_busy = oc.state() == State::Busy;
         let vary =
             oc.with_head_block(|block| block.vary().map(|vary| (vary.spec.to_vec(), vary.values.to_vec()))).flatten();
         let ban = if is_busy { None } else { shared.bans.would_hit(shared, oc, req, shared.bans.seq()) };
-        Peeked {
+        VariantSummary {
             xid: oc.xid(),
             is_busy,
             times: oc.times(),
@@ -101,7 +101,7 @@ impl Cache {
             vary,
             ban: ban.map(|ban| ban.spec.to_string()),
             is_overtaken: oc.is_overtaken(),
-            extra: oc.with_head_block(|block| block.extra().to_vec()).unwrap_or_default(),
+            aux_attrs: oc.with_head_block(|block| block.aux_attrs().to_vec()).unwrap_or_default(),
             body_bytes: oc.bytes().map(crate::objcore::ObjBytes::body_len),
         }
     }

@@ -19,12 +19,12 @@ use crate::objcore::Objcore;
 /// The objects of a shard for which parked requests were woken a moment ago: until those have looked again, an
 /// invalidation that came later than they leaves them the object.
 #[derive(Default)]
-pub(crate) struct Awaited(VecDeque<(usize, Mono)>);
+pub(crate) struct RecentRushes(VecDeque<(usize, Mono)>);
 
 /// More than so many at a time are forgotten, the oldest first: then somebody may have to wait once more.
 const AWAITED: usize = 1024;
 
-impl Awaited {
+impl RecentRushes {
     /// Requests were woken for `oc`; they will look it up by `until`.
     pub fn add(&mut self, oc: &Arc<Objcore>, now: Mono, until: Mono) {
         while self.0.front().is_some_and(|(_, until)| until.0 < now.0) || self.0.len() >= AWAITED {
@@ -125,7 +125,7 @@ impl Ticket {
     }
 
     /// The request looks up again: whom it wakes next depends on what it finds.
-    pub(crate) fn redeem(mut self) -> Redeemed {
+    pub(crate) fn redeem(mut self) -> Redemption {
         self.is_used = true;
         let woken = self.waiter.leave();
         // Whoever looks up again before it was woken leaves its place like one that goes away.
@@ -133,7 +133,7 @@ impl Ticket {
             self.cache.count_gone(&self.digest);
         }
         let is_alone = woken == Some(Rush::EachAlone);
-        Redeemed { digest: self.digest, arrival: self.arrival, is_alone, was_parked: self.is_parked }
+        Redemption { digest: self.digest, arrival: self.arrival, is_alone, was_parked: self.is_parked }
     }
 
     /// Whether it has been woken.
@@ -143,7 +143,7 @@ impl Ticket {
 }
 
 /// What a ticket was worth.
-pub(crate) struct Redeemed {
+pub(crate) struct Redemption {
     pub digest: Digest,
     pub arrival: u64,
     /// The request doesn't wait again.

@@ -14,13 +14,13 @@ use crate::current;
 
 /// The transaction panicked; the hook has written the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Panicked;
+pub struct Panic;
 
 /// Awaits `work`, every poll contained. By reference: the future of a request is large, and handing it over would copy it.
 ///
 /// # Errors
-/// [`Panicked`]; whatever `work` borrowed may be in any state that its types allow.
-pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
+/// [`Panic`]; whatever `work` borrowed may be in any state that its types allow.
+pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::Output, Panic> {
     let mut left = None;
     poll_fn(|cx| {
         // Others worked on this thread meanwhile.
@@ -32,7 +32,7 @@ pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::O
                 left = Some(current::leave());
                 Poll::Pending
             }
-            Err(_) => Poll::Ready(Err(Panicked)),
+            Err(_) => Poll::Ready(Err(Panic)),
         }
     })
     .await
@@ -59,7 +59,7 @@ mod tests {
                 let nothing: &[u8] = &[];
                 nothing[std::hint::black_box(0)]
             };
-            assert_eq!(contained(pin!(after_a_wait)).await, Err(Panicked));
+            assert_eq!(contained(pin!(after_a_wait)).await, Err(Panic));
             assert!(!base::critical::is_contained());
             assert_eq!(contained(pin!(async { base::critical::is_contained() })).await, Ok(true));
         })

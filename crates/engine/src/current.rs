@@ -11,17 +11,17 @@ use net::Address;
 
 /// One thread's work.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct ThreadWork {
     vxid: AtomicU64,
     /// The first eight letters of the step's name.
     step: AtomicU64,
-    /// What its thread has in progress, by [`What`].
+    /// What its thread has in progress, by [`TransactionKind`].
     tallies: [Tally; 3],
 }
 
 /// What may be in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum TransactionKind {
     /// A request that a client waits for.
     Request,
     /// A connection.
@@ -38,7 +38,7 @@ struct Tally {
 }
 
 thread_local! {
-    static OWN: Arc<Desk> = Arc::default();
+    static OWN: Arc<ThreadWork> = Arc::default();
     /// Whose transaction it is: for reports of this thread alone.
     static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
     /// The URLs of transactions begun lately.
@@ -76,7 +76,7 @@ pub struct Current {
     pub step: String,
 }
 
-impl Desk {
+impl ThreadWork {
     /// What its thread works on, or did last.
     pub fn current(&self) -> Current {
         let step = self.step.load(Relaxed).to_le_bytes();
@@ -86,11 +86,11 @@ impl Desk {
 
     /// How many requests its thread has in progress.
     pub fn open(&self) -> u64 {
-        self.tally(What::Request).0
+        self.tally(TransactionKind::Request).0
     }
 
     /// How many of them its thread has in progress, and has begun in all.
-    pub fn tally(&self, what: What) -> (u64, u64) {
+    pub fn tally(&self, what: TransactionKind) -> (u64, u64) {
         let tally = &self.tallies[what as usize];
         (tally.live.load(Relaxed), tally.begun.load(Relaxed))
     }
@@ -105,7 +105,7 @@ impl StepName {
     pub const NONE: StepName = StepName(0);
 
     /// The name as a word; to be worked out when the program is compiled.
-    pub const fn of(name: &str) -> StepName {
+    pub const fn new(name: &str) -> StepName {
         let (bytes, mut letters, mut i) = (name.as_bytes(), [0; 8], 0);
         while i < bytes.len() && i < letters.len() {
             letters[i] = bytes[i];
@@ -156,20 +156,20 @@ pub fn write(out: &mut dyn Write) -> fmt::Result {
 
 /// What a thread worked on when it left something to wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Left {
+pub struct SuspendedWork {
     vxid: u64,
     step: u64,
     client: Option<Address>,
 }
 
 /// Remembers it, and leaves the desk empty.
-pub fn leave() -> Left {
+pub fn leave() -> SuspendedWork {
     let (vxid, step) = OWN.with(|desk| (desk.vxid.swap(0, Relaxed), desk.step.swap(0, Relaxed)));
-    Left { vxid, step, client: CLIENT.take() }
+    SuspendedWork { vxid, step, client: CLIENT.take() }
 }
 
 /// Takes up again what was left.
-pub fn take_up(left: Left) {
+pub fn take_up(left: SuspendedWork) {
     OWN.with(|desk| {
         desk.vxid.store(left.vxid, Relaxed);
         desk.step.store(left.step, Relaxed);
@@ -183,26 +183,26 @@ pub fn get() -> Current {
 }
 
 /// This thread's desk, for others to look at.
-pub fn desk() -> Arc<Desk> {
+pub fn desk() -> Arc<ThreadWork> {
     OWN.with(Arc::clone)
 }
 
 /// Something in progress; stays on its thread.
 #[derive(Debug)]
-pub struct Open(What, std::marker::PhantomData<*const ()>);
+pub struct OpenTransaction(TransactionKind, std::marker::PhantomData<*const ()>);
 
 /// Something begins.
-pub fn open(what: What) -> Open {
+pub fn open(what: TransactionKind) -> OpenTransaction {
     // Only this thread writes: no locked instruction is needed.
     OWN.with(|desk| {
         let tally = &desk.tallies[what as usize];
         tally.live.store(tally.live.load(Relaxed) + 1, Relaxed);
         tally.begun.store(tally.begun.load(Relaxed) + 1, Relaxed);
     });
-    Open(what, std::marker::PhantomData)
+    OpenTransaction(what, std::marker::PhantomData)
 }
 
-impl Drop for Open {
+impl Drop for OpenTransaction {
     fn drop(&mut self) {
         // A thread that ends has nothing to show any more.
         let _ = OWN.try_with(|desk| {
@@ -219,25 +219,25 @@ mod tests {
     #[test]
     fn another_thread_sees_what_this_one_does() {
         let desk = desk();
-        let seen = |desk: &Desk| (desk.current().vxid.0, desk.current().step, desk.open());
-        let open = open(What::Request);
-        enter(Vxid(7), StepName::of("deliver"));
+        let seen = |desk: &ThreadWork| (desk.current().vxid.0, desk.current().step, desk.open());
+        let open = open(TransactionKind::Request);
+        enter(Vxid(7), StepName::new("deliver"));
         std::thread::scope(|scope| {
             let seen = scope.spawn(|| seen(&desk)).join().unwrap();
             assert_eq!(seen, (7, "deliver".to_owned(), 1));
         });
-        enter(Vxid(8), StepName::of("fetchbody"));
+        enter(Vxid(8), StepName::new("fetchbody"));
         drop(open);
         assert_eq!(seen(&desk), (8, "fetchbod".to_owned(), 0));
         let left = leave();
         assert_eq!(seen(&desk), (0, String::new(), 0));
-        enter(Vxid(9), StepName::of("recv"));
+        enter(Vxid(9), StepName::new("recv"));
         work_for(Address::Unix, Vxid(9), b"/a?b");
         assert_eq!(line(), "transaction = 9, step = recv, client = 0.0.0.0 0, url = /a?b\n");
         // Another one has taken its place, and it isn't all text.
         work_for(Address::Unix, Vxid(9 + URLS_KEPT as u64), b"/\xff");
         assert!(line().ends_with(", url = -\n"));
-        enter(Vxid(9 + URLS_KEPT as u64), StepName::of("recv"));
+        enter(Vxid(9 + URLS_KEPT as u64), StepName::new("recv"));
         assert!(line().ends_with(", url = /\n"));
         take_up(left);
         assert_eq!(line(), "transaction = 8, step = fetchbod, client = -, url = -\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Changes of heads by the engine itself, with the log records that varnishd writes for them (vsl(7)).
 
-use message::{Head, Lost};
+use message::{Head, LostHeader};
 use shm::vsl::TxnLog;
 use tables::params::{DebugBit, Params};
 use tables::tags::Tag;
@@ -122,7 +122,7 @@ impl HeadTags {
     ///
     /// # Errors
     /// No room, after a LostHeader record.
-    pub fn append(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[&[u8]]) -> Result<(), Lost> {
+    pub fn append(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[&[u8]]) -> Result<(), LostHeader> {
         if let Err(lost) = head.append_known(name, value) {
             log.put2(Tag::LostHeader, name.as_bytes(), b":");
             return Err(lost);
@@ -148,7 +148,7 @@ impl HeadTags {
     ///
     /// # Errors
     /// No room, after a LostHeader record.
-    pub fn force(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[u8]) -> Result<(), Lost> {
+    pub fn force(&self, head: &mut Head, log: &mut TxnLog, name: &str, value: &[u8]) -> Result<(), LostHeader> {
         if head.get(name).is_some_and(|old| old == value) {
             return Ok(());
         }

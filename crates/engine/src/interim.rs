@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A client gets at most so many of them for one request.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 /// The way; its clones are the same one.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ impl Interims {
     /// A backend sent one; whether it goes on. Who waits for the object has to be woken then.
     pub fn put(&self, interim: &Head) -> bool {
         // Whoever expected a 100 got one from us when somebody began to read the request's body.
-        if interim.status() <= 101 || self.0.borrow().passed == MOST {
+        if interim.status() <= 101 || self.0.borrow().passed == MAX {
             return false;
         }
         let mut head = Head::with_limits(interim.limits());

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The transaction machine: sessions, requests, backend requests. Every HTTP version meets it at [`transport::Transport`].
 
+pub mod admission;
+mod aux_attrs;
 pub mod bereq;
 pub mod choice;
+pub mod conn_queue;
 pub mod contain;
 pub mod current;
-pub mod door;
 mod esi;
-mod extra;
 pub mod httplog;
 mod interim;
+mod pool;
 mod random;
 pub mod req;
 pub mod reqbody;
 mod response_filters;
 pub mod sess;
 pub mod shared;
-mod spare;
 pub mod transport;
-pub mod turns;
 pub mod vars;
 
 pub use random::Random;

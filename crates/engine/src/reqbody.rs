@@ -59,7 +59,7 @@ pub struct ReqBody(Option<Rc<RefCell<Inner>>>);
 
 impl ReqBody {
     /// The body that `transport` announces.
-    pub fn of(transport: &dyn Transport) -> Self {
+    pub fn for_request(transport: &dyn Transport) -> Self {
         let state = match transport.body_state() {
             BodyState::None => State::None,
             BodyState::Unread => State::Unread,

@@ -62,7 +62,7 @@ pub struct SessTimeouts {
 
 impl SessTimeouts {
     /// The parameters'.
-    pub fn of(params: &Params) -> Self {
+    pub fn new(params: &Params) -> Self {
         SessTimeouts {
             idle: params.timeout_idle,
             linger: params.timeout_linger,
@@ -148,7 +148,7 @@ impl Sess {
             client_text: Cell::new(remote.text()),
             server: Cell::new(local),
             t_open: engine.clock.real(),
-            timeouts: Cell::new(SessTimeouts::of(&engine.params.load())),
+            timeouts: Cell::new(SessTimeouts::new(&engine.params.load())),
             peer_ids,
             socket,
             version: Cell::new(version),

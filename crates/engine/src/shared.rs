@@ -15,8 +15,8 @@ use tables::tags::Tag;
 use vrt::ctx::StoreProperty;
 use vrt::{LoadedVcl, Value};
 
+use crate::admission::Admission;
 use crate::random::Random;
-use crate::turns::Turns;
 
 /// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
@@ -51,7 +51,7 @@ pub struct Engine {
     /// `server.hostname`
     pub hostname: String,
     /// How many transactions may be in progress.
-    pub turns: Turns,
+    pub admission: Admission,
     /// Sessions open now.
     pub sessions: AtomicI64,
     /// Pipes open now.
@@ -59,7 +59,7 @@ pub struct Engine {
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
     /// A VCL imports xkey: fields give objects keys.
-    pub heeds_key_fields: AtomicBool,
+    pub keeps_key_fields: AtomicBool,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
     /// `debug.srandom`'s generator, also used otherwise.

@@ -128,7 +128,7 @@ pub trait Transport {
     fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
 
     /// Ready when the client has closed its end, as far as that can be told: what it sent and nobody read yet hides it.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// What is left of the request's body.
     fn body_state(&self) -> BodyState;

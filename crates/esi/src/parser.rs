@@ -290,8 +290,8 @@ impl Parser {
             b'<' => self.open_tag(),
             c if is_space(c) => self.text(&[byte], sink),
             c => {
-                let why = if is_bom_start(c) { Complaint::NotXmlBom } else { Complaint::NotXml };
-                self.complain(why, sink);
+                let reason = if is_bom_start(c) { Complaint::NotXmlBom } else { Complaint::NotXml };
+                self.complain(reason, sink);
                 self.state = State::NotXml;
                 self.text(&[byte], sink);
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Filters one behind the other, with a small buffer between two.
 
-use crate::{Asked, Filter, FilterError, GzipBits, Note, SLICE, State, Step};
+use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, Subrequest};
 
 /// A chain of filters; the first one gets the input.
 #[derive(Default)]
@@ -97,7 +97,7 @@ impl Chain {
                 Some(prev) => (&prev.buf[prev.from..prev.to], prev.ended),
             };
             let room = if is_tail { &mut *out } else { &mut link.buf[..] };
-            base::planted::index_error(link.filter.name());
+            base::failpoint::index_error(link.filter.name());
             let did = link.filter.step(source, source_ends, room)?;
             link.calls += 1;
             link.bytes_out += did.produced as u64;
@@ -148,9 +148,9 @@ impl Chain {
     }
 
     /// The next filter that asks for something, and what.
-    pub fn take_asked(&mut self) -> Option<(usize, Vec<Asked>)> {
+    pub fn take_subrequests(&mut self) -> Option<(usize, Vec<Subrequest>)> {
         let mut all = self.links.iter_mut().enumerate();
-        all.find_map(|(i, link)| Some((i, link.filter.take_asked())).filter(|(_, asked)| !asked.is_empty()))
+        all.find_map(|(i, link)| Some((i, link.filter.take_subrequests())).filter(|(_, asked)| !asked.is_empty()))
     }
 
     /// What that filter asked for.

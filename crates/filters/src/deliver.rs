@@ -5,7 +5,7 @@
 
 use message::Coding;
 
-use crate::fetch::{LeftOut, REWRITTEN, no_work, not_found};
+use crate::fetch::{REWRITTEN, Skipped, no_work, not_found};
 use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range};
 
 /// What the default of `resp.filters` depends on.
@@ -75,7 +75,7 @@ pub struct DeliverOpened {
     /// The engine is to follow the ESI program.
     pub do_esi: bool,
     /// Filters of modules that can't work on this body, and why.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Skipped>,
 }
 
 /// Opens the chain of a list; see [`InjectedFilters::complete`].
@@ -120,8 +120,8 @@ pub fn open_deliver(
             },
             FilterName::EsiGzip | FilterName::Gzip | FilterName::TestGunzip | FilterName::Injected(_) => {
                 let filter = injected.take(name).ok_or_else(|| not_found(name, &names))?;
-                if let Some(why) = no_work(input.status == 206, coding) {
-                    opened.left_out.push((filter.name(), why));
+                if let Some(reason) = no_work(input.status == 206, coding) {
+                    opened.left_out.push((filter.name(), reason));
                 } else {
                     if !filter.keeps_body() {
                         opened.edits.extend(REWRITTEN);

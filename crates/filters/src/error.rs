@@ -23,20 +23,20 @@ pub enum FilterError {
         /// The filter.
         name: &'static str,
         /// Why.
-        why: &'static str,
+        reason: &'static str,
     },
 }
 
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InvalidGzip(why) => write!(f, "Invalid Gzip data: {why}"),
+            Self::InvalidGzip(reason) => write!(f, "Invalid Gzip data: {reason}"),
             Self::JunkAfterGzip => f.write_str("Junk after gzip data"),
             Self::GunzipTruncated => f.write_str("Gunzip error at the very end"),
             Self::TestTruncated => f.write_str("tGunzip failed"),
             Self::GzipFailed => f.write_str("Gzip failed"),
             Self::RangeShort => f.write_str("Body shorter than its range"),
-            Self::Module { name, why } => write!(f, "{name}: {why}"),
+            Self::Module { name, reason } => write!(f, "{name}: {reason}"),
         }
     }
 }

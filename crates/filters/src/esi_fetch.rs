@@ -9,7 +9,7 @@ use esi::{Complaint, Features, Include, Parser, Piece, ProgramBuilder, Severity,
 use zlib_rs::DeflateFlush;
 
 use crate::gunzip::record;
-use crate::packer::{Packed, Packer};
+use crate::packer::{PackProgress, Packer};
 use crate::stitch::{self, Sum};
 use crate::{Filter, FilterError, GzipBits, GzipParams, Note, SLICE, State, Step};
 
@@ -180,7 +180,7 @@ impl Packing {
         self.builder.as_mut().expect("taken at the end of the body, after which nothing is packed")
     }
 
-    fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
+    fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<PackProgress, FilterError> {
         let packed = self.deflate.pack(input, out, flush)?;
         let used = &input[..packed.used];
         self.run.add(used);

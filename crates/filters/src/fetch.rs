@@ -79,11 +79,11 @@ pub struct FetchOpened {
     /// The body goes through ESI.
     pub is_esi: bool,
     /// Filters of modules that can't work on this body, and why.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Skipped>,
 }
 
 /// A module's filter that lets a body be: its name, and what is with the body.
-pub type LeftOut = (&'static str, &'static str);
+pub type Skipped = (&'static str, &'static str);
 
 /// Opens the chain of a list; see [`InjectedFilters::complete`].
 ///
@@ -139,8 +139,8 @@ pub fn open_fetch(
             }
             FilterName::Range | FilterName::Injected(_) => {
                 let filter = injected.take(name).ok_or_else(|| not_found(name, &names))?;
-                if let Some(why) = no_work(is_part, coding) {
-                    opened.left_out.push((filter.name(), why));
+                if let Some(reason) = no_work(is_part, coding) {
+                    opened.left_out.push((filter.name(), reason));
                 } else {
                     if !filter.keeps_body() {
                         opened.edits.extend(REWRITTEN);

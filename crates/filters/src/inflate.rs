@@ -12,7 +12,7 @@ mod window;
 
 use bits::Bits;
 use header::Header;
-use huffman::{DIST_BASE, DIST_EXTRA, Found, LEN_BASE, LEN_EXTRA, Table, fixed};
+use huffman::{DIST_BASE, DIST_EXTRA, LEN_BASE, LEN_EXTRA, NextCode, Table, fixed};
 use window::{WINDOW, Window};
 use zlib_rs::crc32::crc32;
 
@@ -73,7 +73,7 @@ pub(crate) struct Unzip {
 
 /// What one call did.
 #[derive(Debug)]
-pub(crate) struct Unzipped {
+pub(crate) struct UnzipProgress {
     pub(crate) consumed: usize,
     pub(crate) produced: usize,
 }
@@ -101,7 +101,7 @@ impl Unzip {
     ///
     /// # Errors
     /// Not gzip, or damaged.
-    pub(crate) fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Unzipped, FilterError> {
+    pub(crate) fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<UnzipProgress, FilterError> {
         let mut run = Run { rest: input, out, made: 0, blocks: BLOCKS };
         let stop = loop {
             if let Mode::Ended = self.mode {
@@ -120,15 +120,15 @@ impl Unzip {
             }
             Stop::Output | Stop::Budget | Stop::Bad(_) => self.bits.give_back(consumed),
         };
-        if let Stop::Bad(why) = stop {
-            self.note = Some(format!("Gunzip error: -3 ({why})"));
-            return Err(FilterError::InvalidGzip(why));
+        if let Stop::Bad(reason) = stop {
+            self.note = Some(format!("Gunzip error: -3 ({reason})"));
+            return Err(FilterError::InvalidGzip(reason));
         }
         if matches!(self.mode, Mode::Ended) && self.bits.whole_bytes() > 0 {
             return Err(FilterError::JunkAfterGzip);
         }
         self.remember(&out[..made]);
-        Ok(Unzipped { consumed: consumed - back, produced: made })
+        Ok(UnzipProgress { consumed: consumed - back, produced: made })
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -277,9 +277,9 @@ impl Unzip {
         while *at < codes + dists {
             self.bits.fill(&mut run.rest);
             let (symbol, used) = match self.codes.find(self.bits.peek(), self.bits.len()) {
-                Found::Symbol(symbol, used) => (symbol, used),
-                Found::Short => return Err(Stop::Input),
-                Found::Bad => return Err(Stop::Bad("invalid code lengths set")),
+                NextCode::Symbol(symbol, used) => (symbol, used),
+                NextCode::Short => return Err(Stop::Input),
+                NextCode::Bad => return Err(Stop::Bad("invalid code lengths set")),
             };
             let (extra, base) = match symbol {
                 0..=15 => (0, 1),
@@ -323,9 +323,9 @@ impl Unzip {
         loop {
             self.bits.fill(&mut run.rest);
             let (symbol, used) = match codes.find(self.bits.peek(), self.bits.len()) {
-                Found::Symbol(symbol, used) => (symbol, used),
-                Found::Short => return Err(Stop::Input),
-                Found::Bad => return Err(Stop::Bad("invalid literal/length code")),
+                NextCode::Symbol(symbol, used) => (symbol, used),
+                NextCode::Short => return Err(Stop::Input),
+                NextCode::Bad => return Err(Stop::Bad("invalid literal/length code")),
             };
             if symbol < END_OF_BLOCK {
                 let slot = run.out.get_mut(run.made).ok_or(Stop::Output)?;
@@ -422,9 +422,9 @@ fn one_match(bits: &Bits, dists: &Table, symbol: u16, used: u32) -> Result<(usiz
         return Err(Stop::Input);
     }
     let (symbol, more) = match dists.find(bits >> used, have - used) {
-        Found::Symbol(symbol, more) => (usize::from(symbol), more),
-        Found::Short => return Err(Stop::Input),
-        Found::Bad => return Err(Stop::Bad("invalid distance code")),
+        NextCode::Symbol(symbol, more) => (usize::from(symbol), more),
+        NextCode::Short => return Err(Stop::Input),
+        NextCode::Bad => return Err(Stop::Bad("invalid distance code")),
     };
     let used = used + more;
     let extra = *DIST_EXTRA.get(symbol).ok_or(Stop::Bad("invalid distance code"))?;

@@ -171,7 +171,7 @@ mod tests {
             "lower"
         }
         fn step(&mut self, _: &[u8], _: bool, _: &mut [u8]) -> Result<Step, FilterError> {
-            Err(FilterError::Module { name: "lower", why: "no" })
+            Err(FilterError::Module { name: "lower", reason: "no" })
         }
     }
 

@@ -45,7 +45,7 @@ pub use list::{FilterList, FilterName, Names};
 pub use range::{Multipart, Part, Range};
 pub use room::with_room;
 pub use scan::Scan;
-pub use step::{Asked, Edit, Filter, GzipBits, Note, SLICE, State, Step, Stint};
+pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Stint, Subrequest};
 pub use test_gunzip::TestGunzip;
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) struct Packer {
 
 /// What one call used and made, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packed {
+pub(crate) struct PackProgress {
     pub(crate) used: usize,
     pub(crate) made: usize,
 }
@@ -50,20 +50,25 @@ impl Packer {
 
     /// Packs what there is room for. A flush is through when it leaves room in `out`: until then it is to be asked for
     /// again.
-    pub(crate) fn pack(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
+    pub(crate) fn pack(
+        &mut self,
+        input: &[u8],
+        out: &mut [u8],
+        flush: DeflateFlush,
+    ) -> Result<PackProgress, FilterError> {
         let made = self.unspill(out);
         let out = &mut out[made..];
         if out.is_empty() {
-            return Ok(Packed { used: 0, made });
+            return Ok(PackProgress { used: 0, made });
         }
         if flush == DeflateFlush::NoFlush || out.len() >= FLUSH_ROOM {
             let packed = self.compress(input, out, flush)?;
-            return Ok(Packed { used: packed.used, made: made + packed.made });
+            return Ok(PackProgress { used: packed.used, made: made + packed.made });
         }
         let mut room = [0; FLUSH_ROOM];
         let packed = self.compress(input, &mut room, flush)?;
         self.spill.extend(&room[..packed.made]);
-        Ok(Packed { used: packed.used, made: made + self.unspill(out) })
+        Ok(PackProgress { used: packed.used, made: made + self.unspill(out) })
     }
 
     /// Bytes of the stream that were written so far.
@@ -77,7 +82,7 @@ impl Packer {
         n
     }
 
-    fn compress(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<Packed, FilterError> {
+    fn compress(&mut self, input: &[u8], out: &mut [u8], flush: DeflateFlush) -> Result<PackProgress, FilterError> {
         let params = self.params;
         let deflate = self.deflate.get_or_insert_with(|| kept(params).unwrap_or_else(|| fresh(params)));
         let (from, to) = (deflate.total_in(), deflate.total_out());
@@ -85,7 +90,7 @@ impl Packer {
             Ok(Status::Ok | Status::BufError | Status::StreamEnd) => {}
             Err(_) => return Err(FilterError::GzipFailed),
         }
-        Ok(Packed { used: (deflate.total_in() - from) as usize, made: (deflate.total_out() - to) as usize })
+        Ok(PackProgress { used: (deflate.total_in() - from) as usize, made: (deflate.total_out() - to) as usize })
     }
 }
 

@@ -95,7 +95,7 @@ pub trait Filter: Any {
     }
 
     /// What it wants to have before a body comes, at delivery.
-    fn take_asked(&mut self) -> Vec<Asked> {
+    fn take_subrequests(&mut self) -> Vec<Subrequest> {
         Vec::new()
     }
 
@@ -117,7 +117,7 @@ pub trait Filter: Any {
 
 /// A response that a filter wants to have: as a fragment's, made by VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct Subrequest {
     /// Its URL.
     pub url: Vec<u8>,
     /// Its Host, if it is another than the page's.

@@ -41,7 +41,7 @@ pub struct Sum {
 
 impl Sum {
     /// Of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         let mut sum = Self::default();
         sum.add(bytes);
         sum

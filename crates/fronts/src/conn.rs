@@ -21,7 +21,7 @@ pub(crate) struct Conn {
     /// What was read; without memory while it is idle.
     pub(crate) input: Vec<u8>,
     /// What it waited for before its request was read.
-    pub(crate) turn: Option<engine::turns::Turn>,
+    pub(crate) slot: Option<engine::admission::Slot>,
     /// Since when it waits for a request.
     pub(crate) idle_since: Instant,
 }
@@ -39,7 +39,7 @@ pub(crate) struct CloseState {
 
 impl Conn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
-        Conn { stream: Some(stream), sess, input: Vec::new(), turn: None, idle_since: Instant::now() }
+        Conn { stream: Some(stream), sess, input: Vec::new(), slot: None, idle_since: Instant::now() }
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -82,9 +82,9 @@ impl Conn {
             stream.shutdown_write();
         }
         match drain(stream) {
-            Drained::Ended => false,
-            Drained::Waits { seen: 0 } => is_sending,
-            Drained::Waits { .. } | Drained::Goes => {
+            DrainOutcome::Ended => false,
+            DrainOutcome::Waits { seen: 0 } => is_sending,
+            DrainOutcome::Waits { .. } | DrainOutcome::Goes => {
                 stream.shutdown_write();
                 true
             }
@@ -94,16 +94,16 @@ impl Conn {
     /// Reads on while the client sends what nobody wants: until it ends or pauses, and not for ever.
     pub(crate) async fn linger(&self) {
         const PAUSE: Duration = Duration::from_secs(5);
-        const MOST: Duration = Duration::from_secs(30);
+        const MAX: Duration = Duration::from_secs(30);
         let Some(stream) = &self.stream else { return };
-        let until = Instant::now() + MOST;
+        let until = Instant::now() + MAX;
         loop {
             let now = Instant::now();
             match drain(stream) {
-                Drained::Ended => return,
+                DrainOutcome::Ended => return,
                 _ if now >= until => return,
-                Drained::Goes => rt::yield_now().await,
-                Drained::Waits { .. } => {
+                DrainOutcome::Goes => rt::yield_now().await,
+                DrainOutcome::Waits { .. } => {
                     if !matches!(rt::timeout_at(until.min(now + PAUSE), stream.readable()).await, Ok(Ok(()))) {
                         return;
                     }
@@ -114,7 +114,7 @@ impl Conn {
 }
 
 /// What came of reading input that nobody wants.
-enum Drained {
+enum DrainOutcome {
     /// The client has said that this was all, or is gone.
     Ended,
     /// So many bytes came, and no more are at hand.
@@ -123,17 +123,17 @@ enum Drained {
     Goes,
 }
 
-fn drain(stream: &Stream) -> Drained {
-    const MOST: usize = 64 * 1024;
+fn drain(stream: &Stream) -> DrainOutcome {
+    const MAX: usize = 64 * 1024;
     let (mut waste, mut seen) = ([0; 4096], 0);
-    while seen < MOST {
+    while seen < MAX {
         match stream.try_read(&mut waste) {
-            Ok(0) => return Drained::Ended,
+            Ok(0) => return DrainOutcome::Ended,
             Ok(n) => seen += n,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Drained::Waits { seen },
-            Err(_) => return Drained::Ended,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return DrainOutcome::Waits { seen },
+            Err(_) => return DrainOutcome::Ended,
         }
     }
-    Drained::Goes
+    DrainOutcome::Goes
 }

@@ -22,7 +22,7 @@ use crate::buffers::Buffers;
 use crate::conn::Conn;
 use crate::runner::{self, Runners};
 use crate::session::Outcome;
-use head::{Arrived, limits, next_head, refuse};
+use head::{NextRequest, limits, next_head, refuse};
 use transport::H1;
 
 /// What VCL calls it (`req.transport`).
@@ -65,15 +65,15 @@ async fn requests(h1: &mut H1) -> Outcome {
 }
 
 /// Runs a request; why the connection ends after it, if it does.
-async fn request(h1: &mut H1, arrived: Arrived) -> Option<SessClose> {
+async fn request(h1: &mut H1, arrived: NextRequest) -> Option<SessClose> {
     h1.was_busy = true;
-    let Arrived { head_bytes, scan, t_first, t_req, params } = arrived;
-    let mut req = Req::of(&h1.conn.sess, params, t_req);
+    let NextRequest { head_bytes, scan, t_first, t_req, params } = arrived;
+    let mut req = Req::with_new_id(&h1.conn.sess, params, t_req);
     req.begin(t_first);
-    req.turn = h1.conn.turn.take();
+    req.slot = h1.conn.slot.take();
     let ran = answer(h1, &mut req, &scan, head_bytes).await;
     if ran.is_ok() && req.close.is_none() && !h1.is_piped() {
-        settle(h1, &mut req).await;
+        end_request_body(h1, &mut req).await;
     }
     req.finish(h1);
     engine::current::enter(base::Vxid::NONE, StepName::NONE);
@@ -91,7 +91,7 @@ async fn request(h1: &mut H1, arrived: Arrived) -> Option<SessClose> {
 }
 
 /// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
-async fn settle(h1: &mut H1, req: &mut Req) {
+async fn end_request_body(h1: &mut H1, req: &mut Req) {
     req.body.give_up();
     match engine::Transport::body_state(h1) {
         BodyState::None | BodyState::Done => {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What waits to be written to a client: heads and framing as bytes of our own, bodies as handles on storage. Stored pages
-//! that are sent often go out without a copy ([`sys::lend`]).
+//! that are sent often go out without a copy ([`sys::splice`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 
 use net::{Stream, ZeroCopy};
 use storage::Buf;
-use sys::lend::{Lender, Lent, Loans};
+use sys::splice::{SpliceOutcome, SpliceRanges, Splicer};
 
 /// Most pieces in one system call (`http1_iovs` in Varnish).
 const PIECES: usize = 64;
@@ -25,7 +25,7 @@ const LEND_BYTES: usize = 32 * 1024;
 const LEND_MOST_BYTES: u64 = 2 << 20;
 
 thread_local! {
-    static LENDER: RefCell<Lender> = const { RefCell::new(Lender::new()) };
+    static LENDER: RefCell<Splicer> = const { RefCell::new(Splicer::new()) };
 }
 
 enum Piece {
@@ -106,8 +106,8 @@ impl Output {
         let wrote = match self.often {
             0 => self.copy(stream)?,
             _ => match stream.zero_copy().map(|stream| self.lend(&stream)).transpose()? {
-                Some(Lent::Bytes(wrote)) => wrote,
-                Some(Lent::Impossible) | None => self.copy(stream)?,
+                Some(SpliceOutcome::Bytes(wrote)) => wrote,
+                Some(SpliceOutcome::Impossible) | None => self.copy(stream)?,
             },
         };
         self.advance(wrote);
@@ -115,20 +115,20 @@ impl Output {
     }
 
     /// Lends a run of pieces that are sent often, or begins with what comes before it.
-    fn lend(&self, stream: &ZeroCopy<'_>) -> io::Result<Lent> {
+    fn lend(&self, stream: &ZeroCopy<'_>) -> io::Result<SpliceOutcome> {
         let own = match self.pieces.front() {
             Some(Piece::Own(len)) => &self.own[self.own_written..self.own_written + len],
             _ => &[],
         };
         let run = || self.run(usize::from(!own.is_empty()));
         if self.run_bytes(run()) < LEND_BYTES {
-            return Ok(Lent::Impossible);
+            return Ok(SpliceOutcome::Impossible);
         }
         if !own.is_empty() {
-            return stream.try_write_begin(own).map(Lent::Bytes);
+            return stream.try_write_begin(own).map(SpliceOutcome::Bytes);
         }
-        let (mut loans, mut written) = (Loans::default(), self.written);
-        let lent = run().take_while(|buf| buf.lend(std::mem::take(&mut written), &mut loans)).count();
+        let (mut loans, mut written) = (SpliceRanges::default(), self.written);
+        let lent = run().take_while(|buf| buf.splice(std::mem::take(&mut written), &mut loans)).count();
         LENDER.with_borrow_mut(|lender| stream.try_lend(lender, &loans, lent < self.pieces.len()))
     }
 

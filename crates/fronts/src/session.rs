@@ -13,7 +13,7 @@ use std::task::Poll;
 use engine::sess::Connection;
 use engine::{Engine, ListenerInfo, Sess, SessTimeouts, contain};
 use net::{Address, Stream};
-use rt::{Instant, Patience};
+use rt::{Deadline, Instant};
 use tables::close::SessClose;
 
 use crate::conn::{CloseState, Conn};
@@ -43,7 +43,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
     let sess = conn.sess.clone();
     let (conn, close, state) = match contain::contained(pin!(live(conn))).await {
         Ok((conn, close, state)) => (Some(conn), close, state),
-        Err(contain::Panicked) => {
+        Err(contain::Panic) => {
             engine.main.req_panic.inc();
             (None, SessClose::Overload, CloseState::default())
         }
@@ -79,13 +79,13 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
         {
             return (conn, close, CloseState::default());
         }
-        if conn.sess.engine.turns.is_saturated() {
+        if conn.sess.engine.admission.is_saturated() {
             // Boxed: see `serve`.
-            conn.turn = Box::pin(engine::door::pass(&conn.sess)).await;
+            conn.slot = Box::pin(engine::conn_queue::pass(&conn.sess)).await;
         }
         let (back, outcome) = h1::run(conn).await;
         conn = back;
-        conn.turn = None;
+        conn.slot = None;
         if let Outcome::End(close, state) = outcome {
             return (conn, close, state);
         }
@@ -105,17 +105,17 @@ async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
 async fn idle(conn: &Conn) -> Result<(), SessClose> {
     let SessTimeouts { idle, linger, .. } = conn.sess.timeouts.get();
     let mut lingers = linger < idle;
-    let mut patience = Patience::since(conn.idle_since, linger.min(idle));
+    let mut deadline = Deadline::since(conn.idle_since, linger.min(idle));
     poll_fn(|cx| {
         if let Poll::Ready(readable) = conn.stream().poll_readable(cx) {
             return Poll::Ready(readable.map_err(|_| SessClose::RemClose));
         }
-        while patience.poll(cx).is_ready() {
+        while deadline.poll(cx).is_ready() {
             if !std::mem::take(&mut lingers) {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
             conn.sess.engine.main.sess_herd.inc();
-            patience = Patience::until(conn.idle_deadline());
+            deadline = Deadline::until(conn.idle_deadline());
         }
         Poll::Pending
     })

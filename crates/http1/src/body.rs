@@ -31,7 +31,7 @@ pub enum Step {
 
 /// Where a body was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Truncation {
     /// Before the announced Content-Length.
     Length,
     /// Inside a chunk's data.
@@ -44,7 +44,7 @@ pub enum Cut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// The connection ended before the body did.
-    Truncated(Cut),
+    Truncated(Truncation),
     /// A chunk's size line isn't one.
     BadSize,
     /// A chunk's size has too many digits.
@@ -63,9 +63,9 @@ impl BodyError {
     /// The text that varnishd logs as FetchError for it, or one in its manner.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Truncated(Cut::Length) => "straight insufficient bytes",
-            Self::Truncated(Cut::ChunkData) => "chunked insufficient bytes",
-            Self::Truncated(Cut::Chunking) => "chunked read err",
+            Self::Truncated(Truncation::Length) => "straight insufficient bytes",
+            Self::Truncated(Truncation::ChunkData) => "chunked insufficient bytes",
+            Self::Truncated(Truncation::Chunking) => "chunked read err",
             Self::BadSize => "chunked header non-hex",
             Self::SizeTooLong => "chunked header too long",
             Self::SizeTooLarge => "bogusly large chunk size",
@@ -181,11 +181,11 @@ impl Decoder {
     }
 
     /// Where a body that isn't complete would be cut now.
-    pub fn cut(&self) -> Cut {
+    pub fn cut(&self) -> Truncation {
         match &self.0 {
-            State::Chunked(chunked) if chunked.data_ahead() > 0 => Cut::ChunkData,
-            State::Chunked(_) => Cut::Chunking,
-            State::Length { .. } | State::Eof | State::Complete | State::Failed(_) => Cut::Length,
+            State::Chunked(chunked) if chunked.data_ahead() > 0 => Truncation::ChunkData,
+            State::Chunked(_) => Truncation::Chunking,
+            State::Length { .. } | State::Eof | State::Complete | State::Failed(_) => Truncation::Length,
         }
     }
 

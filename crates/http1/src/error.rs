@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Why a head is refused, and what follows from it: decided here and nowhere else.
 
-use message::Lost;
+use message::LostHeader;
 use tables::SessClose;
 
 /// Why a head is refused. `at` is an offset into the parsed input.
@@ -154,11 +154,11 @@ impl HeadError {
 }
 
 impl HeadError {
-    pub(crate) fn of_lost(lost: Lost, at: usize) -> Self {
+    pub(crate) fn of_lost(lost: LostHeader, at: usize) -> Self {
         match lost {
-            Lost::TooManyFields => Self::TooManyFields { at },
-            Lost::NoSpace => Self::NoSpace,
-            Lost::BadField => Self::LineTooLong { at },
+            LostHeader::TooManyFields => Self::TooManyFields { at },
+            LostHeader::NoSpace => Self::NoSpace,
+            LostHeader::BadField => Self::LineTooLong { at },
         }
     }
 }

@@ -14,7 +14,7 @@ mod request;
 pub mod response;
 pub mod scan;
 
-pub use body::{BodyError, ChunkHeader, Cut, Decoder, LAST_CHUNK, Step};
+pub use body::{BodyError, ChunkHeader, Decoder, LAST_CHUNK, Step, Truncation};
 pub use error::{HeadError, Reaction};
 pub use framing::{Expect, Framing, FramingError, expect, request_framing, response_framing};
 pub use request::{parse_found_request, parse_request};

@@ -4,7 +4,7 @@
 //! nothing. Only methods that say so: no other request may have two opinions of its host.
 
 use message::authority::{self, Target};
-use message::{Head, Lost, names};
+use message::{Head, LostHeader, names};
 
 /// Methods that programs purge with; VCL gives them their meaning.
 const METHODS: [&[u8]; 7] = [b"BAN", b"PURGE", b"REFRESH", b"URIBAN", b"DOMAINPURGE", b"FULLBAN", b"URLPURGE"];
@@ -23,7 +23,7 @@ pub(crate) fn is_purgers_host(method: &[u8], host: &[u8]) -> bool {
 }
 
 /// Makes a Host that [`is_purgers_host`] a host; its path is that of the request, or stands before it.
-pub(crate) fn rewrite_host(head: &mut Head) -> Result<(), Lost> {
+pub(crate) fn rewrite_host(head: &mut Head) -> Result<(), LostHeader> {
     let host = head.get(names::HOST).unwrap_or_default().to_vec();
     let Target::Absolute { authority, rest } = authority::target(&host, true) else { return Ok(()) };
     let port: &[u8] = if host[..5].eq_ignore_ascii_case(b"https") { b":443" } else { b":80" };

@@ -22,12 +22,12 @@ pub struct Scan {
 /// Where the first lines of a head end, from the start line on: what was searched once needn't be searched again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineFeeds {
-    at: [u16; MOST_FEEDS],
+    at: [u16; MAX_FEEDS],
     len: u8,
 }
 
 /// More lines than nearly all heads have.
-const MOST_FEEDS: usize = 24;
+const MAX_FEEDS: usize = 24;
 
 impl LineFeeds {
     #[inline]
@@ -42,7 +42,7 @@ impl LineFeeds {
     /// Where the `n`-th line ends, if that is known.
     #[inline]
     pub(crate) fn get(&self, n: usize) -> Option<usize> {
-        self.at[..usize::from(self.len).min(MOST_FEEDS)].get(n).map(|lf| usize::from(*lf))
+        self.at[..usize::from(self.len).min(MAX_FEEDS)].get(n).map(|lf| usize::from(*lf))
     }
 }
 

@@ -140,8 +140,8 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn refuse(why: &str) -> i32 {
-    print::err(format_args!("lacquer man: {why}\n{USAGE}"));
+fn refuse(reason: &str) -> i32 {
+    print::err(format_args!("lacquer man: {reason}\n{USAGE}"));
     2
 }
 

@@ -512,7 +512,7 @@ impl Grouper {
         }
     }
 
-    fn force(&mut self, vxid: u32, why: &str, now: Instant) {
+    fn force(&mut self, vxid: u32, reason: &str, now: Instant) {
         self.scan(vxid, now);
         let Some(vtx) = self.all.get_mut(&vxid) else { return };
         if vtx.has_end {
@@ -525,7 +525,7 @@ impl Grouper {
             let text = format!("{} 0 synth", vtx.kind.name());
             vtx.put(vxid, Tag::Begin, text.as_bytes());
         }
-        vtx.put(vxid, Tag::Vsl, why.as_bytes());
+        vtx.put(vxid, Tag::Vsl, reason.as_bytes());
         vtx.put(vxid, Tag::End, b"synth");
         self.scan(vxid, now);
     }

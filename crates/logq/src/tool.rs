@@ -92,12 +92,12 @@ pub struct Attach {
     /// -n
     pub name: Option<String>,
     /// -t: seconds, None: for ever.
-    pub patience: Option<Duration>,
+    pub timeout: Option<Duration>,
 }
 
 impl Default for Attach {
     fn default() -> Attach {
-        Attach { name: None, patience: Some(Duration::from_secs(5)) }
+        Attach { name: None, timeout: Some(Duration::from_secs(5)) }
     }
 }
 
@@ -107,7 +107,7 @@ impl Attach {
     /// # Errors
     /// No number, and not `off`.
     pub fn timeout(&mut self, value: &str) -> Result<(), String> {
-        self.patience = match value {
+        self.timeout = match value {
             "off" => None,
             _ => {
                 let seconds = value.parse::<f64>().ok().filter(|s| s.is_finite() && *s >= 0.0);
@@ -133,7 +133,7 @@ impl Attach {
         let begun = Instant::now();
         let mut looks = 0u32;
         loop {
-            let failed = self.patience.is_some_and(|patience| begun.elapsed() > patience);
+            let failed = self.timeout.is_some_and(|timeout| begun.elapsed() > timeout);
             let is_there = reader::status(&workdir).manager.is_some();
             if (is_there || failed) && looks > 4 {
                 print::err("\n");

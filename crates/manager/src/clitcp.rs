@@ -22,8 +22,8 @@ const BACKLOG: i32 = 10;
 
 /// Listens on every address that the argument names; adds a line `addr port` for each to `lines`.
 pub fn listen(arg: &str, jail: &Jail, lines: &mut String) -> Result<Vec<OwnedFd>, Fatal> {
-    let addresses =
-        resolve(arg, 0).map_err(|why| Fatal::Argument(format!("Could not resolve -T argument to address\n\t{why}")))?;
+    let addresses = resolve(arg, 0)
+        .map_err(|reason| Fatal::Argument(format!("Could not resolve -T argument to address\n\t{reason}")))?;
     let mut sockets = Vec::new();
     for address in addresses {
         let Ok(group) = jail.privileged(|| sock::bind_tcp_group(address, 1)) else { continue };
@@ -82,7 +82,7 @@ impl Masters {
         let mut addresses = Vec::new();
         for arg in args {
             let found = resolve(arg, 0)
-                .map_err(|why| Fatal::Argument(format!("Could not resolve -M argument to address\n\t{why}")))?;
+                .map_err(|reason| Fatal::Argument(format!("Could not resolve -M argument to address\n\t{reason}")))?;
             addresses.extend(found);
         }
         if addresses.is_empty() {

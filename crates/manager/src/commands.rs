@@ -146,7 +146,7 @@ impl Manager {
             return Reply::new(Status::Cant, format!("Child in state {}", self.worker.state.word()));
         }
         match self.vcls.not_startable() {
-            Some(why) => Reply::new(Status::Cant, why),
+            Some(reason) => Reply::new(Status::Cant, reason),
             None => {
                 self.restarts = 0;
                 self.launch_worker()

@@ -37,7 +37,7 @@ const FIRST_COOLING: Duration = Duration::from_secs(3);
 const UPTIME_STEP: Duration = Duration::from_secs(1);
 
 /// CLI sessions at a time; further connections wait.
-const MOST_SESSIONS: usize = 256;
+const MAX_SESSIONS: usize = 256;
 /// Without accepting after a failure to.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait for events.
@@ -202,7 +202,7 @@ impl Manager {
             wants.push((fd, Interest::Read));
             events.push(Event::Worker);
         }
-        let takes_more = self.sessions.len() < MOST_SESSIONS && self.timers.cli_pause <= self.now();
+        let takes_more = self.sessions.len() < MAX_SESSIONS && self.timers.cli_pause <= self.now();
         for (at, socket) in self.cli_sockets.iter().enumerate().filter(|_| takes_more) {
             wants.push((socket.as_fd(), Interest::Read));
             events.push(Event::CliSocket(at));

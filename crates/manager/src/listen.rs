@@ -182,7 +182,7 @@ pub fn bind(arg: &ListenArg, members: usize, jail: &Jail, open: &mut Vec<Listene
         ));
     }
     let addresses = resolve(&arg.endpoint, 80)
-        .map_err(|why| Fatal::Argument(format!("Got no socket(s) for {}\n\t{why}", arg.endpoint)))?;
+        .map_err(|reason| Fatal::Argument(format!("Got no socket(s) for {}\n\t{reason}", arg.endpoint)))?;
     let before = open.len();
     for address in addresses {
         bind_inet(arg, address, members, jail, open)?;

@@ -424,7 +424,9 @@ fn begin(
     match manager.vcls.not_startable() {
         _ if options.mode == Mode::Debug => {}
         None => started = manager.launch_worker(),
-        Some(why) if !options.ordered.iter().any(|o| matches!(o, OrderedArg::Vcl(_))) => print(Severity::Error, why),
+        Some(reason) if !options.ordered.iter().any(|o| matches!(o, OrderedArg::Vcl(_))) => {
+            print(Severity::Error, reason)
+        }
         Some(_) => {}
     }
     let status = if started.is_ok() { 0 } else { 2 };

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use base::text::{parse_bytes, why_no_bytes};
+use base::text::{bytes_error, parse_bytes};
 use tables::stores::{self, DEFAULT, Kind, KindDef, MIN_BYTES, NOT_BUILT, OptionDef, TRANSIENT, Takes};
 
 use crate::fatal::{Fatal, argument};
@@ -126,7 +126,7 @@ impl StoreArg {
             Takes::Path => self.path = Some(PathBuf::from(word)),
             Takes::Size => self.bytes = Some(size(def, option, word)?),
             Takes::Bytes if parse_bytes(word).is_none() => {
-                return argument(format!("(-s{kind}) {name} \"{word}\": {}", why_no_bytes(word)));
+                return argument(format!("(-s{kind}) {name} \"{word}\": {}", bytes_error(word)));
             }
             Takes::Word(known) if !known.contains(&word) => {
                 return argument(format!("(-s {kind}) invalid {name}: \"{word}\""));
@@ -141,8 +141,10 @@ fn size(def: &KindDef, option: &OptionDef, word: &str) -> Result<u64, Fatal> {
     let (kind, name) = (def.word, option.name);
     match parse_bytes(word) {
         None => {
-            let (why, example) = (why_no_bytes(word), def.example);
-            argument(format!("(-s{kind}) {name} \"{word}\": {why}\n\tA size is a number with k, m, g or t: {example}"))
+            let (reason, example) = (bytes_error(word), def.example);
+            argument(format!(
+                "(-s{kind}) {name} \"{word}\": {reason}\n\tA size is a number with k, m, g or t: {example}"
+            ))
         }
         Some(bytes) if bytes < MIN_BYTES => {
             argument(format!("(-s{kind}) {name} \"{word}\": too small, did you forget to specify M or G?"))

@@ -242,8 +242,8 @@ impl LingeringProcess {
     }
 
     /// Whether the process ended in this time. Its output is drained meanwhile, so that it can't hang on that.
-    fn wait_for(&mut self, child: &Child, patience: Duration) -> bool {
-        let deadline = std::time::Instant::now() + patience;
+    fn wait_for(&mut self, child: &Child, timeout: Duration) -> bool {
+        let deadline = std::time::Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             let mut wants = vec![(child.as_fd(), Interest::Read)];
@@ -287,8 +287,8 @@ impl Process {
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8], patience: Duration) -> Result<(), String> {
-        let deadline = std::time::Instant::now() + patience;
+    fn send(&mut self, mut bytes: &[u8], timeout: Duration) -> Result<(), String> {
+        let deadline = std::time::Instant::now() + timeout;
         let _ = sys::fd::set_nonblocking(&self.cli, true);
         while !bytes.is_empty() {
             match sys::fd::write(&self.cli, bytes) {
@@ -300,8 +300,8 @@ impl Process {
         Ok(())
     }
 
-    fn answer(&mut self, patience: Duration) -> Reply {
-        let deadline = std::time::Instant::now() + patience;
+    fn answer(&mut self, timeout: Duration) -> Reply {
+        let deadline = std::time::Instant::now() + timeout;
         let _ = sys::fd::set_nonblocking(&self.cli, true);
         loop {
             match self.replies.next_reply() {

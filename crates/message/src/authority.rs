@@ -2,7 +2,7 @@
 //! Host and request targets (RFC 3986 3.2, RFC 9112 3.2).
 
 use crate::chars::alphanumeric_and;
-use crate::{Head, Lost, names};
+use crate::{Head, LostHeader, names};
 
 /// Whether `text` is `host [":" port]`: a registered name, an IPv4 address or a bracketed IPv6 address; the port is digits
 /// up to 65535 and may be missing after its colon. User names aren't taken, nor is a comma, which the grammar would allow
@@ -98,8 +98,8 @@ pub fn target(url: &[u8], https: bool) -> Target<'_> {
 /// with OPTIONS `*` (3.2.4): `req.url` never stays absolute (VSV00018). Other forms are left alone.
 ///
 /// # Errors
-/// See [`Lost`].
-pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<(), Lost> {
+/// See [`LostHeader`].
+pub fn rewrite_absolute(request: &mut Head, https: bool) -> Result<(), LostHeader> {
     let Target::Absolute { authority, rest } = target(request.url(), https) else { return Ok(()) };
     let (host, path) = (authority.to_vec(), rest.to_vec());
     request.set(names::HOST, host)?;

@@ -43,7 +43,7 @@ pub struct CacheControl {
 
 impl CacheControl {
     /// Reads all Cache-Control lines of a head. The first of several equal directives counts.
-    pub fn of(head: &Head) -> Self {
+    pub fn from_head(head: &Head) -> Self {
         let mut cc = CacheControl::default();
         head.get_all(names::CACHE_CONTROL.as_bytes()).for_each(|value| cc.add(value));
         cc

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What a change of a body's coding does to the fields of its response.
 
-use crate::{Head, Lost, list, names};
+use crate::{Head, LostHeader, list, names};
 
 /// Makes a strong ETag weak: the bytes of the body change (RFC 9110 8.8.1).
 ///
 /// # Errors
-/// See [`Lost`].
-pub fn weaken_etag(response: &mut Head) -> Result<(), Lost> {
+/// See [`LostHeader`].
+pub fn weaken_etag(response: &mut Head) -> Result<(), LostHeader> {
     let Some(etag) = response.get(names::ETAG) else { return Ok(()) };
     if etag.starts_with(b"W/") {
         return Ok(());
@@ -19,8 +19,8 @@ pub fn weaken_etag(response: &mut Head) -> Result<(), Lost> {
 /// Makes sure that Vary names Accept-Encoding.
 ///
 /// # Errors
-/// See [`Lost`].
-pub fn vary_on_encoding(response: &mut Head) -> Result<(), Lost> {
+/// See [`LostHeader`].
+pub fn vary_on_encoding(response: &mut Head) -> Result<(), LostHeader> {
     let vary = match response.get(names::VARY) {
         Some(vary) if list::has(vary, b"Accept-Encoding") => return Ok(()),
         Some(vary) => [vary, b", Accept-Encoding"].concat(),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! X-Forwarded-For, before vcl_recv sees the request.
 
-use crate::{Head, Lost, names};
+use crate::{Head, LostHeader, names};
 
 /// Adds the client's address to X-Forwarded-For: its lines are joined into one, the address comes last.
 ///
 /// # Errors
-/// See [`Lost`].
-pub fn append_client(request: &mut Head, client_ip: impl AsRef<[u8]>) -> Result<(), Lost> {
+/// See [`LostHeader`].
+pub fn append_client(request: &mut Head, client_ip: impl AsRef<[u8]>) -> Result<(), LostHeader> {
     request.collect(names::X_FORWARDED_FOR)?;
     let Some(so_far) = request.get(names::X_FORWARDED_FOR) else {
         return request.append(names::X_FORWARDED_FOR, client_ip);

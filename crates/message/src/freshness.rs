@@ -69,8 +69,8 @@ pub fn freshness(response: &Head, now: Real, defaults: &Defaults) -> Freshness {
         max_age: 0,
     };
     life.ttl = match defaults.rules.lives(response.status()) {
-        Lives::ByDefault => said(response, &mut life, now, defaults).unwrap_or(life.ttl),
-        Lives::IfSaid => said(response, &mut life, now, defaults).unwrap_or(-1.0),
+        Lives::ByDefault => explicit_lifetime(response, &mut life, now, defaults).unwrap_or(life.ttl),
+        Lives::IfSaid => explicit_lifetime(response, &mut life, now, defaults).unwrap_or(-1.0),
         Lives::Never => -1.0,
     };
     if life.ttl >= 0.0
@@ -97,7 +97,7 @@ pub fn passed(response: &Head, now: Real) -> Freshness {
 }
 
 /// The ttl that the response itself gives.
-fn said(response: &Head, life: &mut Freshness, now: Real, defaults: &Defaults) -> Option<f64> {
+fn explicit_lifetime(response: &Head, life: &mut Freshness, now: Real, defaults: &Defaults) -> Option<f64> {
     if let Some(max_age) = explicit(response) {
         life.max_age = max_age;
         return Some(f64::from(max_age));
@@ -160,7 +160,8 @@ mod tests {
             let mut head = Head::new();
             head.start_response(b"HTTP/1.1", status).unwrap();
             head.append_line(line).unwrap();
-            let life = freshness(&head, NOW, &Defaults { rules: TtlRules::of(Some(dialect)), ..Defaults::default() });
+            let life =
+                freshness(&head, NOW, &Defaults { rules: TtlRules::for_dialect(Some(dialect)), ..Defaults::default() });
             (life.ttl, life.grace)
         };
         assert_eq!(life(Dialect::V30, 302, b"A: b"), (120.0, 10.0));

@@ -5,7 +5,7 @@
 //! Names keep their case and lines their order (RFC 9110 5.3). Setting a field appends to the arena; what it replaced stays
 //! there as garbage until the arena is full and is then squeezed out. A [`Head`] is meant to be pooled: `clear` and
 //! `copy_from` keep its capacity, so that a warm one allocates nothing. Both bounds of [`HeadLimits`] are errors
-//! ([`Lost`]), which the engine logs as `LostHeader`; nothing here panics on what a peer or VCL sent.
+//! ([`LostHeader`]), which the engine logs as `LostHeader`; nothing here panics on what a peer or VCL sent.
 
 mod line;
 mod start;
@@ -57,7 +57,7 @@ impl HeadLimits {
 /// A change didn't fit; the head is as it was before. The engine logs it as `LostHeader` and fails the transaction as
 /// Varnish does when a workspace is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum LostHeader {
     /// More field lines than `http_max_hdr`.
     TooManyFields,
     /// More bytes than the arena may hold.
@@ -66,17 +66,17 @@ pub enum Lost {
     BadField,
 }
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for LostHeader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Lost::TooManyFields => "too many header fields",
-            Lost::NoSpace => "out of workspace",
-            Lost::BadField => "not a header field",
+            LostHeader::TooManyFields => "too many header fields",
+            LostHeader::NoSpace => "out of workspace",
+            LostHeader::BadField => "not a header field",
         })
     }
 }
 
-impl std::error::Error for Lost {}
+impl std::error::Error for LostHeader {}
 
 /// What follows each line in the arena.
 const LINE_END: &[u8] = b"\r\n";
@@ -93,7 +93,7 @@ impl Span {
         Span { at: range.start as u32, len: range.len() as u32 }
     }
 
-    fn of(self, arena: &[u8]) -> &[u8] {
+    fn slice(self, arena: &[u8]) -> &[u8] {
         &arena[self.at as usize..(self.at + self.len) as usize]
     }
 }
@@ -229,19 +229,19 @@ impl Head {
     /// are the caller's to refuse.
     ///
     /// # Errors
-    /// See [`Lost`]; nothing is added.
-    pub fn append(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Lost> {
+    /// See [`LostHeader`]; nothing is added.
+    pub fn append(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         self.append_parts(name, &[value.as_ref()])
     }
 
     /// As [`Head::append`], the value given in pieces.
     ///
     /// # Errors
-    /// See [`Lost`]; nothing is added.
-    pub fn append_parts(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+    /// See [`LostHeader`]; nothing is added.
+    pub fn append_parts(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), LostHeader> {
         let name = name.as_ref();
         if !is_token(name) {
-            return Err(Lost::BadField);
+            return Err(LostHeader::BadField);
         }
         self.append_known(name, value)
     }
@@ -249,8 +249,8 @@ impl Head {
     /// As [`Head::append_parts`] for a name that is known to be a token, as those of [`crate::names`] are.
     ///
     /// # Errors
-    /// See [`Lost`]; nothing is added.
-    pub fn append_known(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+    /// See [`LostHeader`]; nothing is added.
+    pub fn append_known(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), LostHeader> {
         let name = name.as_ref();
         debug_assert!(is_token(name));
         let value_len: usize = value.iter().map(|part| part.len()).sum();
@@ -271,11 +271,11 @@ impl Head {
     /// are no part of the value.
     ///
     /// # Errors
-    /// See [`Lost`]; `BadField` when there is no colon or no token before it.
-    pub fn append_line(&mut self, text: &[u8]) -> Result<(), Lost> {
-        let name_len = memchr::memchr(b':', text).ok_or(Lost::BadField)?;
+    /// See [`LostHeader`]; `BadField` when there is no colon or no token before it.
+    pub fn append_line(&mut self, text: &[u8]) -> Result<(), LostHeader> {
+        let name_len = memchr::memchr(b':', text).ok_or(LostHeader::BadField)?;
         if !is_token(&text[..name_len]) {
-            return Err(Lost::BadField);
+            return Err(LostHeader::BadField);
         }
         self.append_checked_line(text, name_len)
     }
@@ -283,15 +283,15 @@ impl Head {
     /// As [`Head::append_line`] for a codec that has already found the colon at `name_len` and checked the name.
     ///
     /// # Errors
-    /// See [`Lost`].
-    pub fn append_checked_line(&mut self, text: &[u8], name_len: usize) -> Result<(), Lost> {
+    /// See [`LostHeader`].
+    pub fn append_checked_line(&mut self, text: &[u8], name_len: usize) -> Result<(), LostHeader> {
         debug_assert_eq!(text.get(name_len), Some(&b':'));
         self.room_for_line()?;
         self.push_line(text, name_len)
     }
 
     /// Makes it the last line, in the arena's tail.
-    fn push_line(&mut self, text: &[u8], name_len: usize) -> Result<(), Lost> {
+    fn push_line(&mut self, text: &[u8], name_len: usize) -> Result<(), LostHeader> {
         self.room(text.len() + LINE_END.len())?;
         let at = self.arena.len();
         self.arena.extend_from_slice(text);
@@ -303,8 +303,8 @@ impl Head {
     /// line's parts and the lines are.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn lay(&mut self, received: &[u8]) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn lay(&mut self, received: &[u8]) -> Result<(), LostHeader> {
         self.clear();
         self.room(received.len())?;
         self.arena.extend_from_slice(received);
@@ -314,17 +314,17 @@ impl Head {
     /// As [`Head::append_checked_line`] for a line that lies at `range` of what was laid, followed by CRLF.
     ///
     /// # Errors
-    /// See [`Lost`].
-    pub fn append_laid_line(&mut self, range: std::ops::Range<usize>, name_len: usize) -> Result<(), Lost> {
+    /// See [`LostHeader`].
+    pub fn append_laid_line(&mut self, range: std::ops::Range<usize>, name_len: usize) -> Result<(), LostHeader> {
         debug_assert!(self.arena[range.end..].starts_with(LINE_END));
         self.room_for_line()?;
         let at = range.start;
-        self.add(Line::new(&self.arena[range], at, name_len).ok_or(Lost::BadField)?);
+        self.add(Line::new(&self.arena[range], at, name_len).ok_or(LostHeader::BadField)?);
         Ok(())
     }
 
     /// Adds the line of the arena's tail from `at` on, or takes that away again.
-    fn add_or_forget(&mut self, at: usize, line: Option<Line>) -> Result<(), Lost> {
+    fn add_or_forget(&mut self, at: usize, line: Option<Line>) -> Result<(), LostHeader> {
         match line {
             Some(line) => {
                 self.add(line);
@@ -332,7 +332,7 @@ impl Head {
             }
             None => {
                 self.arena.truncate(at);
-                Err(Lost::BadField)
+                Err(LostHeader::BadField)
             }
         }
     }
@@ -340,11 +340,11 @@ impl Head {
     /// Puts a whole line (`name: value`) in the place of the `i`-th.
     ///
     /// # Errors
-    /// See [`Lost`]; `BadField` when there is no such line, too. The old line stays.
-    pub fn replace_line(&mut self, i: usize, text: &[u8]) -> Result<(), Lost> {
-        let name_len = memchr::memchr(b':', text).ok_or(Lost::BadField)?;
+    /// See [`LostHeader`]; `BadField` when there is no such line, too. The old line stays.
+    pub fn replace_line(&mut self, i: usize, text: &[u8]) -> Result<(), LostHeader> {
+        let name_len = memchr::memchr(b':', text).ok_or(LostHeader::BadField)?;
         if i >= self.lines.len() || !is_token(&text[..name_len]) {
-            return Err(Lost::BadField);
+            return Err(LostHeader::BadField);
         }
         self.push_line(text, name_len)?;
         self.lines.swap_remove(i);
@@ -354,16 +354,16 @@ impl Head {
     /// Replaces all fields of that name by one at the end, as Varnish does.
     ///
     /// # Errors
-    /// See [`Lost`]; the old fields stay.
-    pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Lost> {
+    /// See [`LostHeader`]; the old fields stay.
+    pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         self.set_parts(name, &[value.as_ref()])
     }
 
     /// As [`Head::set`], the value given in pieces.
     ///
     /// # Errors
-    /// See [`Lost`]; the old fields stay.
-    pub fn set_parts(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), Lost> {
+    /// See [`LostHeader`]; the old fields stay.
+    pub fn set_parts(&mut self, name: impl AsRef<[u8]>, value: &[&[u8]]) -> Result<(), LostHeader> {
         let name = name.as_ref();
         let Some(first) = self.find(name, 0) else { return self.append_parts(name, value) };
         // One slot more for a moment: the old line goes when the new one is in.
@@ -403,16 +403,16 @@ impl Head {
     /// Joins all fields of that name into the first one with `, `. Says whether there was more than one.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`]; the fields stay apart.
-    pub fn collect(&mut self, name: impl AsRef<[u8]>) -> Result<bool, Lost> {
+    /// [`LostHeader::NoSpace`]; the fields stay apart.
+    pub fn collect(&mut self, name: impl AsRef<[u8]>) -> Result<bool, LostHeader> {
         self.collect_with(name, b", ")
     }
 
     /// As [`Head::collect`] with another separator: `; ` for Cookie.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`]; the fields stay apart.
-    pub fn collect_with(&mut self, name: impl AsRef<[u8]>, separator: &[u8]) -> Result<bool, Lost> {
+    /// [`LostHeader::NoSpace`]; the fields stay apart.
+    pub fn collect_with(&mut self, name: impl AsRef<[u8]>, separator: &[u8]) -> Result<bool, LostHeader> {
         let name = name.as_ref();
         let Some(first) = self.find(name, 0) else { return Ok(false) };
         if self.find(name, first + 1).is_none() {
@@ -441,7 +441,7 @@ impl Head {
         self.arena.extend_from_slice(LINE_END);
         let Some(joined) = joined else {
             self.arena.truncate(at);
-            return Err(Lost::NoSpace);
+            return Err(LostHeader::NoSpace);
         };
         let (mut i, arena) = (0, &self.arena);
         self.lines.retain(|l| {
@@ -468,8 +468,8 @@ impl Head {
     /// Adds the fields of `other` for which `keep` says so.
     ///
     /// # Errors
-    /// See [`Lost`]; the fields before the one that didn't fit are in.
-    pub fn append_from(&mut self, other: &Head, mut keep: impl FnMut(&Field<'_>) -> bool) -> Result<(), Lost> {
+    /// See [`LostHeader`]; the fields before the one that didn't fit are in.
+    pub fn append_from(&mut self, other: &Head, mut keep: impl FnMut(&Field<'_>) -> bool) -> Result<(), LostHeader> {
         for field in other.iter().filter(|f| keep(f)) {
             self.append_checked_line(field.line(), field.name().len())?;
         }
@@ -491,18 +491,18 @@ impl Head {
         out.extend_from_slice(LINE_END);
     }
 
-    fn room_for_line(&self) -> Result<(), Lost> {
-        if self.lines.len() >= usize::from(self.limits.fields) { Err(Lost::TooManyFields) } else { Ok(()) }
+    fn room_for_line(&self) -> Result<(), LostHeader> {
+        if self.lines.len() >= usize::from(self.limits.fields) { Err(LostHeader::TooManyFields) } else { Ok(()) }
     }
 
     /// Makes sure that `more` bytes may be added to the arena, squeezing garbage out when that is what it takes.
-    fn room(&mut self, more: usize) -> Result<(), Lost> {
+    fn room(&mut self, more: usize) -> Result<(), LostHeader> {
         let cap = self.limits.bytes as usize;
         if self.arena.len().saturating_add(more) <= cap {
             return Ok(());
         }
         if self.live_bytes().saturating_add(more) > cap {
-            return Err(Lost::NoSpace);
+            return Err(LostHeader::NoSpace);
         }
         self.squeeze();
         Ok(())
@@ -518,7 +518,7 @@ impl Head {
         let mut arena = Vec::with_capacity(self.arena.capacity());
         for span in [&mut self.method, &mut self.url, &mut self.proto, &mut self.reason] {
             let at = arena.len() as u32;
-            arena.extend_from_slice(span.of(&self.arena));
+            arena.extend_from_slice(span.slice(&self.arena));
             span.at = at;
         }
         for line in &mut self.lines {

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::head::{Head, Line, NOMINATED, Version, key};
-use crate::{Field, Lost, list, names};
+use crate::{Field, LostHeader, list, names};
 
 /// Where a head goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ impl Filter {
 /// Makes `to` the request head that goes to the backend: start line and the fields that `filter` keeps.
 ///
 /// # Errors
-/// See [`Lost`].
-pub fn filter_request(from: &Head, to: &mut Head, filter: Filter) -> Result<(), Lost> {
+/// See [`LostHeader`].
+pub fn filter_request(from: &Head, to: &mut Head, filter: Filter) -> Result<(), LostHeader> {
     to.start_request(from.method(), from.url(), from.proto())?;
     to.append_from(from, |field| filter.keeps(field))
 }

@@ -22,4 +22,4 @@ pub mod tags;
 pub mod vary;
 
 pub use coding::{Coding, Codings};
-pub use head::{Field, Head, HeadLimits, Lost, Version};
+pub use head::{Field, Head, HeadLimits, LostHeader, Version};

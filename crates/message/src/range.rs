@@ -303,7 +303,7 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
         // varnishd fails the fetch. An origin may know units, and more ranges at a time, that a cache doesn't: as long
         // as it names no part, in parts or as a whole, what it sends is its own affair.
         Err(_) if got.is_none() => return Ok(()),
-        Err(error) => match parse_many(value, MOST_CHECKED) {
+        Err(error) => match parse_many(value, MAX_CHECKED) {
             Ok(many) => many,
             Err(_) => return Err(Mismatch(format!("Invalid range header ({})", error.text()))),
         },
@@ -328,7 +328,7 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
 }
 
 /// So many ranges of a request are compared with what came; more than any origin gives parts for.
-const MOST_CHECKED: usize = 1000;
+const MAX_CHECKED: usize = 1000;
 
 impl ByteRange {
     /// Why that slice isn't an answer to this range, in varnishd's words.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Listeners, streams, connectors and the PROXY protocol.
 //!
-//! A [`Stream`] belongs to the runtime of the thread that made it; between threads it travels [`Parked`]. Whether it has a
+//! A [`Stream`] belongs to the runtime of the thread that made it; between threads it travels [`ParkedStream`]. Whether it has a
 //! descriptor, and whether that carries what is read and written as it is, only `stream` knows: who needs either asks for it
 //! ([`Stream::socket_number`], [`Stream::zero_copy`]) and has another way.
 
@@ -18,4 +18,4 @@ pub use address::{Address, AddressText};
 pub use connect::{ConnectError, Target, connect};
 pub use listener::{Accept, Accepted, Listener};
 pub use resolve::{Endpoint, ResolveError, resolve};
-pub use stream::{IoError, Keepalive, Parked, Pending, Stream, ZeroCopy};
+pub use stream::{IdleState, IoError, Keepalive, ParkedStream, Stream, ZeroCopy};

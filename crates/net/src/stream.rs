@@ -10,9 +10,9 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use rt::{Instant, Patience};
+use rt::{Deadline, Instant};
 use socket2::{Domain, SockRef};
-use sys::lend::{self, Lender, Lent, Loans};
+use sys::splice::{self, SpliceOutcome, SpliceRanges, Splicer};
 use sys::tcp::SocketNumber;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
@@ -46,7 +46,7 @@ macro_rules! on {
 /// A connected stream in a pool. It stays registered with the runtime it came from: the thread that gave it mostly takes it
 /// again, and then nothing has to be done.
 #[derive(Debug)]
-pub struct Parked {
+pub struct ParkedStream {
     stream: Stream,
     home: u64,
     /// In which turn of its runtime it was put aside.
@@ -59,7 +59,7 @@ pub struct ZeroCopy<'a>(&'a TcpStream);
 
 /// What waits on an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pending {
+pub enum IdleState {
     /// Nothing: the connection may be used.
     Nothing,
     /// Bytes that nobody asked for: don't use it.
@@ -175,8 +175,8 @@ impl Stream {
     }
 
     /// Puts it aside, for any thread.
-    pub fn park(self) -> Parked {
-        Parked { stream: self, home: rt::home(), turn: rt::turn() }
+    pub fn park(self) -> ParkedStream {
+        ParkedStream { stream: self, home: rt::home(), turn: rt::park_count() }
     }
 
     /// Number of the user and group at the other end; only a unix socket knows.
@@ -284,14 +284,14 @@ impl Stream {
         }
     }
 
-    /// [`Stream::poll_read_buf`] for those who wait for it until `patience` is at an end. `prepare` makes room in `into` once
+    /// [`Stream::poll_read_buf`] for those who wait for it until `deadline`. `prepare` makes room in `into` once
     /// there is something to be read.
     pub fn poll_read_more(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut Vec<u8>,
         prepare: impl FnOnce(&mut Vec<u8>),
-        patience: &mut Option<Patience>,
+        deadline: &mut Option<Deadline>,
     ) -> Poll<Result<usize, IoError>> {
         let read = match self.poll_readable(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -301,10 +301,10 @@ impl Stream {
             }
             Poll::Pending => Poll::Pending,
         };
-        match (read, patience) {
+        match (read, deadline) {
             (Poll::Ready(read), _) => Poll::Ready(read.map_err(failure)),
             (Poll::Pending, None) => Poll::Pending,
-            (Poll::Pending, Some(patience)) => patience.poll(cx).map(|()| Err(IoError::Timeout)),
+            (Poll::Pending, Some(deadline)) => deadline.poll(cx).map(|()| Err(IoError::Timeout)),
         }
     }
 
@@ -352,14 +352,14 @@ impl Stream {
                 }
                 Err(error) => retry(error)?,
             }
-            let patience = if idle.is_zero() { deadline } else { earliest(deadline, Instant::now() + idle) };
-            until(patience, self.writable()).await?;
+            let timer = if idle.is_zero() { deadline } else { earliest(deadline, Instant::now() + idle) };
+            until(timer, self.writable()).await?;
         }
         Ok(())
     }
 
     /// What waits to be read, without reading it.
-    pub fn pending(&self) -> Pending {
+    pub fn pending(&self) -> IdleState {
         pending_of(self.peek())
     }
 
@@ -375,7 +375,7 @@ impl Stream {
 
     /// What waits to be read as far as the runtime has heard when it last asked for events: the system is asked only when
     /// there was one. On the thread of the stream's runtime.
-    fn heard(&self) -> Pending {
+    fn heard(&self) -> IdleState {
         pending_of(match self {
             Stream::Tcp(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
             Stream::Unix(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
@@ -483,12 +483,12 @@ fn peek(socket: &SockRef<'_>) -> io::Result<usize> {
     socket.peek(&mut [MaybeUninit::uninit()])
 }
 
-fn pending_of(peeked: io::Result<usize>) -> Pending {
+fn pending_of(peeked: io::Result<usize>) -> IdleState {
     match peeked {
-        Ok(0) => Pending::Closed,
-        Ok(_) => Pending::Data,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Pending::Nothing,
-        Err(_) => Pending::Closed,
+        Ok(0) => IdleState::Closed,
+        Ok(_) => IdleState::Data,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => IdleState::Nothing,
+        Err(_) => IdleState::Closed,
     }
 }
 
@@ -498,14 +498,14 @@ impl ZeroCopy<'_> {
     /// # Errors
     /// The operating system's word.
     pub fn try_write_begin(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_io(Interest::WRITABLE, || lend::begin(self.0.as_fd(), bytes))
+        self.0.try_io(Interest::WRITABLE, || splice::begin(self.0.as_fd(), bytes))
     }
 
     /// Sends what fits of `loans` without a copy; `more` follows at once. `WouldBlock` when nothing fits.
     ///
     /// # Errors
     /// The operating system's word.
-    pub fn try_lend(&self, lender: &mut Lender, loans: &Loans<'_>, more: bool) -> io::Result<Lent> {
+    pub fn try_lend(&self, lender: &mut Splicer, loans: &SpliceRanges<'_>, more: bool) -> io::Result<SpliceOutcome> {
         self.0.try_io(Interest::WRITABLE, || lender.send(self.0.as_fd(), loans, more))
     }
 }
@@ -519,7 +519,7 @@ pub(crate) fn is_unix(socket: &SockRef<'_>) -> io::Result<bool> {
     }
 }
 
-impl Parked {
+impl ParkedStream {
     /// Takes it back, registered with this thread's runtime.
     ///
     /// # Errors
@@ -529,7 +529,7 @@ impl Parked {
     }
 
     /// What waits to be read, without reading it.
-    pub fn pending(&self) -> Pending {
+    pub fn pending(&self) -> IdleState {
         self.stream.pending()
     }
 
@@ -538,10 +538,10 @@ impl Parked {
         self.home == home
     }
 
-    /// The same as [`Parked::pending`] without a system call, where this thread's runtime watches the stream and has asked for events since it was
+    /// The same as [`ParkedStream::pending`] without a system call, where this thread's runtime watches the stream and has asked for events since it was
     /// put aside: as far as it has heard then. What a peer sends unasked behind an answer would otherwise be the next one's answer.
-    pub fn heard(&self) -> Pending {
-        let has_asked = self.home == rt::home() && self.turn != rt::turn();
+    pub fn heard(&self) -> IdleState {
+        let has_asked = self.home == rt::home() && self.turn != rt::park_count();
         if has_asked { self.stream.heard() } else { self.pending() }
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Every CPU has one `current_thread` runtime with a `LocalSet`; tasks stay on the thread that spawned them.
 
-mod bell;
-mod patience;
+mod deadline;
+mod notify;
 mod progress;
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-pub use bell::Bell;
-pub use patience::Patience;
+pub use deadline::Deadline;
+pub use notify::Notify;
 pub use progress::{Progress, Watch};
 #[cfg(feature = "sim")]
 pub use sim::JoinHandle;
@@ -36,7 +36,7 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     let local = tokio::task::LocalSet::new();
     let output = local.block_on(&runtime, main);
     drop(local);
-    patience::forget_timers();
+    deadline::forget_timers();
     Ok(output)
 }
 
@@ -54,7 +54,7 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
             asleep.asleep();
         })
         .on_thread_unpark(move || {
-            TURN.with(|turn| turn.set(turn.get() + 1));
+            PARKS.with(|turn| turn.set(turn.get() + 1));
             awake.awake();
         })
         .build()?;
@@ -64,7 +64,7 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     let output = local.block_on(&runtime, main);
     drop(local);
     settle();
-    patience::forget_timers();
+    deadline::forget_timers();
     Ok(output)
 }
 
@@ -76,13 +76,13 @@ fn builder() -> tokio::runtime::Builder {
 }
 
 thread_local! {
-    static TURN: Cell<u64> = const { Cell::new(0) };
+    static PARKS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// How often this thread has waited for events under [`run_watched`]: while it is the same, the runtime has heard nothing new
 /// for sure. (Under load it may have: it looks now and then without waiting.)
-pub fn turn() -> u64 {
-    TURN.with(Cell::get)
+pub fn park_count() -> u64 {
+    PARKS.with(Cell::get)
 }
 
 /// A number for this thread, and so for its runtime: different for every thread there ever was.
@@ -157,10 +157,10 @@ fn far(limit: Duration) -> Instant {
 /// [`Elapsed`] when the time ran out.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
-    let mut patience = Patience::until(deadline);
+    let mut timer = Deadline::until(deadline);
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => patience.poll(cx).map(|()| Err(Elapsed)),
+        Poll::Pending => timer.poll(cx).map(|()| Err(Elapsed)),
     })
     .await
 }

@@ -97,7 +97,7 @@ pub fn run<F: Future, E: From<Endless>>(
         tasks.forget();
         drop(simulating);
     }
-    crate::patience::forget_timers();
+    crate::deadline::forget_timers();
     output
 }
 
@@ -333,7 +333,7 @@ impl Drop for Simulating {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Bell;
+    use crate::Notify;
 
     const LIMITS: Limits = Limits { steps: 10_000, time: Duration::from_secs(3600) };
 
@@ -396,13 +396,13 @@ mod tests {
     #[test]
     fn a_bell_the_blocking_pool_and_the_end_of_a_task_are_heard() {
         let rung = simulate(3, async {
-            let bell = Arc::new(Bell::default());
+            let bell = Arc::new(Notify::default());
             let waker = bell.waker();
             crate::spawn(async move {
                 crate::blocking(|| ()).await;
                 waker.wake();
             });
-            bell.rung().await;
+            bell.notified().await;
             crate::spawn(async {}).await
         });
         assert_eq!(rung, Ok(Ok(())));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::current::What;
+use engine::current::TransactionKind;
 use net::memory::Network;
 use rt::sim::{Endless, Limits};
 
@@ -113,7 +113,7 @@ fn text_of(panic: &dyn Any) -> String {
 }
 
 fn simulate(ground: &Ground, scenario: &Scenario, draw: Draw, plan: &Plan) -> (Result<(), Finding>, Vec<Entry>) {
-    base::planted::plant(draw.fault);
+    base::failpoint::plant(draw.fault);
     let Draw { seed, .. } = draw;
     let (network, scenario) = (Network::install(), Rc::new(scenario.clone()));
     let world = Rc::new(World::new(ground, &scenario, seed));
@@ -153,7 +153,7 @@ async fn all(world: Rc<World>, network: Network, scenario: Rc<Scenario>, seed: u
 /// The clients that have something to do.
 struct AtWork {
     clients: Cell<usize>,
-    bell: Arc<rt::Bell>,
+    bell: Arc<rt::Notify>,
 }
 
 impl AtWork {
@@ -164,7 +164,7 @@ impl AtWork {
 
     async fn end(&self) {
         while self.clients.get() > 0 {
-            self.bell.rung().await;
+            self.bell.notified().await;
         }
     }
 }
@@ -207,7 +207,7 @@ impl World {
     fn is_quiet(&self, nobody_leaves: bool) -> Result<(), Finding> {
         let wrong = |what: String| Err(Finding::new("everything comes to rest", what));
         let audit = self.engine.cache.audit().map_err(|what| Finding::new("the cache is whole", what))?;
-        let turns = (self.engine.turns.busy(), self.engine.turns.waiting());
+        let turns = (self.engine.admission.busy(), self.engine.admission.waiting());
         if audit.waiting > 0 || audit.busy > 0 || turns != (0, 0) {
             return wrong(format!("{} parked, {} fetched, turns {turns:?}", audit.waiting, audit.busy));
         }
@@ -215,7 +215,7 @@ impl World {
             return Err(Finding::new("nothing panics", format!("{} transactions did", self.panics())));
         }
         let desk = engine::current::desk();
-        let left = (self.sessions(), desk.tally(What::Request).0, desk.tally(What::Fetch).0);
+        let left = (self.sessions(), desk.tally(TransactionKind::Request).0, desk.tally(TransactionKind::Fetch).0);
         if left != (0, 0, 0) {
             return wrong(format!("sessions, requests, fetches left: {left:?}"));
         }

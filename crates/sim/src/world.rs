@@ -118,7 +118,7 @@ impl World {
         let engine = Arc::new(Engine {
             clock: clock.clone(),
             vxids: VxidSource::new(),
-            turns: engine::turns::Turns::new(&params),
+            admission: engine::admission::Admission::new(&params),
             params: ArcSwap::from_pointee(params),
             main: ground.main,
             no_hit: ground.no_hit,
@@ -132,7 +132,7 @@ impl World {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
-            heeds_key_fields: AtomicBool::new(false),
+            keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             random: Random::seeded(seed as u32),
         });

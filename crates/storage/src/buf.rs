@@ -4,9 +4,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use sys::lend::Loans;
+use sys::splice::SpliceRanges;
 
-use crate::store::{Block, Charged, bytes_of};
+use crate::store::{Block, Charge, bytes_of};
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct Buf {
 impl Buf {
     /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
     pub fn unaccounted(bytes: Vec<u8>) -> Self {
-        Self::over(Charged::unaccounted(bytes))
+        Self::over(Charge::unaccounted(bytes))
     }
 
     /// A handle on a whole block.
@@ -46,13 +46,13 @@ impl Buf {
         Buf { block: self.block.clone(), start: self.start + range.start as u32, len }
     }
 
-    /// Notes that its block is sent once more; whether lending it ([`Buf::lend`]) pays.
+    /// Notes that its block is sent once more; whether lending it ([`Buf::splice`]) pays.
     pub fn note_send(&self) -> bool {
         self.block.header.header.extent().is_some_and(|extent| extent.note_send())
     }
 
     /// Lends its bytes from `skip` on. False: they can't be lent, or no more can.
-    pub fn lend<'a>(&'a self, skip: usize, loans: &mut Loans<'a>) -> bool {
+    pub fn splice<'a>(&'a self, skip: usize, loans: &mut SpliceRanges<'a>) -> bool {
         let (start, end) = (self.start as usize + skip, (self.start + self.len) as usize);
         self.block.header.header.extent().is_some_and(|extent| loans.add(extent, start..end))
     }

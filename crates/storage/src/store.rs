@@ -72,20 +72,20 @@ pub(crate) struct Account {
 }
 
 /// A block: the right to hold its bytes, and these, if they aren't elsewhere. One allocation for most objects.
-pub(crate) type Block = ThinArc<Charged, u8>;
+pub(crate) type Block = ThinArc<Charge, u8>;
 
 /// The right to hold a block's bytes; gives it back when dropped.
-pub(crate) enum Charged {
+pub(crate) enum Charge {
     /// So many, which follow in the block. Without an account no store accounts for them.
     Here { bytes: u32, account: Option<Arc<Account>> },
     /// Elsewhere and of nobody's account; none follow in the block.
     #[allow(clippy::box_collection, reason = "each byte here is one of every stored object")]
     Vec(Box<Vec<u8>>),
     /// In pages of the store.
-    Paged(Box<Paged>),
+    Paged(Box<PagedBlock>),
 }
 
-pub(crate) struct Paged {
+pub(crate) struct PagedBlock {
     /// There until it is dropped.
     extent: Option<Extent>,
     account: Arc<Account>,
@@ -177,7 +177,7 @@ impl Store {
             self.account.give_back(cost);
             return None;
         };
-        let charged = Charged::Paged(Box::new(Paged { extent: Some(extent), account: self.account.clone() }));
+        let charged = Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account: self.account.clone() }));
         Some(Block::from_header_and_slice(charged, &[]))
     }
 
@@ -187,7 +187,7 @@ impl Store {
             return None;
         }
         // Dropped, it gives back what was charged.
-        let charged = Charged::Here { bytes: len as u32, account: Some(self.account.clone()) };
+        let charged = Charge::Here { bytes: len as u32, account: Some(self.account.clone()) };
         match parts {
             [all] => Block::try_from_header_and_slice(charged, all).ok(),
             _ => {
@@ -260,57 +260,57 @@ impl Account {
 /// Bytes of `block`.
 pub(crate) fn bytes_of(block: &Block) -> &[u8] {
     match &block.header.header {
-        Charged::Here { .. } => &block.slice,
-        Charged::Vec(bytes) => bytes,
-        Charged::Paged(paged) => paged.extent(),
+        Charge::Here { .. } => &block.slice,
+        Charge::Vec(bytes) => bytes,
+        Charge::Paged(paged) => paged.extent(),
     }
 }
 
-impl Charged {
+impl Charge {
     /// For bytes that no store accounts for.
     pub fn unaccounted(bytes: Vec<u8>) -> Block {
         if bytes.len() <= COPIED {
-            let charged = Charged::Here { bytes: bytes.len() as u32, account: None };
+            let charged = Charge::Here { bytes: bytes.len() as u32, account: None };
             return Block::from_header_and_slice(charged, &bytes);
         }
-        Block::from_header_and_slice(Charged::Vec(Box::new(bytes)), &[])
+        Block::from_header_and_slice(Charge::Vec(Box::new(bytes)), &[])
     }
 
     /// Its pages, if it has pages of its own.
     pub fn extent(&self) -> Option<&Extent> {
         match self {
-            Charged::Here { .. } | Charged::Vec(_) => None,
-            Charged::Paged(paged) => Some(paged.extent()),
+            Charge::Here { .. } | Charge::Vec(_) => None,
+            Charge::Paged(paged) => Some(paged.extent()),
         }
     }
 
     /// What a store is charged with for them.
     pub fn charged_bytes(&self) -> u64 {
         match self {
-            Charged::Here { bytes, account: Some(_) } => u64::from(*bytes),
-            Charged::Here { account: None, .. } | Charged::Vec(_) => 0,
-            Charged::Paged(paged) => paged.extent().page_bytes(),
+            Charge::Here { bytes, account: Some(_) } => u64::from(*bytes),
+            Charge::Here { account: None, .. } | Charge::Vec(_) => 0,
+            Charge::Paged(paged) => paged.extent().page_bytes(),
         }
     }
 }
 
-impl Drop for Charged {
+impl Drop for Charge {
     fn drop(&mut self) {
-        if let Charged::Here { bytes, account: Some(account) } = self
-            && !base::planted::fault("a leak of storage")
+        if let Charge::Here { bytes, account: Some(account) } = self
+            && !base::failpoint::fault("a leak of storage")
         {
             account.release(u64::from(*bytes));
         }
     }
 }
 
-impl Paged {
+impl PagedBlock {
     fn extent(&self) -> &Extent {
         self.extent.as_ref().expect("a block has its pages until it is dropped")
     }
 }
 
-impl Drop for Paged {
+impl Drop for PagedBlock {
     fn drop(&mut self) {
         let bytes = self.extent().page_bytes();
         // First the pages: whoever is then told that there is room finds them free.
@@ -318,7 +318,7 @@ impl Drop for Paged {
             let _critical = base::critical::enter();
             self.extent = None;
         }
-        if base::planted::fault("a double release of storage") && self.account.held.load(Relaxed) >= 2 * bytes {
+        if base::failpoint::fault("a double release of storage") && self.account.held.load(Relaxed) >= 2 * bytes {
             self.account.release(bytes);
         }
         self.account.release(bytes);
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_block_is_its_bytes_and_little_else() {
         // With the count before it and the length behind it.
-        assert!(size_of::<Charged>() + 16 <= 32, "{}", size_of::<Charged>());
+        assert!(size_of::<Charge>() + 16 <= 32, "{}", size_of::<Charge>());
         assert_eq!(size_of::<Buf>(), 16);
     }
 }

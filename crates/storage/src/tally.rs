@@ -23,7 +23,7 @@ impl Tally {
     pub(crate) fn show_gaps(&self, region: &Arc<Region>) {
         if let Some(smf) = self.gaps {
             // What this thread keeps of the allocations belongs to the sum.
-            tables::counters::settle();
+            tables::counters::flush();
             let (small, large) = region.gaps();
             smf.g_smf_frag.set(small);
             smf.g_smf_large.set(large);

@@ -7,21 +7,21 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
-pub mod beneath;
 pub mod cpu;
 pub mod daemon;
 pub mod disk;
 pub mod extent;
 pub mod fault;
 pub mod fd;
-pub mod lend;
 pub mod limits;
 pub mod localtime;
 pub mod map;
+pub mod openat;
 pub mod pidfile;
 pub mod process;
 pub mod signal;
 pub mod sock;
+pub mod splice;
 pub mod syslog;
 pub mod tcp;
 pub mod tty;

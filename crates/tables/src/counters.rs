@@ -13,7 +13,7 @@ pub use crate::no_hit::NoHitCounts;
 pub use doc::json_doc;
 pub(crate) use sets::no_hit_set;
 pub use sets::*;
-pub use tally::{begin_tally, settle};
+pub use tally::{begin_tally, flush};
 
 /// One number that other processes may read at any time. Relaxed: a counter orders nothing.
 #[derive(Debug, Default)]

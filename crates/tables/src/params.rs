@@ -90,7 +90,7 @@ pub enum ParamError {
         /// As given.
         value: String,
         /// Ends in a newline mostly, as Varnish writes it.
-        why: String,
+        reason: String,
     },
     /// Not on this platform.
     NotAvailable {
@@ -125,8 +125,8 @@ impl std::fmt::Display for ParamError {
         match self {
             Self::Unknown { name } => write!(f, "Unknown parameter \"{name}\"."),
             Self::Gone { name, instead, .. } => write!(f, "Unknown parameter \"{name}\".\n{instead}"),
-            Self::Invalid { name, value, why } => {
-                write!(f, "{why}\n(attempting to set param '{name}' to '{value}')")
+            Self::Invalid { name, value, reason } => {
+                write!(f, "{reason}\n(attempting to set param '{name}' to '{value}')")
             }
             Self::NotAvailable { name } => write!(f, "parameter \"{name}\" is not available on this platform."),
             Self::NotBuilt { name } => write!(f, "What parameter \"{name}\" stands for isn't built yet."),
@@ -245,7 +245,7 @@ impl Params {
             limits::check(spec, self, &value)?;
             Ok(value)
         });
-        let value = value.map_err(|why| ParamError::Invalid { name: spec.name, value: text.to_owned(), why })?;
+        let value = value.map_err(|reason| ParamError::Invalid { name: spec.name, value: text.to_owned(), reason })?;
         let (value, note) = old::convert(name, spec, value);
         let idle = value::idle_bit(&spec.value(self), &value);
         let notes: Vec<&str> = [note, old::advice(spec, &value), idle].into_iter().flatten().collect();
@@ -264,8 +264,8 @@ impl Params {
         };
         let spec = self.settable(name)?;
         let (least, _) = limits::resolve(spec, self);
-        let Some((text, why)) = old::eased(name, spec, text, least.as_deref()) else { return Err(refused) };
-        self.set(name, &text).map(|applied| ParamChange { note: Some(why.to_owned()), ..applied })
+        let Some((text, reason)) = old::eased(name, spec, text, least.as_deref()) else { return Err(refused) };
+        self.set(name, &text).map(|applied| ParamChange { note: Some(reason.to_owned()), ..applied })
     }
 
     /// `param.reset NAME`.
@@ -307,10 +307,10 @@ impl Params {
             let (name, value) = line.split_once('=').ok_or_else(|| ParamError::Unknown { name: line.to_owned() })?;
             let spec = lookup(name).ok_or_else(|| ParamError::Unknown { name: name.to_owned() })?;
             let text = value::unescape(value);
-            let value = value::parse_exact(spec, &text).map_err(|why| ParamError::Invalid {
+            let value = value::parse_exact(spec, &text).map_err(|reason| ParamError::Invalid {
                 name: spec.name,
                 value: text,
-                why,
+                reason,
             })?;
             (spec.put)(&mut params, value);
         }

@@ -48,7 +48,7 @@ const V2X: TtlRules =
 
 impl TtlRules {
     /// The rules for a VCL written for that release; `None`: it is new.
-    pub const fn of(dialect: Option<Dialect>) -> &'static TtlRules {
+    pub const fn for_dialect(dialect: Option<Dialect>) -> &'static TtlRules {
         match dialect {
             None => &TODAY,
             Some(Dialect::V30) => &V30,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn check(status: u16, today: Lives, v30: Lives, v2x: Lives) {
-        let lives = |dialect| TtlRules::of(dialect).lives(status);
+        let lives = |dialect| TtlRules::for_dialect(dialect).lives(status);
         let old = [lives(Some(Dialect::V30)), lives(Some(Dialect::V21)), lives(Some(Dialect::V20))];
         assert_eq!((lives(None), old), (today, [v30, v2x, v2x]), "{status}");
     }

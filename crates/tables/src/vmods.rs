@@ -69,7 +69,7 @@ impl Arg {
     }
 
     /// An `ENUM` of these words.
-    pub const fn of(name: &'static str, values: &'static [&'static str]) -> Arg {
+    pub const fn one_of(name: &'static str, values: &'static [&'static str]) -> Arg {
         Arg { name, ty: Type::Enum, optional: false, default: None, values }
     }
 }

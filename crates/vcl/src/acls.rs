@@ -131,12 +131,12 @@ impl Vcc<'_> {
         }
         let found = match self.addresses(&entry.host) {
             Ok(found) => found,
-            Err(why) if entry.in_parentheses => {
-                self.write_message(&format!("Warning: {} ignored\n  -- {why}\n", entry.host));
+            Err(reason) if entry.in_parentheses => {
+                self.write_message(&format!("Warning: {} ignored\n  -- {reason}\n", entry.host));
                 self.warned = true;
                 return Ok(());
             }
-            Err(why) => return self.fail_at(&format!("DNS lookup({}): {why}\n", entry.host), &entry.addr),
+            Err(reason) => return self.fail_at(&format!("DNS lookup({}): {reason}\n", entry.host), &entry.addr),
         };
         let both = found.iter().any(|ip| ip.is_ipv4()) && found.iter().any(|ip| ip.is_ipv6());
         if let (Some((bits, token)), true) = (entry.mask, both) {

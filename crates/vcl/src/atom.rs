@@ -177,9 +177,9 @@ impl Vcc<'_> {
         match self.options.check_regex.map_or(Ok(None), |check| check(&pattern)) {
             Ok(None) => {}
             Ok(Some(odd)) => self.remark(first, self.at, odd),
-            Err(why) => {
+            Err(reason) => {
                 self.hint_pattern(&pattern);
-                self.write_message(&format!("Regexp compilation error:\n\n{why}\n\n"));
+                self.write_message(&format!("Regexp compilation error:\n\n{reason}\n\n"));
                 let end = self.at.max(first + 1);
                 self.show_until(first, end);
                 return Err(CompileStopped);

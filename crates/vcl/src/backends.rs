@@ -421,10 +421,10 @@ impl Vcc<'_> {
         match self.outside.is_socket(&path) {
             Ok(true) => {}
             Ok(false) => return self.fail_at("Backend path: Not a socket:\n", token),
-            Err(why) => {
-                self.write_message(&format!("Backend path: Cannot stat: {why}\n"));
+            Err(reason) => {
+                self.write_message(&format!("Backend path: Cannot stat: {reason}\n"));
                 self.show(token);
-                if !(why.starts_with("No such file") || why.starts_with("Permission denied")) {
+                if !(reason.starts_with("No such file") || reason.starts_with("Permission denied")) {
                     return Err(crate::vcc::CompileStopped);
                 }
                 self.warn();

@@ -82,7 +82,7 @@ pub(crate) const ELSE_WORDS: [&str; 4] = ["else", "elsif", "elseif", "elif"];
 /// Names further from what was written than this are no guess.
 const FAR: usize = 3;
 /// Longest list of names that begin alike.
-const MOST_KIN: usize = 12;
+const MAX_KIN: usize = 12;
 
 impl Vcc<'_> {
     /// Notes what to do; the first hint is the nearest to the mistake.
@@ -408,7 +408,7 @@ impl Vcc<'_> {
             names.iter().map(String::as_str).filter(|n| n.split_once('.').is_some_and(|(a, _)| a == first)).collect();
         kin.sort_unstable();
         kin.dedup();
-        if !kin.is_empty() && !rest.is_empty() && kin.len() <= MOST_KIN {
+        if !kin.is_empty() && !rest.is_empty() && kin.len() <= MAX_KIN {
             let list = kin.join(", ");
             self.hint(format!("There are {list}."));
         } else if ["req", "bereq", "beresp", "resp"].contains(&first) && kind != Kind::Func {
@@ -554,8 +554,8 @@ impl Vcc<'_> {
 
     /// A subroutine of the reserved names that doesn't exist.
     pub fn hint_sub(&mut self, name: &str) {
-        if let Some((_, why)) = OTHER_SUBS.iter().find(|(other, _)| *other == name) {
-            return self.hint(format!("{why}{}", self.or_is_old()));
+        if let Some((_, reason)) = OTHER_SUBS.iter().find(|(other, _)| *other == name) {
+            return self.hint(format!("{reason}{}", self.or_is_old()));
         }
         let near = nearest(name, self.builtin_subs.iter().map(String::as_str)).map(str::to_owned);
         if let Some(near) = near {

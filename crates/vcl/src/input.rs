@@ -48,7 +48,7 @@ impl Vcc<'_> {
             let new = if note.new.is_empty() { "left out" } else { &note.new };
             // What is said of the whole file has its first line as place.
             let line = note.line.max(1);
-            self.write_message(&format!("('{}' Line {line}) {} -> {new}: {}\n", note.source, note.old, note.why));
+            self.write_message(&format!("('{}' Line {line}) {} -> {new}: {}\n", note.source, note.old, note.reason));
             self.warn();
         }
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
@@ -147,8 +147,8 @@ impl Vcc<'_> {
                 Err(CompileStopped)
             }
             Ok(files) => files.iter().try_for_each(|file| self.include_file(file, token.src)),
-            Err(why) => {
-                self.write_message(&format!("{why}\n"));
+            Err(reason) => {
+                self.write_message(&format!("{reason}\n"));
                 Err(CompileStopped)
             }
         }
@@ -161,11 +161,11 @@ impl Vcc<'_> {
         }
         match self.outside.read(path) {
             Ok((name, text)) => self.read(&name, "file", text, Some(parent), false),
-            Err(why) => {
+            Err(reason) => {
                 if !path.starts_with('/') {
                     self.hint("A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).");
                 }
-                self.write_message(&format!("{why}\n"));
+                self.write_message(&format!("{reason}\n"));
                 Err(CompileStopped)
             }
         }

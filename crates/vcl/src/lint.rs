@@ -42,7 +42,7 @@ pub(crate) struct Set {
 }
 
 /// Most warnings of one program.
-const MOST: usize = 50;
+const MAX: usize = 50;
 
 /// What a lookup goes by: to set it afterwards does nothing, unless the request starts again.
 const LOOKUPS: [Var; 5] =
@@ -119,7 +119,7 @@ impl Vcc<'_> {
         remarks.retain(|remark| self.is_written(remark.first));
         remarks.sort_by_key(|remark| remark.first);
         remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
-        for remark in remarks.iter().take(MOST) {
+        for remark in remarks.iter().take(MAX) {
             self.write_message(&remark.text);
             self.show_until(remark.first as usize, remark.last as usize + 1);
             if let Some((text, at)) = remark.other {
@@ -189,7 +189,7 @@ impl Vcc<'_> {
         let sets: Vec<_> = self.sets.iter().map(|s| (s.proc, s.first, s.last, s.target)).collect();
         for (proc, first, last, target) in sets {
             let Target::Var(var) = target else { continue };
-            let (of, why): (&[Method], _) = match var {
+            let (of, reason): (&[Method], _) = match var {
                 var if LOOKUPS.contains(&var) => {
                     (&AFTER_LOOKUP, "it is for the lookup, which is over. Set it in vcl_recv")
                 }
@@ -201,7 +201,7 @@ impl Vcc<'_> {
                 continue;
             }
             let names: Vec<&str> = subs.iter().map(|m| m.sub_name()).collect();
-            let text = format!("{} does nothing when set in {}: {why}.\n", var.name(), names.join(", "));
+            let text = format!("{} does nothing when set in {}: {reason}.\n", var.name(), names.join(", "));
             self.remark(first as usize, last as usize, &text);
         }
     }

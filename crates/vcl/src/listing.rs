@@ -48,9 +48,9 @@ fn subroutine(program: &Program, ops: std::ops::Range<usize>, out: &mut String) 
 }
 
 fn quoted(bytes: &[u8]) -> String {
-    const MOST: usize = 60;
-    let dots = if bytes.len() > MOST { "..." } else { "" };
-    format!("\"{}\"{dots}", bytes[..bytes.len().min(MOST)].escape_ascii())
+    const MAX: usize = 60;
+    let dots = if bytes.len() > MAX { "..." } else { "" };
+    format!("\"{}\"{dots}", bytes[..bytes.len().min(MAX)].escape_ascii())
 }
 
 fn test_text(program: &Program, subject: u16, test: u16) -> String {
@@ -69,15 +69,14 @@ fn test_text(program: &Program, subject: u16, test: u16) -> String {
 }
 
 fn guards_text(program: &Program, at: u32) -> String {
-    const MOST: usize = 8;
-    let chain: Vec<_> =
-        std::iter::successors(Some(at), |at| program.guards[*at as usize].next).take(MOST + 1).collect();
+    const MAX: usize = 8;
+    let chain: Vec<_> = std::iter::successors(Some(at), |at| program.guards[*at as usize].next).take(MAX + 1).collect();
     let mut out = "guards".to_owned();
-    for at in chain.iter().take(MOST) {
+    for at in chain.iter().take(MAX) {
         let guard = program.guards[*at as usize];
         let _ = write!(out, " [{} -> {}]", test_text(program, guard.subject, guard.test), guard.then);
     }
-    match chain.get(MOST) {
+    match chain.get(MAX) {
         Some(_) => out.push_str(" ..."),
         None => drop(write!(out, " -> {}", program.guards[chain[chain.len() - 1] as usize].otherwise)),
     }

@@ -29,7 +29,7 @@ const PARTS: [Var; 8] = [
 ];
 
 /// Jumps followed from one guard to the next; jumps could go round in a circle only if the compiler made one.
-const MOST_JUMPS: usize = 16;
+const MAX_JUMPS: usize = 16;
 
 pub(crate) fn optimise(program: &mut Program) {
     keep_answers(program);
@@ -81,7 +81,7 @@ fn keep_answers(program: &mut Program) {
         let list = &mut program.subjects[usize::from(subject)].tests;
         let number = match tests.get(&(subject, test)) {
             Some(number) => *number,
-            None if list.len() == Subject::MOST_TESTS => continue,
+            None if list.len() == Subject::MAX_TESTS => continue,
             None => {
                 list.push(test);
                 tests.insert((subject, test), list.len() as u16 - 1);
@@ -159,7 +159,7 @@ impl JumpTargets {
 
     /// Where one gets to from `pc`.
     fn landing(&self, mut pc: u32) -> u32 {
-        for _ in 0..MOST_JUMPS {
+        for _ in 0..MAX_JUMPS {
             match self.0.get(pc as usize) {
                 Some(Some(to)) => pc = *to,
                 _ => break,

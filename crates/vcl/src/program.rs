@@ -104,7 +104,7 @@ pub struct Subject {
 
 impl Subject {
     /// Tests of a subject; further ones are run each time.
-    pub const MOST_TESTS: usize = 64;
+    pub const MAX_TESTS: usize = 64;
 }
 
 /// What is tested.

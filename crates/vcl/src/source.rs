@@ -224,7 +224,7 @@ fn put_result<T>(out: &mut Vec<u8>, result: &Result<T, String>, ok: impl Fn(&mut
     out.push(u8::from(result.is_ok()));
     match result {
         Ok(value) => ok(out, value),
-        Err(why) => put(out, why.as_bytes()),
+        Err(reason) => put(out, reason.as_bytes()),
     }
 }
 

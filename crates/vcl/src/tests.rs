@@ -54,7 +54,7 @@ fn try_compile(text: &str) -> Result<Compiled, String> {
 
 /// With a version and a backend in front.
 fn check(text: &str) -> Compiled {
-    try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_or_else(|why| panic!("{text}\n{why}"))
+    try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_or_else(|reason| panic!("{text}\n{reason}"))
 }
 
 #[test]
@@ -103,16 +103,17 @@ fn names_of_actions_name_acls_too() {
     // Legal up to 6.x, and common: before use and after it.
     check("acl ban { \"127.0.0.1\"; } sub vcl_recv { if (client.ip ~ ban) { ban(\"req.url ~ x\"); } }");
     check("sub vcl_recv { if (client.ip !~ ban) { return (pass); } } acl ban { \"127.0.0.1\"; }");
-    let why = |text: &str| try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_err();
-    assert!(why("sub vcl_recv { if (client.ip ~ ban) { } }").starts_with("Undefined acl ban, first reference"));
-    assert!(why("acl ban { } acl ban { }").starts_with("Acl 'ban' redefined."));
+    let reason = |text: &str| try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_err();
+    assert!(reason("sub vcl_recv { if (client.ip ~ ban) { } }").starts_with("Undefined acl ban, first reference"));
+    assert!(reason("acl ban { } acl ban { }").starts_with("Acl 'ban' redefined."));
 }
 
 #[test]
 fn a_backend_compared_with_a_text_is_its_name() {
     check("backend b2 none; sub vcl_backend_response { if (beresp.backend.name != b2) { return (retry); } }");
-    let why = try_compile("vcl 4.1; backend b none; sub vcl_recv { if (req.backend_hint == \"b\") { } }").unwrap_err();
-    assert!(why.starts_with("Comparison of different types: BACKEND '==' STRING"));
+    let reason =
+        try_compile("vcl 4.1; backend b none; sub vcl_recv { if (req.backend_hint == \"b\") { } }").unwrap_err();
+    assert!(reason.starts_with("Comparison of different types: BACKEND '==' STRING"));
 }
 
 #[test]
@@ -134,8 +135,8 @@ fn words_of_later_releases_about_backends() {
     );
     let a = &vcl.program.backends[1];
     assert_eq!((a.wait_limit, a.wait_timeout, vcl.program.probes[0].expect_close), (Some(3), Some(1.5), Some(false)));
-    let why = try_compile("vcl 4.1; probe default { .expect_close = 1; } backend a none;").unwrap_err();
-    assert!(why.contains("Expected true or false, got '1'"), "{why}");
+    let reason = try_compile("vcl 4.1; probe default { .expect_close = 1; } backend a none;").unwrap_err();
+    assert!(reason.contains("Expected true or false, got '1'"), "{reason}");
 }
 
 #[test]
@@ -206,8 +207,8 @@ fn includes_nest_and_are_relative_to_their_file() {
 fn a_file_that_includes_itself_is_refused() {
     let files = Few(&[("/a.vcl", "include \"/b.vcl\";"), ("/b.vcl", "include \"/a.vcl\";")]);
     let text = b"vcl 4.1; backend b none; include \"/a.vcl\";";
-    let why = compile("<vcl.inline>", text, &files, &Options::default()).unwrap_err().text;
-    assert!(why.starts_with("Recursive use of file \"/a.vcl\""), "{why}");
+    let reason = compile("<vcl.inline>", text, &files, &Options::default()).unwrap_err().text;
+    assert!(reason.starts_with("Recursive use of file \"/a.vcl\""), "{reason}");
 }
 
 #[test]

@@ -141,11 +141,11 @@ fn is_id(c: u8) -> bool {
 impl Lexer<'_> {
     fn run(&mut self) -> Result<(), LexError> {
         if let Some(at) = self.text.iter().position(|c| *c == 0) {
-            let why = match self.text {
+            let reason = match self.text {
                 [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "This file is in UTF-16; VCL is ASCII or UTF-8.\n",
                 _ => "This is a NUL byte.\n",
             };
-            return fail(&format!("Syntax error at\n{why}"), at, at + 1);
+            return fail(&format!("Syntax error at\n{reason}"), at, at + 1);
         }
         // Editors leave it at the beginning of a file.
         if self.text.starts_with(BYTE_ORDER_MARK) {
@@ -202,14 +202,14 @@ impl Lexer<'_> {
             _ => body.windows(close.len()).position(|w| w == close),
         };
         let Some(n) = end else {
-            let why = match what {
+            let reason = match what {
                 "long-string" if len == 2 => "A text that begins with {\" ends with \"}.\n",
                 "long-string" => "A text that begins with \"\"\" ends with \"\"\".\n",
                 "string" if self.at > 0 && self.text[self.at - 1] == b'\\' => NO_ESCAPES,
                 "string" => "A text in \"...\" ends on its line; one of several stands in {\"...\"}.\n",
                 _ => "",
             };
-            return fail(&format!("Unterminated {what}, starting at\n{why}"), self.at, self.at + len);
+            return fail(&format!("Unterminated {what}, starting at\n{reason}"), self.at, self.at + len);
         };
         let quote = if tok == Tok::Str { len as u8 } else { 0 };
         self.push(tok, self.at + len + n + len, 0.0);
@@ -259,8 +259,8 @@ impl Lexer<'_> {
             let text = "Syntax error at\nThis quote is a typographic one; VCL's is the plain \".\n";
             return fail(text, self.at, self.at + quote.len());
         } else {
-            let (why, len) = odd_character(rest);
-            return fail(&format!("Syntax error at\n{why}"), self.at, self.at + len);
+            let (reason, len) = odd_character(rest);
+            return fail(&format!("Syntax error at\n{reason}"), self.at, self.at + len);
         }
         Ok(())
     }

@@ -150,7 +150,7 @@ impl Vcc<'_> {
         let shown = self.text_of(token);
         let found = match self.lookup(&text) {
             Ok(found) => found,
-            Err(why) => {
+            Err(reason) => {
                 if let Some((_, rest)) = text.split_once("://") {
                     let host = rest.split(['/', ':']).next().unwrap_or_default();
                     self.hint(format!(
@@ -161,7 +161,7 @@ impl Vcc<'_> {
                 }
                 return self.fail_at(
                     &format!(
-                        "{what} '{shown}' could not be resolved to an IP address:\n\t{why}\n\
+                        "{what} '{shown}' could not be resolved to an IP address:\n\t{reason}\n\
                          (Sorry if that error message is gibberish.)\n"
                     ),
                     token,

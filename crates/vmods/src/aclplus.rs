@@ -35,7 +35,7 @@ vrt::vmod! {
 }
 
 #[derive(Default)]
-struct Kept(Mutex<Vec<(Text, Arc<List>)>>);
+struct ListCache(Mutex<Vec<(Text, Arc<List>)>>);
 
 /// A text as two of VCL's lists.
 struct List {
@@ -56,7 +56,7 @@ fn find(call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>) -> Opti
 }
 
 fn kept(call: &Call<'_>, text: &Text) -> Arc<List> {
-    let kept = call.site.get_or(Kept::default);
+    let kept = call.site.get_or(ListCache::default);
     if let Some((_, list)) = kept.0.lock().iter().find(|(known, _)| known == text) {
         return list.clone();
     }

@@ -19,7 +19,7 @@ use crate::goto;
 /// The ttl of groups when nobody says.
 const TTL: f64 = 10.0;
 /// How long the first lookup of a name may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
     enum Rule { Abide = "abide", Force = "force", Morethan = "morethan", Lessthan = "lessthan" }
@@ -261,7 +261,7 @@ impl Group {
             family: settings.family,
             ttl: settings.ttl,
             unused_for: f64::INFINITY,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             keeps_last: settings.keeps_last,
         };
         let dynamic = Arc::new(Dynamic::new(call, &self.name, plan));

@@ -23,9 +23,9 @@ vrt::vmod! {
 }
 
 /// Largest file, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
-static FILES: Files<Vec<u8>> = Files::new(MOST_BYTES, Ok);
+static FILES: Files<Vec<u8>> = Files::new(MAX_BYTES, Ok);
 
 fn matches(call: &mut Call<'_>, file: Option<&Text>, authorization: Option<&Text>) -> CallResult<BOOL> {
     let (Some(file), Some(field)) = (file, authorization) else { return give(false) };
@@ -58,7 +58,7 @@ fn credentials(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;
     }
-    let plain = Code::of("BASE64").decode(rest.trim_ascii(), None)?;
+    let plain = Code::parse("BASE64").decode(rest.trim_ascii(), None)?;
     let colon = plain.iter().position(|c| *c == b':')?;
     Some((plain[..colon].to_vec(), plain[colon + 1..].to_vec()))
 }
@@ -76,7 +76,7 @@ fn hash_of<'t>(text: &'t [u8], user: &[u8]) -> Option<&'t [u8]> {
 fn is_right(hash: &[u8], password: &[u8]) -> Option<bool> {
     let text = std::str::from_utf8(hash).ok()?;
     if let Some(digest) = text.strip_prefix("{SHA}") {
-        return Some(same(&Code::of("BASE64").encode(&Sha1::digest(password), false), digest.as_bytes()));
+        return Some(same(&Code::parse("BASE64").encode(&Sha1::digest(password), false), digest.as_bytes()));
     }
     for magic in ["$apr1$", "$1$"] {
         if let Some(rest) = text.strip_prefix(magic) {
@@ -203,7 +203,7 @@ mod tests {
 
         #[test]
         fn credentials_are_read_as_written(user in "[^:]{0,9}", password in "\\PC{0,9}") {
-            let code = Code::of("BASE64").encode(format!("{user}:{password}").as_bytes(), false);
+            let code = Code::parse("BASE64").encode(format!("{user}:{password}").as_bytes(), false);
             let field = [b"basic ", &code[..]].concat();
             prop_assert_eq!(credentials(&field), Some((user.into_bytes(), password.into_bytes())));
         }

@@ -66,7 +66,7 @@ vrt::vmod! {
 
 fn blob_encode(_: &mut Call<'_>, encoding: Encoding, case: Case, blob: Option<&Blob>) -> CallResult<STRING> {
     let upper = check_case(encoding, case)?;
-    let text = blob.map(|blob| encoded(Code::of(encoding.word()), blob.as_bytes(), upper));
+    let text = blob.map(|blob| encoded(Code::parse(encoding.word()), blob.as_bytes(), upper));
     give(text)
 }
 
@@ -100,7 +100,7 @@ fn plain(a: &Blob, b: &Blob) -> bool {
 
 /// Whether hex digits are in upper case.
 fn check_case(encoding: Encoding, case: Case) -> Result<bool, Failure> {
-    if case != Case::Default && !Code::of(encoding.word()).has_case() {
+    if case != Case::Default && !Code::parse(encoding.word()).has_case() {
         let (case, encoding) = (case.word(), encoding.word());
         return fail(format!("vmod blob error: case {case} is illegal with encoding {encoding}"));
     }
@@ -113,7 +113,7 @@ fn most(length: i64) -> Option<usize> {
 }
 
 fn decoded(call: &Call<'_>, decoding: Encoding, length: i64, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
-    match Code::of(decoding.word()).decode(bytes, most(length)) {
+    match Code::parse(decoding.word()).decode(bytes, most(length)) {
         Some(decoded) => Ok(decoded),
         None => {
             // varnishd shows the first of the pieces that the text is made of.
@@ -137,7 +137,7 @@ fn transcode(
     text: &[u8],
 ) -> CallResult<STRING> {
     let upper = check_case(encoding, case)?;
-    let (from, to) = (Code::of(decoding.word()), Code::of(encoding.word()));
+    let (from, to) = (Code::parse(decoding.word()), Code::parse(encoding.word()));
     let bytes = decoded(call, decoding, length, text)?;
     // The very same text, padded or not as it came.
     if from == to && !from.has_case() && most(length).is_none() {
@@ -170,7 +170,7 @@ struct Constant {
 }
 
 fn new(_: &mut Call<'_>, name: &str, decoding: Encoding, text: &[u8]) -> Result<Constant, Failure> {
-    match Code::of(decoding.word()).decode(text, None) {
+    match Code::parse(decoding.word()).decode(text, None) {
         Some(bytes) => Ok(Constant { blob: Blob::new(bytes), texts: Mutex::default() }),
         None => {
             let shown = String::from_utf8_lossy(text);
@@ -184,7 +184,7 @@ fn encode_constant(constant: &Constant, _: &mut Call<'_>, encoding: Encoding, ca
     let key = (encoding.word(), upper);
     let kept = constant.texts.lock().get(&key).cloned();
     let text = kept.unwrap_or_else(|| {
-        let text = encoded(Code::of(key.0), constant.blob.as_bytes(), upper);
+        let text = encoded(Code::parse(key.0), constant.blob.as_bytes(), upper);
         constant.texts.lock().insert(key, text.clone());
         text
     });

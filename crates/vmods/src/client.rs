@@ -14,33 +14,33 @@ use net::{ConnectError, Stream, Target};
 use tokio::sync::Notify;
 use vrt::{Ctx, HeadId};
 
-use crate::talk::{Talk, Upload};
+use crate::talk::{Dialogue, Upload};
 
 /// Lines of a request's head.
 const LINES: u32 = 65_535;
 /// Bytes of a request's head.
 const REQUEST_BYTES: u32 = 16 << 20;
 /// Requests that are under way, of all tasks.
-pub(crate) const MOST_AT_ONCE: usize = 1000;
+pub(crate) const MAX_AT_ONCE: usize = 1000;
 /// How deep the request is that this one is of.
 pub(crate) const DEPTH: &[u8] = b"X-Lacquer-Depth";
 
 static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts a request while it is under way.
-pub(crate) struct UnderWay;
+pub(crate) struct RequestGuard;
 
-impl UnderWay {
-    pub(crate) fn new() -> Option<UnderWay> {
-        if AT_ONCE.fetch_add(1, Relaxed) < MOST_AT_ONCE {
-            return Some(UnderWay);
+impl RequestGuard {
+    pub(crate) fn new() -> Option<RequestGuard> {
+        if AT_ONCE.fetch_add(1, Relaxed) < MAX_AT_ONCE {
+            return Some(RequestGuard);
         }
         AT_ONCE.fetch_sub(1, Relaxed);
         None
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         AT_ONCE.fetch_sub(1, Relaxed);
     }
@@ -84,9 +84,9 @@ impl Slot {
     }
 
     /// One without an answer.
-    pub(crate) fn failed(why: &str) -> Rc<Slot> {
+    pub(crate) fn failed(reason: &str) -> Rc<Slot> {
         let slot = Slot::default();
-        slot.put(Err(why.to_owned()));
+        slot.put(Err(reason.to_owned()));
         Rc::new(slot)
     }
 
@@ -108,7 +108,7 @@ impl Slot {
 
 /// A URL taken apart.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct UrlParts<'a> {
     pub(crate) host: &'a str,
     pub(crate) port: &'a str,
     /// As it stands in the URL: the Host field.
@@ -211,7 +211,7 @@ pub(crate) fn fields_of(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
     fields.map(|field| (field.name().to_vec(), field.value().to_vec())).collect()
 }
 
-pub(crate) fn place(url: &str) -> Result<Place<'_>, &'static str> {
+pub(crate) fn place(url: &str) -> Result<UrlParts<'_>, &'static str> {
     let Some((scheme, rest)) = url.split_once("://") else { return Err("a URL begins with http://") };
     match scheme.to_ascii_lowercase().as_str() {
         "http" => {}
@@ -239,7 +239,7 @@ pub(crate) fn place(url: &str) -> Result<Place<'_>, &'static str> {
         return Err("no port");
     }
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok(Place { host, port, authority, path })
+    Ok(UrlParts { host, port, authority, path })
 }
 
 /// The URL of a reference (RFC 3986 5.2) in an answer to `base`.
@@ -289,7 +289,7 @@ pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
         [("Connection", "close")].into_iter().chain(length.as_deref().map(|len| ("Content-Length", len))).collect();
     let head = request.head(&place.path, place.authority, &fields)?;
     let exchange = async {
-        let mut talk = Talk::over(connect(place.host, place.port, request.connect_limit).await?);
+        let mut talk = Dialogue::over(connect(place.host, place.port, request.connect_limit).await?);
         talk.send(&head, request.upload()).await?;
         talk.receive_head().await?;
         talk.answer().await
@@ -301,12 +301,12 @@ pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
 pub(crate) async fn connect(host: &str, port: &str, limit: Duration) -> Result<Stream, String> {
     let (host, port) = (host.to_owned(), port.to_owned());
     let found = rt::blocking(move || net::resolve::resolve_now(Some(&host), &port, false)).await;
-    let addresses: Vec<SocketAddr> = found.map_err(|why| why.to_string())?;
+    let addresses: Vec<SocketAddr> = found.map_err(|reason| reason.to_string())?;
     let mut last = "no address".to_owned();
     for address in addresses {
         match net::connect(&Target::Inet(address), limit).await {
             Ok(stream) => return Ok(stream),
-            Err(ConnectError::Os(why)) => last = why.to_string(),
+            Err(ConnectError::Os(reason)) => last = reason.to_string(),
             Err(ConnectError::Timeout) => last = "no connection in time".to_owned(),
         }
     }
@@ -321,7 +321,7 @@ mod tests {
     fn urls() {
         let show = |url: &str| match place(url) {
             Ok(place) => format!("{} {} {} {}", place.host, place.port, place.authority, place.path),
-            Err(why) => why.to_owned(),
+            Err(reason) => reason.to_owned(),
         };
         assert_eq!(show("http://h/a?b#c"), "h 80 h /a?b");
         assert_eq!(show("HTTP://h:81?b"), "h 81 h:81 /?b");
@@ -360,12 +360,12 @@ mod tests {
     #[test]
     fn fields_of_framing_are_the_clients_own() {
         for name in ["Content-Length", "transfer-encoding", "CONNECTION"] {
-            let why = format!("{name} is written by the client itself");
-            assert_eq!(bad_field(name.as_bytes(), b"1").as_deref(), Some(&why[..]));
+            let reason = format!("{name} is written by the client itself");
+            assert_eq!(bad_field(name.as_bytes(), b"1").as_deref(), Some(&reason[..]));
         }
         assert_eq!(bad_field(b"X-A", b"b\tc"), None);
         for (name, value) in [("a b", ""), ("", "x"), ("X", "a\r\nB: c"), ("X", "\0")] {
-            assert!(bad_field(name.as_bytes(), value.as_bytes()).is_some_and(|why| why.ends_with("is no field")));
+            assert!(bad_field(name.as_bytes(), value.as_bytes()).is_some_and(|reason| reason.ends_with("is no field")));
         }
     }
 

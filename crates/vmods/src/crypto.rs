@@ -17,9 +17,9 @@ use crate::hashing::Hashing;
 use crate::jwt::pem;
 
 /// Bytes that a task may add to an HMAC or a verifier.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 /// Bytes of `urandom`.
-const MOST_RANDOM: i64 = 65_536;
+const MAX_RANDOM: i64 = 65_536;
 
 vrt::words! {
     enum Algorithm {
@@ -55,7 +55,7 @@ vrt::vmod! {
             = |call: &mut Call<'_>, value: Option<&Text>| decode(call, value, Code::Hex, "hex_decode");
 
         /// Bytes in base64, padded; unset if the blob is
-        fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::of("BASE64"));
+        fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::parse("BASE64"));
 
         /// The bytes of base64, padded or not; unset, with a VCL_Error record, for what is none
         fn base64_decode(value: STRING) -> BLOB = base64_decode;
@@ -122,7 +122,7 @@ vrt::vmod! {
 }
 
 fn base64_decode(call: &mut Call<'_>, value: Option<&Text>) -> CallResult<BLOB> {
-    decode(call, value, Code::of("BASE64"), "base64_decode")
+    decode(call, value, Code::parse("BASE64"), "base64_decode")
 }
 
 fn hash_part(call: &mut Call<'_>, algorithm: Algorithm, part: &[u8]) -> CallResult<VOID> {
@@ -167,7 +167,7 @@ fn update_blob(this: &Verifier, call: &mut Call<'_>, blob: Option<&Blob>) -> Cal
 }
 
 fn reset(this: &Verifier, call: &mut Call<'_>) -> CallResult<BOOL> {
-    *added(call, this) = Added::default();
+    *added(call, this) = Additions::default();
     give(true)
 }
 
@@ -179,12 +179,12 @@ fn valid(verifier: &Verifier, call: &mut Call<'_>, signature: Option<&Blob>) -> 
 
 /// What a task has added to one object, or to one hash.
 #[derive(Default)]
-struct Added(Vec<u8>);
+struct Additions(Vec<u8>);
 
-impl Added {
+impl Additions {
     fn add(&mut self, bytes: &[u8], who: &str) -> Result<(), Failure> {
-        if self.0.len() + bytes.len() > MOST {
-            return fail(format!("crypto: {who}(): more than {MOST} bytes"));
+        if self.0.len() + bytes.len() > MAX {
+            return fail(format!("crypto: {who}(): more than {MAX} bytes"));
         }
         self.0.extend_from_slice(bytes);
         Ok(())
@@ -194,13 +194,13 @@ impl Added {
 /// The parts of hashes, one entry for each algorithm; each has an address of its own.
 static ALGORITHMS: [&str; 6] = ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"];
 
-fn parts<'a>(call: &'a mut Call<'_>, word: &str) -> Result<&'a mut Added, Failure> {
+fn parts<'a>(call: &'a mut Call<'_>, word: &str) -> Result<&'a mut Additions, Failure> {
     let known = ALGORITHMS.iter().find(|known| **known == word).expect("a word of the signature");
-    Ok(call.ctx.task().keyed(std::ptr::from_ref(known) as usize, Added::default))
+    Ok(call.ctx.task().keyed(std::ptr::from_ref(known) as usize, Additions::default))
 }
 
-fn added<'a, T>(call: &'a mut Call<'_>, object: &T) -> &'a mut Added {
-    call.ctx.task().keyed(std::ptr::from_ref(object) as usize, Added::default)
+fn added<'a, T>(call: &'a mut Call<'_>, object: &T) -> &'a mut Additions {
+    call.ctx.task().keyed(std::ptr::from_ref(object) as usize, Additions::default)
 }
 
 /// The first argument, a BLOB; unset is empty.
@@ -232,8 +232,8 @@ fn decode(call: &mut Call<'_>, value: Option<&Text>, code: Code, who: &str) -> C
 }
 
 fn urandom(_: &mut Call<'_>, len: i64) -> CallResult<BLOB> {
-    if !(1..=MOST_RANDOM).contains(&len) {
-        return fail(format!("crypto: urandom(): {len} is not from 1 to {MOST_RANDOM}"));
+    if !(1..=MAX_RANDOM).contains(&len) {
+        return fail(format!("crypto: urandom(): {len} is not from 1 to {MAX_RANDOM}"));
     }
     let mut bytes = vec![0; len as usize];
     match SystemRandom::new().fill(&mut bytes) {

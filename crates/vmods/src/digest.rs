@@ -149,7 +149,7 @@ fn hmac<M: Mac + KeyInit>(text: Option<&Text>, text2: &[u8]) -> CallResult<STRIN
 }
 
 fn encode(text: &[u8], code: &str) -> CallResult<STRING> {
-    give(Code::of(code).encode(text, false))
+    give(Code::parse(code).encode(text, false))
 }
 
 /// What isn't a digit counts as 0, half a byte at the end not at all.
@@ -157,7 +157,7 @@ fn encode_hex(text: &[u8], code: &str) -> CallResult<STRING> {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     let bytes: Vec<u8> = text.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect();
-    give(Code::of(code).encode(&bytes, false))
+    give(Code::parse(code).encode(&bytes, false))
 }
 
 fn decode(call: &mut Call<'_>, text: Option<&Text>, last: &[u8; 2]) -> CallResult<STRING> {

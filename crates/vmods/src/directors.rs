@@ -10,7 +10,7 @@ use std::sync::Arc;
 use backend::{Director, DirectorBase};
 use sha2::{Digest, Sha256};
 use shard::Shard;
-use shard::methods::{Choice, Given};
+use shard::methods::{Choice, ShardArgs};
 use shard::param::{By, Healthy, Param};
 use simple::{Kind, Simple};
 use vrt::vmod::{BACKEND, Call, CallResult, Methods, VOID, Words, give};
@@ -116,7 +116,7 @@ vrt::vmod! {
         fn clear() -> VOID = shard::methods::clear_param;
 
         /// Sets parameters: in vcl_init for all, in a backend subroutine for this transaction
-        fn set(..Given<'_>) -> VOID = shard::methods::set_param;
+        fn set(..ShardArgs<'_>) -> VOID = shard::methods::set_param;
 
         /// What the key is taken from
         fn get_by() -> STRING
@@ -142,7 +142,7 @@ vrt::vmod! {
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
 
         /// These parameters, for shard's associate and backend
-        fn use() -> BLOB = |param: &Arc<Param>, _| Blob::of(param.clone());
+        fn use() -> BLOB = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
     }
 }
 
@@ -204,5 +204,5 @@ fn hash_backend(director: &Arc<Simple>, call: &mut Call<'_>, text: &[u8]) -> Opt
 
 #[cfg(test)]
 pub(crate) mod tests {
-    pub(crate) use super::simple::tests::{Fake, stub};
+    pub(crate) use super::simple::tests::{RecordingCtx, stub};
 }

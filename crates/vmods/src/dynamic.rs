@@ -22,7 +22,7 @@ use vrt::{BackendRef, Blob, Failure, HeadId, LoadedVcl, Text};
 use crate::args::fail;
 
 /// Names of one director: whoever chooses them by the Host field of strangers is bounded by this.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 /// Addresses of one name.
 const ADDRESSES: usize = 64;
 
@@ -96,7 +96,7 @@ pub(crate) struct Dynamic {
     family: Family,
     ttl: f64,
     unused_for: f64,
-    patience: Duration,
+    timeout: Duration,
     keeps_last: bool,
     debug: AtomicBool,
     domains: Mutex<Domains>,
@@ -121,7 +121,7 @@ pub(crate) struct Plan {
     pub(crate) family: Family,
     pub(crate) ttl: f64,
     pub(crate) unused_for: f64,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// A lookup that finds no address that counts changes nothing.
     pub(crate) keeps_last: bool,
 }
@@ -208,7 +208,7 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
         family: Family::Any,
         ttl: args.ttl.max(0.0),
         unused_for: args.domain_usage_timeout,
-        patience: Duration::try_from_secs_f64(args.first_lookup_timeout).unwrap_or(Duration::ZERO),
+        timeout: Duration::try_from_secs_f64(args.first_lookup_timeout).unwrap_or(Duration::ZERO),
         keeps_last: false,
     };
     Ok(Arc::new(Dynamic::new(call, name, plan)))
@@ -242,7 +242,7 @@ fn backend(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &[u8], port: &[u8]
 pub(crate) fn serve(dynamic: &Arc<Dynamic>, call: &mut Call<'_>, host: &str, port: String) -> CallResult<BACKEND> {
     let Some(domain) = dynamic.domain(call, host.to_ascii_lowercase(), port) else {
         let (module, name) = (dynamic.module, &dynamic.name);
-        call.ctx.log().putf(Tag::VclError, format_args!("vmod-{module}: {name}: more than {MOST} names"));
+        call.ctx.log().putf(Tag::VclError, format_args!("vmod-{module}: {name}: more than {MAX} names"));
         return give(None::<BackendRef>);
     };
     if domain.is_known() {
@@ -270,7 +270,7 @@ impl Dynamic {
             family: plan.family,
             ttl: plan.ttl,
             unused_for: plan.unused_for,
-            patience: plan.patience,
+            timeout: plan.timeout,
             keeps_last: plan.keeps_last,
             debug: AtomicBool::new(false),
             domains: Mutex::default(),
@@ -300,7 +300,7 @@ impl Dynamic {
             known.times.lock().used = now;
         }
         let swept = domains.sweep(now, self.unused_for);
-        let full = domains.used.len() >= MOST;
+        let full = domains.used.len() >= MAX;
         drop(domains);
         if let Some((timed_out, gone)) = swept {
             self.tell(call, &timed_out, "timeout");
@@ -390,9 +390,9 @@ impl Domain {
 
     /// The first lookup, as long as its director waits for it.
     pub(crate) async fn look_first(self: Arc<Self>) {
-        let Some(patience) = self.owner.upgrade().map(|owner| owner.patience) else { return };
+        let Some(timeout) = self.owner.upgrade().map(|owner| owner.timeout) else { return };
         // Several may ask at once: each looks, as none of them can wait for another's task.
-        let _ = rt::timeout(patience, self.look_up()).await;
+        let _ = rt::timeout(timeout, self.look_up()).await;
     }
 
     /// The next who asks looks again.

@@ -9,7 +9,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use filters::{Asked, Filter, FilterError, Note, SLICE, State, Step};
+use filters::{Filter, FilterError, Note, SLICE, State, Step, Subrequest};
 use vrt::vmod::{BOOL, Call, CallResult, Methods, STRING, VOID, give};
 use vrt::{Failure, Method};
 
@@ -19,10 +19,10 @@ use crate::args::fail;
 use crate::values::Values;
 
 /// Bytes of a template, and of a response that is looked at as JSON.
-const MOST: usize = 1024 * 1024;
+const MAX: usize = 1024 * 1024;
 /// Documents for one template, and their bytes.
-const MOST_JSON: usize = 64;
-const MOST_JSON_BYTES: usize = 4 * 1024 * 1024;
+const MAX_JSON: usize = 64;
+const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 const TOO_MUCH: &str = "edgestash: a page has no more than 64 documents and 4 MB of JSON";
 /// The filters' name.
 const NAME: &str = "edgestash";
@@ -93,7 +93,7 @@ fn index_json(call: &mut Call<'_>) -> CallResult<VOID> {
 
 fn add_json(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
     let page = page(call, "add_json")?;
-    if page.values.roots.len() == MOST_JSON || page.json_bytes + text.len() > MOST_JSON_BYTES {
+    if page.values.roots.len() == MAX_JSON || page.json_bytes + text.len() > MAX_JSON_BYTES {
         return fail(TOO_MUCH);
     }
     page.json_bytes += text.len();
@@ -206,11 +206,11 @@ fn get_delimiter(
     give(text)
 }
 
-fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Looking, Failure> {
+fn looking<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut PageScanner, Failure> {
     response(call, who)?;
     let delimiters = delimiters(call).clone();
     let Some(injected) = call.ctx.injected_filters() else { return fail("edgestash: there is no response here") };
-    let looking = injected.by_itself(Looking::default);
+    let looking = injected.by_itself(PageScanner::default);
     looking.delimiters = delimiters;
     Ok(looking)
 }
@@ -231,18 +231,18 @@ fn ask(call: &mut Call<'_>, who: &str, url: Vec<u8>, host: Vec<u8>) -> CallResul
         return fail(format!("edgestash.{who}(): \"{}\" is no URL without a host", url.escape_ascii()));
     }
     let page = page(call, who)?;
-    if page.values.roots.len() == MOST_JSON {
+    if page.values.roots.len() == MAX_JSON {
         return fail(TOO_MUCH);
     }
     page.values.add(b"null");
     let host = Some(host).filter(|host| !host.is_empty());
-    page.asked.push((page.values.roots.len() - 1, Asked { url, host, most: MOST }));
+    page.asked.push((page.values.roots.len() - 1, Subrequest { url, host, most: MAX }));
     give(())
 }
 
 /// The filter of the fetch: the body goes through as it is, and is looked at.
 #[derive(Default)]
-struct Looking {
+struct PageScanner {
     as_json: bool,
     delimiters: Delimiters,
     seen: Vec<u8>,
@@ -251,7 +251,7 @@ struct Looking {
     why_not: Option<&'static str>,
 }
 
-impl Looking {
+impl PageScanner {
     fn look(&mut self) -> Result<(), FilterError> {
         let seen = std::mem::take(&mut self.seen);
         let found = match (self.is_too_long, self.as_json) {
@@ -262,19 +262,19 @@ impl Looking {
             },
             (false, false) => match parse(&seen, &self.delimiters) {
                 Ok(_) => Ok([&self.delimiters.0[..], b" ", &self.delimiters.1].concat()),
-                Err(Fault::NoTemplate(why)) => Err(why),
-                Err(Fault::NotBuilt(why)) => return Err(FilterError::Module { name: NAME, why }),
+                Err(Fault::NoTemplate(reason)) => Err(reason),
+                Err(Fault::NotBuilt(reason)) => return Err(FilterError::Module { name: NAME, reason }),
             },
         };
         match found {
             Ok(left) => self.left = Some(left),
-            Err(why) => self.why_not = Some(why),
+            Err(reason) => self.why_not = Some(reason),
         }
         Ok(())
     }
 }
 
-impl Filter for Looking {
+impl Filter for PageScanner {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -282,7 +282,7 @@ impl Filter for Looking {
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
         let n = input.len().min(out.len()).min(SLICE);
         out[..n].copy_from_slice(&input[..n]);
-        self.is_too_long |= self.seen.len() + n > MOST;
+        self.is_too_long |= self.seen.len() + n > MAX;
         if self.is_too_long {
             self.seen = Vec::new();
         } else {
@@ -313,7 +313,7 @@ impl Filter for Looking {
 
     fn take_notes(&mut self, notes: &mut Vec<Note>) {
         let what = if self.as_json { "index_json" } else { "parse_response" };
-        notes.extend(self.why_not.take().map(|why| Note::VclError(format!("edgestash.{what}(): {why}"))));
+        notes.extend(self.why_not.take().map(|reason| Note::VclError(format!("edgestash.{what}(): {reason}"))));
     }
 }
 
@@ -324,7 +324,7 @@ struct Page {
     values: Values,
     json_bytes: usize,
     /// Documents that are asked for, and which they are.
-    asked: Vec<(usize, Asked)>,
+    asked: Vec<(usize, Subrequest)>,
     /// Which of them are to come.
     waiting: Vec<usize>,
     text: Vec<u8>,
@@ -339,7 +339,7 @@ impl Filter for Page {
         NAME
     }
 
-    fn take_asked(&mut self) -> Vec<Asked> {
+    fn take_subrequests(&mut self) -> Vec<Subrequest> {
         let (which, asked): (Vec<_>, _) = self.asked.drain(..).unzip();
         self.waiting.extend(which);
         asked
@@ -349,25 +349,25 @@ impl Filter for Page {
         for (root, answer) in self.waiting.drain(..).zip(answers) {
             let Some(json) = answer else { continue };
             self.json_bytes += json.len();
-            if self.json_bytes <= MOST_JSON_BYTES {
+            if self.json_bytes <= MAX_JSON_BYTES {
                 self.values.replace(root, &json);
             }
         }
     }
 
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
-        let failed = |why| FilterError::Module { name: NAME, why };
+        let failed = |reason| FilterError::Module { name: NAME, reason };
         let Some(render) = &mut self.render else {
             let consumed = input.len().min(SLICE);
             self.text.extend_from_slice(&input[..consumed]);
-            if self.text.len() > MOST {
+            if self.text.len() > MAX {
                 return Err(failed("the template is longer than 1 MB"));
             }
             let is_whole = is_last && consumed == input.len();
             if is_whole {
                 let ops: Vec<Op> = match parse(&self.text, &self.delimiters) {
                     Ok(ops) => ops,
-                    Err(Fault::NoTemplate(why) | Fault::NotBuilt(why)) => return Err(failed(why)),
+                    Err(Fault::NoTemplate(reason) | Fault::NotBuilt(reason)) => return Err(failed(reason)),
                 };
                 self.render = Some(Render::new(std::mem::take(&mut self.text), ops, std::mem::take(&mut self.values)));
             }

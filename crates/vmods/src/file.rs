@@ -21,7 +21,7 @@ use crate::fileserver::{Server, Tree, mime_types, names};
 use crate::local;
 
 /// Bytes of a file that VCL reads.
-const MOST_BYTES: u64 = 10_000_000;
+const MAX_BYTES: u64 = 10_000_000;
 /// Paths that are allowed.
 const ALLOWED: usize = 1000;
 
@@ -32,7 +32,7 @@ vrt::vmod! {
     /// A directory: paths are beneath it, and links out of it fail, all links with disable_symlinks. Without one paths are
     /// whole, and only those that allow() names can be read. mimedb is a table of content types by extension, /etc/mime.types
     /// if that is there
-    object init(rootdir: STRING = null, mimedb: [STRING], disable_symlinks: BOOL = false) -> Arc<Made> = new, methods {
+    object init(rootdir: STRING = null, mimedb: [STRING], disable_symlinks: BOOL = false) -> Arc<FileObject> = new, methods {
         /// Lets a path and all beneath it be read. Another mode than r fails
         fn allow(path: STRING, mode: STRING = "r") -> VOID = allow;
 
@@ -63,35 +63,35 @@ vrt::vmod! {
     }
 }
 
-fn read(this: &Arc<Made>, call: &mut Call<'_>, path: &[u8]) -> CallResult<STRING> {
+fn read(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<STRING> {
     let read = |tree: &Tree, names: &[&[u8]]| {
         let mut bytes = Vec::new();
         let file = tree.open(names)?;
         if !file.metadata()?.is_file() {
             return Err(std::io::Error::other("no regular file"));
         }
-        if file.take(MOST_BYTES + 1).read_to_end(&mut bytes)? as u64 > MOST_BYTES {
-            return Err(std::io::Error::other(format!("longer than {MOST_BYTES} bytes")));
+        if file.take(MAX_BYTES + 1).read_to_end(&mut bytes)? as u64 > MAX_BYTES {
+            return Err(std::io::Error::other(format!("longer than {MAX_BYTES} bytes")));
         }
         Ok(bytes)
     };
     with(call, this, path, "read", read, |read| read)
 }
 
-fn exists(this: &Arc<Made>, call: &mut Call<'_>, path: &[u8]) -> CallResult<BOOL> {
+fn exists(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<BOOL> {
     let exists = |tree: &Tree, names: &[&[u8]]| match tree.open(names) {
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(reason) if reason.kind() == std::io::ErrorKind::NotFound => Ok(false),
         other => other.map(|_| true),
     };
     with(call, this, path, "exists", exists, |exists| exists.unwrap_or(false))
 }
 
-fn lastmodified(this: &Arc<Made>, call: &mut Call<'_>, path: &[u8]) -> CallResult<TIME> {
+fn lastmodified(this: &Arc<FileObject>, call: &mut Call<'_>, path: &[u8]) -> CallResult<TIME> {
     let time = |tree: &Tree, names: &[&[u8]]| Ok(tree.open(names)?.metadata()?.mtime() as f64);
     with(call, this, path, "lastmodified", time, |time| time.unwrap_or(0.0))
 }
 
-fn backend(this: &Arc<Made>, _: &mut Call<'_>) -> CallResult<BACKEND> {
+fn backend(this: &Arc<FileObject>, _: &mut Call<'_>) -> CallResult<BACKEND> {
     match &this.director {
         Some(director) => give(Some(director.clone())),
         None => fail("file.backend(): without a root directory there is none"),
@@ -99,7 +99,7 @@ fn backend(this: &Arc<Made>, _: &mut Call<'_>) -> CallResult<BACKEND> {
 }
 
 /// What `new` makes.
-struct Made {
+struct FileObject {
     tree: Arc<Tree>,
     /// What may be read; all that is beneath the root directory, if there is one.
     allowed: Mutex<Option<Vec<Vec<Vec<u8>>>>>,
@@ -112,8 +112,8 @@ fn new(
     rootdir: Option<&Text>,
     mimedb: Option<&Text>,
     disable_symlinks: bool,
-) -> Result<Arc<Made>, Failure> {
-    let refused = |why: String| Failure::new(format!("file: {name}: {why}"));
+) -> Result<Arc<FileObject>, Failure> {
+    let refused = |reason: String| Failure::new(format!("file: {name}: {reason}"));
     let root = rootdir.map(|root| root.as_bytes()).filter(|root| !root.is_empty());
     let types = mime_types(mimedb.map(|path| path.as_bytes())).map_err(refused)?;
     let path = root.map_or(Path::new("/"), |root| Path::new(OsStr::from_bytes(root)));
@@ -129,10 +129,10 @@ fn new(
         }
     };
     let allowed = Mutex::new(if root.is_some() { None } else { Some(Vec::new()) });
-    Ok(Arc::new(Made { tree, allowed, director }))
+    Ok(Arc::new(FileObject { tree, allowed, director }))
 }
 
-fn allow(this: &Arc<Made>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> CallResult<VOID> {
+fn allow(this: &Arc<FileObject>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> CallResult<VOID> {
     if mode != b"r" {
         return fail("file.allow(): files are read only: writing (w) and running (x) aren't built into Lacquer");
     }
@@ -148,7 +148,7 @@ fn allow(this: &Arc<Made>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> CallRe
 /// What becomes of a file, off the thread; the log says what was wrong with it.
 fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
     call: &mut Call<'_>,
-    made: &Arc<Made>,
+    made: &Arc<FileObject>,
     path: &[u8],
     who: &'static str,
     work: fn(&Tree, &[&[u8]]) -> std::io::Result<T>,
@@ -166,8 +166,8 @@ fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
     wait(async move {
         let shown = path.escape_ascii().to_string();
         let done = rt::blocking(move || work(&made.tree, &names(&path))).await;
-        if let Err(why) = &done {
-            let text = format_args!("file.{who}(): {shown}: {why}");
+        if let Err(reason) = &done {
+            let text = format_args!("file.{who}(): {shown}: {reason}");
             ring.write_onef(Tag::Error, base::Vxid::NONE, shm::vsl::Marker::None, text);
         }
         Ok(value(done.ok()))

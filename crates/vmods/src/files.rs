@@ -18,10 +18,10 @@ pub(crate) struct Files<T> {
     most_bytes: u64,
     make: fn(Vec<u8>) -> Result<T, String>,
     /// The one asked for last is the last.
-    known: Mutex<Vec<Known<T>>>,
+    known: Mutex<Vec<FileState<T>>>,
 }
 
-struct Known<T> {
+struct FileState<T> {
     path: PathBuf,
     stamp: Stamp,
     made: Weak<T>,
@@ -33,7 +33,7 @@ struct Known<T> {
 struct Stamp([i64; 6]);
 
 impl Stamp {
-    fn of(file: &std::fs::Metadata) -> Self {
+    fn new(file: &std::fs::Metadata) -> Self {
         let number = |n: u64| n.cast_signed();
         Stamp([
             number(file.dev()),
@@ -65,7 +65,7 @@ impl<T> Files<T> {
         let text = |error: std::io::Error| error.to_string();
         let mut file = File::open(path).map_err(text)?;
         let about = file.metadata().map_err(text)?;
-        let stamp = Stamp::of(&about);
+        let stamp = Stamp::new(&about);
         if let Some(made) = self.known(path, stamp, keep) {
             return Ok(made);
         }
@@ -76,9 +76,9 @@ impl<T> Files<T> {
         file.by_ref().take(self.most_bytes).read_to_end(&mut bytes).map_err(text)?;
         let made = Arc::new((self.make)(bytes)?);
         // Written meanwhile: it is read again the next time.
-        if file.metadata().is_ok_and(|about| Stamp::of(&about) == stamp) {
+        if file.metadata().is_ok_and(|about| Stamp::new(&about) == stamp) {
             let kept = keep.then(|| made.clone());
-            self.remember(Known { path: path.to_owned(), stamp, made: Arc::downgrade(&made), kept });
+            self.remember(FileState { path: path.to_owned(), stamp, made: Arc::downgrade(&made), kept });
         }
         Ok(made)
     }
@@ -94,12 +94,12 @@ impl<T> Files<T> {
         Some(made)
     }
 
-    fn remember(&self, new: Known<T>) {
+    fn remember(&self, new: FileState<T>) {
         // Freed after the unlock.
-        let _gone: Vec<Known<T>> = {
+        let _gone: Vec<FileState<T>> = {
             let mut known = self.known.lock();
             let mut kept = known.iter().filter(|known| known.kept.is_some() && known.path != new.path).count();
-            let mut is_gone = |known: &mut Known<T>| {
+            let mut is_gone = |known: &mut FileState<T>| {
                 let is_surplus = known.kept.is_some() && kept >= KEPT;
                 kept -= usize::from(is_surplus);
                 known.path == new.path || is_surplus || known.made.strong_count() == 0

@@ -11,11 +11,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use backend::responder::Broken;
+use backend::responder::FailureText;
 use backend::{BackendSpec, Director, Responder};
 use base::Real;
 use message::{Head, conditional, date};
-use sys::beneath::{self, Want};
+use sys::openat::{self, OpenFor};
 use vrt::vmod::Call;
 use vrt::{Failure, Text};
 
@@ -37,14 +37,14 @@ vrt::vmod! {
 
     /// A directory. mime_db is a table of content types by extension, /etc/mime.types if that is there; an empty one is none.
     /// A path with a link in it fails, unless follow_links is true: then links lead anywhere
-    object root(path: STRING, mime_db: [STRING], follow_links: BOOL = false) -> Served = new, methods {
+    object root(path: STRING, mime_db: [STRING], follow_links: BOOL = false) -> FileServer = new, methods {
         /// The backend. The query is no part of the path, and .. never leads out of the directory. Answers have ETag and
         /// Last-Modified, and If-None-Match and If-Modified-Since are heard
-        fn backend() -> BACKEND = |this: &Served, _| Some(this.0.clone());
+        fn backend() -> BACKEND = |this: &FileServer, _| Some(this.0.clone());
     }
 }
 
-struct Served(Arc<dyn Director>);
+struct FileServer(Arc<dyn Director>);
 
 /// Content types by extension.
 pub(crate) type Types = HashMap<Vec<u8>, Vec<u8>>;
@@ -58,7 +58,7 @@ pub(crate) fn mime_types(path: Option<&[u8]>) -> Result<Arc<Types>, String> {
         Some(b"") => Ok(Arc::default()),
         Some(path) => {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
-            TYPES.share(path).map_err(|why| format!("{}: {why}", path.display()))
+            TYPES.share(path).map_err(|reason| format!("{}: {reason}", path.display()))
         }
     }
 }
@@ -83,18 +83,18 @@ fn new(
     path: &[u8],
     mime_db: Option<&Text>,
     follow_links: bool,
-) -> Result<Served, Failure> {
+) -> Result<FileServer, Failure> {
     if path.is_empty() {
         return fail(format!("fileserver: can't create {name} with an empty path"));
     }
     let root = PathBuf::from(std::ffi::OsStr::from_bytes(path));
     let types = mime_types(mime_db.map(|path| path.as_bytes()));
-    let types = types.map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
-    let tree = Tree::new(root, follow_links).map_err(|why| Failure::new(format!("fileserver: {name}: {why}")))?;
+    let types = types.map_err(|reason| Failure::new(format!("fileserver: {name}: {reason}")))?;
+    let tree = Tree::new(root, follow_links).map_err(|reason| Failure::new(format!("fileserver: {name}: {reason}")))?;
     let server = Arc::new(Server { tree: Arc::new(tree), types, has_tags: true });
     let service = local::service(&format!("fileserver {name}"), call.ctx.log().ring().clone(), server);
     let made = call.vcl.make_backend(BackendSpec::service(name, service));
-    Ok(Served(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?))
+    Ok(FileServer(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?))
 }
 
 /// A directory and all beneath it.
@@ -120,7 +120,7 @@ impl Tree {
 
     /// One whose links count unless they lead out of it.
     pub(crate) fn within(path: &Path) -> Result<Self, String> {
-        let found = path.canonicalize().map_err(|why| format!("can't open root {}: {why}", path.display()))?;
+        let found = path.canonicalize().map_err(|reason| format!("can't open root {}: {reason}", path.display()))?;
         Ok(Self { links: Links::Within(directory(&found)?), path: found })
     }
 
@@ -132,21 +132,21 @@ impl Tree {
             path
         };
         match &self.links {
-            Links::No(root) => beneath::open_names(root, names, Want::Read),
-            Links::Any => beneath::open_path(&path(), Want::Read),
+            Links::No(root) => openat::open_names(root, names, OpenFor::Read),
+            Links::Any => openat::open_path(&path(), OpenFor::Read),
             Links::Within(root) => {
                 // Where the links lead was found out before: on the way there none is followed any more.
                 let found = path().canonicalize()?;
                 let beneath = found.strip_prefix(&self.path).map_err(|_| ErrorKind::PermissionDenied)?;
                 let names: Vec<&[u8]> = beneath.iter().map(OsStrExt::as_bytes).collect();
-                beneath::open_names(root, &names, Want::Read)
+                openat::open_names(root, &names, OpenFor::Read)
             }
         }
     }
 }
 
 fn directory(path: &Path) -> Result<OwnedFd, String> {
-    beneath::directory(path).map_err(|why| format!("can't open root {}: {why}", path.display()))
+    openat::directory(path).map_err(|reason| format!("can't open root {}: {reason}", path.display()))
 }
 
 /// The names of a path, `.` and `..` taken out: what would lead above the first goes.
@@ -173,7 +173,7 @@ pub(crate) struct Server {
 }
 
 /// A file found, and its beginning.
-struct Found {
+struct OpenFile {
     file: File,
     len: u64,
     etag: String,
@@ -183,15 +183,15 @@ struct Found {
 
 impl Server {
     /// Opens a file and reads its beginning; blocks. `Err`: the status of the answer, or what is wrong.
-    fn find(&self, path: &[u8], reads: bool) -> Result<Found, Result<u16, Broken>> {
+    fn find(&self, path: &[u8], reads: bool) -> Result<OpenFile, Result<u16, FailureText>> {
         let names = names(path);
         let found = self.tree.open(&names).and_then(|file| file.metadata().map(|about| (file, about)));
-        let (mut file, about) = found.map_err(|why| match why.kind() {
+        let (mut file, about) = found.map_err(|reason| match reason.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename | ErrorKind::InvalidInput => {
                 Ok(404)
             }
             ErrorKind::PermissionDenied => Ok(403),
-            _ => Err(format!("{}: {why}", path.escape_ascii())),
+            _ => Err(format!("{}: {reason}", path.escape_ascii())),
         })?;
         if !about.is_file() {
             return Err(Ok(403));
@@ -201,12 +201,12 @@ impl Server {
             format!("\"{:x}-{:x}-{:x}\"", about.ino(), about.len(), about.mtime() * 1_000_000_000 + about.mtime_nsec());
         let mut first = Vec::new();
         if reads {
-            read_some(&mut file, &mut first, about.len()).map_err(|why| Err(why.to_string()))?;
+            read_some(&mut file, &mut first, about.len()).map_err(|reason| Err(reason.to_string()))?;
         }
-        Ok(Found { file, len: about.len(), etag, modified: Real(modified), first })
+        Ok(OpenFile { file, len: about.len(), etag, modified: Real(modified), first })
     }
 
-    async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), Broken> {
+    async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), FailureText> {
         let is_get = match responder.head.method() {
             b"GET" => true,
             b"HEAD" => false,
@@ -218,7 +218,7 @@ impl Server {
         let found = match rt::blocking(move || me.find(&wanted, is_get)).await {
             Ok(found) => found,
             Err(Ok(status)) => return responder.refuse(status).await,
-            Err(Err(why)) => return Err(why),
+            Err(Err(reason)) => return Err(reason),
         };
         let modified = date::format(found.modified);
         let mut fields: Vec<(&[u8], &[u8])> = vec![(b"Last-Modified", &modified)];
@@ -253,7 +253,7 @@ impl Answer for Server {
     }
 }
 
-fn is_not_modified(request: &Head, found: &Found) -> bool {
+fn is_not_modified(request: &Head, found: &OpenFile) -> bool {
     match request.get("If-None-Match") {
         Some(tags) => tags == b"*" || conditional::weak_equal(tags, found.etag.as_bytes()),
         None => {
@@ -271,8 +271,8 @@ fn read_some(file: &mut File, into: &mut Vec<u8>, left: u64) -> std::io::Result<
 }
 
 /// Exactly as many bytes as were announced, or the connection is cut.
-async fn send_file(responder: &mut Responder, found: Found) -> Result<(), Broken> {
-    let Found { mut file, mut len, first: mut piece, .. } = found;
+async fn send_file(responder: &mut Responder, found: OpenFile) -> Result<(), FailureText> {
+    let OpenFile { mut file, mut len, first: mut piece, .. } = found;
     loop {
         responder.send(&piece).await?;
         len -= piece.len() as u64;
@@ -285,7 +285,7 @@ async fn send_file(responder: &mut Responder, found: Found) -> Result<(), Broken
             (file, piece, read)
         })
         .await;
-        if read.map_err(|why| why.to_string())? == 0 {
+        if read.map_err(|reason| reason.to_string())? == 0 {
             return Err("a file became shorter while it was sent".to_owned());
         }
     }

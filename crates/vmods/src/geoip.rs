@@ -52,9 +52,9 @@ const LOOK: Duration = Duration::from_secs(60);
 
 /// The database, once it was looked for, and when that was.
 #[derive(Default)]
-struct Loaded(Mutex<Option<(Option<Arc<Database>>, Instant)>>);
+struct CachedDatabase(Mutex<Option<(Option<Arc<Database>>, Instant)>>);
 
-impl Loaded {
+impl CachedDatabase {
     /// What was found. `None`: nobody has looked for it yet, or it is time for this caller to look again.
     fn known(&self, now: Instant) -> Option<Option<Arc<Database>>> {
         let mut known = self.0.lock();
@@ -76,7 +76,7 @@ impl Loaded {
 fn country(call: &mut Call<'_>, address: Option<&Text>, paths: &'static [&'static str]) -> CallResult<STRING> {
     let text = address.map(|text| text.lossy().into_owned()).unwrap_or_default();
     let Ok(ip) = text.parse::<IpAddr>() else { return give("Unknown") };
-    let loaded: Arc<Loaded> = call.site.get_or(Loaded::default);
+    let loaded: Arc<CachedDatabase> = call.site.get_or(CachedDatabase::default);
     match loaded.known(Instant::now()) {
         Some(Some(database)) => give(answer(&database, ip, paths)),
         Some(None) => {
@@ -121,7 +121,7 @@ mod tests {
         std::fs::write(dir.join("GeoIP2-Country.mmdb"), crate::geoip2::tests::sample()).unwrap();
         assert!(!Arc::ptr_eq(&database, &first(&dirs).unwrap()), "another one is there");
         std::fs::remove_dir_all(&dir).unwrap();
-        let loaded = Loaded::default();
+        let loaded = CachedDatabase::default();
         let now = Instant::now();
         assert!(loaded.known(now).is_none());
         loaded.set(Some(database.clone()), now);

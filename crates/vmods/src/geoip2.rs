@@ -17,7 +17,7 @@ use crate::files::Files;
 const DEEPEST: usize = 10;
 
 /// Bytes of a database.
-const MOST: u64 = 1 << 30;
+const MAX: u64 = 1 << 30;
 
 vrt::vmod! {
     /// What MaxMind's files (.mmdb) know of an address
@@ -33,7 +33,7 @@ vrt::vmod! {
 
 pub(crate) type Database = Reader<Vec<u8>>;
 
-static DATABASES: Files<Database> = Files::new(MOST, |bytes| Reader::from_source(bytes).map_err(|e| e.to_string()));
+static DATABASES: Files<Database> = Files::new(MAX, |bytes| Reader::from_source(bytes).map_err(|e| e.to_string()));
 
 /// What the file is now.
 pub(crate) fn open(file: &std::path::Path) -> Result<Arc<Database>, String> {
@@ -62,8 +62,8 @@ fn lookup(
     let path_text = path.map_or("NULL".into(), |path| path.lossy());
     match find(database, &path_text, path.is_some(), ip, json) {
         Ok(text) => give(text),
-        Err((tag, why)) => {
-            call.ctx.log().putf(tag, format_args!("geoip2.lookup: {why}"));
+        Err((tag, reason)) => {
+            call.ctx.log().putf(tag, format_args!("geoip2.lookup: {reason}"));
             give(None::<Text>)
         }
     }

@@ -15,11 +15,11 @@ use crate::args::fail;
 use crate::dynamic::{Dynamic, Family, Plan, probe, serve};
 
 /// Kinds of backends that one place in the source makes: whoever computes their arguments is bounded by this.
-const MOST: usize = 100;
+const MAX: usize = 100;
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;
 /// How long the first lookup of a name may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
     enum IpVersion { System = "system", Ipv4 = "ipv4", Ipv6 = "ipv6" }
@@ -86,7 +86,7 @@ struct Director {
 
 /// What one place in the source has made, by all arguments but the name.
 #[derive(Default)]
-struct Made(Mutex<HashMap<String, Arc<Dynamic>>>);
+struct DirectorCache(Mutex<HashMap<String, Arc<Dynamic>>>);
 
 fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
     if !matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError) {
@@ -94,7 +94,7 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
         return give(None::<BackendRef>);
     }
     let (host, port) = place(&to, "dns_backend")?;
-    let made = call.site.get_or(Made::default);
+    let made = call.site.get_or(DirectorCache::default);
     let kind = format!("{:?}", Place { s: b"", port: None, ..to.clone() });
     let known = made.0.lock().get(&kind).cloned();
     let dynamic = match known {
@@ -103,8 +103,8 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
             let plan = plan(call, "goto", "dns_backend", &to)?;
             let dynamic = Arc::new(Dynamic::new(call, "goto", plan));
             let mut made = made.0.lock();
-            if made.len() >= MOST {
-                return fail(format!("goto.dns_backend(): more than {MOST} kinds of backends"));
+            if made.len() >= MAX {
+                return fail(format!("goto.dns_backend(): more than {MAX} kinds of backends"));
             }
             made.entry(kind).or_insert(dynamic).clone()
         }
@@ -184,7 +184,7 @@ fn plan(call: &mut Call<'_>, name: &str, who: &str, to: &Place<'_>) -> Result<Pl
         },
         ttl: to.ttl.max(0.0),
         unused_for: UNUSED_SECONDS,
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         keeps_last: false,
     })
 }

@@ -84,11 +84,12 @@ fn remove(call: &mut Call<'_>, header: (HeadId, &Text), regex: &Arc<Regex>) -> C
     let Some((head, _)) = call.ctx.edit(id) else { return give(()) };
     let mut stopped = None;
     head.retain(|field| {
-        let goes = field.is(name) && counts(field.value(), regex).unwrap_or_else(|why| stopped.replace(why).is_some());
+        let goes =
+            field.is(name) && counts(field.value(), regex).unwrap_or_else(|reason| stopped.replace(reason).is_some());
         !goes
     });
     match stopped {
-        Some(why) => Err(why),
+        Some(reason) => Err(reason),
         None => give(()),
     }
 }

@@ -14,10 +14,10 @@ use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
 use crate::args::fail;
-use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, UnderWay};
+use crate::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
 
 /// Requests of a task.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 vrt::vmod! {
     /// Requests out of VCL, to others or back to this server. A request has a number, which init() gives it; what it was told
@@ -104,8 +104,8 @@ vrt::vmod! {
 
 fn init(call: &mut Call<'_>, n: i64) -> CallResult<VOID> {
     let all = &mut call.ctx.task().get::<Handles>().0;
-    if all.len() >= MOST && !all.contains_key(&n) {
-        return fail(format!("http.init(): a task has no more than {MOST} requests"));
+    if all.len() >= MAX && !all.contains_key(&n) {
+        return fail(format!("http.init(): a task has no more than {MAX} requests"));
     }
     all.insert(n, Handle::default());
     give(())
@@ -232,8 +232,8 @@ fn set_method(call: &mut Call<'_>, n: i64, method: &[u8], who: &str) -> CallResu
 }
 
 fn set_field(call: &mut Call<'_>, n: i64, name: &[u8], value: &[u8], who: &str) -> CallResult<VOID> {
-    if let Some(why) = client::bad_field(name, value) {
-        return fail(format!("http.{who}(): {why}"));
+    if let Some(reason) = client::bad_field(name, value) {
+        return fail(format!("http.{who}(): {reason}"));
     }
     let request = &mut handle(call, n, who)?.request;
     request.unset(name);
@@ -307,17 +307,17 @@ fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
         handle.slot = Some(Slot::failed("not sent"));
         return give(());
     }
-    let Some(under_way) = UnderWay::new() else {
+    let Some(under_way) = RequestGuard::new() else {
         handle.slot = Some(Slot::failed("not sent"));
-        call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MOST_AT_ONCE} requests at once"));
+        call.ctx.log().putf(Tag::VclError, format_args!("http.{who}(): more than {MAX_AT_ONCE} requests at once"));
         return give(());
     };
     let mut request = handle.request.clone();
     request.deepen(depth);
     handle.slot = Some(Slot::fill(async move {
         let done = client::ask(&request).await;
-        if let Err(why) = &done {
-            ring.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("vmod-http: {}: {why}", request.url));
+        if let Err(reason) = &done {
+            ring.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("vmod-http: {}: {reason}", request.url));
         }
         drop(under_way);
         done

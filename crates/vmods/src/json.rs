@@ -10,7 +10,7 @@ use crate::args::fail;
 use crate::values::{Id, Node, Values};
 
 /// Bytes of a document.
-const MOST: usize = 4 * 1024 * 1024;
+const MAX: usize = 4 * 1024 * 1024;
 
 vrt::vmod! {
     /// One document of JSON of each task, of 4 MB at most, read by paths as a.b[2].c
@@ -140,7 +140,7 @@ fn document<'a>(call: &'a mut Call<'_>) -> Option<&'a Values> {
 }
 
 fn read(call: &mut Call<'_>, text: &[u8]) -> CallResult<VOID> {
-    if text.len() > MOST {
+    if text.len() > MAX {
         return fail("json: a document has no more than 4 MB");
     }
     let mut values = Values::default();

@@ -17,7 +17,7 @@ mod jwk;
 pub(crate) mod pem;
 
 /// Bytes of a token.
-const MOST: usize = 65_536;
+const MAX: usize = 65_536;
 const URL_CODE: &str = "BASE64URLNOPAD";
 
 vrt::words! {
@@ -322,7 +322,7 @@ fn set_payload(this: &Writer, call: &mut Call<'_>, payload: &[u8]) -> CallResult
 }
 
 fn reset(this: &Writer, call: &mut Call<'_>) -> CallResult<VOID> {
-    *written(call, this) = Written::default();
+    *written(call, this) = WriterTask::default();
     give(())
 }
 
@@ -332,7 +332,7 @@ struct Writer(#[allow(dead_code)] ());
 
 /// What a reader was told in this task.
 #[derive(Default)]
-struct Read {
+struct ReaderTask {
     token: Option<Token>,
     key: Option<Keys>,
 }
@@ -354,7 +354,7 @@ struct Check {
 
 /// What a writer was told in this task.
 #[derive(Default)]
-struct Written {
+struct WriterTask {
     algorithm: Option<&'static Algorithm>,
     /// Of the header what isn't `alg`.
     header: Map<String, Json>,
@@ -417,12 +417,12 @@ fn key_of<T>(of: &T) -> usize {
     std::ptr::from_ref(of) as usize
 }
 
-fn read<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut Read {
-    call.ctx.task().keyed(key_of(of), Read::default)
+fn read<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut ReaderTask {
+    call.ctx.task().keyed(key_of(of), ReaderTask::default)
 }
 
-fn written<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut Written {
-    call.ctx.task().keyed(key_of(of), Written::default)
+fn written<'a, T>(call: &'a mut Call<'_>, of: &T) -> &'a mut WriterTask {
+    call.ctx.task().keyed(key_of(of), WriterTask::default)
 }
 
 fn part<T>(call: &mut Call<'_>, of: &T, which: fn(&Token) -> &Vec<u8>) -> CallResult<STRING> {
@@ -448,7 +448,7 @@ fn key_of_call(key2: Option<&Text>, encoding: &'static str) -> Option<Text> {
 /// base64url, padded or not.
 fn url_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |at| at + 1);
-    Code::of(URL_CODE).decode(&text[..end], None)
+    Code::parse(URL_CODE).decode(&text[..end], None)
 }
 
 fn header_text<T>(call: &mut Call<'_>, of: &T, name: &str) -> CallResult<STRING> {
@@ -538,7 +538,7 @@ fn generate(this: &Writer, call: &mut Call<'_>, key: Option<&Text>, encoding: En
     header.entry("typ").or_insert_with(|| Json::from("JWT"));
     let header = Json::Object(header).to_string();
     let payload = Json::Object(written.claims.clone()).to_string();
-    let code = Code::of(URL_CODE);
+    let code = Code::parse(URL_CODE);
     let mut text = [code.encode(header.as_bytes(), false), code.encode(payload.as_bytes(), false)].join(&b'.');
     match algorithm.sign(key_of_call(key, encoding.word()).as_deref().unwrap_or_default(), &text) {
         Some(signature) => {
@@ -561,10 +561,10 @@ impl Token {
         };
         let mut parts = text.split(|b| *b == b'.');
         let parts = [parts.next()?, parts.next()?, parts.next()?, parts.next().map_or(&b""[..], |_| b"!")];
-        if text.len() > MOST || !parts[3].is_empty() {
+        if text.len() > MAX || !parts[3].is_empty() {
             return None;
         }
-        let plain = |part: &[u8]| Code::of(URL_CODE).decode(part, None);
+        let plain = |part: &[u8]| Code::parse(URL_CODE).decode(part, None);
         let token = Token {
             text: text.to_vec(),
             header: plain(parts[0])?,

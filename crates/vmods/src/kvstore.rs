@@ -13,11 +13,11 @@ use vrt::{Failure, Method, Text};
 use crate::args::fail;
 
 /// Keys of a table.
-const MOST: usize = 1_000_000;
+const MAX: usize = 1_000_000;
 /// Parts of a table, each with a lock.
 const PARTS: usize = 16;
 /// Keys that a task of a table with scope=REQUEST may set.
-const MOST_OF_TASK: usize = 1000;
+const MAX_OF_TASK: usize = 1000;
 /// What a file may have.
 const FILE_BYTES: u64 = 1 << 30;
 
@@ -117,7 +117,7 @@ fn new(_: &mut Call<'_>, name: &str, buckets: i64, scope: Scope) -> Result<Arc<S
     if buckets < 1 {
         return fail(format!("kvstore: {name}: buckets must be 1 or more"));
     }
-    let room = (buckets as usize).min(MOST) / PARTS;
+    let room = (buckets as usize).min(MAX) / PARTS;
     let is_layered = scope == Scope::Request;
     Ok(Arc::new(Store { name: name.to_owned(), is_layered, table: RwLock::new(Arc::new(Table::new(room))) }))
 }
@@ -198,25 +198,25 @@ fn init_file(this: &Arc<Store>, _: &mut Call<'_>, path: &[u8], separator: &[u8])
     wait(async move {
         let read = rt::blocking(move || {
             let path = String::from_utf8_lossy(&path).into_owned();
-            load(&path, &separator).map_err(|why| format!("{path}: {why}"))
+            load(&path, &separator).map_err(|reason| format!("{path}: {reason}"))
         });
         match read.await {
             Ok((table, count)) => {
                 *store.table.write() = Arc::new(table);
                 Ok(count as i64)
             }
-            Err(why) => fail(format!("kvstore: {}.init_file(): {why}", store.name)),
+            Err(reason) => fail(format!("kvstore: {}.init_file(): {reason}", store.name)),
         }
     })
 }
 
 /// The lines of a file; empty ones don't count.
 fn load(path: &str, separator: &[u8]) -> Result<(Table, usize), String> {
-    let len = std::fs::metadata(path).map_err(|why| why.to_string())?.len();
+    let len = std::fs::metadata(path).map_err(|reason| reason.to_string())?.len();
     if len > FILE_BYTES {
         return Err(format!("larger than {FILE_BYTES} bytes"));
     }
-    let text = std::fs::read(path).map_err(|why| why.to_string())?;
+    let text = std::fs::read(path).map_err(|reason| reason.to_string())?;
     parse(&text, separator)
 }
 
@@ -232,8 +232,8 @@ fn parse(text: &[u8], separator: &[u8]) -> Result<(Table, usize), String> {
         table.part(&line[..at]).write().insert(Text::copy(&line[..at]), entry);
     }
     let count: usize = table.parts.iter().map(|part| part.read().len()).sum();
-    if count > MOST {
-        return Err(format!("more than {MOST} keys"));
+    if count > MAX {
+        return Err(format!("more than {MAX} keys"));
     }
     Ok((table, count))
 }
@@ -274,23 +274,19 @@ impl Store {
     /// The task's own keys, with room for one more.
     fn layer<'a>(&self, call: &'a mut Call<'_>, key: &[u8]) -> Result<&'a mut HashMap<Text, Option<Entry>>, Failure> {
         let layer = &mut call.ctx.task().keyed(std::ptr::from_ref(self) as usize, Layer::default).0;
-        if layer.len() >= MOST_OF_TASK && !layer.contains_key(key) {
-            return fail(format!("kvstore: {}: a task sets no more than {MOST_OF_TASK} keys", self.name));
+        if layer.len() >= MAX_OF_TASK && !layer.contains_key(key) {
+            return fail(format!("kvstore: {}: a task sets no more than {MAX_OF_TASK} keys", self.name));
         }
         Ok(layer)
     }
 
     /// Room for a key: keys whose life is over make it.
     fn make_room(&self, part: &mut HashMap<Text, Entry>, key: &[u8], now: Mono) -> Result<(), Failure> {
-        if part.len() < MOST / PARTS || part.contains_key(key) {
+        if part.len() < MAX / PARTS || part.contains_key(key) {
             return Ok(());
         }
         part.retain(|_, entry| entry.lives(now));
-        if part.len() < MOST / PARTS {
-            Ok(())
-        } else {
-            fail(format!("kvstore: {}: no more than {MOST} keys", self.name))
-        }
+        if part.len() < MAX / PARTS { Ok(()) } else { fail(format!("kvstore: {}: no more than {MAX} keys", self.name)) }
     }
 
     fn put(&self, call: &mut Call<'_>, key: &[u8], entry: Entry) -> Result<(), Failure> {

@@ -4,14 +4,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use backend::responder::{self, Broken};
+use backend::responder::{self, FailureText};
 use backend::{Exchange, Responder, Service, ServiceRef};
 use base::Vxid;
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
 
 /// A future of an answer.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<(), Broken>>>>;
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<(), FailureText>>>>;
 
 /// Who answers.
 pub(crate) trait Answer: Send + Sync + 'static {
@@ -42,8 +42,8 @@ impl<A: Answer> Service for Local<A> {
                 done = answered => done,
                 () = given_up => Ok(()),
             };
-            if let Err(why) = done {
-                log.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("{name}: {why}"));
+            if let Err(reason) = done {
+                log.write_onef(Tag::Error, Vxid::NONE, Marker::None, format_args!("{name}: {reason}"));
             }
         }));
         exchange

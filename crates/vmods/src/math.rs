@@ -337,7 +337,7 @@ fn class(name: &str) -> i64 {
 }
 
 /// Digits after the point that are shown at most.
-const MOST_DIGITS: usize = 300;
+const MAX_DIGITS: usize = 300;
 
 fn strfromd(_: &mut Call<'_>, format: &[u8], f: f64) -> CallResult<STRING> {
     match shown(format, f) {
@@ -353,7 +353,7 @@ fn shown(format: &[u8], x: f64) -> Option<String> {
         None => return None,
         Some(digits) => Some(message::chars::exact_number(digits).map_or(0, |n| n as usize)),
     };
-    if rest.iter().skip(1).any(|digit| !digit.is_ascii_digit()) || digits.is_some_and(|digits| digits > MOST_DIGITS) {
+    if rest.iter().skip(1).any(|digit| !digit.is_ascii_digit()) || digits.is_some_and(|digits| digits > MAX_DIGITS) {
         return None;
     }
     if !x.is_finite() {

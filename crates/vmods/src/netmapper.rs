@@ -19,7 +19,7 @@ use crate::args::fail;
 use crate::files::Files;
 
 /// Length of a file.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Networks in a file.
 const NETWORKS: usize = 1_000_000;
 /// Labels of a VCL.
@@ -41,7 +41,7 @@ vrt::vmod! {
     }
 }
 
-static FILES: Files<Database> = Files::new(MOST_BYTES, |bytes| Database::read(&bytes));
+static FILES: Files<Database> = Files::new(MAX_BYTES, |bytes| Database::read(&bytes));
 
 /// What `init` has read, by label.
 #[derive(Default)]
@@ -81,7 +81,8 @@ fn init(call: &mut Call<'_>, label: Option<&Text>, file: Option<&Text>, interval
     wait(async move {
         let read = path.clone();
         let database = rt::blocking(move || FILES.share(&read)).await;
-        let database = database.map_err(|why| Failure::new(format!("netmapper.init(): {}: {why}", path.display())))?;
+        let database =
+            database.map_err(|reason| Failure::new(format!("netmapper.init(): {}: {reason}", path.display())))?;
         for note in &database.notes {
             let text = format_args!("netmapper: {}: {note}", path.display());
             log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
@@ -122,8 +123,8 @@ impl Map {
                     let old = std::mem::replace(&mut *map.database.write(), database);
                     drop(old);
                 }
-                Err(why) => {
-                    let text = format_args!("netmapper: {}: {why}", map.path.display());
+                Err(reason) => {
+                    let text = format_args!("netmapper: {}: {reason}", map.path.display());
                     log.write_onef(Tag::Error, Vxid::NONE, Marker::None, text);
                 }
             }
@@ -169,7 +170,7 @@ struct Network {
 
 impl Database {
     fn read(bytes: &[u8]) -> Result<Database, String> {
-        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(|why| why.to_string())?;
+        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(|reason| reason.to_string())?;
         let sets = match json {
             serde_json::Value::Object(sets) => sets,
             // What some writers make of no sets at all.
@@ -212,7 +213,8 @@ impl Database {
         };
         let flags = Flags { log: false, pedantic: false, table: false };
         let decl = Decl { name: "netmapper".into(), flags, entries: networks.iter().map(entry).collect() };
-        let acl = Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new()).map_err(|why| why.text)?;
+        let acl =
+            Acl::build(&decl, &mut |_| Err("not an address".into()), &mut Vec::new()).map_err(|reason| reason.text)?;
         let texts = networks.iter().map(|network| texts[network.text].clone()).collect();
         Ok(Database { networks: acl, texts, notes })
     }
@@ -283,7 +285,7 @@ mod tests {
 
     #[test]
     fn files_that_are_wrong() {
-        for (json, why) in [
+        for (json, reason) in [
             ("{", "EOF while parsing"),
             ("[1]", "not a JSON object"),
             (r#"{"a": 1}"#, "\"a\" has no list"),
@@ -298,7 +300,7 @@ mod tests {
             (r#"{"a": ["2002:c000::/32"]}"#, "is a form of IPv4 addresses"),
         ] {
             let error = Database::read(json.as_bytes()).expect_err(json);
-            assert!(error.contains(why), "{json}: {error}");
+            assert!(error.contains(reason), "{json}: {error}");
         }
         assert!(Database::read(br#"{"a": ["2000::/3", "::/0"]}"#).is_ok());
         let nothing = Database::read(b"[]").expect("it is right");

@@ -12,16 +12,16 @@ use vrt::{Failure, Text};
 const FEW: usize = 4;
 
 #[derive(Default)]
-struct Kept(Mutex<Vec<(Text, Arc<Regex>)>>);
+struct PatternCache(Mutex<Vec<(Text, Arc<Regex>)>>);
 
 /// The pattern of a text; `who` asks for it.
 pub(crate) fn compile(call: &Call<'_>, who: &str, pattern: &[u8]) -> Result<Arc<Regex>, Failure> {
-    let kept = call.site.get_or(Kept::default);
+    let kept = call.site.get_or(PatternCache::default);
     if let Some((_, regex)) = kept.0.lock().iter().find(|(text, _)| text.as_bytes() == pattern) {
         return Ok(regex.clone());
     }
-    let regex = Regex::new(pattern).map_err(|why| {
-        Failure::new(format!("{who}: bad pattern \"{}\": {} at {}", pattern.escape_ascii(), why.text, why.offset))
+    let regex = Regex::new(pattern).map_err(|reason| {
+        Failure::new(format!("{who}: bad pattern \"{}\": {} at {}", pattern.escape_ascii(), reason.text, reason.offset))
     })?;
     let regex = Arc::new(regex);
     let mut kept = kept.0.lock();

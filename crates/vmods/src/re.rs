@@ -16,7 +16,7 @@ use crate::args::fail;
 use crate::pattern;
 
 /// The highest group that may be asked for.
-const MOST_GROUPS: i64 = 10;
+const MAX_GROUPS: i64 = 10;
 /// What the functions' last match is kept under; an object's under its address.
 const FUNCTIONS: usize = 0;
 
@@ -89,7 +89,7 @@ fn new(
     }
     match Regex::new(pattern) {
         Ok(regex) => Ok(Arc::new(regex)),
-        Err(why) => fail(format!("re: {name}: {} at {}", why.text, why.offset)),
+        Err(reason) => fail(format!("re: {name}: {} at {}", reason.text, reason.offset)),
     }
 }
 
@@ -110,13 +110,13 @@ fn regex_match_dyn(
 }
 
 /// The last match of a task: its subject, and where its groups are in it.
-struct Found {
+struct LastMatch {
     subject: Text,
     groups: Vec<Option<Range<usize>>>,
 }
 
 #[derive(Default)]
-struct Last(Option<Found>);
+struct Last(Option<LastMatch>);
 
 fn key(regex: &Arc<Regex>) -> usize {
     std::ptr::from_ref(regex) as usize
@@ -125,8 +125,8 @@ fn key(regex: &Arc<Regex>) -> usize {
 fn match_dyn(call: &mut Call<'_>, key: usize, pattern: &[u8], subject: Option<&Text>) -> CallResult<BOOL> {
     match pattern::compile(call, "re", pattern) {
         Ok(regex) => matched(call, key, &regex, subject.cloned()),
-        Err(why) => {
-            call.ctx.log().put(Tag::VclError, why.0.as_bytes());
+        Err(reason) => {
+            call.ctx.log().put(Tag::VclError, reason.0.as_bytes());
             call.ctx.task().keyed(key, Last::default).0 = None;
             give(false)
         }
@@ -137,21 +137,21 @@ fn matched(call: &mut Call<'_>, key: usize, regex: &Regex, subject: Option<Text>
     let subject = subject.unwrap_or(Text::EMPTY);
     let mut groups = None;
     let done = regex.each_match(subject.as_bytes(), &mut |found| {
-        groups = Some(found.iter().take(MOST_GROUPS as usize + 1).cloned().collect());
+        groups = Some(found.iter().take(MAX_GROUPS as usize + 1).cloned().collect());
         false
     });
-    if let Err(why) = done {
-        call.ctx.log().putf(Tag::VclError, format_args!("re: {}", why.text()));
+    if let Err(reason) = done {
+        call.ctx.log().putf(Tag::VclError, format_args!("re: {}", reason.text()));
     }
-    let found = groups.map(|groups| Found { subject, groups });
+    let found = groups.map(|groups| LastMatch { subject, groups });
     let is_match = found.is_some();
     call.ctx.task().keyed(key, Last::default).0 = found;
     give(is_match)
 }
 
 fn backref(call: &mut Call<'_>, key: usize, number: i64, fallback: Option<&Text>) -> CallResult<STRING> {
-    if !(0..=MOST_GROUPS).contains(&number) {
-        call.ctx.log().putf(Tag::VclError, format_args!("re: backref({number}): groups are 0 to {MOST_GROUPS}"));
+    if !(0..=MAX_GROUPS).contains(&number) {
+        call.ctx.log().putf(Tag::VclError, format_args!("re: backref({number}): groups are 0 to {MAX_GROUPS}"));
         return give(fallback.cloned());
     }
     let group = call.ctx.task().find::<Last>(key).and_then(|last| {

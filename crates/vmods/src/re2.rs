@@ -137,33 +137,33 @@ vrt::vmod! {
     }
 
     /// A pattern; longest_match and never_nl aren't built
-    object regex(..PatternArgs<'_>) -> Named = new_regex, methods {
+    object regex(..PatternArgs<'_>) -> RegexObject = new_regex, methods {
         /// Whether it matches
-        fn match(_: STRING) -> BOOL = Named::is_match;
+        fn match(_: STRING) -> BOOL = RegexObject::is_match;
 
         /// A group of the last match of this task; fallback when it took no part, a failure without a match
-        fn backref(ref: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING = Named::backref;
+        fn backref(ref: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING = RegexObject::backref;
 
         /// A named group of the last match of this task, as backref
-        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF METHOD FAILED**") -> STRING = Named::namedref;
+        fn namedref(name: STRING, fallback: STRING = "**NAMEDREF METHOD FAILED**") -> STRING = RegexObject::namedref;
 
         /// The text with the first match replaced; fallback when there is none
-        fn sub(text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**") -> STRING = |this: &Named, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+        fn sub(text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**") -> STRING = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "sub", Rewrite::First);
 
         /// The text with all matches replaced; fallback when there is none
         fn suball(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**"
-        ) -> STRING = |this: &Named, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+        ) -> STRING = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "suball", Rewrite::All);
 
         /// What rewrite makes of the first match alone; fallback when there is none
         fn extract(text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**") -> STRING
-            = |this: &Named, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
+            = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "extract", Rewrite::Extract);
 
         /// A measure of the pattern's size
-        fn cost() -> INT = |this: &Named, _| this.pattern.cost();
+        fn cost() -> INT = |this: &RegexObject, _| this.pattern.cost();
     }
 
     /// Patterns that are matched at once; a match tells which of them. n > 0 means the n-th pattern, else select says which
@@ -228,7 +228,7 @@ vrt::vmod! {
 }
 
 /// A `regex` object.
-struct Named {
+struct RegexObject {
     name: String,
     pattern: Arc<Pattern>,
 }
@@ -247,12 +247,12 @@ fn key<T>(object: &T) -> usize {
     std::ptr::from_ref(object) as usize
 }
 
-fn new_regex(_: &mut Call<'_>, name: &str, args: PatternArgs<'_>) -> Result<Named, Failure> {
+fn new_regex(_: &mut Call<'_>, name: &str, args: PatternArgs<'_>) -> Result<RegexObject, Failure> {
     let pattern = compile(args.pattern, &args.options(), &format!("{name} constructor"))?;
-    Ok(Named { name: name.to_owned(), pattern: Arc::new(pattern) })
+    Ok(RegexObject { name: name.to_owned(), pattern: Arc::new(pattern) })
 }
 
-impl Named {
+impl RegexObject {
     fn is_match(&self, call: &mut Call<'_>, subject: Option<&Text>) -> bool {
         let found = subject.and_then(|subject| self.pattern.find(subject));
         let is_match = found.is_some();
@@ -296,7 +296,8 @@ fn failed<T>(what: &str) -> Result<T, Failure> {
 }
 
 fn compile(pattern: &[u8], options: &Options, place: &str) -> Result<Pattern, Failure> {
-    Pattern::new(pattern, options).or_else(|why| failed(&format!("{place}: Cannot compile: {why}: {}", shown(pattern))))
+    Pattern::new(pattern, options)
+        .or_else(|reason| failed(&format!("{place}: Cannot compile: {reason}: {}", shown(pattern))))
 }
 
 fn match_function(call: &mut Call<'_>, args: MatchArgs<'_>) -> CallResult<BOOL> {

@@ -22,12 +22,12 @@ use self::server::{Database, Login, Role};
 use crate::args::fail;
 
 /// Arguments of a command, and their bytes.
-const MOST_ARGS: usize = 1024;
-const MOST_ARG_BYTES: usize = 1024 * 1024;
+const MAX_ARGS: usize = 1024;
+const MAX_ARG_BYTES: usize = 1024 * 1024;
 /// Retries of a command.
-const MOST_RETRIES: i64 = 10;
+const MAX_RETRIES: i64 = 10;
 /// Connections of a database.
-const MOST_CONNECTIONS: i64 = 10_000;
+const MAX_CONNECTIONS: i64 = 10_000;
 /// Of a database whose connections would be a thread's own.
 const OWN_CONNECTIONS: i64 = 128;
 
@@ -489,8 +489,8 @@ struct State {
 fn state(call: &mut Call<'_>, database: &Arc<Database>) -> Rc<RefCell<State>> {
     let key = std::ptr::from_ref(database) as usize;
     let state = call.ctx.task().keyed::<Rc<RefCell<State>>>(key, Rc::default).clone();
-    if let Some(why) = state.borrow_mut().failure.take() {
-        call.ctx.log().putf(Tag::VclError, format_args!("redis: {}: {why}", database.name));
+    if let Some(reason) = state.borrow_mut().failure.take() {
+        call.ctx.log().putf(Tag::VclError, format_args!("redis: {}: {reason}", database.name));
     }
     state
 }
@@ -530,17 +530,17 @@ fn millis(number: i64, who: &str) -> Result<Duration, Failure> {
 
 fn retries(number: i64) -> Result<u32, Failure> {
     match number {
-        retries @ 0..=MOST_RETRIES => Ok(retries as u32),
-        _ => fail(format!("redis: retries are 0 to {MOST_RETRIES}")),
+        retries @ 0..=MAX_RETRIES => Ok(retries as u32),
+        _ => fail(format!("redis: retries are 0 to {MAX_RETRIES}")),
     }
 }
 
 fn new(_: &mut Call<'_>, name: &str, args: DatabaseArgs<'_>) -> Result<Arc<Database>, Failure> {
     let text = |text: &[u8]| Some(text.to_vec()).filter(|text| !text.is_empty());
     let most = match (args.shared_connections, args.max_connections) {
-        (true, most @ 1..=MOST_CONNECTIONS) => most,
-        (false, 1..=MOST_CONNECTIONS) => OWN_CONNECTIONS,
-        _ => return fail(format!("redis: {name}: max_connections are 1 to {MOST_CONNECTIONS}")),
+        (true, most @ 1..=MAX_CONNECTIONS) => most,
+        (false, 1..=MAX_CONNECTIONS) => OWN_CONNECTIONS,
+        _ => return fail(format!("redis: {name}: max_connections are 1 to {MAX_CONNECTIONS}")),
     };
     if args.tls {
         return fail(format!("redis: {name}: TLS isn't built into Lacquer: a TLS proxy must stand before the server"));
@@ -583,13 +583,13 @@ fn push(call: &mut Call<'_>, database: &Arc<Database>, arg: Vec<u8>) -> CallResu
     let mut is_full = false;
     waiting(call, database, "push", |state| {
         state.bytes += arg.len();
-        is_full = state.args.len() > MOST_ARGS || state.bytes > MOST_ARG_BYTES;
+        is_full = state.args.len() > MAX_ARGS || state.bytes > MAX_ARG_BYTES;
         if !is_full {
             state.args.push(arg);
         }
     })?;
     if is_full {
-        return fail(format!("redis: a command has no more than {MOST_ARGS} arguments, of 1 MB"));
+        return fail(format!("redis: a command has no more than {MAX_ARGS} arguments, of 1 MB"));
     }
     give(())
 }
@@ -615,7 +615,7 @@ fn execute(call: &mut Call<'_>, database: &Arc<Database>, master: bool) -> CallR
         let mut state = state.borrow_mut();
         match asked {
             Ok(reply) => state.reply = Some(reply),
-            Err(why) => state.failure = Some(why),
+            Err(reason) => state.failure = Some(reason),
         }
         Ok(())
     })

@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use backend::responder::Broken;
+use backend::responder::FailureText;
 use backend::{BackendSpec, BodyStatus, Director, Responder};
 use message::chars::is_token;
-use net::{Parked, Pending, Stream};
+use net::{IdleState, ParkedStream, Stream};
 use parking_lot::Mutex;
 use vrt::vmod::kinds::Plain;
 use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Text};
 
 use crate::args::fail;
-use crate::client::{self, Answer, MOST_AT_ONCE, Request, Slot, UnderWay};
+use crate::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
 use crate::local::{self, Answering};
-use crate::talk::{Talk, Upload};
+use crate::talk::{Dialogue, Upload};
 
 /// Requests of a task.
-const MOST: usize = 64;
+const MAX: usize = 64;
 /// How many requests deep a request to this server may be.
 const DEEPEST: i64 = 10;
 /// How long a request out of VCL may take when nobody says.
@@ -73,7 +73,7 @@ vrt::vmod! {
     /// coding that VCL doesn't ask for isn't asked for, so that auto_gzip, auto_deflate and auto_brotli have nothing to
     /// decode. A probe goes to base_url and its .url, or without base_url to the whole URL that its .url is; it concerns the
     /// backend alone
-    object client(..ClientArgs<'_>) -> Made = new, methods {
+    object client(..ClientArgs<'_>) -> ClientObject = new, methods {
         /// Begins a request of this name, in the place of one that had it; a task may have 64
         fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID = init;
 
@@ -103,40 +103,46 @@ vrt::vmod! {
 
         /// The backend. It asks for base_url with bereq.url behind it, or bereq.url if that is a whole URL, or it and
         /// bereq.http.host
-        fn backend() -> BACKEND = |this: &Made, _| Some(this.director.clone());
+        fn backend() -> BACKEND = |this: &ClientObject, _| Some(this.director.clone());
     }
 }
 
-fn client_send(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn client_send(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
     unsent(call, this, name, "send")?;
     send(call, this, name)?;
     give(())
 }
 
-fn set_header(this: &Made, call: &mut Call<'_>, name2: &[u8], name: &[u8], value: &[u8]) -> CallResult<VOID> {
-    if let Some(why) = client::bad_field(name, value) {
-        return fail(format!("reqwest.set_header(): {why}"));
+fn set_header(this: &ClientObject, call: &mut Call<'_>, name2: &[u8], name: &[u8], value: &[u8]) -> CallResult<VOID> {
+    if let Some(reason) = client::bad_field(name, value) {
+        return fail(format!("reqwest.set_header(): {reason}"));
     }
     unsent(call, this, name2, "set_header")?.fields.push((name.to_vec(), value.to_vec()));
     give(())
 }
 
-fn set_body(this: &Made, call: &mut Call<'_>, name: &[u8], body: &[u8]) -> CallResult<VOID> {
+fn set_body(this: &ClientObject, call: &mut Call<'_>, name: &[u8], body: &[u8]) -> CallResult<VOID> {
     unsent(call, this, name, "set_body")?.body = Some(body.to_vec());
     give(())
 }
 
-fn copy_headers_to_req(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
+fn copy_headers_to_req(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<VOID> {
     let fields = client::own_fields(call.ctx);
     unsent(call, this, name, "copy_headers_to_req")?.fields.extend(fields);
     give(())
 }
 
-fn status(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<INT> {
+fn status(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<INT> {
     answered(call, this, name, |done| done.as_ref().map_or(0, |answer| i64::from(answer.status)))
 }
 
-fn client_header(this: &Made, call: &mut Call<'_>, name: &[u8], key: &[u8], sep: Option<&Text>) -> CallResult<STRING> {
+fn client_header(
+    this: &ClientObject,
+    call: &mut Call<'_>,
+    name: &[u8],
+    key: &[u8],
+    sep: Option<&Text>,
+) -> CallResult<STRING> {
     let field = key.to_vec();
     let separator = sep.map(|text| text.as_bytes().to_vec());
     answered(call, this, name, move |done| {
@@ -144,16 +150,16 @@ fn client_header(this: &Made, call: &mut Call<'_>, name: &[u8], key: &[u8], sep:
     })
 }
 
-fn body_as_string(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+fn body_as_string(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
     answered(call, this, name, |done| done.as_ref().ok().map(|answer| Text::from(&answer.body[..])))
 }
 
-fn error(this: &Made, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
-    answered(call, this, name, |done| done.as_ref().err().map(|why| Text::from(why.as_bytes())))
+fn error(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<STRING> {
+    answered(call, this, name, |done| done.as_ref().err().map(|reason| Text::from(reason.as_bytes())))
 }
 
 /// What `new` makes.
-struct Made {
+struct ClientObject {
     client: Arc<Client>,
     director: Arc<dyn Director>,
 }
@@ -175,7 +181,7 @@ struct Client {
 /// A connection kept for later, by host and port.
 struct Idle {
     to: String,
-    stream: Parked,
+    stream: ParkedStream,
     since: Instant,
 }
 
@@ -192,7 +198,7 @@ fn owned(text: Option<&Text>) -> Option<String> {
     text.map(|text| text.lossy().into_owned())
 }
 
-fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<Made, Failure> {
+fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientObject, Failure> {
     let refused = |what: &str| fail(format!("reqwest: couldn't initialize {name}: {what}"));
     let no_tls = "https isn't built into Lacquer: a TLS proxy must stand before the other side";
     let base_url = owned(args.base_url);
@@ -209,7 +215,7 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<Made, Fa
             Err(_) if url.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) => {
                 return refused(no_tls);
             }
-            Err(why) => return refused(&format!("\"{}\": {why}", url.escape_debug())),
+            Err(reason) => return refused(&format!("\"{}\": {reason}", url.escape_debug())),
         }
     }
     let probe = crate::dynamic::probe(call, args.probe);
@@ -239,17 +245,17 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<Made, Fa
     // Without a base_url a request that has no Host leads nowhere: the empty one says so.
     let spec = BackendSpec { hosthdr: Some(hosthdr.unwrap_or_default()), probe, ..BackendSpec::service(name, service) };
     match call.vcl.make_backend(spec) {
-        Some(director) => Ok(Made { client, director }),
+        Some(director) => Ok(ClientObject { client, director }),
         None => refused("no backends can be made here"),
     }
 }
 
 /// How a request of this client is called among those of the task.
-fn key(made: &Made, text: &[u8]) -> (usize, Vec<u8>) {
+fn key(made: &ClientObject, text: &[u8]) -> (usize, Vec<u8>) {
     (Arc::as_ptr(&made.client).addr(), text.to_vec())
 }
 
-fn init(this: &Made, call: &mut Call<'_>, name: &[u8], url: Option<&Text>, method: &[u8]) -> CallResult<VOID> {
+fn init(this: &ClientObject, call: &mut Call<'_>, name: &[u8], url: Option<&Text>, method: &[u8]) -> CallResult<VOID> {
     let client = &this.client;
     if !is_token(method) {
         return fail(format!("reqwest.init(): \"{}\" is no method", method.escape_ascii()));
@@ -263,19 +269,19 @@ fn init(this: &Made, call: &mut Call<'_>, name: &[u8], url: Option<&Text>, metho
         connect_limit: client.connect_limit,
     };
     let (all, key) = (&mut call.ctx.task().get::<Requests>().0, key(this, name));
-    if all.len() >= MOST && !all.contains_key(&key) {
-        return fail(format!("reqwest.init(): a task has no more than {MOST} requests"));
+    if all.len() >= MAX && !all.contains_key(&key) {
+        return fail(format!("reqwest.init(): a task has no more than {MAX} requests"));
     }
     all.insert(key, Entry::Unsent(request));
     give(())
 }
 
-fn entry<'a>(call: &'a mut Call<'_>, made: &Made, name: &[u8]) -> Result<&'a mut Entry, Failure> {
+fn entry<'a>(call: &'a mut Call<'_>, made: &ClientObject, name: &[u8]) -> Result<&'a mut Entry, Failure> {
     let found = call.ctx.task().get::<Requests>().0.get_mut(&key(made, name));
     found.ok_or_else(|| Failure::new(format!("reqwest: unknown request ({})", name.escape_ascii())))
 }
 
-fn unsent<'a>(call: &'a mut Call<'_>, made: &Made, name: &[u8], who: &str) -> Result<&'a mut Request, Failure> {
+fn unsent<'a>(call: &'a mut Call<'_>, made: &ClientObject, name: &[u8], who: &str) -> Result<&'a mut Request, Failure> {
     match entry(call, made, name)? {
         Entry::Unsent(request) => Ok(request),
         Entry::Sent(_) => fail(format!("reqwest.{who}(): {} is sent already", name.escape_ascii())),
@@ -283,7 +289,7 @@ fn unsent<'a>(call: &'a mut Call<'_>, made: &Made, name: &[u8], who: &str) -> Re
 }
 
 /// Sends it, if that wasn't done yet.
-fn send(call: &mut Call<'_>, made: &Made, text: &[u8]) -> Result<Rc<Slot>, Failure> {
+fn send(call: &mut Call<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<Slot>, Failure> {
     let depth = client::depth(call.ctx);
     let client = made.client.clone();
     let entry = entry(call, made, text)?;
@@ -291,9 +297,9 @@ fn send(call: &mut Call<'_>, made: &Made, text: &[u8]) -> Result<Rc<Slot>, Failu
         Entry::Sent(slot) => return Ok(slot.clone()),
         Entry::Unsent(request) => std::mem::take(request),
     };
-    let slot = match UnderWay::new() {
+    let slot = match RequestGuard::new() {
         _ if depth >= DEEPEST => Slot::failed("the request is of too many others"),
-        None => Slot::failed(&format!("more than {MOST_AT_ONCE} requests at once")),
+        None => Slot::failed(&format!("more than {MAX_AT_ONCE} requests at once")),
         Some(under_way) => {
             request.deepen(depth);
             Slot::fill(async move {
@@ -311,7 +317,7 @@ fn send(call: &mut Call<'_>, made: &Made, text: &[u8]) -> Result<Rc<Slot>, Failu
 /// A value of the answer, or of why there is none, once that is known.
 fn answered<K, T: Plain<K>>(
     call: &mut Call<'_>,
-    made: &Made,
+    made: &ClientObject,
     name: &[u8],
     value: impl FnOnce(&Result<Answer, String>) -> T + 'static,
 ) -> CallResult<K> {
@@ -371,7 +377,7 @@ impl Client {
         self: &Arc<Self>,
         request: &mut Request,
         mut stream: Option<(&mut Responder, Option<u64>)>,
-    ) -> Result<(Talk, String), String> {
+    ) -> Result<(Dialogue, String), String> {
         let mut left = self.follow;
         loop {
             let is_streamed = stream.is_some();
@@ -403,7 +409,7 @@ impl Client {
         &self,
         request: &Request,
         mut stream: Option<(&mut Responder, Option<u64>)>,
-    ) -> Result<(Talk, String), String> {
+    ) -> Result<(Dialogue, String), String> {
         let place = client::place(&request.url)?;
         let (host, port, target) = match &self.proxy {
             None => (place.host, place.port, place.path.clone()),
@@ -431,7 +437,7 @@ impl Client {
                 Some(connection) => connection,
                 None => client::connect(host, port, self.connect_limit).await?,
             };
-            let mut talk = Talk::over(connection);
+            let mut talk = Dialogue::over(connection);
             let upload = match stream.take() {
                 Some((responder, len)) => Upload::Streams(responder, len),
                 None => request.upload(),
@@ -443,7 +449,7 @@ impl Client {
             match done.await {
                 Ok(()) => return Ok((talk, to)),
                 Err(_) if is_kept && !talk.has_begun() => {}
-                Err(why) => return Err(why),
+                Err(reason) => return Err(reason),
             }
         }
     }
@@ -456,7 +462,7 @@ impl Client {
                 idle.remove(at)
             };
             // Looked at outside of the lock: it is a system call.
-            if idle.stream.pending() == Pending::Nothing
+            if idle.stream.pending() == IdleState::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some(stream);
@@ -465,7 +471,7 @@ impl Client {
     }
 
     /// Keeps the connection for later if it can be used again.
-    fn keep(self: &Arc<Self>, to: String, talk: Talk) {
+    fn keep(self: &Arc<Self>, to: String, talk: Dialogue) {
         let Some(stream) = talk.reusable() else { return };
         let mut idle = self.idle.lock();
         idle.push(Idle { to, stream: stream.park(), since: Instant::now() });
@@ -484,7 +490,7 @@ impl Client {
     fn sweep(&self) -> bool {
         let now = Instant::now();
         let is_over =
-            |idle: &mut Idle| now.duration_since(idle.since) > KEPT_FOR || idle.stream.pending() != Pending::Nothing;
+            |idle: &mut Idle| now.duration_since(idle.since) > KEPT_FOR || idle.stream.pending() != IdleState::Nothing;
         let mut idle = self.idle.lock();
         let gone: Vec<Idle> = idle.extract_if(.., is_over).collect();
         let is_empty = idle.is_empty();
@@ -508,7 +514,7 @@ impl Client {
     }
 
     /// Answers a fetch.
-    async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), Broken> {
+    async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), FailureText> {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => Err(format!("\"{}\" is no URL or host", bytes.escape_ascii())),
@@ -592,7 +598,7 @@ mod tests {
         let method = String::from_utf8_lossy(&request.method).into_owned();
         let shown = match done {
             Ok(()) => format!("{method} {} {} body {}", request.url, names.join(","), request.body.is_some()),
-            Err(why) => why,
+            Err(reason) => reason,
         };
         assert_eq!(shown, wanted);
     }

@@ -16,12 +16,12 @@ use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Failure, Method, Text};
 
 use crate::args::fail;
-use crate::gathered::{Gathered, MOST, Work};
+use crate::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
 
 /// Patterns of one store.
-const MOST_KEPT: i64 = 10_000;
+const MAX_KEPT: i64 = 10_000;
 /// Pairs for one body.
-const MOST_PAIRS: usize = 100;
+const MAX_PAIRS: usize = 100;
 /// Bytes of a compiled pattern.
 const PATTERN_BYTES: usize = 10 << 20;
 
@@ -60,8 +60,8 @@ vrt::vmod! {
 
 fn new(_: &mut Call<'_>, name: &str, n: i64) -> Result<Store, Failure> {
     match n {
-        room @ 1..=MOST_KEPT => Ok(Store { room: room as usize, kept: Mutex::default() }),
-        _ => fail(format!("rers: {name}: n must be 1 to {MOST_KEPT}")),
+        room @ 1..=MAX_KEPT => Ok(Store { room: room as usize, kept: Mutex::default() }),
+        _ => fail(format!("rers: {name}: n must be 1 to {MAX_KEPT}")),
     }
 }
 
@@ -102,8 +102,8 @@ fn replace_resp_body(this: &Store, call: &mut Call<'_>, regex: &[u8], s: &[u8]) 
     let with = s.to_vec();
     let Some(injected) = call.ctx.injected_filters() else { return fail("rers: there is no response here") };
     let pairs = &mut injected.named(Body::default).pairs;
-    if pairs.len() >= MOST_PAIRS {
-        return fail(format!("rers: a body has no more than {MOST_PAIRS} replacements"));
+    if pairs.len() >= MAX_PAIRS {
+        return fail(format!("rers: a body has no more than {MAX_PAIRS} replacements"));
     }
     pairs.push((regex, with));
     give(())
@@ -184,7 +184,7 @@ fn replace(
     match replaced(&regex, &subject, sub, most) {
         Ok(Some(text)) => give(text),
         Ok(None) => give(Some(subject)),
-        Err(why) => fail(format!("rers: replace(): {why}")),
+        Err(reason) => fail(format!("rers: replace(): {reason}")),
     }
 }
 
@@ -203,7 +203,7 @@ fn replaced(regex: &Regex, subject: &[u8], with: &[u8], most: usize) -> Result<O
         };
         interpolate::bytes(with, text, |name| regex.group_info().to_index(found.pattern()?, name), &mut out);
         done = whole.end();
-        if out.len() > MOST {
+        if out.len() > MAX_BODY_BYTES {
             return Err("the text became longer than 8 MB");
         }
     }
@@ -217,7 +217,7 @@ fn replaced(regex: &Regex, subject: &[u8], with: &[u8], most: usize) -> Result<O
 /// The filter `rers`: one pair after the other on the whole body.
 #[derive(Default)]
 struct Body {
-    gathered: Gathered,
+    gathered: BodyCollector,
     pairs: Vec<(Arc<Regex>, Vec<u8>)>,
     done: usize,
 }
@@ -230,12 +230,12 @@ impl Filter for Body {
     fn step(&mut self, input: &[u8], is_last: bool, out: &mut [u8]) -> Result<Step, FilterError> {
         let (pairs, done) = (&self.pairs, &mut self.done);
         self.gathered.step("rers", input, is_last, out, |body| {
-            let Some((regex, with)) = pairs.get(*done) else { return Ok(Work::Done) };
+            let Some((regex, with)) = pairs.get(*done) else { return Ok(WorkState::Done) };
             *done += 1;
             if let Some(new) = replaced(regex, body, with, usize::MAX)? {
                 *body = new;
             }
-            Ok(Work::More)
+            Ok(WorkState::More)
         })
     }
 }
@@ -245,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gathered::tests::run;
+    use crate::body_collector::tests::run;
 
     fn through(pairs: &[(&str, &str)], body: &[u8], cut: usize, room: usize) -> Result<Vec<u8>, FilterError> {
         let pair = |(pattern, with): &(&str, &str)| {

@@ -9,7 +9,7 @@ mod sign;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::{Amend, AmendRef, BackendSpec, Endpoint, Outgoing, OutgoingBody};
+use backend::{BackendSpec, Endpoint, Outgoing, OutgoingBody, RequestSigner, RequestSignerRef};
 use parking_lot::Mutex;
 use tables::Tag;
 use vrt::regex::Regex;
@@ -26,7 +26,7 @@ const UNUSED_SECONDS: f64 = 7200.0;
 /// How often names are looked up again, in seconds.
 const TTL: f64 = 10.0;
 /// How long the first lookup of a name may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
     enum DirectorProvider { Aws = "aws", Gcp = "gcp" }
@@ -163,7 +163,7 @@ fn new_director(
     let signer = Arc::new(Signer { host: Some(authority.clone()), settings: Mutex::new(settings) });
     let spec = BackendSpec {
         hosthdr: Some(authority),
-        amend: Some(AmendRef(signer.clone())),
+        amend: Some(RequestSignerRef(signer.clone())),
         ..BackendSpec::new(name, Endpoint::default())
     };
     let plan = Plan {
@@ -175,7 +175,7 @@ fn new_director(
         family: Family::Any,
         ttl: TTL,
         unused_for: UNUSED_SECONDS,
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         keeps_last: true,
     };
     let dynamic = Arc::new(Dynamic::new(call, name, plan));
@@ -258,8 +258,8 @@ fn sign_bereq(this: &Arc<Signer>, call: &mut Call<'_>) -> CallResult<BOOL> {
     };
     let fields = match signed {
         Ok(fields) => fields,
-        Err(why) => {
-            call.ctx.log().putf(Tag::VclError, format_args!("s3: sign(): {why}"));
+        Err(reason) => {
+            call.ctx.log().putf(Tag::VclError, format_args!("s3: sign(): {reason}"));
             return give(false);
         }
     };
@@ -278,8 +278,8 @@ impl Signer {
             return Err("there is no region".to_owned());
         }
         let payload = match &request.body {
-            OutgoingBody::None => Payload::of(&[]),
-            OutgoingBody::Kept(pieces) => Payload::of(pieces),
+            OutgoingBody::None => Payload::from_pieces(&[]),
+            OutgoingBody::Kept(pieces) => Payload::from_pieces(pieces),
             OutgoingBody::Streams => Payload::Unsigned,
         };
         let scope = Scope { region: &settings.region, service: &settings.service, provider: settings.provider };
@@ -288,7 +288,7 @@ impl Signer {
     }
 }
 
-impl Amend for Signer {
+impl RequestSigner for Signer {
     fn fields(&self, request: &Outgoing<'_>) -> Result<Vec<(String, String)>, String> {
         let Some(host) = &self.host else { return Ok(Vec::new()) };
         let others = request.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"host")).copied();
@@ -305,7 +305,7 @@ impl Amend for Signer {
             now: request.now,
         };
         let mut fields = vec![("Host".to_owned(), host.clone())];
-        fields.extend(self.signed(&request).map_err(|why| format!("s3: {why}"))?.unwrap_or_default());
+        fields.extend(self.signed(&request).map_err(|reason| format!("s3: {reason}"))?.unwrap_or_default());
         Ok(fields)
     }
 }

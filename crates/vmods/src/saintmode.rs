@@ -20,7 +20,7 @@ use vrt::{BackendRef, Failure, HeadId, Method, Value, Var};
 use crate::args::fail;
 
 /// Objects on one list; beyond that the oldest goes.
-const MOST: usize = 100_000;
+const MAX: usize = 100_000;
 
 vrt::vmod! {
     /// Backends that are sick for single objects
@@ -96,12 +96,12 @@ fn is_healthy(saint: &Arc<Saint>, call: &mut Call<'_>) -> CallResult<BOOL> {
             _ => None,
         },
     };
-    let why = saint.trouble(digest.as_ref(), call.ctx.clock().real());
-    if let Some(why) = why {
+    let reason = saint.trouble(digest.as_ref(), call.ctx.clock().real());
+    if let Some(reason) = reason {
         let (log, backend) = (call.ctx.log(), saint.backend.name());
-        log.putf(Tag::VclLog, format_args!("saintmode: unhealthy: {why} for backend {backend}"));
+        log.putf(Tag::VclLog, format_args!("saintmode: unhealthy: {reason} for backend {backend}"));
     }
-    give(why.is_none())
+    give(reason.is_none())
 }
 
 fn all(call: &Call<'_>) -> Vec<Arc<Saint>> {
@@ -152,7 +152,7 @@ fn status(call: &mut Call<'_>) -> CallResult<STRING> {
 impl Saint {
     fn add(&self, trouble: Trouble) {
         let mut list = self.list.lock();
-        if list.len() >= MOST {
+        if list.len() >= MAX {
             list.pop_front();
         }
         list.push_back(trouble);
@@ -199,11 +199,11 @@ impl Director for Saint {
     fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
         let health = self.backend.healthy_for(ctx);
         let digest = ctx.is_bereq().then(|| ctx.digest());
-        let why = if self.is_in_use() { self.trouble(digest, ctx.now()) } else { None };
-        if let (Some(why), Some(_)) = (why, digest) {
-            ctx.log(&format!("saintmode: unhealthy: {why} for backend {}", self.backend.name()));
+        let reason = if self.is_in_use() { self.trouble(digest, ctx.now()) } else { None };
+        if let (Some(reason), Some(_)) = (reason, digest) {
+            ctx.log(&format!("saintmode: unhealthy: {reason} for backend {}", self.backend.name()));
         }
-        Some(Health { ok: health.ok && why.is_none(), ..health })
+        Some(Health { ok: health.ok && reason.is_none(), ..health })
     }
 }
 

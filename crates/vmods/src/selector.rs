@@ -123,7 +123,7 @@ fn set_match(this: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>) -> CallR
 }
 
 fn hasprefix(this: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>) -> CallResult<BOOL> {
-    find(call, this, text, "hasprefix", Made::prefixes)
+    find(call, this, text, "hasprefix", FrozenSet::prefixes)
 }
 
 fn nmatches(this: &Arc<Set>, call: &mut Call<'_>) -> CallResult<INT> {
@@ -206,7 +206,7 @@ struct Set {
     has_case: bool,
     may_overlap: bool,
     elements: Mutex<Vec<Element>>,
-    made: OnceLock<Made>,
+    made: OnceLock<FrozenSet>,
 }
 
 #[derive(Clone)]
@@ -220,7 +220,7 @@ struct Element {
 }
 
 /// A set that nothing is added to any more.
-struct Made {
+struct FrozenSet {
     has_case: bool,
     elements: Vec<Element>,
     /// In order of their keys.
@@ -237,7 +237,7 @@ struct Key {
 
 /// What the last match of a task found.
 #[derive(Clone, Default)]
-struct Matched {
+struct LastMatch {
     /// Elements, the shortest first.
     all: Vec<usize>,
     /// The one that is the whole text.
@@ -248,8 +248,8 @@ fn key(set: &Arc<Set>) -> usize {
     std::ptr::from_ref(set) as usize
 }
 
-fn matched(call: &mut Call<'_>, set: &Arc<Set>) -> Option<Matched> {
-    call.ctx.task().find::<Matched>(key(set)).cloned()
+fn matched(call: &mut Call<'_>, set: &Arc<Set>) -> Option<LastMatch> {
+    call.ctx.task().find::<LastMatch>(key(set)).cloned()
 }
 
 fn add(
@@ -283,7 +283,7 @@ fn find(
     set: &Arc<Set>,
     subject: Option<&Text>,
     method: &str,
-    search: impl FnOnce(&Made, &[u8]) -> Vec<usize>,
+    search: impl FnOnce(&FrozenSet, &[u8]) -> Vec<usize>,
 ) -> CallResult<BOOL> {
     let Some(made) = set.made.get() else { return set.failed(&format!("{method}(): set was not compiled")) };
     if made.elements.is_empty() {
@@ -297,12 +297,12 @@ fn find(
     let all = search(made, subject);
     let is_match = !all.is_empty();
     let exact = all.last().copied().filter(|at| made.elements[*at].text.len() == subject.len());
-    remember(call, set, Matched { all, exact });
+    remember(call, set, LastMatch { all, exact });
     give(is_match)
 }
 
-fn remember(call: &mut Call<'_>, set: &Arc<Set>, found: Matched) {
-    *call.ctx.task().keyed(key(set), Matched::default) = found;
+fn remember(call: &mut Call<'_>, set: &Arc<Set>, found: LastMatch) {
+    *call.ctx.task().keyed(key(set), LastMatch::default) = found;
 }
 
 fn is_matched(set: &Arc<Set>, call: &mut Call<'_>, n: i64, element: Option<&Text>, select: Select) -> CallResult<BOOL> {
@@ -342,10 +342,10 @@ fn chosen(
         let Some(at) = made.exact(element) else {
             return set.failed(&format!("{method}(element=\"{}\"): no such element", element.lossy()));
         };
-        remember(call, set, Matched { all: vec![at], exact: Some(at) });
+        remember(call, set, LastMatch { all: vec![at], exact: Some(at) });
         return Ok(Some(at));
     }
-    let Some(Matched { all, exact }) = matched(call, set) else {
+    let Some(LastMatch { all, exact }) = matched(call, set) else {
         return set.failed(&format!("{method}() called without prior match"));
     };
     let count = all.len();
@@ -390,20 +390,20 @@ impl Set {
         }
     }
 
-    fn make(&self) -> Result<&Made, Failure> {
+    fn make(&self) -> Result<&FrozenSet, Failure> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
-        let made = Made::new(std::mem::take(&mut *self.elements.lock()), self.has_case, self.may_overlap);
+        let made = FrozenSet::new(std::mem::take(&mut *self.elements.lock()), self.has_case, self.may_overlap);
         match made {
             Ok(made) => Ok(self.made.get_or_init(|| made)),
-            Err(why) => fail(format!("vmod selector failure: {} set initialization: {why}", self.name)),
+            Err(reason) => fail(format!("vmod selector failure: {} set initialization: {reason}", self.name)),
         }
     }
 }
 
-impl Made {
-    fn new(elements: Vec<Element>, has_case: bool, may_overlap: bool) -> Result<Made, String> {
+impl FrozenSet {
+    fn new(elements: Vec<Element>, has_case: bool, may_overlap: bool) -> Result<FrozenSet, String> {
         let texts = elements.iter().enumerate();
         let key = |(element, e): (usize, &Element)| Key { text: folded(&e.text, has_case), element, prefix: None };
         let mut keys: Vec<Key> = texts.map(key).collect();
@@ -424,7 +424,7 @@ impl Made {
                 return Err("allow_overlaps is false but strings with common prefixes were added".to_owned());
             }
         }
-        Ok(Made { has_case, elements, keys })
+        Ok(FrozenSet { has_case, elements, keys })
     }
 
     /// The element that is the text.
@@ -459,7 +459,7 @@ fn folded(text: &[u8], has_case: bool) -> Text {
 mod tests {
     use super::*;
 
-    fn made(texts: &[&str], has_case: bool) -> Made {
+    fn made(texts: &[&str], has_case: bool) -> FrozenSet {
         let element = |text: &&str| Element {
             text: Text::from(*text),
             string: None,
@@ -468,7 +468,7 @@ mod tests {
             integer: None,
             boolean: None,
         };
-        Made::new(texts.iter().map(element).collect(), has_case, true).expect("no text twice")
+        FrozenSet::new(texts.iter().map(element).collect(), has_case, true).expect("no text twice")
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::args::fail;
 /// After a name wasn't found (or a socket's path wasn't there), it is looked for again so much later.
 const AGAIN: f64 = 10.0;
 /// How long `vcl_init` waits for a name.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 vrt::vmod! {
     /// Metrics to a statsd, by UDP (or to a Unix datagram socket). Nothing here waits for it or fails because of it
@@ -136,7 +136,7 @@ fn server(call: &mut Call<'_>, host: &[u8], port: &[u8]) -> CallResult<VOID> {
     // So that the first sample finds the socket open; a name that takes longer is awaited in the background.
     let now = call.ctx.clock().mono();
     wait(async move {
-        let _ = rt::timeout(PATIENCE, line.open(now)).await;
+        let _ = rt::timeout(TIMEOUT, line.open(now)).await;
         Ok(())
     })
 }

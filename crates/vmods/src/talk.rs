@@ -4,7 +4,8 @@
 use std::future::poll_fn;
 
 use backend::{
-    BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Http1, Received, RespLimits, Responder, SendError, Sent,
+    BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Http1, Received, RespLimits, Responder, SendError,
+    SendProgress,
 };
 use http1::Limits;
 use message::{Head, HeadLimits};
@@ -36,7 +37,7 @@ impl Upload<'_> {
 }
 
 /// An exchange under way.
-pub(crate) struct Talk {
+pub(crate) struct Dialogue {
     exchange: Http1,
     /// The answer's head.
     pub(crate) head: Head,
@@ -47,11 +48,11 @@ pub(crate) struct Talk {
     is_whole: bool,
 }
 
-impl Talk {
+impl Dialogue {
     pub(crate) fn over(stream: Stream) -> Self {
         // As many lines as the bytes of a head have room for.
         let head = Head::with_limits(HeadLimits::new(1000, 128 * 1024));
-        Talk { exchange: Http1::new(stream, 0), head, body: BodyStatus::None, close: None, is_whole: false }
+        Dialogue { exchange: Http1::new(stream, 0), head, body: BodyStatus::None, close: None, is_whole: false }
     }
 
     /// Sends a request, or as much of it as the other side takes before it answers.
@@ -89,7 +90,7 @@ impl Talk {
                 biased;
                 piece = responder.next_piece() => return piece,
                 sent = answer => {
-                    if sent == Sent::Answered {
+                    if sent == SendProgress::Answered {
                         self.close = Some(SessClose::RxBody);
                         return Ok(None);
                     }
@@ -102,9 +103,9 @@ impl Talk {
     async fn push(&mut self) -> Result<bool, String> {
         loop {
             match poll_fn(|cx| self.exchange.poll_send(cx, &mut self.head)).await {
-                Ok(Sent::All) => return Ok(self.close.is_some()),
-                Ok(Sent::Part | Sent::Interim) => {}
-                Ok(Sent::Answered) => {
+                Ok(SendProgress::All) => return Ok(self.close.is_some()),
+                Ok(SendProgress::Part | SendProgress::Interim) => {}
+                Ok(SendProgress::Answered) => {
                     self.close = Some(SessClose::RxBody);
                     return Ok(true);
                 }

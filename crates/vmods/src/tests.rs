@@ -157,8 +157,11 @@ fn blobs() {
     world.run(Method::Recv);
     assert_eq!(world.ctx.req.get("out"), Some(&b"0A0BCgs=true"[..]));
     let bad = World::try_new("vcl 4.1; import blob; backend b none; sub vcl_init { new o = blob.blob(HEX, \"x\"); }");
-    let why = bad.err().expect("no blob");
-    assert!(why.contains("vmod blob error: cannot create blob o, illegal encoding beginning with \"x\""), "{why}");
+    let reason = bad.err().expect("no blob");
+    assert!(
+        reason.contains("vmod blob error: cannot create blob o, illegal encoding beginning with \"x\""),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -480,10 +483,11 @@ fn patterns_and_sets() {
         bad.starts_with("Failed(vmod re2 failure: re2.match(pattern=\"(a\", text=\"xa\"): Cannot compile: "),
         "{bad}"
     );
-    let why = World::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new r = re2.regex(\"a(\"); }").err();
-    assert!(why.as_deref().is_some_and(|why| why.contains("Cannot compile")), "{why:?}");
-    let why = World::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new none = re2.set(); }").err();
-    assert!(why.as_deref().is_some_and(|why| why.contains("none: no patterns were added")), "{why:?}");
+    let reason =
+        World::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new r = re2.regex(\"a(\"); }").err();
+    assert!(reason.as_deref().is_some_and(|reason| reason.contains("Cannot compile")), "{reason:?}");
+    let reason = World::try_new("vcl 4.1; import re2; backend b none; sub vcl_init { new none = re2.set(); }").err();
+    assert!(reason.as_deref().is_some_and(|reason| reason.contains("none: no patterns were added")), "{reason:?}");
 }
 
 #[test]
@@ -543,7 +547,10 @@ fn addresses_have_places() {
     );
     std::fs::remove_file(&path).expect("there");
     let gone = World::try_new(&format!("vcl 4.1; import geoip2; backend b none; sub vcl_init {{ {init} }}")).err();
-    assert!(gone.as_deref().is_some_and(|why| why.contains("Error opening the specified MaxMind DB file")), "{gone:?}");
+    assert!(
+        gone.as_deref().is_some_and(|reason| reason.contains("Error opening the specified MaxMind DB file")),
+        "{gone:?}"
+    );
 }
 
 #[test]
@@ -598,11 +605,12 @@ fn names_become_directors() {
 
 #[test]
 fn unknown_modules_are_named() {
-    let why = |name: &str| World::try_new(&format!("vcl 4.1; import {name}; backend b none;")).err().expect("unknown");
+    let reason =
+        |name: &str| World::try_new(&format!("vcl 4.1; import {name}; backend b none;")).err().expect("unknown");
     assert!(
-        why("memcached").contains("asks memcached; not built into Lacquer. Instead: redis"),
+        reason("memcached").contains("asks memcached; not built into Lacquer. Instead: redis"),
         "{}",
-        why("memcached")
+        reason("memcached")
     );
-    assert!(why("nothing").contains("Could not find VMOD nothing\n\t(Lacquer loads no shared objects; built in: "));
+    assert!(reason("nothing").contains("Could not find VMOD nothing\n\t(Lacquer loads no shared objects; built in: "));
 }

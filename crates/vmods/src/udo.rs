@@ -73,7 +73,7 @@ vrt::vmod! {
 }
 
 fn set_type(this: &Arc<Udo>, call: &mut Call<'_>, kind: DirectorType) -> CallResult<VOID> {
-    let (udo, order) = (this, Order::of(kind.word()));
+    let (udo, order) = (this, Ranking::parse(kind.word()));
     if is_housekeeping(call) {
         udo.config.write().order = order;
     } else {
@@ -103,18 +103,18 @@ fn self_identify(udo: &Arc<Udo>, call: &mut Call<'_>, identifier: &[u8]) -> Call
 
 /// What a task's way through the backends is by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum Ranking {
     Hash,
     Fallback,
     Random,
 }
 
-impl Order {
-    fn of(word: &str) -> Order {
+impl Ranking {
+    fn parse(word: &str) -> Ranking {
         match word {
-            "fallback" => Order::Fallback,
-            "random" => Order::Random,
-            _ => Order::Hash,
+            "fallback" => Ranking::Fallback,
+            "random" => Ranking::Random,
+            _ => Ranking::Hash,
         }
     }
 }
@@ -129,7 +129,7 @@ pub(crate) struct Udo {
 }
 
 struct Config {
-    order: Order,
+    order: Ranking,
     members: Vec<Member>,
     groups: Vec<Arc<Group>>,
 }
@@ -142,14 +142,14 @@ struct Member {
 }
 
 /// A task's way through the backends; what `.backend()` gives it.
-struct Turn {
+struct TaskWalk {
     udo: Arc<Udo>,
     progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
 struct Progress {
-    order: Option<Order>,
+    order: Option<Ranking>,
     key: Option<[u8; 32]>,
     lot: Option<[u8; 32]>,
     tried: Vec<Arc<dyn Director>>,
@@ -159,13 +159,13 @@ fn is_housekeeping(call: &Call<'_>) -> bool {
     matches!(call.method, Method::Init | Method::Fini)
 }
 
-fn task(call: &mut Call<'_>, udo: &Arc<Udo>) -> Arc<Turn> {
+fn task(call: &mut Call<'_>, udo: &Arc<Udo>) -> Arc<TaskWalk> {
     let key = Arc::as_ptr(udo) as usize;
-    call.ctx.task().keyed(key, || Arc::new(Turn { udo: udo.clone(), progress: Mutex::default() })).clone()
+    call.ctx.task().keyed(key, || Arc::new(TaskWalk { udo: udo.clone(), progress: Mutex::default() })).clone()
 }
 
 fn new(call: &mut Call<'_>, name: &str, kind: DirectorType) -> Result<Arc<Udo>, Failure> {
-    let order = Order::of(kind.word());
+    let order = Ranking::parse(kind.word());
     // Two seeds of the system's randomness.
     let seeds = [0u64, 1].map(|n| RandomState::new().hash_one((n, name)));
     let udo = Arc::new(Udo {
@@ -280,8 +280,8 @@ fn distance(member: &Member, key: &[u8; 32]) -> f64 {
 }
 
 impl Udo {
-    fn refused<T>(&self, method: &str, why: &str) -> Result<T, Failure> {
-        fail(format!("udo: {}.{method}(): {why}", self.base.name()))
+    fn refused<T>(&self, method: &str, reason: &str) -> Result<T, Failure> {
+        fail(format!("udo: {}.{method}(): {reason}", self.base.name()))
     }
 
     /// Has the groups look for their names; those whose first lookup hasn't ended.
@@ -341,29 +341,29 @@ impl Progress {
         let mut left = udo.members();
         left.retain(|member| !self.has_tried(&member.backend));
         let key = match order {
-            Order::Fallback => return left,
-            Order::Hash => self.key.unwrap_or(hash),
-            Order::Random => *self.lot.get_or_insert_with(|| Sha256::digest(random().to_bits().to_le_bytes()).into()),
+            Ranking::Fallback => return left,
+            Ranking::Hash => self.key.unwrap_or(hash),
+            Ranking::Random => *self.lot.get_or_insert_with(|| Sha256::digest(random().to_bits().to_le_bytes()).into()),
         };
         left.retain(|member| member.weight > 0.0);
-        left.sort_by_cached_key(|member| Ranked(distance(member, &key)));
+        left.sort_by_cached_key(|member| DistanceKey(distance(member, &key)));
         left
     }
 }
 
 /// A distance as a key to sort by.
 #[derive(PartialEq)]
-struct Ranked(f64);
+struct DistanceKey(f64);
 
-impl Eq for Ranked {}
+impl Eq for DistanceKey {}
 
-impl PartialOrd for Ranked {
+impl PartialOrd for DistanceKey {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Ranked {
+impl Ord for DistanceKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0)
     }
@@ -412,7 +412,7 @@ impl Director for Udo {
     }
 }
 
-impl Turn {
+impl TaskWalk {
     fn untried(&self) -> Members {
         let progress = self.progress.lock();
         let mut untried = Members::default();
@@ -423,7 +423,7 @@ impl Turn {
 }
 
 /// Healthy while somebody healthy is left to be tried.
-impl Director for Turn {
+impl Director for TaskWalk {
     fn base(&self) -> &DirectorBase {
         &self.udo.base
     }
@@ -452,10 +452,10 @@ impl Director for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directors::tests::{Fake, stub};
+    use crate::directors::tests::{RecordingCtx, stub};
     use backend::AdminHealth;
 
-    fn udo(order: Order, weights: &[f64]) -> Udo {
+    fn udo(order: Ranking, weights: &[f64]) -> Udo {
         let member = |(n, weight): (usize, &f64)| {
             let backend = stub(&format!("m{n}"));
             Member { hash: Sha256::digest(backend.name()).into(), backend, weight: *weight }
@@ -469,10 +469,10 @@ mod tests {
         }
     }
 
-    fn ctx(n: u32) -> Fake {
+    fn ctx(n: u32) -> RecordingCtx {
         let mut digest = [0; 32];
         digest[..4].copy_from_slice(&n.to_le_bytes());
-        Fake { digest, dice: f64::from(n) / 10_000.0, ..Fake::default() }
+        RecordingCtx { digest, dice: f64::from(n) / 10_000.0, ..RecordingCtx::default() }
     }
 
     /// All that a task gets, one after the other.
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn each_is_tried_once_in_order() {
-        let fallback = udo(Order::Fallback, &[1.0, 0.0, 1.0]);
+        let fallback = udo(Ranking::Fallback, &[1.0, 0.0, 1.0]);
         assert_eq!(way(&fallback, 1), "m0 m1 m2");
         sick(&fallback, 1);
         assert_eq!(way(&fallback, 1), "m0 m2");
@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_healthy_while_somebody_is_left() {
-        let turn = Turn { udo: Arc::new(udo(Order::Hash, &[1.0, 1.0])), progress: Mutex::default() };
+        let turn = TaskWalk { udo: Arc::new(udo(Ranking::Hash, &[1.0, 1.0])), progress: Mutex::default() };
         let fake = ctx(1);
         for left in [true, true, false] {
             assert_eq!(turn.healthy_for(&fake).ok, left);
@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn the_same_hash_has_the_same_way_and_weights_count() {
-        let hash = udo(Order::Hash, &[1.0, 2.0, 1.0, 0.0]);
+        let hash = udo(Ranking::Hash, &[1.0, 2.0, 1.0, 0.0]);
         let firsts = |hash: &Udo| -> Vec<String> { (0..4000).map(|n| way(hash, n)[..2].to_owned()).collect() };
         let before = firsts(&hash);
         assert_eq!(before, firsts(&hash));
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn a_lot_is_drawn_once_a_task() {
-        let random = udo(Order::Random, &[1.0, 1.0, 1.0]);
+        let random = udo(Ranking::Random, &[1.0, 1.0, 1.0]);
         let ways: std::collections::BTreeSet<String> = (0..100).map(|n| way(&random, n)).collect();
         assert_eq!(ways.len(), 6, "{ways:?}");
         assert!(ways.iter().all(|way| way.len() == 8));

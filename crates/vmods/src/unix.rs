@@ -37,8 +37,8 @@ fn peer(call: &mut Call<'_>) -> Result<Option<(u32, u32)>, Failure> {
     }
     match call.ctx.peer_ids() {
         Ok(ids) => Ok(Some(ids)),
-        Err(why) => {
-            call.ctx.log().putf(Tag::VclError, format_args!("vmod unix error: {why}"));
+        Err(reason) => {
+            call.ctx.log().putf(Tag::VclError, format_args!("vmod unix error: {reason}"));
             Ok(None)
         }
     }

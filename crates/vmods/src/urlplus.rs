@@ -137,12 +137,12 @@ vrt::vmod! {
 
 fn urlplus_parse(call: &mut Call<'_>, url: &[u8]) -> CallResult<VOID> {
     let url = Url::parse(url);
-    call.ctx.task().get::<Kept>().0 = Some(url);
+    call.ctx.task().get::<TaskUrl>().0 = Some(url);
     give(())
 }
 
 fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
-    call.ctx.task().get::<Kept>().0 = None;
+    call.ctx.task().get::<TaskUrl>().0 = None;
     give(())
 }
 
@@ -302,7 +302,7 @@ fn get_dirname(call: &mut Call<'_>) -> CallResult<STRING> {
 
 /// The URL of a task, once it was taken apart.
 #[derive(Default)]
-struct Kept(Option<Url>);
+struct TaskUrl(Option<Url>);
 
 #[derive(Debug, Default, Clone)]
 struct Url {
@@ -363,12 +363,12 @@ fn head_of(call: &mut Call<'_>) -> Result<HeadId, Failure> {
 }
 
 fn url<'a>(call: &'a mut Call<'_>) -> Result<&'a mut Url, Failure> {
-    if call.ctx.task().get::<Kept>().0.is_none() {
+    if call.ctx.task().get::<TaskUrl>().0.is_none() {
         let id = head_of(call)?;
         let parsed = call.ctx.head(id).map(|head| Url::parse(head.url()));
-        call.ctx.task().get::<Kept>().0 = parsed;
+        call.ctx.task().get::<TaskUrl>().0 = parsed;
     }
-    Ok(call.ctx.task().get::<Kept>().0.get_or_insert_default())
+    Ok(call.ctx.task().get::<TaskUrl>().0.get_or_insert_default())
 }
 
 fn write(
@@ -385,7 +385,7 @@ fn write(
     }
     let id = head_of(call)?;
     vrt::fields::set_url(call.ctx, id, &text)?;
-    call.ctx.task().get::<Kept>().0 = None;
+    call.ctx.task().get::<TaskUrl>().0 = None;
     give(())
 }
 
@@ -396,8 +396,10 @@ fn delete_matching<T>(
     stays: impl Fn(&T) -> bool,
 ) -> CallResult<VOID> {
     let mut stopped = None;
-    all.retain(|one| stays(one) || !regex.is_match(name(one)).unwrap_or_else(|why| stopped.replace(why).is_some()));
-    stopped.map_or_else(|| give(()), |why| Err(gave_up(why)))
+    all.retain(|one| {
+        stays(one) || !regex.is_match(name(one)).unwrap_or_else(|reason| stopped.replace(reason).is_some())
+    });
+    stopped.map_or_else(|| give(()), |reason| Err(gave_up(reason)))
 }
 
 fn keep_matching<T>(all: &mut [T], regex: &Regex, of: impl Fn(&mut T) -> (&Vec<u8>, &mut bool)) -> CallResult<VOID> {

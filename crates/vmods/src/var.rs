@@ -12,7 +12,7 @@ use vrt::{BackendRef, Text, Value};
 use crate::args::fail;
 
 /// Global variables there may be.
-const MOST: usize = 100_000;
+const MAX: usize = 100_000;
 
 static GLOBAL: LazyLock<RwLock<HashMap<Text, Option<Text>>>> = LazyLock::new(RwLock::default);
 
@@ -139,8 +139,8 @@ fn get_backend(call: &mut Call<'_>, key: Option<&Text>) -> Option<BackendRef> {
 fn global_set(_: &mut Call<'_>, text: Option<&Text>, text2: Option<&Text>) -> CallResult<VOID> {
     let Some(key) = text else { return give(()) };
     let mut global = GLOBAL.write();
-    if global.len() >= MOST && !global.contains_key(key) {
-        return fail(format!("vmod_var: more than {MOST} global variables"));
+    if global.len() >= MAX && !global.contains_key(key) {
+        return fail(format!("vmod_var: more than {MAX} global variables"));
     }
     global.insert(key.clone(), text2.cloned());
     give(())

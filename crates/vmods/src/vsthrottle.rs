@@ -19,7 +19,7 @@ const PARTS: usize = 16;
 /// A part drops the buckets nobody misses after so many calls.
 const SWEEP: u32 = 1000;
 /// Buckets of a part. When all are in use, the one that gave a token longest ago, of a few, makes room.
-const MOST: usize = 65_536;
+const MAX: usize = 65_536;
 /// How many those few are.
 const FEW: usize = 8;
 
@@ -108,11 +108,11 @@ fn remove(_: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: 
 impl Part {
     fn make_room(&mut self, now: Mono) {
         self.calls += 1;
-        if self.calls >= SWEEP || self.buckets.len() >= MOST {
+        if self.calls >= SWEEP || self.buckets.len() >= MAX {
             self.calls = 0;
             self.buckets.retain(|_, bucket| !bucket.is_as_new(now));
         }
-        if self.buckets.len() >= MOST {
+        if self.buckets.len() >= MAX {
             let oldest = self.buckets.iter().take(FEW).min_by(|a, b| a.1.last.0.total_cmp(&b.1.last.0));
             if let Some(name) = oldest.map(|(name, _)| name.clone()) {
                 self.buckets.remove(&name);
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn a_part_is_bounded() {
         let mut part = Part::default();
-        for n in 0..MOST as i64 + 100 {
+        for n in 0..MAX as i64 + 100 {
             part.make_room(Mono(1.0));
             part.buckets.insert((Text::EMPTY, n, 0, 0), Bucket::new(1, 10.0, 0.0, Mono(1.0)));
         }
-        assert_eq!(part.buckets.len(), MOST);
+        assert_eq!(part.buckets.len(), MAX);
         part.make_room(Mono(100.0));
         assert!(part.buckets.is_empty());
     }

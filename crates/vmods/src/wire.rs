@@ -7,7 +7,7 @@ use net::{IoError, Stream};
 const PIECE: usize = 16 * 1024;
 
 /// What went wrong, for a log record.
-pub(crate) fn why(error: IoError) -> String {
+pub(crate) fn error_text(error: IoError) -> String {
     match error {
         IoError::Timeout => "no answer in time".to_owned(),
         IoError::Closed => "the connection ended".to_owned(),
@@ -21,5 +21,5 @@ pub(crate) fn why(error: IoError) -> String {
 /// Why nothing can be read.
 pub(crate) async fn more(stream: &Stream, input: &mut Vec<u8>) -> Result<bool, String> {
     input.reserve(PIECE);
-    Ok(stream.read_buf(input, None).await.map_err(why)? > 0)
+    Ok(stream.read_buf(input, None).await.map_err(error_text)? > 0)
 }

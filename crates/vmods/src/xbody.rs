@@ -14,14 +14,14 @@ use vrt::vmod::{BLOB, Call, CallResult, STRING, VOID, give};
 use vrt::{Blob, Failure, Method, Text};
 
 use crate::args::fail;
-use crate::gathered::{Gathered, MOST, Work};
+use crate::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
 use crate::hashing::Hashing;
 use crate::pattern;
 
 /// Calls for one body.
-const MOST_CALLS: usize = 100;
+const MAX_CALLS: usize = 100;
 /// Bytes of all that is captured from one body.
-const MOST_CAPTURED: usize = 64 * 1024;
+const MAX_CAPTURED: usize = 64 * 1024;
 /// The filter, and what it leaves with the object.
 const NAME: &str = "xbody";
 
@@ -111,8 +111,8 @@ fn hash_body(call: &mut Call<'_>, algorithm: Algorithm, name: &[u8], do_stream: 
     let waits = !do_stream;
     let hashes = &mut body(call, "hash_body")?.hashes;
     hashes.retain(|other| other.name != name);
-    if hashes.len() >= MOST_CALLS {
-        return fail(format!("xbody.hash_body(): a body has no more than {MOST_CALLS} hashes"));
+    if hashes.len() >= MAX_CALLS {
+        return fail(format!("xbody.hash_body(): a body has no more than {MAX_CALLS} hashes"));
     }
     hashes.push(Hash { name, hash, waits });
     give(())
@@ -141,12 +141,12 @@ fn get_all(call: &mut Call<'_>) -> CallResult<STRING> {
 
 fn synth(call: &mut Call<'_>) -> CallResult<VOID> {
     let left = left(call, "synth")?;
-    call.ctx.task().get::<ForSynth>().0 = left;
+    call.ctx.task().get::<SynthBody>().0 = left;
     give(())
 }
 
 fn set(call: &mut Call<'_>, json: &[u8]) -> CallResult<VOID> {
-    let captured = parse(json).map_err(|why| Failure::new(format!("xbody.set(): {why}")))?;
+    let captured = parse(json).map_err(|reason| Failure::new(format!("xbody.set(): {reason}")))?;
     body(call, "set")?.set = Some(captured);
     give(())
 }
@@ -164,7 +164,7 @@ fn get_req_body_hash(call: &mut Call<'_>, algorithm: Algorithm) -> CallResult<BL
 }
 
 fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
-    call.ctx.task().get::<ForSynth>().0 = None;
+    call.ctx.task().get::<SynthBody>().0 = None;
     if let Some(body) = call.ctx.injected_filters().and_then(|injected| injected.find::<Body>()) {
         *body = Body::default();
     }
@@ -173,7 +173,7 @@ fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
 
 /// What `synth` keeps for vcl_synth.
 #[derive(Default)]
-struct ForSynth(Option<Left>);
+struct SynthBody(Option<Captures>);
 
 enum Op {
     Regsub { regex: Arc<Regex>, with: Vec<u8>, most: usize },
@@ -191,7 +191,7 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 /// The filter.
 #[derive(Default)]
 struct Body {
-    gathered: Gathered,
+    gathered: BodyCollector,
     ops: Vec<Op>,
     done: usize,
     captured: Pairs,
@@ -234,25 +234,25 @@ fn body<'a>(call: &'a mut Call<'_>, who: &str) -> Result<&'a mut Body, Failure> 
 
 fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult<VOID> {
     let ops = &mut body(call, who)?.ops;
-    if ops.len() >= MOST_CALLS {
-        return fail(format!("xbody.{who}(): a body has no more than {MOST_CALLS} of them"));
+    if ops.len() >= MAX_CALLS {
+        return fail(format!("xbody.{who}(): a body has no more than {MAX_CALLS} of them"));
     }
     ops.push(op);
     give(())
 }
 
 /// What the filter left with the object at hand.
-fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Left>, Failure> {
+fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Captures>, Failure> {
     match call.method {
-        Method::Deliver => Ok(call.ctx.object_metadata(NAME).map(|left| Left::read(&left))),
-        Method::Synth => Ok(call.ctx.task().get::<ForSynth>().0.clone()),
+        Method::Deliver => Ok(call.ctx.object_metadata(NAME).map(|left| Captures::read(&left))),
+        Method::Synth => Ok(call.ctx.task().get::<SynthBody>().0.clone()),
         _ => fail(format!("xbody.{who}() is for vcl_deliver")),
     }
 }
 
 /// Names and values of an object in JSON; of no text there are none.
 fn parse(json: &[u8]) -> Result<Pairs, &'static str> {
-    if json.len() > MOST_CAPTURED {
+    if json.len() > MAX_CAPTURED {
         return Err("more than 64 KB");
     }
     if json.is_empty() {
@@ -273,9 +273,9 @@ fn regsub(body: &[u8], regex: &Regex, with: &[u8], most: usize) -> Result<Option
         out.extend_from_slice(&body[done..whole.start.max(done)]);
         Regex::expand(with, body, groups, &mut out);
         (done, count) = (whole.end.max(done), count + 1);
-        count < most && out.len() <= MOST
+        count < most && out.len() <= MAX_BODY_BYTES
     });
-    searched.map_err(|why| why.text())?;
+    searched.map_err(|reason| reason.text())?;
     out.extend_from_slice(&body[done..]);
     Ok((count > 0).then_some(out))
 }
@@ -311,10 +311,10 @@ fn capture(
             None => captured.push((key, text)),
         }
         count += 1;
-        count < most && bytes <= MOST_CAPTURED
+        count < most && bytes <= MAX_CAPTURED
     });
-    searched.map_err(|why| why.text())?;
-    if bytes > MOST_CAPTURED { Err("more than 64 KB are captured") } else { Ok(()) }
+    searched.map_err(|reason| reason.text())?;
+    if bytes > MAX_CAPTURED { Err("more than 64 KB are captured") } else { Ok(()) }
 }
 
 impl Filter for Body {
@@ -339,7 +339,7 @@ impl Filter for Body {
         self.hash(&input[..consumed]);
         let (ops, done, captured) = (&self.ops, &mut self.done, &mut self.captured);
         self.gathered.step(NAME, input, is_last, out, |body| {
-            let Some(op) = ops.get(*done) else { return Ok(Work::Done) };
+            let Some(op) = ops.get(*done) else { return Ok(WorkState::Done) };
             *done += 1;
             match op {
                 Op::Regsub { regex, with, most } => {
@@ -351,7 +351,7 @@ impl Filter for Body {
                     capture(body, (regex, name, value, *most), captured)?;
                 }
             }
-            Ok(Work::More)
+            Ok(WorkState::More)
         })
     }
 
@@ -371,18 +371,18 @@ impl Filter for Body {
         }
         let captured = self.set.take().unwrap_or_else(|| std::mem::take(&mut self.captured));
         let hashes = self.hashes.drain(..).map(|hash| (hash.name, hash.hash.finish())).collect();
-        Some(Left { captured, hashes }.store())
+        Some(Captures { captured, hashes }.store())
     }
 }
 
 /// What the filter leaves with an object.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
-struct Left {
+struct Captures {
     captured: Pairs,
     hashes: Pairs,
 }
 
-impl Left {
+impl Captures {
     fn json(&self) -> String {
         let text = |bytes: &[u8]| Json::from(String::from_utf8_lossy(bytes)).to_string();
         let pairs: Vec<String> =
@@ -403,7 +403,7 @@ impl Left {
         out
     }
 
-    fn read(stored: &[u8]) -> Left {
+    fn read(stored: &[u8]) -> Captures {
         let mut rest = stored;
         let number = |rest: &mut &[u8]| {
             let (number, after) = rest.split_first_chunk()?;
@@ -423,7 +423,7 @@ impl Left {
                 .map(|_| Some((bytes(&mut rest)?, bytes(&mut rest)?)))
                 .collect::<Option<Pairs>>()
         };
-        Left { captured: pairs().unwrap_or_default(), hashes: pairs().unwrap_or_default() }
+        Captures { captured: pairs().unwrap_or_default(), hashes: pairs().unwrap_or_default() }
     }
 }
 
@@ -432,7 +432,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gathered::tests::run;
+    use crate::body_collector::tests::run;
 
     fn regex(pattern: &str) -> Arc<Regex> {
         Arc::new(Regex::new(pattern.as_bytes()).expect("a pattern"))
@@ -460,7 +460,7 @@ mod tests {
             let mut filter = Body { ops: ops.collect(), ..Body::default() };
             let made = run(&mut filter, body.as_bytes(), cut, room).expect("short");
             assert_eq!(String::from_utf8(made).unwrap(), wanted);
-            let left = filter.take_metadata().map(|left| Left::read(&left));
+            let left = filter.take_metadata().map(|left| Captures::read(&left));
             assert_eq!(left.unwrap_or_default().json(), captured);
         }
     }
@@ -495,7 +495,7 @@ mod tests {
         let set = parse(br#"{"a": "b\n", "n": 1}"#).expect("an object");
         let mut filter = Body { ops: vec![sub("x", "y")], set: Some(set), ..Body::default() };
         assert_eq!(run(&mut filter, b"x", 1, 1), Ok(b"x".to_vec()));
-        let left = Left::read(&filter.take_metadata().expect("set"));
+        let left = Captures::read(&filter.take_metadata().expect("set"));
         assert_eq!(left.json(), r#"{"a": "b\n", "n": "1"}"#);
         assert_eq!(parse(b""), Ok(Vec::new()));
         assert!(parse(b"[]").is_err() && parse(b"{").is_err() && parse(&[b' '; 70_000]).is_err());
@@ -504,10 +504,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_was_stored_is_read(pairs in proptest::collection::vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..4), cut in 0usize..40) {
-            let left = Left { captured: pairs.clone(), hashes: pairs };
+            let left = Captures { captured: pairs.clone(), hashes: pairs };
             let stored = left.store();
-            prop_assert_eq!(&Left::read(&stored), &left);
-            Left::read(&stored[..cut.min(stored.len())]);
+            prop_assert_eq!(&Captures::read(&stored), &left);
+            Captures::read(&stored[..cut.min(stored.len())]);
         }
 
         /// As regsuball, however the body is cut.

@@ -136,7 +136,7 @@ fn add(call: &mut Call<'_>, keys: &Keys) -> CallResult<VOID> {
     }
     let keys = in_namespace(call, keys);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    call.ctx.add_tags(&keys).map_err(|why| vrt::Failure::new(format!("ykey: {}", why.0)))?;
+    call.ctx.add_tags(&keys).map_err(|reason| vrt::Failure::new(format!("ykey: {}", reason.0)))?;
     give(())
 }
 

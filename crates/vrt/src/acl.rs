@@ -107,12 +107,12 @@ impl Acl {
                 None => match resolved(addr, mask, resolve) {
                     Ok(found) => found,
                     Err(ResolveFailure::Mixed(text)) => return Err(fault(index, true, text)),
-                    Err(ResolveFailure::Name(why)) if entry.ignorable => {
-                        warnings.push(format!("Warning: {addr} ignored\n  -- {why}\n"));
+                    Err(ResolveFailure::Name(reason)) if entry.ignorable => {
+                        warnings.push(format!("Warning: {addr} ignored\n  -- {reason}\n"));
                         continue;
                     }
-                    Err(ResolveFailure::Name(why)) => {
-                        return Err(fault(index, false, format!("DNS lookup({addr}): {why}\n")));
+                    Err(ResolveFailure::Name(reason)) => {
+                        return Err(fault(index, false, format!("DNS lookup({addr}): {reason}\n")));
                     }
                 },
             };

@@ -241,8 +241,8 @@ pub fn ban(ctx: &mut dyn Ctx, spec: Option<&[u8]>) -> Result<(), String> {
         Some(spec) => ctx.ban(spec),
         None => Err("Null argument".to_owned()),
     };
-    if let Err(why) = &done {
-        ctx.log().putf(Tag::VclError, format_args!("ban(): {why}"));
+    if let Err(reason) = &done {
+        ctx.log().putf(Tag::VclError, format_args!("ban(): {reason}"));
     }
     done
 }

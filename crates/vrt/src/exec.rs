@@ -15,7 +15,7 @@ use crate::loaded::{BoundCall, Code, LoadedVcl};
 use crate::machine::{Action, Machine, Next};
 use crate::regex::Regex;
 use crate::value::{Blob, Text, Value};
-use crate::vmod::{Call, Given};
+use crate::vmod::{Call, ReturnValue};
 
 impl Machine {
     // Apart from the loop around it, whose few ops would have to save what these many need.
@@ -356,12 +356,12 @@ impl Machine {
         };
         self.stack.truncate(base);
         match given {
-            Given::Value(_) if site.void => Ok(Next::Op),
-            Given::Value(value) => {
+            ReturnValue::Value(_) if site.void => Ok(Next::Op),
+            ReturnValue::Value(value) => {
                 self.push(value);
                 Ok(Next::Op)
             }
-            Given::Wait(future) => Ok(Next::Wait { void: site.void, future }),
+            ReturnValue::Wait(future) => Ok(Next::Wait { void: site.void, future }),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use message::{Head, HeadLimits, Lost};
+use message::{Head, HeadLimits, LostHeader};
 use shm::vsl::TxnLog;
 use tables::Tag;
 use tables::tags::{Part, Side};
@@ -79,7 +79,7 @@ const OVERFLOW: &str = "Workspace overflow";
 const NO_ROOM: &str = "workspace allocation failure";
 
 /// A head has no room for a change: `says`, as varnishd says it, and the parameter that bounds what was full.
-fn full(says: &str, id: HeadId, limits: HeadLimits, lost: Lost) -> Failure {
+fn full(says: &str, id: HeadId, limits: HeadLimits, lost: LostHeader) -> Failure {
     let (name, workspace) = match id {
         HeadId::Req | HeadId::ReqTop => ("req", "workspace_client"),
         HeadId::Resp => ("resp", "workspace_client"),
@@ -87,12 +87,12 @@ fn full(says: &str, id: HeadId, limits: HeadLimits, lost: Lost) -> Failure {
         HeadId::Beresp | HeadId::Obj => ("beresp", "workspace_backend"),
     };
     match lost {
-        Lost::TooManyFields => {
+        LostHeader::TooManyFields => {
             let most = limits.http_max_hdr();
             format!("{says}: {name} has as many fields as http_max_hdr={most} allows (five of it are the first line's)")
         }
-        Lost::NoSpace => format!("{says}: {name} would be larger than {workspace}={}", limits.bytes),
-        Lost::BadField => format!("{says}: {lost}, or longer than one may be"),
+        LostHeader::NoSpace => format!("{says}: {name} would be larger than {workspace}={}", limits.bytes),
+        LostHeader::BadField => format!("{says}: {lost}, or longer than one may be"),
     }
     .into()
 }
@@ -126,13 +126,13 @@ pub fn set_url(ctx: &mut dyn Ctx, id: HeadId, url: &[u8]) -> Result<(), Failure>
 
 /// Why a number is no status.
 pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
-    let why = match status {
+    let reason = match status {
         i64::MIN..=-1 => format!("{what} ({status}) is negative"),
         65536.. => format!("{what} ({status}) > 65535"),
         _ if status % 1000 < 100 => format!("illegal {what} ({status}) (..0##)"),
         _ => return Ok(status as u16),
     };
-    Err(why.into())
+    Err(reason.into())
 }
 
 /// Sets the status, and the reason that belongs to it.
@@ -202,10 +202,10 @@ pub fn append_field(ctx: &mut dyn Ctx, id: HeadId, name: &[u8], value: &[u8]) ->
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;
     match head.append(name, value) {
         Ok(()) => log.put_parts(tag(id, Part::Header), &[name, b": ", value]),
-        Err(Lost::BadField) => {
+        Err(LostHeader::BadField) => {
             return Err(format!("Bad header name \"{}\"", name.escape_ascii()).into());
         }
-        Err(lost @ (Lost::NoSpace | Lost::TooManyFields)) => {
+        Err(lost @ (LostHeader::NoSpace | LostHeader::TooManyFields)) => {
             log.put_parts(Tag::LostHeader, &[name, b": ", value]);
             return Err(full(NO_ROOM, id, head.limits(), lost));
         }
@@ -226,8 +226,8 @@ pub fn replace_line(ctx: &mut dyn Ctx, id: HeadId, i: usize, line: &[u8]) -> Res
             log.put(tag(id, Part::Unset), &old.unwrap_or_default());
             log.put(tag(id, Part::Header), line);
         }
-        Err(Lost::BadField) => return Err(format!("Bad header line \"{}\"", line.escape_ascii()).into()),
-        Err(lost @ (Lost::NoSpace | Lost::TooManyFields)) => {
+        Err(LostHeader::BadField) => return Err(format!("Bad header line \"{}\"", line.escape_ascii()).into()),
+        Err(lost @ (LostHeader::NoSpace | LostHeader::TooManyFields)) => {
             log.put(Tag::LostHeader, line);
             return Err(full(NO_ROOM, id, head.limits(), lost));
         }

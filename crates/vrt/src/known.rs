@@ -31,7 +31,7 @@ const FEWEST_NEEDS: usize = 3;
 /// So many patterns are cheaper to run than to remember, if they need no regex.
 const FEW_PLAIN: usize = 2;
 /// Guards that are walked at once, before the budget is looked at again.
-const MOST_GUARDS: usize = 1024;
+const MAX_GUARDS: usize = 1024;
 
 /// Answers several tests of one value at once.
 #[derive(Debug, Default)]
@@ -238,7 +238,7 @@ impl Machine {
             self.flag = self.answer(guard.subject, guard.test, vcl, ctx)?;
             return Ok(self.pc + 1);
         }
-        for _ in 0..MOST_GUARDS {
+        for _ in 0..MAX_GUARDS {
             // Errors and the watchdog name the test that is run.
             self.pc = guard.pc;
             if self.answer(guard.subject, guard.test, vcl, ctx)? {

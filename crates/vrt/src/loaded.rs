@@ -182,16 +182,16 @@ pub async fn load_waiting(name: &str, program: Program, env: &dyn Env) -> Result
     };
     match result {
         Ok(()) => Ok(vcl),
-        Err(Failure(why)) => {
+        Err(Failure(reason)) => {
             // vcl_init may have got half way: vcl_fini runs in any case.
             let _ = run_method(&vcl, Method::Fini, &mut ctx).await;
-            Err(failed(name, &why))
+            Err(failed(name, &reason))
         }
     }
 }
 
-fn failed(name: &str, why: &str) -> LoadError {
-    LoadError(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}"))
+fn failed(name: &str, reason: &str) -> LoadError {
+    LoadError(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{reason}"))
 }
 
 fn initialized(vcl: &LoadedVcl) -> Result<(), Failure> {
@@ -236,9 +236,9 @@ fn bind(name: &str, program: Program, env: &dyn Env) -> Result<LoadedVcl, LoadEr
     }
     let mut acls = Vec::with_capacity(program.acls.len());
     for decl in &program.acls {
-        acls.push(Arc::new(build_acl(decl).map_err(|why| failed(name, &why))?));
+        acls.push(Arc::new(build_acl(decl).map_err(|reason| failed(name, &reason))?));
     }
-    let sites = bind_calls(&program, env).map_err(|why| failed(name, &why))?;
+    let sites = bind_calls(&program, env).map_err(|reason| failed(name, &reason))?;
     let probe = |decl: &BackendDecl| decl.probe.and_then(|id| program.probes.get(id as usize));
     let make = |decl: &BackendDecl| match decl.address {
         vcl::program::BackendAddress::None => None,

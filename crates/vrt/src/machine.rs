@@ -95,9 +95,9 @@ pub enum Outcome {
 /// Ops that one [`Machine::run`] executes at most.
 const BUDGET: u32 = 20_000;
 /// Ops that one subroutine of the machine may execute in all. VCL has no loops, but calls can fan out without end.
-const MOST_OPS: u64 = 50_000_000;
+const MAX_OPS: u64 = 50_000_000;
 /// Bytes of text that may be under construction at once.
-const MOST_TEXT: usize = 16 << 20;
+const MAX_TEXT: usize = 16 << 20;
 
 /// Runs one subroutine at a time; kept with its transaction and reused, so that running allocates nothing.
 #[derive(Default)]
@@ -130,7 +130,7 @@ pub struct Machine {
 
 /// A place in VCL, as people are told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spot<'a> {
+pub struct SourceLocation<'a> {
     /// The subroutine.
     pub sub: &'a str,
     /// The file; `<builtin>` for the built-in VCL.
@@ -139,14 +139,14 @@ pub struct Spot<'a> {
     pub line: u32,
 }
 
-impl Spot<'_> {
+impl SourceLocation<'_> {
     /// Whether it is in the built-in VCL.
     pub fn is_builtin(&self) -> bool {
         self.file == "<builtin>"
     }
 }
 
-impl std::fmt::Display for Spot<'_> {
+impl std::fmt::Display for SourceLocation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}:{}", self.sub, self.file, self.line)
     }
@@ -223,25 +223,29 @@ impl Machine {
     }
 
     /// Where the last subroutine ended: its `return`, or what failed.
-    pub fn ended_at(&self) -> Option<Spot<'_>> {
+    pub fn ended_at(&self) -> Option<SourceLocation<'_>> {
         self.source_location(self.pc)
     }
 
     /// Where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` it is who called that.
-    pub fn uncacheable_at(&self) -> Option<Spot<'_>> {
+    pub fn uncacheable_at(&self) -> Option<SourceLocation<'_>> {
         let (pc, caller) = self.uncacheable_at?;
-        let spot = self.source_location(pc)?;
+        let location = self.source_location(pc)?;
         match caller {
-            Some(caller) if spot.is_builtin() => self.source_location(caller),
-            _ => Some(spot),
+            Some(caller) if location.is_builtin() => self.source_location(caller),
+            _ => Some(location),
         }
     }
 
-    fn source_location(&self, pc: u32) -> Option<Spot<'_>> {
+    fn source_location(&self, pc: u32) -> Option<SourceLocation<'_>> {
         let program = &self.vcl.as_ref()?.program;
         let place = program.places.get(*program.op_places.get(pc as usize)? as usize)?;
         let sub = program.subs.iter().filter(|sub| sub.entry <= pc).max_by_key(|sub| sub.entry)?;
-        Some(Spot { sub: &sub.name, file: &program.sources.get(place.source as usize)?.name, line: place.line })
+        Some(SourceLocation {
+            sub: &sub.name,
+            file: &program.sources.get(place.source as usize)?.name,
+            line: place.line,
+        })
     }
 
     /// Notes that `beresp.uncacheable` is set here.
@@ -356,7 +360,7 @@ impl Machine {
         }
         (self.pc, self.flag) = (pc, flag);
         self.ops += u64::from(BUDGET);
-        if self.ops > MOST_OPS {
+        if self.ops > MAX_OPS {
             return self.fail(Failure::new("VCL ran too many steps"), ctx);
         }
         Outcome::OutOfBudget
@@ -428,7 +432,7 @@ impl Machine {
     }
 
     pub(crate) fn check_text(&self) -> Result<(), Failure> {
-        if self.text.len() > MOST_TEXT {
+        if self.text.len() > MAX_TEXT {
             Err(Failure::new("Workspace overflow: a text longer than 16 MB"))
         } else {
             Ok(())

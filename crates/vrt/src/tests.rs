@@ -160,10 +160,10 @@ fn changes_of_heads_are_logged_as_varnish_does() {
 
 #[test]
 fn failures_end_the_subroutine() {
-    let failed = |body: &str, why: &str| {
+    let failed = |body: &str, reason: &str| {
         let (action, log) = recv(body);
-        assert_eq!(action, format!("Failed({why})"));
-        assert_eq!(log[log.len() - 2..], [format!("VCL_Error {why}"), "VCL_return fail".to_owned()]);
+        assert_eq!(action, format!("Failed({reason})"));
+        assert_eq!(log[log.len() - 2..], [format!("VCL_Error {reason}"), "VCL_return fail".to_owned()]);
     };
     failed("return (fail);", "Failed from VCL");
     failed("return (fail(\"be\" + \"cause\"));", "because");
@@ -254,13 +254,15 @@ fn objects_are_made_in_init_and_called() {
 
 #[test]
 fn init_may_refuse() {
-    let why = |vcl: &str| World::try_new(vcl).err().unwrap_or_default();
+    let reason = |vcl: &str| World::try_new(vcl).err().unwrap_or_default();
     assert_eq!(
-        why("vcl 4.1; backend b none; sub vcl_init { return (fail(\"Do Not Press\")); }"),
+        reason("vcl 4.1; backend b none; sub vcl_init { return (fail(\"Do Not Press\")); }"),
         "VCL \"test\" Failed initialization\nMessage:\n\tDo Not Press"
     );
     assert_eq!(
-        why("vcl 4.1; backend b none; import blob; sub vcl_init { if (false) { new x = blob.blob(encoded=\"a\"); } }"),
+        reason(
+            "vcl 4.1; backend b none; import blob; sub vcl_init { if (false) { new x = blob.blob(encoded=\"a\"); } }"
+        ),
         "VCL \"test\" Failed initialization\nMessage:\n\tObject x not initialized"
     );
 }

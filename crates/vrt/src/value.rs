@@ -253,7 +253,7 @@ impl Blob {
     }
 
     /// A module's object; its bytes are empty.
-    pub fn of(own: Arc<dyn Any + Send + Sync>) -> Blob {
+    pub fn from_owner(own: Arc<dyn Any + Send + Sync>) -> Blob {
         Blob { data: Arc::from([]), own: Some(own) }
     }
 

@@ -24,21 +24,21 @@ pub use kinds::{
 };
 
 /// What a module's function gives.
-pub enum Given {
+pub enum ReturnValue {
     /// A value, of the type that the signature says ([`Value::Void`] for VOID).
     Value(Value),
     /// The machine waits for it. The future must not borrow from the transaction.
     Wait(Wait<Result<Value, Failure>>),
 }
 
-impl From<Value> for Given {
+impl From<Value> for ReturnValue {
     fn from(value: Value) -> Self {
-        Given::Value(value)
+        ReturnValue::Value(value)
     }
 }
 
 /// What a call ends with.
-pub type Returned = Result<Given, Failure>;
+pub type Returned = Result<ReturnValue, Failure>;
 
 /// A call's surroundings.
 pub struct Call<'a> {

@@ -53,7 +53,7 @@ impl Services {
 
     /// A VCL imports xkey or ykey: from now on objects are kept by their keys, and counted.
     pub fn enable_tags(&self) {
-        if self.engine.cache.heeds_tags() {
+        if self.engine.cache.keeps_tags() {
             return;
         }
         let set = self.stats.add::<Xkey>("XKEY").unwrap_or_else(|error| {
@@ -61,7 +61,7 @@ impl Services {
             CounterSet::private()
         });
         // As MAIN, it lives as long as the process.
-        self.engine.cache.heed_tags(Box::leak(Box::new(set)));
+        self.engine.cache.enable_tags(Box::leak(Box::new(set)));
     }
 
     /// A VCL is gone: its file goes with the last backend.

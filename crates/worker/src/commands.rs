@@ -97,13 +97,13 @@ fn not_built(name: &str) -> Reply {
 fn explain(worker: &Arc<Worker>, request: &Request) -> Reply {
     let question = match question(request) {
         Ok(question) => question,
-        Err(why) => return Reply::new(Status::Param, why),
+        Err(reason) => return Reply::new(Status::Param, reason),
     };
     let engine = worker.engine.clone();
     let told = rt::run(async move { rt::timeout(EXPLAIN_TIME, engine::explain(&engine, &question)).await });
     match told {
         Ok(Ok(Ok(text))) => Reply::ok(text),
-        Ok(Ok(Err(why))) => Reply::new(Status::Cant, why),
+        Ok(Ok(Err(reason))) => Reply::new(Status::Cant, reason),
         Ok(Err(rt::Elapsed)) => Reply::new(Status::Cant, "VCL waits for something for too long."),
         Err(error) => Reply::new(Status::Cant, error.to_string()),
     }
@@ -189,7 +189,7 @@ fn start(worker: &Arc<Worker>) -> Reply {
     }
     match crate::serving::start(worker) {
         Ok(()) => Reply::ok(""),
-        Err(why) => Reply::new(Status::Cant, why),
+        Err(reason) => Reply::new(Status::Cant, reason),
     }
 }
 
@@ -207,7 +207,7 @@ fn vcl_load(worker: &Arc<Worker>, name: &str, file: &str, state: &str) -> Reply 
             }
             Reply::ok(format!("Loaded \"{file}\" as \"{name}\"\n"))
         }
-        Err(why) => Reply::new(Status::Cant, why),
+        Err(reason) => Reply::new(Status::Cant, reason),
     }
 }
 
@@ -234,7 +234,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         worker.services.enable_tags();
     }
     if imports("xkey") {
-        worker.engine.heeds_key_fields.store(true, Ordering::Relaxed);
+        worker.engine.keeps_key_fields.store(true, Ordering::Relaxed);
     }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
@@ -367,7 +367,7 @@ fn change_params(
         return Reply::new(Status::Param, error.to_string());
     }
     engine.log.apply(&params);
-    engine.turns.apply(&params);
+    engine.admission.apply(&params);
     engine.cache.set_params(conf::cache_params(&params));
     conf::apply_to_process(&params);
     engine.params.store(Arc::new(params));

@@ -43,7 +43,7 @@ async fn tend(worker: Arc<Worker>) {
     let mut files_seen = None;
     engine.main.open_files_limit.set(sys::limits::open_files_limit().unwrap_or(0));
     let mut last_signs = None;
-    let bell = Arc::new(rt::Bell::default());
+    let bell = Arc::new(rt::Notify::default());
     loop {
         let log = |event: cache::Event| {
             let tag = match event.tag() {
@@ -73,10 +73,10 @@ async fn tend(worker: Arc<Worker>) {
         let params = engine.params.load();
         // As many threads as Varnish would have.
         let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
-        engine.main.txn_busy.set(engine.turns.busy());
-        engine.main.threads.set(engine.turns.busy().max(least));
+        engine.main.txn_busy.set(engine.admission.busy());
+        engine.main.threads.set(engine.admission.busy().max(least));
         worker.pools.show(&worker.seats.lock());
-        engine.main.thread_queue_len.set(engine.turns.waiting());
+        engine.main.thread_queue_len.set(engine.admission.waiting());
         if let Some(counters) = worker.costs {
             let costs = base::costs::so_far();
             counters.allocations.set(costs.allocations);
@@ -93,7 +93,7 @@ async fn tend(worker: Arc<Worker>) {
             engine.cache.wake_expiry_by(bell.waker(), engine.clock.mono().plus(IDLE_TICK.as_secs_f64()));
             let due = engine.cache.next_expiry().map(|due| due.since(engine.clock.mono()).max(0.0));
             let due = due.and_then(|due| Duration::try_from_secs_f64(due).ok()).unwrap_or(IDLE_TICK);
-            let _ = rt::timeout(due.clamp(TICK, IDLE_TICK), bell.rung()).await;
+            let _ = rt::timeout(due.clamp(TICK, IDLE_TICK), bell.notified()).await;
         } else {
             rt::sleep(TICK).await;
         }
@@ -118,8 +118,8 @@ impl ChangeMarks {
             requests: engine.main.client_req.get(),
             fetches: engine.main.s_fetch.get(),
             vcls,
-            busy: engine.turns.busy(),
-            waiting: engine.turns.waiting(),
+            busy: engine.admission.busy(),
+            waiting: engine.admission.waiting(),
         }
     }
 }
@@ -131,15 +131,15 @@ fn log_expiry(engine: &engine::Engine, text: std::fmt::Arguments<'_>) {
 /// The ban lurker: sleeps until a ban is old enough, or a new one comes.
 async fn lurk(worker: Arc<Worker>) {
     /// Each look, as parameters may have changed meanwhile.
-    const MOST: f64 = 1.0;
+    const MAX: f64 = 1.0;
     let engine = &worker.engine;
-    let bell = Arc::new(rt::Bell::default());
+    let bell = Arc::new(rt::Notify::default());
     loop {
         let log = |event: cache::Event| {
             engine.log.write_onef(Tag::ExpBan, base::Vxid::NONE, Marker::None, format_args!("{event}"));
         };
         engine.cache.wake_lurker_by(bell.waker());
         let pause = engine.cache.lurk(engine.clock.mono(), &mut { log });
-        let _ = rt::timeout(Duration::from_secs_f64(pause.clamp(0.001, MOST)), bell.rung()).await;
+        let _ = rt::timeout(Duration::from_secs_f64(pause.clamp(0.001, MAX)), bell.notified()).await;
     }
 }

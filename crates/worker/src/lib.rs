@@ -25,24 +25,24 @@ use sys::signal::{self, Signals};
 use tables::tags::Tag;
 
 pub use backends::Vmods;
-use startup::{Birth, Worker};
+use startup::{Inheritance, Worker};
 
 /// The worker's whole life; the value is the exit status. `socket` is the number of the CLI descriptor.
 pub fn main(socket: &str, vmods: Vmods) -> i32 {
     // What monitoring looks for.
     let _ = sys::limits::set_thread_name("cache-main");
-    let birth = match Birth::receive(socket) {
+    let birth = match Inheritance::receive(socket) {
         Ok(birth) => birth,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(reason) => {
+            eprintln!("{reason}");
             return 1;
         }
     };
     let (socket, leftover) = (birth.socket, birth.leftover);
     let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(reason) => {
+            eprintln!("{reason}");
             return 1;
         }
     };

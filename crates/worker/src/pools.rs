@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 use engine::bereq::Bereq;
-use engine::current::What;
+use engine::current::TransactionKind;
 use engine::{Req, Sess};
 use shm::vsc::{CounterSet, Stats};
 use tables::counters::{Lck, Mempool};
@@ -43,12 +43,12 @@ impl Pools {
 
     /// Shows what the threads have now.
     pub fn show(&self, seats: &[ThreadHandle]) {
-        for (sets, what) in [(&self.req[..], What::Request), (&self.sess, What::Session)] {
+        for (sets, what) in [(&self.req[..], TransactionKind::Request), (&self.sess, TransactionKind::Session)] {
             for (share, set) in sets.iter().enumerate() {
                 show(set, seats.iter().skip(share).step_by(sets.len()), what);
             }
         }
-        show(&self.busyobj, seats.iter(), What::Fetch);
+        show(&self.busyobj, seats.iter(), TransactionKind::Fetch);
         let locks = &backend::LOCKS;
         for (counter, count) in [
             (&self.conn_pool.creat, &locks.made),
@@ -60,7 +60,7 @@ impl Pools {
     }
 }
 
-fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a ThreadHandle>, what: What) {
+fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a ThreadHandle>, what: TransactionKind) {
     let (live, begun) = seats.fold((0, 0), |(live, begun), seat| {
         let (more, ever) = seat.desk.tally(what);
         (live + more, begun + ever)

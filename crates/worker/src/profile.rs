@@ -40,12 +40,12 @@ impl Profiled<'_> {
 pub(crate) fn report(profiled: &Profiled<'_>) -> String {
     let Profiled { vcl, on, sources, .. } = *profiled;
     if profiled.shown().next().is_none() {
-        let why = if on {
+        let reason = if on {
             "no request has come to it since counting began"
         } else {
             "no request came to it while counting was on (`vcl.profile on`)"
         };
-        return format!("VCL {vcl}: nothing was counted: {why}.\n");
+        return format!("VCL {vcl}: nothing was counted: {reason}.\n");
     }
     let total = profiled.total();
     let mut out = format!("VCL {vcl}: {:.3} ms in all lines\n\n", total as f64 / 1e6);

@@ -90,7 +90,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
 /// Writes out what this thread keeps while it has work.
 fn flush_thread_state() {
     shm::vsl::flush_gathered();
-    tables::counters::settle();
+    tables::counters::flush();
 }
 
 fn by_listener(sockets: Vec<Socket>) -> Vec<(String, Vec<Socket>)> {
@@ -202,7 +202,7 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
     let place = ConnectionSlot { engine: engine.clone(), network, crowd: worker.crowd.clone() };
     let info = info.clone();
     let accepted = fronts::Accepted { stream: accepted.stream, peer: accepted.peer, local: accepted.local };
-    let open = engine::current::open(engine::current::What::Session);
+    let open = engine::current::open(engine::current::TransactionKind::Session);
     rt::spawn(async move {
         let (_place, _open) = (place, open);
         fronts::serve(engine, info, accepted).await;

@@ -25,15 +25,15 @@ use crate::conf;
 use crate::vcls::Vcls;
 
 /// What the manager gave.
-pub struct Birth {
+pub struct Inheritance {
     pub start: WorkerStart,
     pub socket: OwnedFd,
     /// Bytes of the first commands that came with it.
     pub leftover: Vec<u8>,
 }
 
-impl Birth {
-    pub fn receive(socket: &str) -> Result<Birth, String> {
+impl Inheritance {
+    pub fn receive(socket: &str) -> Result<Inheritance, String> {
         let number = socket.parse().ok();
         let number = number.ok_or("the worker is started by the manager only")?;
         let socket = sys::fd::inherit(number).map_err(|error| format!("the manager's socket: {error}"))?;
@@ -42,7 +42,7 @@ impl Birth {
             match WorkerStart::decode(&bytes) {
                 Ok(Some((start, used))) => {
                     bytes.drain(..used);
-                    return Ok(Birth { start, socket, leftover: bytes });
+                    return Ok(Inheritance { start, socket, leftover: bytes });
                 }
                 Ok(None) => {}
                 Err(error) => return Err(error.to_string()),
@@ -123,11 +123,11 @@ impl Worker {
             labels: Box::new(crate::vcls::ByLabel(vcls.clone())),
             identity: start.identity.clone(),
             hostname,
-            turns: engine::turns::Turns::new(&start.params),
+            admission: engine::admission::Admission::new(&start.params),
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
-            heeds_key_fields: AtomicBool::new(false),
+            keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             random: Random::seeded(clock.real().0.to_bits() as u32 ^ std::process::id()),
         });

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use engine::current::Desk;
+use engine::current::ThreadWork;
 use rt::{Progress, Watch};
 use shm::vsl::Marker;
 use tables::tags::Tag;
@@ -23,7 +23,7 @@ const HOPELESS: Duration = Duration::from_secs(60);
 pub struct ThreadHandle {
     pub name: String,
     pub progress: Arc<Progress>,
-    pub desk: Arc<Desk>,
+    pub desk: Arc<ThreadWork>,
 }
 
 /// Starts the thread.

@@ -40,7 +40,7 @@ pub fn main(args: &[String]) -> i32 {
     }
     let args = match as_ours(args) {
         Ok(args) => args,
-        Err(why) => return refuse(&why),
+        Err(reason) => return refuse(&reason),
     };
     let words = match Words::read(&args, &["-t", "-m", "-c", "-H"]) {
         Ok(Some(words)) => words,
@@ -48,7 +48,7 @@ pub fn main(args: &[String]) -> i32 {
             print::out(format_args!("{USAGE}"));
             return 0;
         }
-        Err(why) => return refuse(&why),
+        Err(reason) => return refuse(&reason),
     };
     let url = match &words.rest[..] {
         [] => return refuse("which URL?"),
@@ -111,8 +111,8 @@ const VALUED: [&str; 5] = ["-X", "-H", "-A", "-b", "-e"];
 /// Flags with a value that are our own.
 const OURS: [&str; 5] = ["-n", "-T", "-S", "-t", "-c"];
 
-fn refuse(why: &str) -> i32 {
-    print::err(format_args!("lacquer explain: {why}\n{USAGE}"));
+fn refuse(reason: &str) -> i32 {
+    print::err(format_args!("lacquer explain: {reason}\n{USAGE}"));
     2
 }
 

@@ -150,7 +150,7 @@ impl Config {
         if let Some(value) = &self.timeout {
             attach.timeout(value)?;
         }
-        Ok(attach.patience)
+        Ok(attach.timeout)
     }
 
     /// A connection to the manager by address or name; what goes wrong is said on standard error.
@@ -170,7 +170,7 @@ impl Config {
 
     /// Finds the manager by its shared memory.
     fn by_name(&self, timeout: Option<Duration>) -> Option<Connection> {
-        let attach = Attach { name: self.name.clone(), patience: timeout };
+        let attach = Attach { name: self.name.clone(), timeout };
         let sleep = |time: Duration| {
             std::thread::sleep(time);
             false

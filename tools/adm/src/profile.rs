@@ -41,7 +41,7 @@ pub fn main(args: &[String]) -> i32 {
             print::out(format_args!("{USAGE}"));
             return 0;
         }
-        Err(why) => return refuse(&why),
+        Err(reason) => return refuse(&reason),
     };
     if words.rest.len() > 1 {
         return refuse("one VCL at a time");
@@ -56,15 +56,15 @@ pub fn main(args: &[String]) -> i32 {
             print::out(format_args!("{}\n", table.trim_end()));
             0
         }
-        Err(why) => {
-            print::err(format_args!("lacquer vcl profile: {}\n", why.trim_end()));
+        Err(reason) => {
+            print::err(format_args!("lacquer vcl profile: {}\n", reason.trim_end()));
             1
         }
     }
 }
 
-fn refuse(why: &str) -> i32 {
-    print::err(format_args!("lacquer vcl profile: {why}\n{USAGE}"));
+fn refuse(reason: &str) -> i32 {
+    print::err(format_args!("lacquer vcl profile: {reason}\n{USAGE}"));
     2
 }
 

@@ -34,7 +34,7 @@ pub fn main(args: &[String]) -> i32 {
             print::out(format_args!("{USAGE}"));
             return 0;
         }
-        Err(why) => return refuse(&why),
+        Err(reason) => return refuse(&reason),
     };
     if let Some(word) = words.rest.first() {
         return refuse(&format!("no command {word}"));
@@ -54,7 +54,7 @@ pub fn main(args: &[String]) -> i32 {
     i32::from(!facts.is_running())
 }
 
-fn refuse(why: &str) -> i32 {
-    print::err(format_args!("lacquer status: {why}\n{USAGE}"));
+fn refuse(reason: &str) -> i32 {
+    print::err(format_args!("lacquer status: {reason}\n{USAGE}"));
     2
 }

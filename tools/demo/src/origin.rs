@@ -75,9 +75,9 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
         io::copy(&mut (&mut input).take(request.length), &mut io::sink())?;
         let page = match ResponseSpec::parse(&request.query) {
             Ok(wanted) => pages::page(&request.path, wanted, &request.host, request.visits),
-            Err(why) => {
+            Err(reason) => {
                 pages::page("/any", ResponseSpec { status: Some(400), ttl: Some(0), ..ResponseSpec::default() }, "", 0)
-                    .text(why + "\n")
+                    .text(reason + "\n")
             }
         };
         thread::sleep(page.latency);

@@ -16,7 +16,7 @@ const LEAST_SECONDS: usize = 5;
 /// A difference below this share of the first run's value is none, however sure it is.
 const LEAST_SHARE: f64 = 0.01;
 /// The longest report that is read.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// What is compared: its name, whether more is better, the samples of a report.
 type Measure = (&'static str, bool, fn(&Value) -> Vec<f64>);
@@ -45,7 +45,7 @@ fn samples(report: &Value, name: &str) -> Vec<f64> {
 /// It isn't there, or is none.
 pub fn read(name: &str) -> Result<Value, String> {
     let meta = fs::metadata(name).map_err(|e| format!("{name}: {}", logq::source::strerror(&e)))?;
-    if meta.len() > MOST_BYTES {
+    if meta.len() > MAX_BYTES {
         return Err(format!("{name}: too long for a report"));
     }
     let bytes = fs::read(name).map_err(|e| format!("{name}: {}", logq::source::strerror(&e)))?;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// Longest head that is sent; what a log holds beyond that is no request anybody would answer.
-pub const MOST_HEAD_BYTES: usize = 64 << 10;
+pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Why something in a source is not sent. Each is counted and told at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,9 +187,9 @@ impl Extras {
         out.push(b' ');
         out.extend_from_slice(&draft.target);
         out.extend_from_slice(b" HTTP/1.1\r\n");
-        let host = self.of("host").map_or(host, |set| set.as_deref().unwrap_or_default().as_bytes());
+        let host = self.field("host").map_or(host, |set| set.as_deref().unwrap_or_default().as_bytes());
         put(out, b"Host", host);
-        let mut has_agent = self.of("user-agent").is_some();
+        let mut has_agent = self.field("user-agent").is_some();
         for (name, value) in &draft.fields {
             if self.fields.iter().any(|(set, _)| set.as_bytes().eq_ignore_ascii_case(name))
                 || NOT_SENT.iter().any(|not| not.as_bytes().eq_ignore_ascii_case(name))
@@ -214,14 +214,14 @@ impl Extras {
             put(out, b"Content-Length", b"0");
         }
         out.extend_from_slice(b"\r\n");
-        if out.len() - begin > MOST_HEAD_BYTES {
+        if out.len() - begin > MAX_HEAD_BYTES {
             out.truncate(begin);
             return Err(Skip::TooLong);
         }
         Ok(())
     }
 
-    fn of(&self, name: &str) -> Option<&Option<String>> {
+    fn field(&self, name: &str) -> Option<&Option<String>> {
         self.fields.iter().find(|(set, _)| set.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
@@ -275,7 +275,7 @@ mod tests {
         let want = "GET /a HTTP/1.1\r\nHost: h\r\nCookie: a=b  X: y\r\nUser-Agent: lacquer-replay\r\nX-A: 1\r\n\r\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);
         draft.method = Cow::Borrowed(b"POST");
-        draft.target = Cow::Owned(vec![b'/'; MOST_HEAD_BYTES]);
+        draft.target = Cow::Owned(vec![b'/'; MAX_HEAD_BYTES]);
         assert_eq!(extras.encode(&draft, b"h", &mut Vec::new()), Err(Skip::TooLong));
     }
 }

@@ -10,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use logq::source::{FILE_HEAD, strerror};
 
 /// Longest line that is read; the rest of a longer one is passed over.
-pub const MOST_LINE_BYTES: usize = 64 << 10;
+pub const MAX_LINE_BYTES: usize = 64 << 10;
 
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -107,7 +107,7 @@ pub fn next_line(from: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<Line>
         }
         let end = memchr::memchr(b'\n', there);
         let text = &there[..end.unwrap_or(there.len())];
-        is_long |= line.len() + text.len() > MOST_LINE_BYTES;
+        is_long |= line.len() + text.len() > MAX_LINE_BYTES;
         if !is_long {
             line.extend_from_slice(text);
         }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(lines(packed(b"VSL\0....")), ["records"]);
         let long = [vec![b'x'; 1 << 20], b"\nb\n".to_vec()].concat();
         assert_eq!(lines(long), ["too long", "b"]);
-        assert_eq!(lines(vec![b'x'; MOST_LINE_BYTES + 1]), ["too long"]);
+        assert_eq!(lines(vec![b'x'; MAX_LINE_BYTES + 1]), ["too long"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::draft::{Draft, Skip, Stamp};
 
 /// Words of a line that are looked at.
-const MOST_WORDS: usize = 32;
+const MAX_WORDS: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 enum Word<'a> {
@@ -23,7 +23,7 @@ enum Word<'a> {
 /// # Errors
 /// Why it gives no request.
 pub fn parse(line: &[u8]) -> Result<Draft<'_>, Skip> {
-    let mut words = [Word::Bare(b""); MOST_WORDS];
+    let mut words = [Word::Bare(b""); MAX_WORDS];
     let n = split(line, &mut words)?;
     let words = &words[..n];
     let at = words.iter().position(|w| matches!(w, Word::Bracket(_))).ok_or(Skip::NotALine)?;

@@ -181,9 +181,9 @@ pub enum Invocation {
 }
 
 const DEFAULT_WINDOW: usize = 100_000;
-const MOST_CONNECTIONS: usize = 100_000;
+const MAX_CONNECTIONS: usize = 100_000;
 /// Addresses of `--bind` at most.
-const MOST_BINDS: u128 = 65_536;
+const MAX_BINDS: u128 = 65_536;
 
 /// What is set word by word.
 #[derive(Default)]
@@ -335,7 +335,7 @@ impl Words {
             "--requests" => self.requests = Some(number(name, &value()?, 1, u64::MAX)?),
             "--warmup" => self.warmup = Some(duration(name, &value()?)?),
             "-c" | "--connections" => {
-                self.connections = Some(number(name, &value()?, 1, MOST_CONNECTIONS as u64)? as usize);
+                self.connections = Some(number(name, &value()?, 1, MAX_CONNECTIONS as u64)? as usize);
             }
             "--keep-alive" => {
                 let text = value()?;
@@ -550,12 +550,12 @@ fn addresses(text: &str) -> Option<Vec<IpAddr>> {
     match (first.parse().ok()?, last.parse().ok()?) {
         (IpAddr::V4(first), IpAddr::V4(last)) => {
             let (first, last) = (u32::from(first), u32::from(last));
-            let fits = first <= last && u128::from(last - first) < MOST_BINDS;
+            let fits = first <= last && u128::from(last - first) < MAX_BINDS;
             fits.then(|| (first..=last).map(|n| IpAddr::V4(n.into())).collect())
         }
         (IpAddr::V6(first), IpAddr::V6(last)) => {
             let (first, last) = (u128::from(first), u128::from(last));
-            let fits = first <= last && last - first < MOST_BINDS;
+            let fits = first <= last && last - first < MAX_BINDS;
             fits.then(|| (first..=last).map(|n| IpAddr::V6(n.into())).collect())
         }
         _ => None,

@@ -27,7 +27,7 @@ const AHEAD: usize = 8;
 /// What is kept in memory to be sent again (`--loop`); longer sources are read again.
 const KEPT_BYTES: usize = 64 << 20;
 /// Notes that are kept; more would say nothing new.
-const MOST_NOTES: usize = 20;
+const MAX_NOTES: usize = 20;
 
 /// One request to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +127,7 @@ pub struct ReaderReport {
 impl ReaderReport {
     fn note(&self, text: String) {
         if let Ok(mut notes) = self.notes.lock()
-            && notes.len() < MOST_NOTES
+            && notes.len() < MAX_NOTES
             && !notes.contains(&text)
         {
             notes.push(text);

@@ -8,7 +8,7 @@ use crate::server::round;
 use crate::stats::Stats;
 
 /// Steps of a ramp at most.
-const MOST_STEPS: usize = 1000;
+const MAX_STEPS: usize = 1000;
 
 /// What is done.
 #[derive(Clone, PartialEq, Debug)]
@@ -128,7 +128,7 @@ pub fn rates(text: &str) -> Option<Vec<f64>> {
     let [from, to, step] = numbers[..] else { return None };
     let is_good = [from, to, step].iter().all(|n| n.is_finite() && (1e-3..=1e8).contains(n)) && from <= to;
     let n = ((to - from) / step + 1e-9) as usize + 1;
-    (is_good && n <= MOST_STEPS).then(|| (0..n).map(|i| from + step * i as f64).collect())
+    (is_good && n <= MAX_STEPS).then(|| (0..n).map(|i| from + step * i as f64).collect())
 }
 
 #[cfg(test)]

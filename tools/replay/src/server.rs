@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 /// Processes of one tree that are looked at.
-const MOST_PROCESSES: usize = 10_000;
+const MAX_PROCESSES: usize = 10_000;
 
 /// Whose CPU time is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,7 +100,7 @@ fn cpu_seconds(watched: &WatchedServer) -> Option<f64> {
         WatchedServer::Pids(pids) => {
             let mut tree: Vec<u32> = pids.clone();
             let mut at = 0;
-            while at < tree.len() && tree.len() < MOST_PROCESSES {
+            while at < tree.len() && tree.len() < MAX_PROCESSES {
                 let more = children(tree[at]);
                 more.into_iter().for_each(|pid| {
                     if !tree.contains(&pid) {

@@ -10,7 +10,7 @@ use crate::faults::Fault;
 /// The longest time that is told apart, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 /// Seconds that are kept; of a longer run the last ones.
-const MOST_SECONDS: usize = 100_000;
+const MAX_SECONDS: usize = 100_000;
 /// Percentiles of the report.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
@@ -257,7 +257,7 @@ impl Stats {
         let second =
             Second { mean: times.mean(), p50: times.percentile(50.0), p99: times.percentile(99.0), ..self.current };
         self.settle();
-        if self.seconds.len() >= MOST_SECONDS {
+        if self.seconds.len() >= MAX_SECONDS {
             self.seconds.remove(0);
         }
         self.seconds.push(second);

@@ -12,7 +12,7 @@ use crate::reader::{ReaderReport, SentBatch};
 use crate::stats::Stats;
 
 /// Requests that were due and not begun, counted one by one at most.
-const MOST_UNSENT: u64 = 10_000_000;
+const MAX_UNSENT: u64 = 10_000_000;
 
 /// How a stream's connections are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -218,7 +218,7 @@ impl Stream {
             return;
         }
         let mut n = 0;
-        while self.next_due < end as f64 && n < MOST_UNSENT && self.most.is_none_or(|most| self.begun + n < most) {
+        while self.next_due < end as f64 && n < MAX_UNSENT && self.most.is_none_or(|most| self.begun + n < most) {
             self.stats.unsent(now.saturating_sub(self.next_due as u64));
             self.next_due += self.pace.gap(&mut self.rng);
             n += 1;

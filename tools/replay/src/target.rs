@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::draft::{Draft, Skip};
 
 /// Addresses in all: names that a log invents can't grow the list without bound.
-const MOST_ADDRESSES: usize = 10_000;
+const MAX_ADDRESSES: usize = 10_000;
 
 /// Something to connect to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -104,7 +104,7 @@ impl Router {
             return Ok(to);
         }
         if !self.known.contains_key(host) {
-            if self.known.len() >= MOST_ADDRESSES {
+            if self.known.len() >= MAX_ADDRESSES {
                 return self.to.ok_or(Skip::NoAddress);
             }
             let found = self.find(host, draft.is_tls);

@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Lines are written when their requests end: so far back is no jump of the clock.
 const DISORDER: i64 = 60 * SECOND as i64;
 /// Requests of one second that are spread together.
-const MOST_OF_A_SECOND: usize = 1 << 16;
+const MAX_OF_A_SECOND: usize = 1 << 16;
 
 /// Gives requests their due time.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Timing {
             }
         };
         let due = due.saturating_add(later);
-        if later > 0 || self.second.asks.len() >= MOST_OF_A_SECOND {
+        if later > 0 || self.second.asks.len() >= MAX_OF_A_SECOND {
             self.spread(later);
         }
         self.at = Some((latest, due));

@@ -210,7 +210,7 @@ impl fmt::Display for ConfigError {
             ConfigError::File(path, error) => write!(f, "{}: {error}", path.display()),
             ConfigError::TooLong(path) => write!(f, "{}: longer than {FILE_BYTES} bytes", path.display()),
             ConfigError::Script(path, error) => write!(f, "{}: {error}", path.display()),
-            ConfigError::Key(why) => f.write_str(why),
+            ConfigError::Key(reason) => f.write_str(reason),
         }
     }
 }
@@ -377,10 +377,10 @@ fn backends(raw: &Value) -> Result<(Vec<Backend>, bool), ConfigError> {
             "repeater" => Backend::Repeater,
             "prometheus" => Backend::Prometheus,
             _ => {
-                let why = format!(
+                let reason = format!(
                     "backend {name:?} isn't built here; there are graphite, console, file, repeater, prometheus"
                 );
-                return Err(ConfigError::Key(why));
+                return Err(ConfigError::Key(reason));
             }
         };
         if !all.contains(&backend) {

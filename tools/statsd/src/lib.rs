@@ -50,15 +50,15 @@ pub fn main(args: &[String]) -> i32 {
         Ok(Command::Serve(path)) => run::run(&path).map_err(|error| error.to_string()),
         Ok(Command::Check(path)) => check(&path),
         Ok(Command::Export(export)) => export::run(&export).map_err(|error| error.to_string()),
-        Err(why) => {
-            print::err(format_args!("lacquer statsd: {why}\n{}", args::HELP));
+        Err(reason) => {
+            print::err(format_args!("lacquer statsd: {reason}\n{}", args::HELP));
             return 2;
         }
     };
     match outcome {
         Ok(()) => 0,
-        Err(why) => {
-            print::err(format_args!("lacquer statsd: {why}\n"));
+        Err(reason) => {
+            print::err(format_args!("lacquer statsd: {reason}\n"));
             1
         }
     }

@@ -80,20 +80,20 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     }
     let call = match call(program, args, |name| std::env::var(name).ok()) {
         Ok(call) => call,
-        Err(why) => {
-            print::err(format_args!("lacquer munin: {why}\n{HELP}"));
+        Err(reason) => {
+            print::err(format_args!("lacquer munin: {reason}\n{HELP}"));
             return 2;
         }
     };
     let fields = match read(&call) {
         Ok(fields) => fields,
         // Munin wants this answer with exit code 0.
-        Err(why) if call.mode == Mode::Autoconf => {
-            print::out(format_args!("no ({why})\n"));
+        Err(reason) if call.mode == Mode::Autoconf => {
+            print::out(format_args!("no ({reason})\n"));
             return 0;
         }
-        Err(why) => {
-            print::err(format_args!("lacquer munin: {why}\n"));
+        Err(reason) => {
+            print::err(format_args!("lacquer munin: {reason}\n"));
             return 1;
         }
     };

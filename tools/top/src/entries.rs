@@ -10,7 +10,7 @@ use tables::Tag;
 use tables::tags::TagKind;
 
 /// Different entries that are kept when they are only counted (-1); more are left out.
-const MOST: usize = 4_000_000;
+const MAX: usize = 4_000_000;
 
 /// The counts.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Entries {
                 continue;
             }
             let key = (rec.tag, text.to_vec());
-            let is_full = self.counts.len() >= MOST;
+            let is_full = self.counts.len() >= MAX;
             match self.counts.get_mut(&key) {
                 Some(count) => *count += 1.0,
                 None if !is_full => {

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::IpAddr;
 
 /// Networks in a table; the Internet has about a million.
-const MOST: usize = 8_000_000;
+const MAX: usize = 8_000_000;
 /// Octets in a line.
 const LONGEST: u64 = 4096;
 
@@ -98,8 +98,8 @@ impl Networks {
             if let Some(text) = system_name.map(str::trim).filter(|text| !text.is_empty()) {
                 names.entry(network.system).or_insert_with(|| text.trim_matches('"').to_owned());
             }
-            if networks.len() >= MOST {
-                return Err(format!("more than {MOST} networks"));
+            if networks.len() >= MAX {
+                return Err(format!("more than {MAX} networks"));
             }
             networks.push(network);
         }

@@ -9,7 +9,7 @@ use tables::Tag;
 use crate::networks::Networks;
 
 /// Different ones that are kept.
-const MOST: usize = 1_000_000;
+const MAX: usize = 1_000_000;
 
 /// By what is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ impl Talkers {
             }
             let system = self.networks.as_ref().map(|table| key.and_then(|key| table.find(key)).unwrap_or_default());
             let key = system.as_ref().map(String::as_bytes).or(key).filter(|key| !key.is_empty()).unwrap_or(b"-");
-            if self.counts.len() >= MOST && !self.counts.contains_key(key) {
+            if self.counts.len() >= MAX && !self.counts.contains_key(key) {
                 continue;
             }
             let sum = self.counts.entry(key.to_vec()).or_default();

@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     for (file, name) in named {
         let verdict = match name {
             Ok(name) => Verdict::check(&texts, &name, args),
-            Err(why) => Verdict::unreadable(&why),
+            Err(reason) => Verdict::unreadable(&reason),
         };
         if !verdict.is_good() {
             status = 2;
@@ -51,8 +51,8 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn unreadable(why: &str) -> Verdict {
-        let message = messages::parse(why, true).pop().unwrap_or_else(|| Message::parse(why));
+    fn unreadable(reason: &str) -> Verdict {
+        let message = messages::parse(reason, true).pop().unwrap_or_else(|| Message::parse(reason));
         Verdict { findings: vec![Finding::nowhere(message)], notes: Vec::new() }
     }
 
@@ -66,7 +66,7 @@ impl Verdict {
                 continue;
             }
             let own: Vec<String> = texts.parts(file).into_iter().map(|part| part.path).collect();
-            let is_own = |found: &Finding| found.spot.as_ref().is_some_and(|spot| own.contains(&spot.path));
+            let is_own = |found: &Finding| found.location.as_ref().is_some_and(|location| own.contains(&location.path));
             let judged = judge::judge(texts, &root, how);
             let (own, others): (Vec<_>, Vec<_>) = judged.findings.into_iter().partition(is_own);
             verdict.notes.push(format!("judged with {root}, which includes it"));
@@ -143,8 +143,8 @@ fn part_of_a_vcl(texts: &Texts<'_>, file: &str) -> String {
 fn object_of(found: &Finding) -> Value {
     let mut object = object(&found.message);
     object["code"] = found.code.into();
-    let related: Vec<Value> = found.related.iter().map(|(label, spot)| {
-        json!({ "message": label, "source": spot.path, "line": spot.line(), "column": spot.column() })
+    let related: Vec<Value> = found.related.iter().map(|(label, location)| {
+        json!({ "message": label, "source": location.path, "line": location.line(), "column": location.column() })
     }).collect();
     object["related"] = related.into();
     object

@@ -4,7 +4,7 @@
 /// Lines around a change.
 const CONTEXT: usize = 3;
 /// Texts with more changed lines than this are shown as one change: what is kept while searching grows with its square.
-const MOST: usize = 2000;
+const MAX: usize = 2000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Line {
@@ -81,7 +81,7 @@ fn steps(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
 /// The shortest way from one text to the other.
 fn middle(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     let (n, m) = (a.len() as isize, b.len() as isize);
-    let most = (a.len() + b.len()).min(MOST) as isize;
+    let most = (a.len() + b.len()).min(MAX) as isize;
     // ends[k + most + 1]: how far into `a` one gets on diagonal k.
     let mut ends = vec![0isize; 2 * most as usize + 3];
     let mut kept: Vec<Vec<isize>> = Vec::new();

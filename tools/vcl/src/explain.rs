@@ -18,8 +18,8 @@ use crate::{options, out, read};
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     match explained(args, sources) {
         Ok(text) => out(text.as_bytes(), 0),
-        Err(why) => {
-            print::err(format_args!("{}\n", why.trim_end()));
+        Err(reason) => {
+            print::err(format_args!("{}\n", reason.trim_end()));
             2
         }
     }
@@ -38,7 +38,8 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     }
     let dialect = compiled.program.dialect.map(vcl::Dialect::name);
     if dialect.is_some() {
-        let migrated = vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|why| why.text)?;
+        let migrated =
+            vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|reason| reason.text)?;
         texts.put(&name, &name, migrated.text, Value::Null);
     }
     let mut told = policy::summarize(&texts, &name);

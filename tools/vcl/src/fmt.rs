@@ -23,8 +23,8 @@ pub(crate) fn run(args: &Args) -> i32 {
         match one(file, args, &style) {
             Ok(true) if args.check || args.diff => status = 2,
             Ok(_) => {}
-            Err(why) => {
-                print::err(format_args!("{}\n", why.trim_end()));
+            Err(reason) => {
+                print::err(format_args!("{}\n", reason.trim_end()));
                 status = 2;
             }
         }
@@ -39,7 +39,7 @@ fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
     let read =
         if stdin { io::stdin().lock().read_to_end(&mut text).map(|_| ()) } else { fs::read(file).map(|t| text = t) };
     read.map_err(|e| format!("{file}: {e}"))?;
-    let out = format(file, &text, style).map_err(|why| why.text)?;
+    let out = format(file, &text, style).map_err(|reason| reason.text)?;
     let differs = out != text;
     let print = |bytes: &[u8]| io::stdout().lock().write_all(bytes).map_err(|e| format!("stdout: {e}"));
     if args.diff && differs {

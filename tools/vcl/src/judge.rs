@@ -14,7 +14,7 @@ use crate::modules;
 use crate::texts::{CheckScope, Overlay, Part, Texts};
 
 /// Most errors that are looked for in one VCL.
-const MOST: usize = 30;
+const MAX: usize = 30;
 /// What stands for the file that includes a fragment.
 const STAND_IN: &str = "<editor>";
 
@@ -41,7 +41,7 @@ pub(crate) struct Finding {
     /// It may be shown faded.
     pub unnecessary: bool,
     /// Where; a finding about the whole VCL has no place.
-    pub spot: Option<Location>,
+    pub location: Option<Location>,
     /// Other places that belong to it, and what is to be said there.
     pub related: Vec<(String, Location)>,
 }
@@ -56,7 +56,7 @@ impl Finding {
     /// An error about no place.
     pub fn nowhere(message: Message) -> Finding {
         let (code, severity, unnecessary) = kind_of(&message);
-        Finding { message, code, severity, unnecessary, spot: None, related: Vec::new() }
+        Finding { message, code, severity, unnecessary, location: None, related: Vec::new() }
     }
 }
 
@@ -110,11 +110,11 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
     let compile = Compile::new(texts, root, &main, how);
     let mut halves: Vec<(String, Range<usize>)> = Vec::new();
     judged.is_fragment = compile.stand_in.is_some();
-    for round in 0..MOST {
+    for round in 0..MAX {
         let result = compile.run(&overlay);
         let (said, failed) = match &result {
             Ok(good) => (good.warnings.as_str(), false),
-            Err(why) => (why.text.as_str(), true),
+            Err(reason) => (reason.text.as_str(), true),
         };
         let mut error = None;
         for message in messages::parse(said, failed) {
@@ -128,7 +128,9 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
                 continue;
             }
             let found = finding(&overlay, message);
-            if found.spot.as_ref().is_some_and(|spot| spot.is_in(&halves)) || is_meant(&judged.findings, &found) {
+            if found.location.as_ref().is_some_and(|location| location.is_in(&halves))
+                || is_meant(&judged.findings, &found)
+            {
                 continue;
             }
             let is_said = is_known(&judged.findings, &found) || judged.is_fragment && is_elsewhere(&overlay, &found);
@@ -140,7 +142,9 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
             break;
         }
     }
-    let place = |found: &Finding| found.spot.as_ref().map(|spot| (spot.path != root, spot.path.clone(), spot.at.start));
+    let place = |found: &Finding| {
+        found.location.as_ref().map(|location| (location.path != root, location.path.clone(), location.at.start))
+    };
     judged.findings.sort_by_cached_key(place);
     judged
 }
@@ -156,8 +160,8 @@ fn is_meant(all: &[Finding], found: &Finding) -> bool {
 pub(crate) fn program(texts: &Texts<'_>, root: &str, how: How<'_>) -> Result<vcl::Compiled, String> {
     let mut overlay = texts.overlay(root);
     overlay.asks = how.asks;
-    let (_, main) = overlay.read(root).map_err(|why| format!("{why}\n"))?;
-    Compile::new(texts, root, &main, how).run(&overlay).map_err(|why| why.text)
+    let (_, main) = overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
+    Compile::new(texts, root, &main, how).run(&overlay).map_err(|reason| reason.text)
 }
 
 /// One VCL, again and again.
@@ -307,7 +311,7 @@ fn quoted(what: &str) -> &str {
 /// What a fragment needs may stand in the file that includes it; and what may be odd alone may be right with the rest.
 fn is_elsewhere(overlay: &Overlay<'_>, found: &Finding) -> bool {
     let message = &found.message;
-    if found.spot.is_none() {
+    if found.location.is_none() {
         return true;
     }
     if message.warning {
@@ -336,20 +340,20 @@ fn is_of_language(overlay: &Overlay<'_>, name: &str) -> bool {
 }
 
 pub(crate) fn is_known(all: &[Finding], found: &Finding) -> bool {
-    let place = |found: &Finding| found.spot.as_ref().map(|spot| (spot.path.clone(), spot.at.clone()));
+    let place = |found: &Finding| found.location.as_ref().map(|location| (location.path.clone(), location.at.clone()));
     let here = place(found);
     all.iter().any(|other| place(other) == here && other.message.prose.starts_with(&found.message.prose))
 }
 
 fn finding(overlay: &Overlay<'_>, mut message: Message) -> Finding {
-    let spot = message.place.as_ref().and_then(|place| locate(overlay, place));
+    let location = message.place.as_ref().and_then(|place| locate(overlay, place));
     let related: Vec<_> =
         message.others.iter().filter_map(|(label, place)| Some((label.clone(), locate(overlay, place)?))).collect();
     let (code, severity, unnecessary) = kind_of(&message);
     if code == "unused" && message.hint.is_none() {
         message.hint = Some(vcl::UNUSED.to_owned());
     }
-    Finding { message, code, severity, unnecessary, spot, related }
+    Finding { message, code, severity, unnecessary, location, related }
 }
 
 /// Where a place of the compiler's is: the file, its text as written, and the bytes.

@@ -31,7 +31,7 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
     modules::set(modules);
     let args = match args::parse(args) {
         Ok(args) => args,
-        Err(why) => return refuse(args, &why),
+        Err(reason) => return refuse(args, &reason),
     };
     let sources = sources(&args.path());
     match &args.command {
@@ -45,9 +45,9 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
 }
 
 /// Says why a command line can't be used, and whose help tells more: exit status.
-fn refuse(args: &[String], why: &str) -> i32 {
+fn refuse(args: &[String], reason: &str) -> i32 {
     let command = args.first().filter(|word| help::is_command(word)).map(|word| format!(" {word}")).unwrap_or_default();
-    print::err(format_args!("lacquer vcl{command}: {why}\n`lacquer vcl{command} --help` says what it takes.\n"));
+    print::err(format_args!("lacquer vcl{command}: {reason}\n`lacquer vcl{command} --help` says what it takes.\n"));
     1
 }
 
@@ -55,8 +55,8 @@ fn refuse(args: &[String], why: &str) -> i32 {
 pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
-            print::err(format_args!("lacquer vcl: stdout: {why}\n"));
+        Err(reason) if reason.kind() != io::ErrorKind::BrokenPipe => {
+            print::err(format_args!("lacquer vcl: stdout: {reason}\n"));
             1
         }
         _ => status,
@@ -76,7 +76,7 @@ fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> 
     } else {
         std::env::current_dir().unwrap_or_default().join(file).display().to_string()
     };
-    sources.read(&here).or_else(|why| sources.read(file).map_err(|_| format!("{why}\n")))
+    sources.read(&here).or_else(|reason| sources.read(file).map_err(|_| format!("{reason}\n")))
 }
 
 fn options(args: &Args) -> Options {

@@ -16,16 +16,16 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     });
     match (result, args.format) {
         (Ok(migrated), Format::Json) => out(format!("{}\n", as_json(file, &migrated)).as_bytes(), 0),
-        (Err(why), Format::Json) => {
-            let refused = json!({ "file": file, "ok": false, "errors": crate::check::errors(&why) });
+        (Err(reason), Format::Json) => {
+            let refused = json!({ "file": file, "ok": false, "errors": crate::check::errors(&reason) });
             out(format!("{refused}\n").as_bytes(), 2)
         }
         (Ok(migrated), Format::Text) => {
             print::err(as_text(file, &migrated));
             out(&migrated.text, 0)
         }
-        (Err(why), Format::Text) => {
-            print::err(format_args!("{}\n", why.trim_end()));
+        (Err(reason), Format::Text) => {
+            print::err(format_args!("{}\n", reason.trim_end()));
             2
         }
     }
@@ -35,11 +35,11 @@ fn as_text(file: &str, migrated: &Migration) -> String {
     let Some(dialect) = migrated.dialect else { return format!("{file}: is VCL 4 already; unchanged\n") };
     let mut out = format!("{file}: VCL {}\n", dialect.name());
     for note in &migrated.notes {
-        let Note { source, line, old, new, why, warning } = note;
+        let Note { source, line, old, new, reason, warning } = note;
         let place = if *line == 0 { source.clone() } else { format!("{source}:{line}") };
         let new = if new.is_empty() { "(left out)" } else { new };
         let mark = if *warning { "warning: " } else { "" };
-        out.push_str(&format!("{place}: {mark}{old} -> {new}: {why}\n"));
+        out.push_str(&format!("{place}: {mark}{old} -> {new}: {reason}\n"));
     }
     out
 }
@@ -49,7 +49,7 @@ fn as_json(file: &str, migrated: &Migration) -> String {
         .notes
         .iter()
         .map(|n| {
-            json!({ "source": n.source, "line": n.line, "old": n.old, "new": n.new, "why": n.why, "warning": n.warning })
+            json!({ "source": n.source, "line": n.line, "old": n.old, "new": n.new, "why": n.reason, "warning": n.warning })
         })
         .collect();
     let dialect = migrated.dialect.map_or("4", |dialect| dialect.name());
@@ -68,7 +68,7 @@ mod tests {
             line: 3,
             old: "esi;".to_owned(),
             new: String::new(),
-            why: "because".to_owned(),
+            reason: "because".to_owned(),
             warning: true,
         };
         let migrated = Migration { dialect: Some(vcl::Dialect::V21), text: b"vcl 4.1;\n".to_vec(), notes: vec![note] };

@@ -49,16 +49,17 @@ pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
     out.push_str(&colours.paint(BOLD, &format!(": {}", said.next().unwrap_or(&found.message.what))));
     out.push('\n');
     let width = gutter(found);
-    let mut marks: Vec<Mark<'_>> = found.spot.iter().map(|spot| Mark { spot, label: "", is_first: true }).collect();
-    marks.extend(found.related.iter().map(|(label, spot)| Mark { spot, label, is_first: false }));
+    let mut marks: Vec<Mark<'_>> =
+        found.location.iter().map(|location| Mark { location, label: "", is_first: true }).collect();
+    marks.extend(found.related.iter().map(|(label, location)| Mark { location, label, is_first: false }));
     let mut files: Vec<&str> = Vec::new();
     for mark in &marks {
-        if !files.contains(&mark.spot.path.as_str()) {
-            files.push(&mark.spot.path);
+        if !files.contains(&mark.location.path.as_str()) {
+            files.push(&mark.location.path);
         }
     }
     for (n, file) in files.iter().enumerate() {
-        let here: Vec<&Mark<'_>> = marks.iter().filter(|mark| mark.spot.path == *file).collect();
+        let here: Vec<&Mark<'_>> = marks.iter().filter(|mark| mark.location.path == *file).collect();
         let arrow = if n == 0 { "-->" } else { ":::" };
         snippet(&here, arrow, style, width, colours, &mut out);
     }
@@ -76,7 +77,7 @@ pub(crate) fn note(text: &str, colours: Colours) -> String {
 
 /// What is marked.
 struct Mark<'a> {
-    spot: &'a Location,
+    location: &'a Location,
     label: &'a str,
     /// What it is all about.
     is_first: bool,
@@ -84,21 +85,21 @@ struct Mark<'a> {
 
 /// How wide the line numbers are.
 fn gutter(found: &Finding) -> usize {
-    let spots = found.spot.iter().chain(found.related.iter().map(|(_, spot)| spot));
-    spots.map(Location::line).max().unwrap_or(0).to_string().len()
+    let locations = found.location.iter().chain(found.related.iter().map(|(_, location)| location));
+    locations.map(Location::line).max().unwrap_or(0).to_string().len()
 }
 
 /// The lines of one file that are marked, in order.
 fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours: Colours, out: &mut String) {
     let Some(first) = marks.first() else { return };
-    let (line, column) = (first.spot.line(), first.spot.column());
+    let (line, column) = (first.location.line(), first.location.column());
     let rule = |text: &str| colours.paint(RULE, text);
-    let _ = writeln!(out, "{:width$}{} {}:{line}:{column}", "", rule(arrow), printable(&first.spot.path));
-    if first.spot.text.is_empty() {
+    let _ = writeln!(out, "{:width$}{} {}:{line}:{column}", "", rule(arrow), printable(&first.location.path));
+    if first.location.text.is_empty() {
         return;
     }
     let _ = writeln!(out, "{:width$} {}", "", rule("|"));
-    let mut lines: Vec<usize> = marks.iter().map(|mark| mark.spot.line()).collect();
+    let mut lines: Vec<usize> = marks.iter().map(|mark| mark.location.line()).collect();
     lines.sort_unstable();
     lines.dedup();
     let mut last = None;
@@ -107,13 +108,13 @@ fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours:
             let _ = writeln!(out, "{}", rule("..."));
         }
         last = Some(line);
-        let here: Vec<&&Mark<'_>> = marks.iter().filter(|mark| mark.spot.line() == line).collect();
+        let here: Vec<&&Mark<'_>> = marks.iter().filter(|mark| mark.location.line() == line).collect();
         let Some(one) = here.first() else { continue };
-        let quoted = QuotedLine::new(one.spot);
+        let quoted = QuotedLine::new(one.location);
         let _ = writeln!(out, "{} {}", rule(&format!("{line:>width$} |")), quoted.text);
         for mark in here {
             let (sign, style) = if mark.is_first { ("^", style) } else { ("-", RULE) };
-            let (from, len) = quoted.columns(&mark.spot.at);
+            let (from, len) = quoted.columns(&mark.location.at);
             let signs = format!("{} {}", sign.repeat(len), mark.label);
             let _ = writeln!(
                 out,
@@ -135,13 +136,13 @@ struct QuotedLine {
 }
 
 impl QuotedLine {
-    fn new(spot: &Location) -> QuotedLine {
-        let (start, end) = spot.line_ends();
-        let line = String::from_utf8_lossy(&spot.text[start..end]);
+    fn new(location: &Location) -> QuotedLine {
+        let (start, end) = location.line_ends();
+        let line = String::from_utf8_lossy(&location.text[start..end]);
         // A byte that is no character takes three as its stand-in: only the widths of what was valid count.
         let mut chars: Vec<(usize, char)> = Vec::new();
         let mut at = start;
-        for chunk in spot.text[start..end].utf8_chunks() {
+        for chunk in location.text[start..end].utf8_chunks() {
             for c in chunk.valid().chars() {
                 chars.push((at, c));
                 at += c.len_utf8();
@@ -151,7 +152,7 @@ impl QuotedLine {
                 at += chunk.invalid().len();
             }
         }
-        let before = chars.iter().filter(|(at, _)| *at < spot.at.start).count();
+        let before = chars.iter().filter(|(at, _)| *at < location.at.start).count();
         let skip = if line.len() > QUOTED { before.saturating_sub(BEFORE) } else { 0 };
         let mut quoted = QuotedLine { text: String::new(), columns: Vec::new() };
         let mut column = 0;
@@ -198,12 +199,12 @@ mod tests {
     use super::*;
     use crate::messages::Message;
 
-    fn spot(text: &str, word: &str) -> Location {
+    fn location(text: &str, word: &str) -> Location {
         let start = text.rfind(word).unwrap();
         Location { path: "a.vcl".to_owned(), text: text.as_bytes().to_vec(), at: start..start + word.len() }
     }
 
-    fn of(spot: Location, related: Vec<(String, Location)>) -> Finding {
+    fn of(location: Location, related: Vec<(String, Location)>) -> Finding {
         let message = Message {
             what: "Twice".to_owned(),
             prose: "Twice\nReally.".to_owned(),
@@ -213,15 +214,22 @@ mod tests {
             others: Vec::new(),
             warning: false,
         };
-        Finding { message, code: "error", severity: Severity::Error, unnecessary: false, spot: Some(spot), related }
+        Finding {
+            message,
+            code: "error",
+            severity: Severity::Error,
+            unnecessary: false,
+            location: Some(location),
+            related,
+        }
     }
 
     #[test]
     fn several_marks_stand_below_their_lines() {
         let text = "sub a {\n}\n\n\tsub \u{e4}a {\n}\n";
         let found = of(
-            spot(text, "\u{e4}a"),
-            vec![("First here".to_owned(), spot("sub a {\n}\n\n\tsub \u{e4}a {\n}\n", "sub a"))],
+            location(text, "\u{e4}a"),
+            vec![("First here".to_owned(), location("sub a {\n}\n\n\tsub \u{e4}a {\n}\n", "sub a"))],
         );
         let want = "error[error]: Twice\n --> a.vcl:4:6\n  |\n1 | sub a {\n  | ----- First here\n...\n4 |     sub \u{e4}a {\n  |         ^^\n  = note: Really.\n  = help: Once is enough.\n";
         assert_eq!(finding(&found, Colours::NONE), want);
@@ -232,9 +240,9 @@ mod tests {
     #[test]
     fn another_file_and_a_long_line_are_shown() {
         let long = format!("{}bad;", "x".repeat(1000));
-        let mut other = spot("acl b {}\n", "b");
+        let mut other = location("acl b {}\n", "b");
         other.path = "b.vcl".to_owned();
-        let shown = finding(&of(spot(&long, "bad"), vec![("Here".to_owned(), other)]), Colours::NONE);
+        let shown = finding(&of(location(&long, "bad"), vec![("Here".to_owned(), other)]), Colours::NONE);
         assert!(shown.lines().all(|line| line.len() < 200), "{shown}");
         assert!(shown.contains("xxxbad;\n") && shown.contains(" ::: b.vcl:1:5\n"), "{shown}");
         let marks = shown.lines().find(|line| line.contains('^')).unwrap();

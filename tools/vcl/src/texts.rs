@@ -85,13 +85,13 @@ impl Sources for Overlay<'_> {
         let found = match self.texts.sources.read(path) {
             Ok(found) => Ok(found),
             Err(_) if self.text_of(path).is_some() => Ok((path.to_owned(), Vec::new())),
-            Err(why) => {
+            Err(reason) => {
                 let beside = self.texts.beside(self.root, path);
                 let mut found = beside.iter().filter_map(|path| match self.text_of(path) {
                     Some(text) => Some((path.clone(), text)),
                     None => self.texts.sources.read(path).ok(),
                 });
-                found.next().ok_or(why)
+                found.next().ok_or(reason)
             }
         };
         found.map(|(name, text)| {

@@ -255,8 +255,8 @@ fn an_answer_is_heard_while_the_client_sends_nothing() {
         bed.send().await;
         bed.origin_says("HTTP/1.1 102 P\r\n\r\nHTTP/1.1 102 P\r\n\r\nHTTP/1.1 400 No\r\n").await;
         let mut heard = Vec::new();
-        for wanted in [Sent::Interim, Sent::Interim, Sent::Answered] {
-            if wanted == Sent::Answered {
+        for wanted in [SendProgress::Interim, SendProgress::Interim, SendProgress::Answered] {
+            if wanted == SendProgress::Answered {
                 bed.origin_says("\r\n").await;
             }
             heard.push(poll_fn(|cx| bed.exchange.poll_answer(cx, &mut bed.beresp)).await == wanted);

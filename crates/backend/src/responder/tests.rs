@@ -22,7 +22,7 @@ struct Bed {
 
 impl Bed {
     /// Asks, and has the answering end served.
-    fn new<F: Future<Output = Result<(), Broken>> + 'static>(
+    fn new<F: Future<Output = Result<(), FailureText>> + 'static>(
         method: &str,
         len: BodyLen,
         serve: impl FnOnce(Responder) -> F + 'static,
@@ -39,7 +39,7 @@ impl Bed {
         Bed { exchange, beresp: Head::new() }
     }
 
-    async fn send(&mut self, piece: &str) -> Sent {
+    async fn send(&mut self, piece: &str) -> SendProgress {
         self.exchange.send_data(Buf::unaccounted(piece.as_bytes().to_vec()));
         poll_fn(|cx| self.exchange.poll_send(cx, &mut self.beresp)).await.unwrap()
     }
@@ -70,7 +70,7 @@ impl Bed {
 }
 
 /// Answers with the request's target and body, or as the target says.
-async fn echo(mut responder: Responder) -> Result<(), Broken> {
+async fn echo(mut responder: Responder) -> Result<(), FailureText> {
     let target = responder.target.clone();
     responder.respond(200, b"", &[(b"X-A", b"b")], None);
     responder.send(&target).await?;
@@ -84,7 +84,7 @@ async fn echo(mut responder: Responder) -> Result<(), Broken> {
 fn an_answer_is_told_as_http1_would() {
     run(async {
         let mut bed = Bed::new("POST", BodyLen::Known(3), echo);
-        assert_eq!(bed.send("xyz").await, Sent::All);
+        assert_eq!(bed.send("xyz").await, SendProgress::All);
         bed.exchange.send_end(None);
         assert_eq!(bed.head().await, "Final { body: Chunked, close: Some(RespClose) }");
         let head = "HTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
@@ -112,7 +112,7 @@ fn each_side_waits_for_the_other() {
             }
             is_full = poll_fn(|cx| {
                 let sent = bed.exchange.poll_send(cx, &mut bed.beresp);
-                Poll::Ready(!matches!(sent, Poll::Ready(Ok(Sent::All))))
+                Poll::Ready(!matches!(sent, Poll::Ready(Ok(SendProgress::All))))
             })
             .await;
         }
@@ -130,7 +130,11 @@ fn a_refusal_ends_an_upload() {
     run(async {
         let mut bed = Bed::new("POST", BodyLen::Known(9), |responder| responder.refuse(405));
         let answered = poll_fn(|cx| bed.exchange.poll_answer(cx, &mut bed.beresp)).await;
-        assert_eq!((answered, bed.send("x").await), (Sent::Answered, Sent::All), "what nobody reads is taken");
+        assert_eq!(
+            (answered, bed.send("x").await),
+            (SendProgress::Answered, SendProgress::All),
+            "what nobody reads is taken"
+        );
         assert_eq!(bed.head().await, "Final { body: None, close: Some(RespClose) }");
         assert_eq!(bed.beresp.status(), 405);
     });

@@ -29,7 +29,7 @@ const CHUNK: usize = 64;
 const SLICE: usize = 512;
 
 /// What came of testing an object.
-pub(crate) enum Checked {
+pub(crate) enum BanOutcome {
     /// No ban hits it.
     Clean,
     /// This one does.
@@ -214,7 +214,7 @@ impl Bans {
 
     /// A fetch has become an object.
     pub fn attach(&self, oc: &Objcore) {
-        if base::planted::fault("a ban that forgets a running fetch") {
+        if base::failpoint::fault("a ban that forgets a running fetch") {
             self.unpin(oc);
             self.pin(oc);
         }
@@ -254,11 +254,11 @@ impl Bans {
 
     /// Tests an object against bans up to number `arrival`: so many at most as may be tested in one go, the oldest of them
     /// if there are more, and among those the newest first. Notes how far it has been tested.
-    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Checked {
+    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> BanOutcome {
         let from = oc.ban_seq.load(Relaxed);
         let to = self.newest.load(Acquire).min(arrival);
         if from >= to {
-            return Checked::Clean;
+            return BanOutcome::Clean;
         }
         let (count, slice_end) = self.measure(from, to);
         if count > self.main.bans_lookup_max.get() {
@@ -267,16 +267,16 @@ impl Bans {
         let limit = shared.params.load().ban_lookup_limit;
         if limit > 0 && count > limit {
             self.main.bans_lookup_cutoff.inc();
-            return Checked::TooMany(to);
+            return BanOutcome::TooMany(to);
         }
         let (tests, hit) = self.find(shared, oc, req, from, slice_end.unwrap_or(to), arrival);
         self.main.bans_tested.inc();
         self.main.bans_tests_tested.add(tests);
         if let Some(ban) = hit {
-            return Checked::Hit(ban);
+            return BanOutcome::Hit(ban);
         }
         self.advance(oc, from, slice_end.unwrap_or(to));
-        if slice_end.is_some() { Checked::Unfinished } else { Checked::Clean }
+        if slice_end.is_some() { BanOutcome::Unfinished } else { BanOutcome::Clean }
     }
 
     /// How many bans there are in (`from`, `to`]; and, when they are more than a slice, the last of the first slice.

@@ -260,9 +260,9 @@ fn crumbs_become_blocks() {
     let mut reader = obj.reader(0);
     let mut got = Vec::new();
     for n in 0..3000u32 {
-        let crumb = vec![n as u8; 1 + n as usize % 60];
-        busy.append(&crumb).unwrap();
-        want.extend_from_slice(&crumb);
+        let piece = vec![n as u8; 1 + n as usize % 60];
+        busy.append(&piece).unwrap();
+        want.extend_from_slice(&piece);
         if n % 7 == 0 {
             while let Some(buf) = reader.now().unwrap() {
                 got.extend_from_slice(&buf);
@@ -298,11 +298,11 @@ fn what_goes_with_the_head_stays_with_it() {
     let packed = Flags { coding: message::Coding::Gzip, ..Flags::NONE };
     busy.set_head(&store(&kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, packed)).unwrap();
     busy.append(b"body").unwrap();
-    busy.set_extra(b"first", false).unwrap();
-    busy.set_extra(b"program", true).unwrap();
+    busy.set_aux_attrs(b"first", false).unwrap();
+    busy.set_aux_attrs(b"program", true).unwrap();
     busy.finish(Some(4)).unwrap();
     let obj = hit_of(kit.look("/"));
-    assert_eq!((obj.head(), obj.extra(), obj.body_len()), (HEAD, &b"program"[..], Some(4)));
+    assert_eq!((obj.head(), obj.aux_attrs(), obj.body_len()), (HEAD, &b"program"[..], Some(4)));
     assert_eq!(obj.flags(), Flags { has_esi: true, ..packed });
     assert_eq!(obj.reader(0).now().unwrap().unwrap()[..], *b"body");
     drop(obj);
@@ -315,10 +315,10 @@ fn an_extra_that_comes_late_is_found_once_the_object_is_whole() {
     let mut busy = streaming(&kit, "/");
     let obj = hit_of(kit.look("/"));
     busy.append(b"body").unwrap();
-    busy.set_extra(b"late", false).unwrap();
-    assert_eq!((obj.head(), obj.extra()), (HEAD, &b""[..]));
+    busy.set_aux_attrs(b"late", false).unwrap();
+    assert_eq!((obj.head(), obj.aux_attrs()), (HEAD, &b""[..]));
     busy.finish(Some(4)).unwrap();
-    assert_eq!((obj.head(), obj.extra()), (HEAD, &b"late"[..]));
+    assert_eq!((obj.head(), obj.aux_attrs()), (HEAD, &b"late"[..]));
 }
 
 #[test]

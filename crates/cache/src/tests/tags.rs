@@ -15,7 +15,7 @@ struct Tagged {
 impl Tagged {
     fn new() -> Tagged {
         let (kit, counters) = (Kit::new(), Box::leak(Box::<Xkey>::default()) as &'static Xkey);
-        kit.cache.heed_tags(counters);
+        kit.cache.enable_tags(counters);
         Tagged { kit, counters }
     }
 

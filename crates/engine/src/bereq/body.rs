@@ -10,18 +10,18 @@ use filters::{
     Chain, Edit, FetchFacts, FetchInput, FilterList, GzipParams, Note, OpenError, SLICE, Side, State, Stint,
     default_fetch, open_fetch,
 };
-use message::{Coding, Codings, Head, Lost, encoding, names};
+use message::{Coding, Codings, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use super::wire::{Limit, Waited};
+use super::wire::{Limit, WaitOutcome};
 use super::{Bereq, Link, Step};
-use crate::extra::{Extra, Metadata};
+use crate::aux_attrs::{AuxAttrs, Metadata};
 use crate::httplog::{BERESP, log_processors};
 
 /// Why a body can't go on.
-pub(super) enum Broken {
+pub(super) enum BodyFailure {
     /// Already logged.
     Logged,
     /// The only client is gone: end in good order.
@@ -72,15 +72,15 @@ impl Bereq {
         self.log.record(Tag::FetchBody).num(status.number().into()).text(" ").text(status.word()).text(" ").text(how);
         let moved = if status == BodyStatus::None { Ok(()) } else { self.move_body(&mut chain).await };
         self.close_filters(&mut chain);
-        let moved = moved.and_then(|()| self.store_extra(&mut chain));
+        let moved = moved.and_then(|()| self.store_aux_attrs(&mut chain));
         match moved {
             Ok(()) => self.end_body(),
-            Err(Broken::Unwanted) => {
+            Err(BodyFailure::Unwanted) => {
                 self.log.put(Tag::Debug, b"Fetch: Pass delivery abandoned");
                 self.end_link(Some(SessClose::RxBody));
                 self.end_body()
             }
-            Err(Broken::Logged) => {
+            Err(BodyFailure::Logged) => {
                 self.end_link(Some(SessClose::RxBody));
                 if !streams {
                     self.restart_object();
@@ -144,8 +144,8 @@ impl Bereq {
         )?;
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VFP_Open", list.as_bytes());
-        for (name, why) in &opened.left_out {
-            self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {why}"));
+        for (name, reason) in &opened.left_out {
+            self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {reason}"));
         }
         self.engine.count_gzip(&opened.chain);
         opened.edits.iter().for_each(|edit| self.apply(*edit));
@@ -154,7 +154,7 @@ impl Bereq {
     }
 
     /// Stores what the filters found out about the body.
-    fn store_extra(&mut self, chain: &mut Chain) -> Result<(), Broken> {
+    fn store_aux_attrs(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
         let metadata = Metadata::to_bytes(&chain.take_metadata());
@@ -162,34 +162,34 @@ impl Bereq {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
-        let why = self.verdict.reason().map(<[u8]>::to_vec);
-        let extra = Extra {
+        let reason = self.verdict.reason().map(<[u8]>::to_vec);
+        let aux_attrs = AuxAttrs {
             gzip_bits,
             program: program.as_deref(),
-            why: why.as_deref(),
+            reason: reason.as_deref(),
             metadata: metadata.as_deref().map(Metadata),
         };
-        self.put_extra(&extra.store(), program.is_some())
+        self.put_aux_attrs(&aux_attrs.store(), program.is_some())
     }
 
-    pub(super) fn put_extra(&mut self, extra: &[u8], has_esi: bool) -> Result<(), Broken> {
-        if extra.is_empty() {
+    pub(super) fn put_aux_attrs(&mut self, aux_attrs: &[u8], has_esi: bool) -> Result<(), BodyFailure> {
+        if aux_attrs.is_empty() {
             return Ok(());
         }
-        let done = self.busy().set_extra(extra, has_esi);
+        let done = self.busy().set_aux_attrs(aux_attrs, has_esi);
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");
-            return Err(Broken::Logged);
+            return Err(BodyFailure::Logged);
         }
         Ok(())
     }
 
-    /// The extra of the object whose body is taken over.
-    fn take_over_extra(&mut self, stale: &ObjRef) -> Result<(), Broken> {
-        let why = self.verdict.reason().map(<[u8]>::to_vec);
-        let extra = Extra { why: why.as_deref(), ..Extra::of(stale.extra()) };
-        self.put_extra(&extra.store(), stale.flags().has_esi)
+    /// The auxiliary attributes of the object whose body is taken over.
+    fn take_over_aux_attrs(&mut self, stale: &ObjRef) -> Result<(), BodyFailure> {
+        let reason = self.verdict.reason().map(<[u8]>::to_vec);
+        let aux_attrs = AuxAttrs { reason: reason.as_deref(), ..AuxAttrs::read(stale.aux_attrs()) };
+        self.put_aux_attrs(&aux_attrs.store(), stale.flags().has_esi)
     }
 
     fn apply(&mut self, edit: Edit) {
@@ -205,7 +205,7 @@ impl Bereq {
     }
 
     /// Changes a field and logs that, if it did: each old line as it came.
-    fn change(&mut self, name: &str, how: fn(&mut Head) -> Result<(), Lost>) {
+    fn change(&mut self, name: &str, how: fn(&mut Head) -> Result<(), LostHeader>) {
         let value = self.beresp.get(name).map(<[u8]>::to_vec);
         let lines: Vec<_> =
             self.beresp.iter().filter(|field| field.is(name)).map(|field| field.line().to_vec()).collect();
@@ -222,14 +222,14 @@ impl Bereq {
         }
     }
 
-    async fn move_body(&mut self, chain: &mut Chain) -> Result<(), Broken> {
+    async fn move_body(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
         let mut link = self.link.take().expect("a body comes over a connection");
         let result = self.pump(&mut link, chain).await;
         self.link = Some(link);
         result
     }
 
-    async fn pump(&mut self, link: &mut Link, chain: &mut Chain) -> Result<(), Broken> {
+    async fn pump(&mut self, link: &mut Link, chain: &mut Chain) -> Result<(), BodyFailure> {
         let (mut stint, mut sliced) = (Stint::default(), 0);
         loop {
             match self.next_data(link).await? {
@@ -252,24 +252,24 @@ impl Bereq {
     }
 
     /// What comes next of the body. Its origin is asked for more when there is room for that.
-    async fn next_data(&mut self, link: &mut Link) -> Result<Data, Broken> {
+    async fn next_data(&mut self, link: &mut Link) -> Result<Data, BodyFailure> {
         if link.conn.is_drained() && poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
-            return Err(Broken::Unwanted);
+            return Err(BodyFailure::Unwanted);
         }
         let error = match self.wait_for(Limit::BetweenBytes, |cx, _| link.conn.poll_data(cx)).await {
-            Waited::Done(Ok(data)) => return Ok(data),
-            Waited::Done(Err(_)) if base::planted::fault("a torn body") => {
+            WaitOutcome::Done(Ok(data)) => return Ok(data),
+            WaitOutcome::Done(Err(_)) if base::failpoint::fault("a torn body") => {
                 return Ok(Data::End { close: Some(SessClose::RxBody) });
             }
-            Waited::Done(Err(error)) => error,
-            Waited::TimedOut => BodyError::Broken("body read timeout"),
-            Waited::Unwanted => return Err(Broken::Unwanted),
+            WaitOutcome::Done(Err(error)) => error,
+            WaitOutcome::TimedOut => BodyError::Broken("body read timeout"),
+            WaitOutcome::Unwanted => return Err(BodyFailure::Unwanted),
         };
         match error {
             BodyError::Broken(text) => self.fetch_error(text),
             BodyError::Os(error) => self.log.putf(Tag::FetchError, format_args!("body read error: {error}")),
         }
-        Err(Broken::Logged)
+        Err(BodyFailure::Logged)
     }
 
     /// Sends data through the filters into storage. The bytes of the body that come last are published by
@@ -280,14 +280,15 @@ impl Bereq {
         mut data: &[u8],
         is_last: bool,
         stint: &mut Stint,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BodyFailure> {
         if chain.is_empty() {
             return self.append(data);
         }
         loop {
             let step = filters::with_room(|room| self.keep_some(chain, data, is_last, room))?;
             data = &data[step.consumed..];
-            if base::planted::fault("a filter that drops a piece where it yields") && step.consumed == filters::SLICE {
+            if base::failpoint::fault("a filter that drops a piece where it yields") && step.consumed == filters::SLICE
+            {
                 data = &[];
             }
             match step.state {
@@ -296,7 +297,7 @@ impl Bereq {
                 State::More => {}
             }
             if poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
-                return Err(Broken::Unwanted);
+                return Err(BodyFailure::Unwanted);
             }
             if stint.is_over(&step) {
                 rt::yield_now().await;
@@ -311,25 +312,25 @@ impl Bereq {
         data: &[u8],
         is_last: bool,
         room: &mut [u8],
-    ) -> Result<filters::Step, Broken> {
+    ) -> Result<filters::Step, BodyFailure> {
         let step = chain.step(data, is_last, room);
         self.log_notes(chain.take_notes());
         let step = step.map_err(|error| {
             self.log.putf(Tag::FetchError, format_args!("{error}"));
-            Broken::Logged
+            BodyFailure::Logged
         })?;
         self.append(&room[..step.produced])?;
         Ok(step)
     }
 
-    fn append(&mut self, data: &[u8]) -> Result<(), Broken> {
+    fn append(&mut self, data: &[u8]) -> Result<(), BodyFailure> {
         if data.is_empty() {
             return Ok(());
         }
         if let Some(left) = self.object.body_limit {
             let Some(left) = left.checked_sub(data.len() as u64) else {
                 self.fetch_error("Could not get storage");
-                return Err(Broken::Logged);
+                return Err(BodyFailure::Logged);
             };
             self.object.body_limit = Some(left);
         }
@@ -341,13 +342,13 @@ impl Bereq {
         self.log_events();
         if done.is_err() {
             self.fetch_error("Could not get storage");
-            return Err(Broken::Logged);
+            return Err(BodyFailure::Logged);
         }
         Ok(())
     }
 
     /// Appends what the object of a 304 has: without a copy when it is in the same store.
-    fn take_over(&mut self, piece: Buf, of: StoreId) -> Result<(), Broken> {
+    fn take_over(&mut self, piece: Buf, of: StoreId) -> Result<(), BodyFailure> {
         match self.busy().share(piece, of) {
             Ok(()) => Ok(()),
             Err(piece) => self.append(&piece),
@@ -412,7 +413,7 @@ impl Bereq {
         }
         let kept = stale.flags();
         let body = Flags { coding: kept.coding, is_recoded: kept.is_recoded, ..Flags::NONE };
-        if self.store_head(body).is_err() || self.take_over_extra(&stale).is_err() {
+        if self.store_head(body).is_err() || self.take_over_aux_attrs(&stale).is_err() {
             self.engine.main.fetch_failed.inc();
             return Step::Fail("no storage");
         }

@@ -23,11 +23,11 @@ use super::parts::TimeLimits;
 use super::{Bereq, BereqBody, Mode, reach};
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
-use crate::req::verdict::Found;
+use crate::req::verdict::LookupVerdict;
 use crate::vars;
 
 /// Keys that VCL may give one object.
-pub(super) const MOST_TAGS: usize = 10_000;
+pub(super) const MAX_TAGS: usize = 10_000;
 
 impl Ctx for Bereq {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
@@ -66,8 +66,8 @@ impl Ctx for Bereq {
             }
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
             Var::BereqIsBgfetch => Value::Bool(self.mode == Mode::Background),
-            Var::BereqIsHitmiss => Value::Bool(self.found == Found::HitForMiss),
-            Var::BereqIsHitpass => Value::Bool(self.found == Found::HitForPass),
+            Var::BereqIsHitmiss => Value::Bool(self.found == LookupVerdict::HitForMiss),
+            Var::BereqIsHitpass => Value::Bool(self.found == LookupVerdict::HitForPass),
             Var::BereqRetries => Value::Int(i64::from(self.retries)),
             Var::BereqTime => Value::Time(self.log.start().0),
             Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.verdict.is_uncacheable()),
@@ -277,8 +277,8 @@ impl Ctx for Bereq {
     }
 
     fn add_tags(&mut self, keys: &[&[u8]]) -> Result<(), Failure> {
-        if self.object.keys.len() + keys.len() > MOST_TAGS {
-            return Err(Failure::new(format!("an object has no more than {MOST_TAGS} keys")));
+        if self.object.keys.len() + keys.len() > MAX_TAGS {
+            return Err(Failure::new(format!("an object has no more than {MAX_TAGS} keys")));
         }
         self.object.keys.extend(keys.iter().map(|key| Box::from(*key)));
         Ok(())

@@ -15,8 +15,8 @@ use tables::tags::Tag;
 use tables::ttl_rules::TtlRules;
 use vrt::{Action, Method};
 
-use super::ctx::MOST_TAGS;
-use super::parts::Revalidated;
+use super::ctx::MAX_TAGS;
+use super::parts::Revalidation;
 use super::{Bereq, BereqBody, Link, Step, reach};
 use crate::httplog::{BEREQ, BERESP};
 
@@ -137,7 +137,7 @@ impl Bereq {
             body,
             now: self.engine.clock.real(),
         });
-        let fields = fields.map_err(|why| self.fetch_error(&why))?;
+        let fields = fields.map_err(|reason| self.fetch_error(&reason))?;
         for (name, value) in fields {
             self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, &name, value.as_bytes()));
         }
@@ -188,7 +188,7 @@ impl Bereq {
                 grace: params.default_grace.as_secs_f64(),
                 keep: params.default_keep.as_secs_f64(),
                 clock_skew: f64::from(params.clock_skew),
-                rules: TtlRules::of(self.vcl.program.dialect),
+                rules: TtlRules::for_dialect(self.vcl.program.dialect),
             };
             let fresh = freshness::freshness(&self.beresp, now, &defaults);
             self.log_freshness(&fresh);
@@ -231,9 +231,9 @@ impl Bereq {
             return Err(Step::Error);
         }
         if asks_vcl {
-            self.revalidated = Some(Revalidated { old_head: Some(Box::new(old)), keeps_head: false });
+            self.revalidated = Some(Revalidation { old_head: Some(Box::new(old)), keeps_head: false });
         } else {
-            self.revalidated = Some(Revalidated { old_head: None, keeps_head: false });
+            self.revalidated = Some(Revalidation { old_head: None, keeps_head: false });
             self.take_merged(&stale, &old);
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Bereq {
     }
 
     /// The head of the 304 for the object: what tells of the body is the old one's, and so are the validators.
-    fn take_own_head(&mut self, old: &Head) -> Result<(), message::Lost> {
+    fn take_own_head(&mut self, old: &Head) -> Result<(), message::LostHeader> {
         self.beresp.set_status(200)?;
         self.beresp.set_reason(b"OK")?;
         BERESP.log_status(&self.beresp, &mut self.log);
@@ -304,7 +304,7 @@ impl Bereq {
     }
 
     /// The start line of a stored head, and those of its fields that the answer doesn't have.
-    fn merge(&mut self, old: &Head) -> Result<(), message::Lost> {
+    fn merge(&mut self, old: &Head) -> Result<(), message::LostHeader> {
         self.beresp.set_proto(old.proto())?;
         self.beresp.set_status(old.status())?;
         self.beresp.set_reason(old.reason())?;
@@ -312,7 +312,7 @@ impl Bereq {
         let own = self.beresp.len();
         for field in old.iter() {
             let is_new = |at: usize| self.beresp.field(at).is_some_and(|new| new.is(field.name()));
-            if !(0..own).any(is_new) && !base::planted::fault("a 304 that forgets the stored head") {
+            if !(0..own).any(is_new) && !base::failpoint::fault("a 304 that forgets the stored head") {
                 self.log.put(Tag::BerespHeader, field.line());
                 self.beresp.append_line(field.line())?;
             }
@@ -360,7 +360,7 @@ impl Bereq {
         let mut keys = self.engine.cache.tags_of(&stale);
         keys.append(&mut self.object.keys);
         // Keys that are others each time would pile up.
-        keys.truncate(MOST_TAGS);
+        keys.truncate(MAX_TAGS);
         self.object.keys = keys;
         self.settings.storage = Some(self.engine.stores.get(stale.store()).clone());
         Ok(())

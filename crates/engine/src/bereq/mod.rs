@@ -27,7 +27,7 @@ use std::sync::Arc;
 use ::backend::{Acct, Backend, BodyStatus, Conn, Director};
 use ::cache::{Busy, Digest, FetchFailed, ObjRef};
 use base::{Real, Vxid};
-use message::{Head, Lost};
+use message::{Head, LostHeader};
 use shm::vsl::{Marker, TxnLog};
 use storage::Buf;
 use tables::close::SessClose;
@@ -36,17 +36,17 @@ use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
+use crate::admission::Slot;
 use crate::current::StepName;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
-use crate::req::verdict::Found;
+use crate::pool;
+use crate::req::verdict::LookupVerdict;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
-use crate::spare;
-use crate::turns::Turn;
 
-use parts::{MadeAnswer, NewObject, Revalidated, Settings, TimeLimits, Verdict};
+use parts::{NewObject, Revalidation, Settings, SyntheticResponse, TimeLimits, Verdict};
 pub use start::{Mode, start};
 
 /// Where a fetch is.
@@ -108,11 +108,11 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) mode: Mode,
     /// What its request's lookup had found.
-    pub(crate) found: Found,
+    pub(crate) found: LookupVerdict,
     pub(crate) verdict: Verdict,
     /// Its place among those in progress.
-    pub(crate) _turn: Turn,
-    pub(crate) _open: crate::current::Open,
+    pub(crate) _slot: Slot,
+    pub(crate) _open: crate::current::OpenTransaction,
     pub(crate) director: Option<Arc<dyn Director>>,
     pub(crate) backend: Option<Arc<Backend>>,
     pub(crate) link: Option<Link>,
@@ -121,9 +121,9 @@ pub struct Bereq {
     pub(crate) object: NewObject,
     pub(crate) settings: Settings,
     /// What a 304 has made of it.
-    pub(crate) revalidated: Option<Revalidated>,
+    pub(crate) revalidated: Option<Revalidation>,
     pub(crate) retries: u32,
-    pub(crate) made: MadeAnswer,
+    pub(crate) made: SyntheticResponse,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: Acct,
@@ -145,7 +145,7 @@ impl Bereq {
                 Step::Body => self.fetch_body().await,
                 Step::Conditional => self.refresh().await,
                 Step::Error => self.make_error().await,
-                Step::Fail(why) => self.fail(why),
+                Step::Fail(reason) => self.fail(reason),
                 Step::Done => break,
             };
         }
@@ -167,8 +167,8 @@ impl Bereq {
             .sp_num(acct.beresp_head + acct.beresp_body);
         self.log.put(Tag::End, b"");
         self.log.flush();
-        spare::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
-        self.machine.take().into_iter().for_each(spare::leave_machine);
+        pool::leave_heads([&mut self.head, &mut self.original, &mut self.beresp]);
+        self.machine.take().into_iter().for_each(pool::leave_machine);
         if self.mode == Mode::Background {
             self.engine.main.n_bgfetch.dec();
         }
@@ -176,7 +176,7 @@ impl Bereq {
 
     /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method) -> Action {
-        let mut machine = self.machine.take().unwrap_or_else(spare::machine);
+        let mut machine = self.machine.take().unwrap_or_else(pool::machine);
         machine.start(&self.vcl, method);
         let action = loop {
             let outcome = machine.run(self);
@@ -215,23 +215,23 @@ impl Bereq {
     }
 
     /// Counts a field that found no room.
-    pub(crate) fn count_lost(&mut self, change: impl FnOnce(&mut Self) -> Result<(), Lost>) {
+    pub(crate) fn count_lost(&mut self, change: impl FnOnce(&mut Self) -> Result<(), LostHeader>) {
         if change(self).is_err() {
             self.engine.main.losthdr.inc();
         }
     }
 
     fn retry(&mut self) -> Step {
-        if let Some(why) = self.no_retry {
-            self.log.putf(Tag::Error, format_args!("Retry not possible, {why}"));
+        if let Some(reason) = self.no_retry {
+            self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
             return Step::Fail("retry not possible");
         }
         self.mark("Retry");
-        if !base::planted::fault("a retry that keeps the old filters") {
+        if !base::failpoint::fault("a retry that keeps the old filters") {
             self.settings.reset();
         }
         self.revalidated = None;
-        self.made = MadeAnswer::default();
+        self.made = SyntheticResponse::default();
         self.object.reset();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));
@@ -246,9 +246,9 @@ impl Bereq {
         Step::Start
     }
 
-    fn fail(&mut self, why: &'static str) -> Step {
+    fn fail(&mut self, reason: &'static str) -> Step {
         if let Some(busy) = self.busy.take() {
-            busy.fail(FetchFailed(why));
+            busy.fail(FetchFailed(reason));
         }
         Step::Done
     }
@@ -282,13 +282,13 @@ impl Bereq {
 impl Step {
     fn name(&self) -> StepName {
         match self {
-            Step::Start => const { StepName::of("fetch") },
-            Step::Retry => const { StepName::of("retry") },
-            Step::Body => const { StepName::of("fetchbody") },
-            Step::Conditional => const { StepName::of("condfetch") },
-            Step::Error => const { StepName::of("error") },
-            Step::Fail(_) => const { StepName::of("fail") },
-            Step::Done => const { StepName::of("done") },
+            Step::Start => const { StepName::new("fetch") },
+            Step::Retry => const { StepName::new("retry") },
+            Step::Body => const { StepName::new("fetchbody") },
+            Step::Conditional => const { StepName::new("condfetch") },
+            Step::Error => const { StepName::new("error") },
+            Step::Fail(_) => const { StepName::new("fail") },
+            Step::Done => const { StepName::new("done") },
         }
     }
 }

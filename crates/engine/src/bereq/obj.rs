@@ -14,7 +14,7 @@ use tables::tags::Tag;
 use vrt::Action;
 
 use super::Bereq;
-use crate::extra::Extra;
+use crate::aux_attrs::AuxAttrs;
 use crate::httplog::OBJ;
 
 /// Most bytes that an object keeps of why it can't be cached.
@@ -97,14 +97,14 @@ impl Bereq {
         let attrs = Attrs { times: self.object.times, xid: self.vxid, flags };
         let vary = variant.map(|(spec, values)| Vary { spec, values });
         let is_marker = self.verdict.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
-        let why = self.verdict.reason().filter(|_| is_marker);
-        let extra = Extra { why, ..Extra::default() }.store();
-        let done = self.busy().set_head_and_extra(store, head, vary, &attrs, &extra);
+        let reason = self.verdict.reason().filter(|_| is_marker);
+        let aux_attrs = AuxAttrs { reason, ..AuxAttrs::default() }.store();
+        let done = self.busy().set_head_and_aux_attrs(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
         done.map_err(drop)?;
-        if self.engine.cache.heeds_tags() {
+        if self.engine.cache.keeps_tags() {
             let mut keys = std::mem::take(&mut self.object.keys);
-            if self.engine.heeds_key_fields.load(Relaxed) {
+            if self.engine.keeps_key_fields.load(Relaxed) {
                 keys.extend(message::tags::keys(&self.beresp));
             }
             self.busy().set_tags(keys);

@@ -157,7 +157,7 @@ impl NewObject {
 
 /// The backend said that the stale object is still good.
 #[derive(Debug)]
-pub(crate) struct Revalidated {
+pub(crate) struct Revalidation {
     /// The stale object's head while `vcl_backend_refresh` runs.
     pub old_head: Option<Box<Head>>,
     /// VCL wants no more of the 304 than its lives (`utils.fast_304`).
@@ -166,15 +166,15 @@ pub(crate) struct Revalidated {
 
 /// The answer that is made here in the place of a backend's: `vcl_backend_error` writes its body.
 #[derive(Debug, Default)]
-pub(crate) struct MadeAnswer {
+pub(crate) struct SyntheticResponse {
     status: u16,
     reason: Option<Vec<u8>>,
     body: Vec<u8>,
     is_wanted: bool,
 }
 
-impl MadeAnswer {
-    /// VCL asks for it, with that status. Only where the action counts it is no failed fetch: see [`MadeAnswer::is_wanted`].
+impl SyntheticResponse {
+    /// VCL asks for it, with that status. Only where the action counts it is no failed fetch: see [`SyntheticResponse::is_wanted`].
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
         (self.status, self.reason) = (status, reason);
     }
@@ -184,7 +184,7 @@ impl MadeAnswer {
         self.is_wanted = true;
     }
 
-    /// See [`MadeAnswer::want`].
+    /// See [`SyntheticResponse::want`].
     pub fn is_wanted(&self) -> bool {
         self.is_wanted
     }
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_nobody_asked_for_is_a_503() {
-        let mut made = MadeAnswer::default();
+        let mut made = SyntheticResponse::default();
         assert_eq!(made.begin(), (503, Some(b"Backend fetch failed".to_vec())));
         made.ask(404, None);
         made.write(b"left over", false);

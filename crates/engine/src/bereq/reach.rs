@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use backend::{Backend, Conn, ConnectError, Director};
 use base::Clock;
-use message::{Head, Lost, names};
+use message::{Head, LostHeader, names};
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
 
@@ -27,7 +27,7 @@ pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) ->
 }
 
 /// The backend's name for a request that has no Host.
-pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) -> Result<(), Lost> {
+pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) -> Result<(), LostHeader> {
     if head.has(names::HOST) {
         return Ok(());
     }

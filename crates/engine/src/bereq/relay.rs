@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use backend::{BodyLen, Conn, Data, Received, RespLimits, Sent, framed, framed_end};
+use backend::{BodyLen, Conn, Data, Received, RespLimits, SendProgress, framed, framed_end};
 use message::Head;
 
 use super::pipe::PipeAcct;
@@ -25,7 +25,7 @@ pub(super) async fn relay(
     transport: &mut dyn Transport,
     acct: &mut PipeAcct,
 ) {
-    let patience = req.params.pipe_timeout;
+    let limit = req.params.pipe_timeout;
     let mut beresp = Head::with_limits(bereq.limits());
     let len = match transport.body_state() {
         _ if req.body.is_cached() => req.body.bytes().map_or(BodyLen::None, BodyLen::Known),
@@ -33,17 +33,17 @@ pub(super) async fn relay(
         BodyState::None | BodyState::Done | BodyState::Failed => BodyLen::None,
     };
     conn.send_head(bereq, len, limits);
-    let up = upload(conn, &mut beresp, len, req, transport, patience).await;
+    let up = upload(conn, &mut beresp, len, req, transport, limit).await;
     acct.inwards += conn.acct().bereq_body;
     if up.is_ok() {
         // What breaks off is cut: the client sees it.
-        let _ = download(conn, &mut beresp, transport, patience, acct).await;
+        let _ = download(conn, &mut beresp, transport, limit, acct).await;
     }
 }
 
 /// Waits for `work`, at most so long.
-async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Result<T, Broken> {
-    rt::timeout(patience, work).await.map_err(|rt::Elapsed| Broken)
+async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Broken> {
+    rt::timeout(limit, work).await.map_err(|rt::Elapsed| Broken)
 }
 
 async fn upload(
@@ -52,16 +52,16 @@ async fn upload(
     len: BodyLen,
     req: &Req,
     transport: &mut dyn Transport,
-    patience: Duration,
+    limit: Duration,
 ) -> Result<(), Broken> {
     let mut kept = req.body.cached().into_iter();
     let mut is_over = len == BodyLen::None;
     loop {
-        match within(patience, poll_fn(|cx| conn.poll_send(cx, beresp))).await?.map_err(|_| Broken)? {
-            Sent::Answered => return Ok(()),
-            Sent::All if is_over => return Ok(()),
-            Sent::Part | Sent::Interim => continue,
-            Sent::All => {}
+        match within(limit, poll_fn(|cx| conn.poll_send(cx, beresp))).await?.map_err(|_| Broken)? {
+            SendProgress::Answered => return Ok(()),
+            SendProgress::All if is_over => return Ok(()),
+            SendProgress::Part | SendProgress::Interim => continue,
+            SendProgress::All => {}
         }
         let next = if req.body.is_cached() {
             Some(kept.next())
@@ -70,7 +70,7 @@ async fn upload(
                 Poll::Ready(piece) => Poll::Ready(piece.map(Some).map_err(|_| Broken)),
                 Poll::Pending => conn.poll_answer(cx, beresp).map(|_| Ok(None)),
             });
-            within(patience, next).await??
+            within(limit, next).await??
         };
         match next {
             None => return Ok(()),
@@ -87,11 +87,11 @@ async fn download(
     conn: &mut Conn,
     beresp: &mut Head,
     transport: &mut dyn Transport,
-    patience: Duration,
+    limit: Duration,
     acct: &mut PipeAcct,
 ) -> Result<(), Broken> {
     let body = loop {
-        let received = within(patience, poll_fn(|cx| conn.poll_head(cx, beresp))).await?;
+        let received = within(limit, poll_fn(|cx| conn.poll_head(cx, beresp))).await?;
         if let Received::Final { body, .. } = received.map_err(|_| Broken)? {
             break body;
         }
@@ -100,16 +100,16 @@ async fn download(
     let mut out = Vec::new();
     beresp.write_to(&mut out);
     loop {
-        within(patience, tunnel.stream.write_all(&out, None)).await?.map_err(|_| Broken)?;
+        within(limit, tunnel.stream.write_all(&out, None)).await?.map_err(|_| Broken)?;
         acct.outwards += out.len() as u64;
         if body == backend::BodyStatus::None {
             break;
         }
-        match within(patience, poll_fn(|cx| conn.poll_data(cx))).await?.map_err(|_| Broken)? {
+        match within(limit, poll_fn(|cx| conn.poll_data(cx))).await?.map_err(|_| Broken)? {
             Data::Piece => out = framed(body, conn.data()),
             Data::Part => out.clear(),
             Data::End { .. } => {
-                within(patience, tunnel.stream.write_all(framed_end(body), None)).await?.map_err(|_| Broken)?;
+                within(limit, tunnel.stream.write_all(framed_end(body), None)).await?.map_err(|_| Broken)?;
                 acct.outwards += framed_end(body).len() as u64;
                 break;
             }

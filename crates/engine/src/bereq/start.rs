@@ -11,13 +11,13 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::parts::{MadeAnswer, NewObject, Settings, TimeLimits, Verdict};
+use super::parts::{NewObject, Settings, SyntheticResponse, TimeLimits, Verdict};
 use super::{Bereq, BereqBody, task};
+use crate::admission;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
+use crate::pool;
 use crate::req::Req;
-use crate::spare;
-use crate::turns;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +57,10 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     let vxid = engine.vxids.take();
     let vcl = req.vcl.clone().expect("a request that fetches has run VCL");
     let mut log = TxnLog::new(engine.log.clone(), vxid, Marker::Backend);
-    let why = mode.reason();
-    log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(why);
+    let reason = mode.reason();
+    log.record(Tag::Begin).text("bereq ").num(u64::from(req.vxid.log_id())).text(" ").text(reason);
     log.put(Tag::VclUse, vcl.name.as_bytes());
-    req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(why);
+    req.log.record(Tag::Link).text("bereq ").num(u64::from(vxid.log_id())).text(" ").text(reason);
     let now = engine.clock.real();
     log.timestamp("Start", now);
     let params = req.params.clone();
@@ -68,7 +68,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
     // A page's fragments have nothing to say to its client before the page has.
     let hears = mode != Mode::Background && params.http_interim && !req.esi.is_fragment();
     req.interims = hears.then(Interims::default);
-    let [head, original, beresp] = spare::heads(limits);
+    let [head, original, beresp] = pool::heads(limits);
     let mut bereq = Bereq {
         sess: req.sess.clone(),
         params,
@@ -89,8 +89,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         verdict: if mode == Mode::Pass { Verdict::uncacheable() } else { Verdict::cacheable() },
         mode,
         found: req.verdict.found(),
-        _open: crate::current::open(crate::current::What::Fetch),
-        _turn: turns::enter_anyway(&req.sess),
+        _open: crate::current::open(crate::current::TransactionKind::Fetch),
+        _slot: admission::enter_anyway(&req.sess),
         director: req.director(),
         backend: None,
         link: None,
@@ -100,7 +100,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         settings: Settings::new(),
         revalidated: None,
         retries: 0,
-        made: MadeAnswer::default(),
+        made: SyntheticResponse::default(),
         task: Privates::default(),
         acct: backend::Acct::default(),
         engine,

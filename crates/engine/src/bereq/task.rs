@@ -13,13 +13,13 @@ const SPARE: usize = 64;
 
 /// Where a waiting task finds its next fetch.
 #[derive(Default)]
-struct Place {
+struct FetchSlot {
     job: Cell<Option<Box<Bereq>>>,
     waker: Cell<Option<Waker>>,
 }
 
 thread_local! {
-    static IDLE: RefCell<Vec<Rc<Place>>> = const { RefCell::new(Vec::new()) };
+    static IDLE: RefCell<Vec<Rc<FetchSlot>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs the fetch as a task of this thread.
@@ -30,7 +30,7 @@ pub(super) fn run(bereq: Box<Bereq>) {
             place.waker.take().into_iter().for_each(Waker::wake);
         }
         None => {
-            let place = Rc::<Place>::default();
+            let place = Rc::<FetchSlot>::default();
             place.job.set(Some(bereq));
             rt::spawn(work(place));
         }
@@ -38,7 +38,7 @@ pub(super) fn run(bereq: Box<Bereq>) {
 }
 
 /// A task that ends with its runtime must not be found by the thread's next one.
-struct Membership(Rc<Place>);
+struct Membership(Rc<FetchSlot>);
 
 impl Drop for Membership {
     fn drop(&mut self) {
@@ -48,7 +48,7 @@ impl Drop for Membership {
 }
 
 /// One fetch after the other.
-async fn work(place: Rc<Place>) {
+async fn work(place: Rc<FetchSlot>) {
     let member = Membership(place);
     loop {
         let bereq = poll_fn(|cx| match member.0.job.take() {

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use backend::{BodyLen, BodyStatus, HeadError, Received, RespLimits, SendError, Sent, announced_length};
+use backend::{BodyLen, BodyStatus, HeadError, Received, RespLimits, SendError, SendProgress, announced_length};
 use message::{Head, names};
-use rt::Patience;
+use rt::Deadline;
 use storage::Buf;
 use tables::close::SessClose;
 use tables::params::Params;
@@ -38,7 +38,7 @@ pub(super) enum Limit {
 }
 
 /// What became of a wait.
-pub(super) enum Waited<T> {
+pub(super) enum WaitOutcome<T> {
     Done(T),
     TimedOut,
     /// Nobody needs it any more.
@@ -68,18 +68,18 @@ impl Bereq {
         &mut self,
         limit: Limit,
         mut poll: impl FnMut(&mut Context<'_>, &mut Head) -> Poll<T>,
-    ) -> Waited<T> {
-        let mut patience = None;
+    ) -> WaitOutcome<T> {
+        let mut deadline = None;
         let may_end = self.may_end();
         poll_fn(|cx| {
             if let Poll::Ready(done) = poll(cx, &mut self.beresp) {
-                return Poll::Ready(Waited::Done(done));
+                return Poll::Ready(WaitOutcome::Done(done));
             }
-            let patience = patience.get_or_insert_with(|| Patience::after(self.time_limit(limit)));
-            if patience.as_mut().is_some_and(|patience| patience.poll(cx).is_ready()) {
-                return Poll::Ready(Waited::TimedOut);
+            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(limit)));
+            if deadline.as_mut().is_some_and(|deadline| deadline.poll(cx).is_ready()) {
+                return Poll::Ready(WaitOutcome::TimedOut);
             }
-            if may_end { self.busy().poll_unwanted(cx).map(|()| Waited::Unwanted) } else { Poll::Pending }
+            if may_end { self.busy().poll_unwanted(cx).map(|()| WaitOutcome::Unwanted) } else { Poll::Pending }
         })
         .await
     }
@@ -119,7 +119,7 @@ impl Bereq {
 
     /// Sends head and body. An answer before the body's end is taken at once; the connection can't be used again then.
     async fn send(&mut self) -> Result<(), Failure> {
-        if self.push().await? == Sent::Answered {
+        if self.push().await? == SendProgress::Answered {
             return Ok(());
         }
         let mut body = match &self.body {
@@ -147,7 +147,7 @@ impl Bereq {
                     return Err(LATE);
                 }
             }
-            if self.push().await? == Sent::Answered {
+            if self.push().await? == SendProgress::Answered {
                 return Ok(());
             }
         }
@@ -164,26 +164,26 @@ impl Bereq {
             });
             match next.await {
                 Ok(piece) => return Some(piece),
-                Err(Sent::Interim) => self.pass_interim_on(),
-                Err(Sent::Answered) => {
+                Err(SendProgress::Interim) => self.pass_interim_on(),
+                Err(SendProgress::Answered) => {
                     self.link().close = Some(SessClose::RxBody);
                     return None;
                 }
-                Err(Sent::All | Sent::Part) => {}
+                Err(SendProgress::All | SendProgress::Part) => {}
             }
         }
     }
 
     /// Writes what is queued, or as much of it as the backend takes before it answers.
-    async fn push(&mut self) -> Result<Sent, Failure> {
+    async fn push(&mut self) -> Result<SendProgress, Failure> {
         loop {
             match self.push_some().await {
-                Some(Ok(Sent::All)) => return Ok(Sent::All),
-                Some(Ok(Sent::Part)) => {}
-                Some(Ok(Sent::Interim)) => self.pass_interim_on(),
-                Some(Ok(Sent::Answered)) => {
+                Some(Ok(SendProgress::All)) => return Ok(SendProgress::All),
+                Some(Ok(SendProgress::Part)) => {}
+                Some(Ok(SendProgress::Interim)) => self.pass_interim_on(),
+                Some(Ok(SendProgress::Answered)) => {
                     self.link().close = Some(SessClose::RxBody);
-                    return Ok(Sent::Answered);
+                    return Ok(SendProgress::Answered);
                 }
                 failed => {
                     let text = write_error_text(failed.and_then(Result::err));
@@ -196,16 +196,16 @@ impl Bereq {
     }
 
     /// `None`: the backend took nothing for too long.
-    async fn push_some(&mut self) -> Option<Result<Sent, SendError>> {
-        let mut patience = None;
+    async fn push_some(&mut self) -> Option<Result<SendProgress, SendError>> {
+        let mut deadline = None;
         poll_fn(|cx| {
             let Bereq { link, beresp, .. } = self;
             let Link { conn, .. } = link.as_mut().expect("an exchange has a connection");
             if let Poll::Ready(sent) = conn.poll_send(cx, beresp) {
                 return Poll::Ready(Some(sent));
             }
-            let patience = patience.get_or_insert_with(|| Patience::after(self.time_limit(Limit::BetweenBytes)));
-            patience.as_mut().map_or(Poll::Pending, |patience| patience.poll(cx).map(|()| None))
+            let deadline = deadline.get_or_insert_with(|| Deadline::after(self.time_limit(Limit::BetweenBytes)));
+            deadline.as_mut().map_or(Poll::Pending, |deadline| deadline.poll(cx).map(|()| None))
         })
         .await
     }
@@ -222,28 +222,28 @@ impl Bereq {
         loop {
             let had_begun = link.conn.has_begun();
             let error = match self.wait_for(limit, |cx, beresp| link.conn.poll_head(cx, beresp)).await {
-                Waited::Done(Ok(Received::Part)) => {
+                WaitOutcome::Done(Ok(Received::Part)) => {
                     limit = Limit::BetweenBytes;
                     continue;
                 }
-                Waited::Done(Ok(Received::Interim)) => {
+                WaitOutcome::Done(Ok(Received::Interim)) => {
                     limit = Limit::BetweenBytes;
                     self.pass_interim_on();
                     continue;
                 }
-                Waited::Done(Ok(Received::Final { body, close })) => {
+                WaitOutcome::Done(Ok(Received::Final { body, close })) => {
                     self.count_body(body);
                     link.body = body;
                     link.close = link.close.or(close);
                     return Ok(());
                 }
-                Waited::Done(Err(error)) => error,
-                Waited::TimedOut => {
+                WaitOutcome::Done(Err(error)) => error,
+                WaitOutcome::TimedOut => {
                     self.fetch_error(if had_begun { "timeout" } else { "first byte timeout" });
                     link.close = Some(SessClose::RxTimeout);
                     return Err(LATE);
                 }
-                Waited::Unwanted => {
+                WaitOutcome::Unwanted => {
                     self.fetch_error(GONE);
                     link.close = Some(SessClose::RxBody);
                     return Err(LATE);

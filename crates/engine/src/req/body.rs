@@ -58,7 +58,7 @@ impl Req {
             {
                 return Poll::Ready(Some(done));
             }
-            transport.poll_gone(cx).map(|()| None)
+            transport.poll_peer_closed(cx).map(|()| None)
         })
         .await
     }
@@ -103,7 +103,7 @@ impl Req {
     /// broken or too long.
     pub async fn discard_body(&mut self, transport: &mut dyn Transport) {
         use crate::transport::BodyState;
-        const MOST: usize = 1 << 20;
+        const MAX: usize = 1 << 20;
         if self.close.is_some() {
             // The answer needn't wait: the connection's end takes care of what still comes.
             return;
@@ -123,7 +123,7 @@ impl Req {
             })
             .await;
             match piece {
-                Ok(Some(piece)) if seen + piece.len() <= MOST => seen += piece.len(),
+                Ok(Some(piece)) if seen + piece.len() <= MAX => seen += piece.len(),
                 Ok(None) => break,
                 Ok(Some(_)) => {
                     self.close = Some(SessClose::RxBody);

@@ -23,15 +23,15 @@ use super::explain::Trial;
 use super::settings::Settings;
 use super::synth::Synthetic;
 use super::upload::Upload;
-use super::verdict::{Found, Verdict};
+use super::verdict::{LookupVerdict, Verdict};
+use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
-use crate::extra::Extra;
 use crate::reqbody::ReqBody;
 use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::shared::Engine;
-use crate::{spare, vars};
+use crate::{pool, vars};
 
 /// A request while it runs VCL: borrowed part by part, so that the rest of it stays where it is.
 pub struct ReqCtx<'a> {
@@ -119,8 +119,8 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqHashAlwaysMiss => Value::Bool(req.settings.lookup.always_miss),
             Var::ReqHashIgnoreBusy => Value::Bool(req.settings.lookup.ignore_busy),
             Var::ReqHashIgnoreVary => Value::Bool(req.settings.lookup.ignore_vary),
-            Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == Found::HitForMiss),
-            Var::ReqIsHitpass => Value::Bool(req.verdict.found() == Found::HitForPass),
+            Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == LookupVerdict::HitForMiss),
+            Var::ReqIsHitpass => Value::Bool(req.verdict.found() == LookupVerdict::HitForPass),
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
             Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
@@ -301,7 +301,7 @@ impl Ctx for ReqCtx<'_> {
 
     fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
         let obj = self.lent.obj?;
-        Extra::of(obj.extra()).metadata?.by(filter).map(<[u8]>::to_vec)
+        AuxAttrs::read(obj.aux_attrs()).metadata?.by(filter).map(<[u8]>::to_vec)
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
@@ -357,7 +357,7 @@ impl ReqCtx<'_> {
         }
         // For whom the object was fetched it has no hits, though others may have hit it by now.
         if var == Var::ObjHits
-            && req.verdict.found() != Found::Hit
+            && req.verdict.found() != LookupVerdict::Hit
             && self.method != Method::Hit
             && req.lent.obj.is_some()
         {
@@ -393,7 +393,7 @@ impl ReqCtx<'_> {
         let obj = self.lent.obj?;
         let limits = self.head.limits();
         let head = self.obj_head.get_or_insert_with(|| {
-            let [head] = spare::heads(limits);
+            let [head] = pool::heads(limits);
             head
         });
         if head.status() == 0 {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::cache::{LookupOptions, LookupTrace, Peek, Peeked, Reuse};
+use ::cache::{LookupOptions, LookupTrace, Reuse, VariantSummary, Variants};
 use base::{Mono, Vxid};
 use message::{Codings, Head, HeadLimits, names};
 use net::Address;
@@ -17,10 +17,10 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::no_hit::{NoHit, Uncacheable};
 
-use super::lookup::Asked;
+use super::lookup::LookupRequest;
 use super::reason::{Reason, mismatch, reason_of};
 use super::{Req, Step};
-use crate::extra::Extra;
+use crate::aux_attrs::AuxAttrs;
 use crate::sess::{Connection, ListenerInfo, Sess};
 use crate::shared::Engine;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
@@ -56,13 +56,13 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
     let mut req = trial(engine, question)?;
     req.vcl = Some(vcl);
     let mut out = format!("{} {}\n", question.method, question.url);
-    let mut step = req.recv(&mut Nowhere).await;
+    let mut step = req.recv(&mut NullTransport).await;
     while let Step::Restart = step {
         let place = req.verdict.reason().map(|reason| reason.detail.clone()).unwrap_or_default();
         let _ = writeln!(out, "VCL restarts it ({place}).");
         req.trial = Some(Trial::default());
         step = match req.restart() {
-            Step::Recv => req.recv(&mut Nowhere).await,
+            Step::Recv => req.recv(&mut NullTransport).await,
             other => other,
         };
     }
@@ -146,7 +146,7 @@ impl Req {
             Step::VclFail => "It would fail in VCL and be answered 503.",
             _ => "It would be answered by vcl_synth.",
         };
-        format!("{what}\n{}", told(&reason))
+        format!("{what}\n{}", text(&reason))
     }
 
     /// The cache decides it.
@@ -154,7 +154,7 @@ impl Req {
         let engine = self.engine();
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
-        let asked = Asked::new(&self.head, Codings::supported(&self.params));
+        let asked = LookupRequest::new(&self.head, Codings::supported(&self.params));
         let peek = engine.cache.peek(&self.digest, &asked, now);
         let verdict = self.judge(&peek, &options, now);
         match peek.count {
@@ -176,7 +176,7 @@ impl Req {
         verdict
     }
 
-    fn describe(&self, found: &Peeked, now: Mono, out: &mut String) {
+    fn describe(&self, found: &VariantSummary, now: Mono, out: &mut String) {
         let mut facts = Vec::new();
         if found.is_busy {
             facts.push("being fetched".to_owned());
@@ -191,7 +191,7 @@ impl Req {
         }
         if found.flags.is_uncacheable() {
             let kind = if found.flags.reuse == Reuse::HitForPass { "hit-for-pass" } else { "hit-for-miss" };
-            facts.push(format!("{kind}{}", why_marked(&found.extra)));
+            facts.push(format!("{kind}{}", uncacheable_reason(&found.aux_attrs)));
         } else if !found.is_busy {
             facts.push(format!("{} hit{}", found.hits, if found.hits == 1 { "" } else { "s" }));
             if let Some(bytes) = found.body_bytes {
@@ -217,12 +217,12 @@ impl Req {
     }
 
     /// As a lookup decides, but for what only doing it would show.
-    fn judge(&self, peek: &Peek, options: &LookupOptions, now: Mono) -> String {
+    fn judge(&self, peek: &Variants, options: &LookupOptions, now: Mono) -> String {
         if options.always_miss {
             return missed(&Reason::new(NoHit::AlwaysMiss, ""));
         }
         let mut seen = LookupTrace::default();
-        let (mut stale, mut is_busy) = (None::<&Peeked>, false);
+        let (mut stale, mut is_busy) = (None::<&VariantSummary>, false);
         for found in &peek.variants {
             let is_ours = found.is_selected || options.ignore_vary;
             if found.is_busy {
@@ -246,7 +246,7 @@ impl Req {
         if let Some(found) = stale.filter(|found| found.flags.is_uncacheable()) {
             return fresh(found, found.times.fresh_until(options.max_ttl).since(now));
         }
-        let in_grace = |found: &&Peeked| found.times.grace_until(options.max_ttl, options.max_grace).0 >= now.0;
+        let in_grace = |found: &&VariantSummary| found.times.grace_until(options.max_ttl, options.max_grace).0 >= now.0;
         if let Some(found) = stale.filter(in_grace) {
             let how =
                 if is_busy { "somebody fetches a new one already" } else { "a new one would be fetched meanwhile" };
@@ -265,13 +265,14 @@ impl Req {
 }
 
 fn missed(reason: &Reason) -> String {
-    format!("It would be a miss, and be fetched.\n{}", told(reason))
+    format!("It would be a miss, and be fetched.\n{}", text(reason))
 }
 
 /// What an object that is found fresh means.
-fn fresh(found: &Peeked, left: f64) -> String {
-    let marked =
-        |what: &str, then: &str| format!("It would be {what}: an earlier answer{}. {then}\n", why_marked(&found.extra));
+fn fresh(found: &VariantSummary, left: f64) -> String {
+    let marked = |what: &str, then: &str| {
+        format!("It would be {what}: an earlier answer{}. {then}\n", uncacheable_reason(&found.aux_attrs))
+    };
     if found.flags.reuse == Reuse::HitForPass {
         return marked("a hit-for-pass", "It would be passed.");
     }
@@ -282,22 +283,22 @@ fn fresh(found: &Peeked, left: f64) -> String {
 }
 
 /// ` (set-cookie: it sets a cookie)`
-fn why_marked(extra: &[u8]) -> String {
-    let Some(text) = Extra::of(extra).why.map(String::from_utf8_lossy) else { return String::new() };
+fn uncacheable_reason(aux_attrs: &[u8]) -> String {
+    let Some(text) = AuxAttrs::read(aux_attrs).reason.map(String::from_utf8_lossy) else { return String::new() };
     let word = text.split(' ').next().unwrap_or_default();
     let known = Uncacheable::ALL.iter().find(|cause| cause.word() == word);
     let meaning = known.map(|cause| format!(": {}", cause.text())).unwrap_or_default();
     format!(" ({text}{meaning})")
 }
 
-fn told(reason: &Reason) -> String {
+fn text(reason: &Reason) -> String {
     format!("Reason: {}\n  {}.\n", reason.text(), reason.word.text())
 }
 
 /// Where the answer to a trial would go: nothing is sent.
-struct Nowhere;
+struct NullTransport;
 
-impl Transport for Nowhere {
+impl Transport for NullTransport {
     fn connection(&mut self, _: &mut Head) -> Result<Option<SessClose>, SessClose> {
         Ok(None)
     }
@@ -332,7 +333,7 @@ impl Transport for Nowhere {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let _ = cx;
         Poll::Pending
     }

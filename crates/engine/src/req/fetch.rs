@@ -9,7 +9,7 @@ use cache::{FetchFailed, ObjRef};
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use super::transmit::Cut;
+use super::transmit::DeliveryFailure;
 use super::{Req, Step};
 use crate::transport::Transport;
 
@@ -58,7 +58,7 @@ impl Req {
         self.log.put(Tag::Error, b"Client gone before its pass was answered");
         self.close = Some(SessClose::RemClose);
         if let Some(parent) = self.esi.parent_mut() {
-            parent.cut = Some(Cut::GONE);
+            parent.cut = Some(DeliveryFailure::GONE);
         }
         Step::Done
     }

@@ -16,23 +16,23 @@ use super::ctx::Lent;
 use super::reason::Reason;
 use super::verdict::Verdict;
 use super::{Req, Step};
+use crate::admission;
 use crate::bereq::{self, Mode};
 use crate::transport::Transport;
-use crate::turns;
 
 /// A request as the cache asks about it.
-pub(crate) struct Asked<'a> {
+pub(crate) struct LookupRequest<'a> {
     head: &'a Head,
     supported: Codings,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> LookupRequest<'a> {
     pub fn new(head: &'a Head, supported: Codings) -> Self {
-        Asked { head, supported }
+        LookupRequest { head, supported }
     }
 }
 
-impl cache::Request for Asked<'_> {
+impl cache::Request for LookupRequest<'_> {
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>) {
         message::vary::rekey(spec, self.head, self.supported, out);
     }
@@ -52,8 +52,8 @@ impl cache::Request for Asked<'_> {
 }
 
 impl Req {
-    fn asked(&self) -> Asked<'_> {
-        Asked::new(&self.head, Codings::supported(&self.params))
+    fn lookup_request(&self) -> LookupRequest<'_> {
+        LookupRequest::new(&self.head, Codings::supported(&self.params))
     }
 
     /// What VCL asks of the lookup.
@@ -66,14 +66,14 @@ impl Req {
         let engine = &sess.engine;
         let now = engine.mono_of(self.t_req);
         let options = self.lookup_options();
-        let mut outcome = engine.cache.lookup(&self.digest, &self.asked(), now, &options);
-        let (mut waited, mut patience) = (false, None);
+        let mut outcome = engine.cache.lookup(&self.digest, &self.lookup_request(), now, &options);
+        let (mut waited, mut deadline) = (false, None);
         loop {
             let mut ticket = match outcome.lookup {
                 Lookup::Wait(ticket) => ticket,
                 Lookup::Unfinished(mut ticket) => {
                     self.drive(transport, &mut ticket).await;
-                    outcome = engine.cache.resume(ticket, &self.asked(), now, &options);
+                    outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
                     continue;
                 }
                 _ => break,
@@ -88,9 +88,9 @@ impl Req {
             }
             self.log.flush();
             // Who is parked takes nobody's place.
-            let had_turn = self.turn.take().is_some();
-            let came = self.wait_for(&mut ticket, &mut patience, transport).await;
-            self.turn = had_turn.then(|| turns::enter_anyway(&sess));
+            let had_turn = self.slot.take().is_some();
+            let came = self.wait_for(&mut ticket, &mut deadline, transport).await;
+            self.slot = had_turn.then(|| admission::enter_anyway(&sess));
             if tells {
                 self.log.put(Tag::Debug, b"off waiting list");
             }
@@ -102,7 +102,7 @@ impl Req {
                 return Step::Synth;
             }
             let now = engine.clock.mono();
-            outcome = engine.cache.resume(ticket, &self.asked(), now, &options);
+            outcome = engine.cache.resume(ticket, &self.lookup_request(), now, &options);
         }
         for event in &outcome.events {
             self.log.putf(Tag::ExpBan, format_args!("{event}"));
@@ -145,7 +145,7 @@ impl Req {
     async fn wait_for(
         &mut self,
         ticket: &mut Ticket,
-        patience: &mut Option<rt::Patience>,
+        deadline: &mut Option<rt::Deadline>,
         transport: &mut dyn Transport,
     ) -> bool {
         let limit = self.params.waitinglist_timeout;
@@ -153,10 +153,10 @@ impl Req {
             self.drive(transport, ticket).await;
             return true;
         }
-        let patience = patience.get_or_insert_with(|| rt::Patience::until(rt::Instant::now() + limit));
+        let deadline = deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + limit));
         let called = poll_fn(|cx| match Pin::new(&mut *ticket).poll(cx) {
             Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending => patience.poll(cx).map(|()| false),
+            Poll::Pending => deadline.poll(cx).map(|()| false),
         });
         self.drive(transport, called).await
     }

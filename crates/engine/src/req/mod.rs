@@ -21,9 +21,9 @@ mod range;
 mod reason;
 mod recv;
 mod settings;
+mod slot;
 mod synth;
 mod transmit;
-mod turn;
 mod upload;
 pub(crate) mod verdict;
 
@@ -41,15 +41,15 @@ use tables::params::Params;
 use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
+use crate::admission::Slot;
 use crate::current::StepName;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
+use crate::pool;
 use crate::response_filters::ResponseFilters;
 use crate::sess::Sess;
 use crate::shared::Engine;
-use crate::spare;
 use crate::transport::Transport;
-use crate::turns::Turn;
 
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
@@ -142,10 +142,10 @@ pub struct Req {
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
     /// Its place among those in progress; a fragment has none of its own.
-    pub turn: Option<Turn>,
+    pub slot: Option<Slot>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
-    _open: crate::current::Open,
+    _open: crate::current::OpenTransaction,
 }
 
 impl Source {
@@ -165,7 +165,7 @@ impl Req {
 
 impl Req {
     /// A request whose head came whole at `t_req`.
-    pub fn of(sess: &Rc<Sess>, params: Arc<Params>, t_req: Real) -> Self {
+    pub fn with_new_id(sess: &Rc<Sess>, params: Arc<Params>, t_req: Real) -> Self {
         Self::new(sess, sess.engine.vxids.take(), params, t_req)
     }
 
@@ -182,7 +182,7 @@ impl Req {
     fn new(sess: &Rc<Sess>, vxid: Vxid, params: Arc<Params>, t_req: Real) -> Self {
         let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
         let log = TxnLog::new(sess.engine.log.clone(), vxid, Marker::Client);
-        let [head, original, resp] = spare::heads(limits);
+        let [head, original, resp] = pool::heads(limits);
         Req {
             sess: sess.clone(),
             log,
@@ -211,9 +211,9 @@ impl Req {
             filters: ResponseFilters::default(),
             task: Privates::default(),
             esi: EsiContext::Client(Privates::default()),
-            turn: None,
+            slot: None,
             trial: None,
-            _open: crate::current::open(crate::current::What::Request),
+            _open: crate::current::open(crate::current::TransactionKind::Request),
             vcl_first: None,
         }
     }
@@ -231,7 +231,7 @@ impl Req {
     /// Runs the request to its end; the response is queued at `transport` and mostly written.
     /// [`Req::finish`] is still to be called.
     pub async fn run(&mut self, transport: &mut dyn Transport) {
-        if !self.esi.is_fragment() && (self.take_turn(transport).await.is_err() || self.start_vcl(transport).is_err()) {
+        if !self.esi.is_fragment() && (self.take_slot(transport).await.is_err() || self.start_vcl(transport).is_err()) {
             return;
         }
         let mut step = match self.accept(transport) {
@@ -308,9 +308,9 @@ impl Req {
         self.esi.end();
         self.log.put(Tag::End, b"");
         self.log.flush();
-        spare::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
-        self.obj_head.iter_mut().for_each(|head| spare::leave_heads([head]));
-        self.machine.take().into_iter().for_each(spare::leave_machine);
+        pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
+        self.obj_head.iter_mut().for_each(|head| pool::leave_heads([head]));
+        self.machine.take().into_iter().for_each(pool::leave_machine);
     }
 
     /// Where it would be fetched from.
@@ -336,7 +336,7 @@ impl Req {
         transport: &mut dyn Transport,
     ) -> Action {
         let vcl = self.vcl.as_ref().expect(HAS_VCL);
-        self.machine.get_or_insert_with(spare::machine).start(vcl, method);
+        self.machine.get_or_insert_with(pool::machine).start(vcl, method);
         let action = loop {
             match self.run_machine(method, lent.again()) {
                 Outcome::Done(action) => break action,
@@ -345,7 +345,7 @@ impl Req {
                     if self.body.take_kept_for_vcl() {
                         self.end_reading();
                     }
-                    self.machine.get_or_insert_with(spare::machine).resume(value);
+                    self.machine.get_or_insert_with(pool::machine).resume(value);
                 }
                 Outcome::OutOfBudget => rt::yield_now().await,
                 Outcome::Failed(_) => break Action::Fail,
@@ -360,7 +360,7 @@ impl Req {
 
     /// As far as it goes without waiting.
     fn run_machine(&mut self, method: Method, lent: Lent<'_>) -> Outcome {
-        let machine = self.machine.get_or_insert_with(spare::machine);
+        let machine = self.machine.get_or_insert_with(pool::machine);
         machine.run(&mut ReqCtx {
             method,
             sess: &self.sess,
@@ -514,20 +514,20 @@ impl Drop for Req {
 impl Step {
     fn name(&self) -> StepName {
         match self {
-            Step::Recv => const { StepName::of("recv") },
-            Step::Lookup => const { StepName::of("lookup") },
-            Step::Hit(..) => const { StepName::of("hit") },
-            Step::Miss(..) => const { StepName::of("miss") },
-            Step::Pass => const { StepName::of("pass") },
-            Step::Pipe => const { StepName::of("pipe") },
-            Step::Purge => const { StepName::of("purge") },
-            Step::Fetch(_) => const { StepName::of("fetch") },
-            Step::Deliver(_) => const { StepName::of("deliver") },
-            Step::Synth => const { StepName::of("synth") },
-            Step::VclFail => const { StepName::of("vclfail") },
-            Step::Restart => const { StepName::of("restart") },
-            Step::Transmit(_) => const { StepName::of("transmit") },
-            Step::Done => const { StepName::of("done") },
+            Step::Recv => const { StepName::new("recv") },
+            Step::Lookup => const { StepName::new("lookup") },
+            Step::Hit(..) => const { StepName::new("hit") },
+            Step::Miss(..) => const { StepName::new("miss") },
+            Step::Pass => const { StepName::new("pass") },
+            Step::Pipe => const { StepName::new("pipe") },
+            Step::Purge => const { StepName::new("purge") },
+            Step::Fetch(_) => const { StepName::new("fetch") },
+            Step::Deliver(_) => const { StepName::new("deliver") },
+            Step::Synth => const { StepName::new("synth") },
+            Step::VclFail => const { StepName::new("vclfail") },
+            Step::Restart => const { StepName::new("restart") },
+            Step::Transmit(_) => const { StepName::new("transmit") },
+            Step::Done => const { StepName::new("done") },
         }
     }
 }

@@ -25,7 +25,7 @@ impl Req {
         bereq.log.timestamp("Process", self.log.last());
         // Answers to requests before this one; a client that is gone is found out below.
         let _ = std::future::poll_fn(|cx| transport.poll_flush(cx, 0)).await;
-        let Some(_place) = PipePlace::enter(&engine, self.params.pipe_sess_max) else {
+        let Some(_place) = PipeSlot::enter(&engine, self.params.pipe_sess_max) else {
             engine.main.pipe_limited.inc();
             bereq.end();
             return Step::VclFail;
@@ -37,19 +37,19 @@ impl Req {
 }
 
 /// One of the `pipe_sess_max` places.
-struct PipePlace<'a>(&'a crate::shared::Engine);
+struct PipeSlot<'a>(&'a crate::shared::Engine);
 
-impl<'a> PipePlace<'a> {
+impl<'a> PipeSlot<'a> {
     fn enter(engine: &'a crate::shared::Engine, limit: u32) -> Option<Self> {
         use std::sync::atomic::Ordering::Relaxed;
         let open = engine.pipes.fetch_add(1, Relaxed);
         engine.main.n_pipe.inc();
-        let place = PipePlace(engine);
+        let place = PipeSlot(engine);
         (limit == 0 || open < i64::from(limit)).then_some(place)
     }
 }
 
-impl Drop for PipePlace<'_> {
+impl Drop for PipeSlot<'_> {
     fn drop(&mut self) {
         self.0.pipes.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         self.0.main.n_pipe.dec();

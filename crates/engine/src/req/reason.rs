@@ -5,7 +5,7 @@ use cache::{Cause, Lookup, LookupOptions, LookupOutcome, LookupTrace};
 use message::Head;
 use message::vary::Entries;
 use tables::no_hit::NoHit;
-use vrt::{Action, Method, Spot};
+use vrt::{Action, Method, SourceLocation};
 
 /// Longest part of a value that a reason quotes.
 const QUOTED_BYTES: usize = 80;
@@ -29,15 +29,21 @@ impl Reason {
     }
 
     /// What `method` ended with, when that is a reason. `before` is the reason so far, `None` after a hit.
-    pub fn of_vcl(method: Method, action: &Action, spot: Option<Spot<'_>>, before: Option<&Reason>) -> Option<Reason> {
-        let told = |reason| Some(Reason::new(reason, spot.map(|spot| spot.to_string()).unwrap_or_default()));
-        let builtin = spot.filter(Spot::is_builtin).map(|spot| spot.sub);
+    pub fn of_vcl(
+        method: Method,
+        action: &Action,
+        location: Option<SourceLocation<'_>>,
+        before: Option<&Reason>,
+    ) -> Option<Reason> {
+        let told =
+            |reason| Some(Reason::new(reason, location.map(|location| location.to_string()).unwrap_or_default()));
+        let builtin = location.filter(SourceLocation::is_builtin).map(|location| location.sub);
         match action {
             Action::Fail => told(NoHit::VclFailed),
             // A purge is answered so.
             Action::Synth { .. } if method == Method::Purge => None,
             Action::Synth { status, .. } => {
-                let place = spot.map(|spot| format!(", {spot}")).unwrap_or_default();
+                let place = location.map(|location| format!(", {location}")).unwrap_or_default();
                 Some(Reason::new(NoHit::Synth, format!("{status}{place}")))
             }
             Action::Purge => told(NoHit::Purge),
@@ -52,7 +58,9 @@ impl Reason {
                 _ => told(NoHit::Pass),
             },
             // What was decided before says more.
-            Action::Restart if before.is_none_or(|why| why.word == NoHit::Refused) => told(NoHit::Restart),
+            Action::Restart if before.is_none_or(|explanation| explanation.word == NoHit::Refused) => {
+                told(NoHit::Restart)
+            }
             Action::Restart
             | Action::Pipe
             | Action::Abandon
@@ -78,10 +86,11 @@ impl Reason {
             if !options.tells {
                 return Some(Reason::new(reason, String::new()));
             }
-            let why = crate::extra::Extra::of(&outcome.trace.marker).why;
-            let why = why.map(|text| format!("{}; ", String::from_utf8_lossy(text))).unwrap_or_default();
+            let explanation = crate::aux_attrs::AuxAttrs::read(&outcome.trace.marker).reason;
+            let explanation =
+                explanation.map(|text| format!("{}; ", String::from_utf8_lossy(text))).unwrap_or_default();
             let until = if left >= 0.0 { format!("for {left:.0} s more") } else { format!("over for {:.0} s", -left) };
-            Some(Reason::new(reason, format!("{why}{until}; by {xid}")))
+            Some(Reason::new(reason, format!("{explanation}{until}; by {xid}")))
         };
         match &outcome.lookup {
             Lookup::Hit(_) | Lookup::Grace { .. } | Lookup::Wait(_) | Lookup::Unfinished(_) => None,
@@ -161,18 +170,18 @@ fn quoted(value: Option<&[u8]>) -> String {
 mod tests {
     use super::*;
 
-    fn spot<'a>(sub: &'a str, file: &'a str) -> Option<Spot<'a>> {
-        Some(Spot { sub, file, line: 7 })
+    fn location<'a>(sub: &'a str, file: &'a str) -> Option<SourceLocation<'a>> {
+        Some(SourceLocation { sub, file, line: 7 })
     }
 
-    fn check(method: Method, action: Action, at: Option<Spot<'_>>, want: &str) {
-        let why = Reason::of_vcl(method, &action, at, Some(&Reason::undecided()));
-        assert_eq!(why.map(|why| why.text()).unwrap_or_default(), want);
+    fn check(method: Method, action: Action, at: Option<SourceLocation<'_>>, want: &str) {
+        let reason = Reason::of_vcl(method, &action, at, Some(&Reason::undecided()));
+        assert_eq!(reason.map(|reason| reason.text()).unwrap_or_default(), want);
     }
 
     #[test]
     fn what_vcl_decides_is_named_with_its_place() {
-        let (site, builtin) = (spot("vcl_recv", "site.vcl"), spot("vcl_req_cookie", "<builtin>"));
+        let (site, builtin) = (location("vcl_recv", "site.vcl"), location("vcl_req_cookie", "<builtin>"));
         check(Method::Recv, Action::Pass, site, "pass: vcl_recv site.vcl:7");
         check(Method::Recv, Action::Pass, builtin, "pass-cookie: vcl_req_cookie <builtin>:7");
         check(Method::Recv, Action::Hash, site, "");
@@ -184,8 +193,8 @@ mod tests {
 
     #[test]
     fn a_restart_keeps_the_reason_before_it() {
-        let why = Reason::new(NoHit::FirstFetch, "");
-        assert_eq!(Reason::of_vcl(Method::Deliver, &Action::Restart, None, Some(&why)), None);
+        let reason = Reason::new(NoHit::FirstFetch, "");
+        assert_eq!(Reason::of_vcl(Method::Deliver, &Action::Restart, None, Some(&reason)), None);
         assert!(Reason::of_vcl(Method::Hit, &Action::Restart, None, None).is_some());
     }
 

@@ -31,7 +31,7 @@ impl Req {
                 return Err(());
             }
         }
-        self.body.begin(ReqBody::of(transport));
+        self.body.begin(ReqBody::for_request(transport));
         self.close = match transport.connection(&mut self.head) {
             Ok(close) => close,
             Err(close) => {
@@ -46,9 +46,9 @@ impl Req {
     }
 
     /// Answers 400, before VCL, to a request whose body is broken already.
-    pub fn refuse_upload(&mut self, transport: &mut dyn Transport, why: &str) {
+    pub fn refuse_upload(&mut self, transport: &mut dyn Transport, reason: &str) {
         self.log_arrival();
-        self.log.put(Tag::FetchError, why.as_bytes());
+        self.log.put(Tag::FetchError, reason.as_bytes());
         self.engine().main.client_req_400.inc();
         self.close = Some(SessClose::RxBody);
         self.minimal(transport, 400);
@@ -103,8 +103,8 @@ impl Req {
             }
             Action::Pipe => Step::Pipe,
             Action::Vcl(_) => {
-                let why = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
-                self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {why}"));
+                let reason = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
+                self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {reason}"));
                 self.synthetic.ask(503, None);
                 Step::Synth
             }

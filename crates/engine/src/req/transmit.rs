@@ -16,7 +16,7 @@ use super::delivery::Delivery;
 use super::downstream::Downstream;
 use super::esi::Adapter;
 use super::{Req, Source, Step};
-use crate::extra::Extra;
+use crate::aux_attrs::AuxAttrs;
 use crate::httplog::{RESP, log_processors};
 use crate::transport::{BodyLen, SendError, Transport};
 
@@ -42,7 +42,7 @@ enum Window {
 
 /// Why a delivery broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum DeliveryFailure {
     /// The fetch failed behind it.
     Fetch,
     /// The client is gone.
@@ -51,9 +51,9 @@ pub(crate) enum Cut {
     Page,
 }
 
-impl Cut {
+impl DeliveryFailure {
     /// The client closed its end while nothing was sent.
-    pub(super) const GONE: Cut = Cut::Client(SessClose::RemClose);
+    pub(super) const GONE: DeliveryFailure = DeliveryFailure::Client(SessClose::RemClose);
 }
 
 impl Req {
@@ -97,13 +97,13 @@ impl Req {
             sent = match self.adapter(source.object(), plan.do_esi, transport).await {
                 Some(adapter) => {
                     down.adapter = adapter;
-                    if let Some(first) = down.chain.take_asked() {
+                    if let Some(first) = down.chain.take_subrequests() {
                         // Boxed: few ask for anything.
                         Box::pin(self.answer_filters(first, &mut down.chain, transport)).await;
                     }
                     self.send_body(source, plan.window, plan.do_esi, &mut down, transport).await
                 }
-                None => Err(Cut::Fetch),
+                None => Err(DeliveryFailure::Fetch),
             };
         }
         if send_body || !self.esi.is_fragment() {
@@ -116,8 +116,8 @@ impl Req {
             Err(cut) => {
                 transport.abort();
                 self.close = Some(match cut {
-                    Cut::Fetch | Cut::Page => SessClose::TxError,
-                    Cut::Client(close) => close,
+                    DeliveryFailure::Fetch | DeliveryFailure::Page => SessClose::TxError,
+                    DeliveryFailure::Client(close) => close,
                 });
                 if let Some(parent) = self.esi.parent_mut() {
                     parent.cut = Some(cut);
@@ -171,8 +171,8 @@ impl Req {
             &mut injected,
         );
         let opened = opened.map_err(|error| self.log.putf(Tag::Error, format_args!("{error}")))?;
-        for (name, why) in &opened.left_out {
-            self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {why}"));
+        for (name, reason) in &opened.left_out {
+            self.log.putf(Tag::VclError, format_args!("{name} leaves the body as it is: {reason}"));
         }
         for edit in &opened.edits {
             match edit {
@@ -201,7 +201,7 @@ impl Req {
         do_esi: bool,
         down: &mut Downstream,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         self.engine().count_gzip(&down.chain);
         match source {
             Source::Made(body) => {
@@ -248,14 +248,14 @@ impl Req {
         bytes: Option<u64>,
         down: &mut Downstream,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         let mut left = bytes.unwrap_or(u64::MAX);
         while left > 0 {
             let mut piece = match self.next_piece(&mut reader, transport).await {
                 Ok(Some(piece)) => piece,
                 // Whatever the reason, a range that ends early is told as one.
                 Ok(None) => break,
-                Err(Cut::Fetch) if bytes.is_some() => break,
+                Err(DeliveryFailure::Fetch) if bytes.is_some() => break,
                 Err(cut) => return Err(cut),
             };
             if piece.len() as u64 > left {
@@ -265,13 +265,13 @@ impl Req {
             self.push(down, piece, false, transport).await?;
         }
         if bytes.is_some() && left > 0 {
-            return Err(Cut::Client(SessClose::RangeShort));
+            return Err(DeliveryFailure::Client(SessClose::RangeShort));
         }
         Ok(())
     }
 
     /// What the filters have to say at the end, and what a fragment tells its page.
-    fn end_body(&mut self, down: &Downstream, does_esi: bool, sends: bool) -> Result<(), Cut> {
+    fn end_body(&mut self, down: &Downstream, does_esi: bool, sends: bool) -> Result<(), DeliveryFailure> {
         let says_acct = !self.log.ring().is_masked(Tag::VdpAcct);
         let closing: Vec<_> = down.chain.close().collect();
         if says_acct && does_esi {
@@ -304,7 +304,7 @@ impl Req {
             // Half of a fragment's blocks are in the page's gzip: no way on from there.
             Err(error) => {
                 self.log.putf(Tag::Error, format_args!("{error}"));
-                Err(Cut::Page)
+                Err(DeliveryFailure::Page)
             }
         }
     }
@@ -314,7 +314,7 @@ impl Req {
         &mut self,
         reader: &mut Reader,
         transport: &mut dyn Transport,
-    ) -> Result<Option<Buf>, Cut> {
+    ) -> Result<Option<Buf>, DeliveryFailure> {
         let body = self.body.clone();
         poll_fn(|cx| {
             if let Poll::Ready(next) = reader.poll_next(cx) {
@@ -322,9 +322,9 @@ impl Req {
             }
             let _ = body.poll_pump(cx, transport);
             match transport.poll_flush(cx, 0) {
-                Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(DeliveryFailure::Client(close_of(error)))),
                 Poll::Ready(Ok(())) | Poll::Pending if self.gives_up => {
-                    self.poll_gone(cx, transport).map(|()| Err(Cut::GONE))
+                    self.poll_peer_closed(cx, transport).map(|()| Err(DeliveryFailure::GONE))
                 }
                 Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             }
@@ -334,17 +334,17 @@ impl Req {
 
     /// What became of a body that can't be read on.
     #[cold]
-    fn broken_object(&mut self, error: ReadError, obj: &ObjRef) -> Cut {
+    fn broken_object(&mut self, error: ReadError, obj: &ObjRef) -> DeliveryFailure {
         if let ReadError::Store(error) = error {
             self.log.putf(Tag::Error, format_args!("Storage: {error}"));
             self.engine().cache.lose(obj);
         }
-        Cut::Fetch
+        DeliveryFailure::Fetch
     }
 
     /// Ready when the client is gone, if that is to be noticed before the next write.
-    pub(super) fn poll_gone(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
-        if self.params.pass_abort { transport.poll_gone(cx) } else { Poll::Pending }
+    pub(super) fn poll_peer_closed(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
+        if self.params.pass_abort { transport.poll_peer_closed(cx) } else { Poll::Pending }
     }
 
     /// Queues a piece, through the filters; waits when much is queued.
@@ -354,7 +354,7 @@ impl Req {
         mut piece: Buf,
         is_last: bool,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         if down.is_immediate() {
             down.pass(piece, transport);
             return self.flush_some(transport).await;
@@ -375,7 +375,7 @@ impl Req {
     }
 
     /// Why the body can't go on, logged in the filter's own words where it has some.
-    fn broken_body(&mut self, down: &mut Downstream, error: &filters::FilterError) -> Cut {
+    fn broken_body(&mut self, down: &mut Downstream, error: &filters::FilterError) -> DeliveryFailure {
         let told = down.take_gzip_notes();
         if told.is_empty() {
             self.log.putf(Tag::Error, format_args!("{error}"));
@@ -384,12 +384,12 @@ impl Req {
             self.log.put(Tag::Gzip, text.as_bytes());
         }
         match error {
-            filters::FilterError::RangeShort => Cut::Client(SessClose::RangeShort),
-            _ => Cut::Fetch,
+            filters::FilterError::RangeShort => DeliveryFailure::Client(SessClose::RangeShort),
+            _ => DeliveryFailure::Fetch,
         }
     }
 
-    async fn flush_some(&mut self, transport: &mut dyn Transport) -> Result<(), Cut> {
+    async fn flush_some(&mut self, transport: &mut dyn Transport) -> Result<(), DeliveryFailure> {
         if transport.queued() < QUEUE_BYTES {
             return Ok(());
         }
@@ -399,14 +399,14 @@ impl Req {
             transport.poll_flush(cx, QUEUE_BYTES / 4)
         })
         .await
-        .map_err(|error| Cut::Client(close_of(error)))
+        .map_err(|error| DeliveryFailure::Client(close_of(error)))
     }
 }
 
 /// What the stored body unpacks to, when that is known.
 fn plain_bytes(obj: &ObjRef) -> Option<u64> {
     obj.body_len()?;
-    Extra::of(obj.extra()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
+    AuxAttrs::read(obj.aux_attrs()).gzip_bits.map(|bits| bits.plain_bytes).filter(|&plain| plain > 0)
 }
 
 pub(super) fn close_of(error: SendError) -> SessClose {

@@ -12,7 +12,7 @@
 use cache::{Lookup, LookupOptions, LookupOutcome, ObjRef};
 use message::Head;
 use tables::tags::Tag;
-use vrt::{Action, Method, Spot};
+use vrt::{Action, Method, SourceLocation};
 
 use super::Req;
 use super::reason::Reason;
@@ -28,12 +28,12 @@ pub(crate) enum Verdict {
     /// `vcl_hit` wants a fresh object in the place of what was found. No reason is declared for that: it counts as a hit.
     Refetch,
     /// Anything else.
-    NoHit { found: Found, reason: Reason },
+    NoHit { found: LookupVerdict, reason: Reason },
 }
 
 /// What the lookup came across, of a request that is no hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum LookupVerdict {
     /// No lookup, or nothing that decides anything.
     Nothing,
     /// An object, but VCL decided otherwise.
@@ -42,14 +42,14 @@ pub(crate) enum Found {
     HitForPass,
 }
 
-impl Found {
+impl LookupVerdict {
     fn of(lookup: &Lookup) -> Self {
         match lookup {
-            Lookup::Hit(_) | Lookup::Grace { .. } => Found::Hit,
-            Lookup::HitForMiss { .. } => Found::HitForMiss,
-            Lookup::HitForPass { .. } => Found::HitForPass,
+            Lookup::Hit(_) | Lookup::Grace { .. } => LookupVerdict::Hit,
+            Lookup::HitForMiss { .. } => LookupVerdict::HitForMiss,
+            Lookup::HitForPass { .. } => LookupVerdict::HitForPass,
             Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::Refused | Lookup::Wait(_) | Lookup::Unfinished(_) => {
-                Found::Nothing
+                LookupVerdict::Nothing
             }
         }
     }
@@ -63,19 +63,19 @@ impl Verdict {
 
     /// It won't be looked up, or that led to nothing.
     pub fn no_hit(reason: Reason) -> Self {
-        Verdict::NoHit { found: Found::Nothing, reason }
+        Verdict::NoHit { found: LookupVerdict::Nothing, reason }
     }
 
     /// A lookup came to its end. `now` is what it compared times with.
     pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
         match Reason::of_lookup(outcome, options, head, now) {
-            Some(reason) => Verdict::NoHit { found: Found::of(&outcome.lookup), reason },
+            Some(reason) => Verdict::NoHit { found: LookupVerdict::of(&outcome.lookup), reason },
             None => Verdict::Hit { in_grace: matches!(outcome.lookup, Lookup::Grace { .. }) },
         }
     }
 
     /// `method` ended with `action`.
-    pub fn decide(&mut self, method: Method, action: &Action, spot: Option<Spot<'_>>) {
+    pub fn decide(&mut self, method: Method, action: &Action, spot: Option<SourceLocation<'_>>) {
         if let Some(reason) = Reason::of_vcl(method, action, spot, self.reason()) {
             *self = Verdict::NoHit { found: self.found(), reason };
         }
@@ -92,10 +92,10 @@ impl Verdict {
     }
 
     /// What the lookup found.
-    pub fn found(&self) -> Found {
+    pub fn found(&self) -> LookupVerdict {
         match self {
-            Verdict::Hit { .. } => Found::Hit,
-            Verdict::Refetch => Found::Nothing,
+            Verdict::Hit { .. } => LookupVerdict::Hit,
+            Verdict::Refetch => LookupVerdict::Nothing,
             Verdict::NoHit { found, .. } => *found,
         }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    fn check(mut verdict: Verdict, method: Method, action: &Action, found: Found, reason: Option<NoHit>) {
+    fn check(mut verdict: Verdict, method: Method, action: &Action, found: LookupVerdict, reason: Option<NoHit>) {
         verdict.decide(method, action, None);
         assert_eq!((verdict.found(), verdict.reason().map(|reason| reason.word)), (found, reason));
     }
@@ -158,18 +158,36 @@ mod tests {
 
     #[test]
     fn vcl_may_overrule_a_hit_and_what_was_found_stays_known() {
-        check(HIT, Method::Hit, &Action::Deliver, Found::Hit, None);
-        check(HIT, Method::Hit, &Action::Pass, Found::Hit, Some(NoHit::Pass));
-        check(HIT, Method::Deliver, &Action::Restart, Found::Hit, Some(NoHit::Restart));
-        check(HIT, Method::Deliver, &Action::Fail, Found::Hit, Some(NoHit::VclFailed));
+        check(HIT, Method::Hit, &Action::Deliver, LookupVerdict::Hit, None);
+        check(HIT, Method::Hit, &Action::Pass, LookupVerdict::Hit, Some(NoHit::Pass));
+        check(HIT, Method::Deliver, &Action::Restart, LookupVerdict::Hit, Some(NoHit::Restart));
+        check(HIT, Method::Deliver, &Action::Fail, LookupVerdict::Hit, Some(NoHit::VclFailed));
     }
 
     #[test]
     fn the_reason_of_the_lookup_stays_where_vcl_has_none() {
         let miss = |found| Verdict::NoHit { found, reason: Reason::new(NoHit::FirstFetch, "") };
-        check(miss(Found::Nothing), Method::Miss, &Action::Fetch, Found::Nothing, Some(NoHit::FirstFetch));
-        check(miss(Found::HitForMiss), Method::Miss, &Action::Pass, Found::HitForMiss, Some(NoHit::Pass));
-        check(miss(Found::HitForPass), Method::Deliver, &Action::Restart, Found::HitForPass, Some(NoHit::FirstFetch));
+        check(
+            miss(LookupVerdict::Nothing),
+            Method::Miss,
+            &Action::Fetch,
+            LookupVerdict::Nothing,
+            Some(NoHit::FirstFetch),
+        );
+        check(
+            miss(LookupVerdict::HitForMiss),
+            Method::Miss,
+            &Action::Pass,
+            LookupVerdict::HitForMiss,
+            Some(NoHit::Pass),
+        );
+        check(
+            miss(LookupVerdict::HitForPass),
+            Method::Deliver,
+            &Action::Restart,
+            LookupVerdict::HitForPass,
+            Some(NoHit::FirstFetch),
+        );
     }
 
     #[test]
@@ -178,12 +196,12 @@ mod tests {
         assert!(verdict.in_grace());
         verdict.refetch();
         assert!(!verdict.in_grace());
-        check(verdict, Method::Deliver, &Action::Deliver, Found::Nothing, None);
+        check(verdict, Method::Deliver, &Action::Deliver, LookupVerdict::Nothing, None);
     }
 
     #[test]
     fn before_a_lookup_a_restart_is_the_reason() {
-        check(Verdict::undecided(), Method::Recv, &Action::Restart, Found::Nothing, Some(NoHit::Restart));
-        check(Verdict::undecided(), Method::Recv, &Action::Hash, Found::Nothing, Some(NoHit::Refused));
+        check(Verdict::undecided(), Method::Recv, &Action::Restart, LookupVerdict::Nothing, Some(NoHit::Restart));
+        check(Verdict::undecided(), Method::Recv, &Action::Hash, LookupVerdict::Nothing, Some(NoHit::Refused));
     }
 }

@@ -104,8 +104,8 @@ fn removes_and_comments() {
 
 #[test]
 fn features_change_what_is_processed() {
-    let why = "No ESI processing, first char not '<'. (See feature esi_disable_xml_check)";
-    check("x<esi:remove>", "x<esi:remove>", &[why]);
+    let reason = "No ESI processing, first char not '<'. (See feature esi_disable_xml_check)";
+    check("x<esi:remove>", "x<esi:remove>", &[reason]);
     let features = Features { disable_xml_check: true, ..Features::default() };
     check_with(features, "x<esi:remove>y", "x", &[]);
     let features = Features { ignore_other_elements: true, ..Features::default() };

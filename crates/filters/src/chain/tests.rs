@@ -49,7 +49,7 @@ fn foreign(body: &[u8]) -> Vec<u8> {
     let mut out = vec![0; body.len() * 2 + 100];
     let made = deflate.pack(body, &mut out, zlib_rs::DeflateFlush::Finish).unwrap().made;
     out.truncate(made);
-    let sum = Sum::of(body);
+    let sum = Sum::new(body);
     let tail = stitch::tail(sum.crc, sum.plain_bytes);
     [&stitch::HEADER[..], &out, &tail[5..]].concat()
 }

@@ -19,7 +19,7 @@ pub(super) const DIST_EXTRA: [u8; 30] =
     [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13];
 
 /// What the next bits are.
-pub(super) enum Found {
+pub(super) enum NextCode {
     /// A symbol and how many bits its code has.
     Symbol(u16, u32),
     /// The beginning of a code.
@@ -92,33 +92,33 @@ impl Table {
 
     /// Looks up the low bits of `bits`, of which `have` count.
     #[inline]
-    pub(super) fn find(&self, bits: u64, have: u32) -> Found {
+    pub(super) fn find(&self, bits: u64, have: u32) -> NextCode {
         let entry = self.fast[(bits & ((1 << FAST) - 1)) as usize];
         let len = u32::from(entry & 15);
         if len > 0 {
-            return if len <= have { Found::Symbol(entry >> 4, len) } else { Found::Short };
+            return if len <= have { NextCode::Symbol(entry >> 4, len) } else { NextCode::Short };
         }
         self.walk(bits, have)
     }
 
     #[cold]
-    fn walk(&self, mut bits: u64, have: u32) -> Found {
+    fn walk(&self, mut bits: u64, have: u32) -> NextCode {
         let (mut code, mut first, mut index) = (0u32, 0u32, 0u32);
         for len in 1..=self.longest {
             if len as u32 > have {
-                return Found::Short;
+                return NextCode::Short;
             }
             code |= (bits & 1) as u32;
             bits >>= 1;
             let count = u32::from(self.counts[len]);
             if code < first + count {
-                return Found::Symbol(self.symbols[(index + code - first) as usize], len as u32);
+                return NextCode::Symbol(self.symbols[(index + code - first) as usize], len as u32);
             }
             index += count;
             first = (first + count) << 1;
             code <<= 1;
         }
-        Found::Bad
+        NextCode::Bad
     }
 }
 

@@ -20,7 +20,7 @@ use super::transport::H1;
 const HEAD_READ_BYTES: usize = 4 * 1024;
 
 /// A request's head has come whole.
-pub(super) struct Arrived {
+pub(super) struct NextRequest {
     /// From the first byte, with the empty lines before the head.
     pub head_bytes: usize,
     /// What found it.
@@ -32,7 +32,7 @@ pub(super) struct Arrived {
 }
 
 /// The next whole head; `None` when not a byte of one is there.
-pub(super) async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose> {
+pub(super) async fn next_head(h1: &mut H1) -> Result<Option<NextRequest>, SessClose> {
     let params = h1.conn.sess.engine.params.load_full();
     let (limits, head_limit) = (limits(&params), params.timeout_head);
     let mut scan = Scan::new(&limits);
@@ -45,7 +45,7 @@ pub(super) async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose>
         if let Some(head_bytes) = scan.find_request(&h1.conn.input[h1.used..]) {
             let t_req = h1.conn.sess.engine.clock.real();
             let t_first = t_first.unwrap_or(t_req);
-            return Ok(Some(Arrived { head_bytes, scan, t_first, t_req, params }));
+            return Ok(Some(NextRequest { head_bytes, scan, t_first, t_req, params }));
         }
         // Only now, once for all requests that were read together.
         h1.compact();
@@ -79,7 +79,7 @@ pub(super) async fn next_head(h1: &mut H1) -> Result<Option<Arrived>, SessClose>
 /// Waits for more of a head that has begun to come, and must be whole by then.
 async fn more(h1: &mut H1, head_limit: Duration, whole_by: &mut Option<Instant>) -> Result<usize, SessClose> {
     // Who sends it slowly keeps nobody else out.
-    h1.conn.turn = None;
+    h1.conn.slot = None;
     let mut deadline = h1.conn.idle_deadline();
     if !head_limit.is_zero() {
         deadline = deadline.min(*whole_by.get_or_insert_with(|| Instant::now() + head_limit));

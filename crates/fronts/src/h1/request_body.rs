@@ -9,7 +9,7 @@
 //! ```
 
 use engine::transport::{BodyError, BodyState};
-use http1::{Cut, Decoder, Framing, Step};
+use http1::{Decoder, Framing, Step, Truncation};
 
 /// Where the body of the request under way is.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) enum RequestBody {
 }
 
 impl RequestBody {
-    pub fn of(framing: Framing) -> Self {
+    pub fn new(framing: Framing) -> Self {
         let len = match framing {
             Framing::None => return RequestBody::None,
             Framing::Length(len) => Some(len),
@@ -77,7 +77,7 @@ impl RequestBody {
     pub fn cut(&self) -> &'static str {
         let cut = match self {
             RequestBody::Unread { decoder, .. } => decoder.cut(),
-            RequestBody::None | RequestBody::Done | RequestBody::Failed(_) => Cut::Length,
+            RequestBody::None | RequestBody::Done | RequestBody::Failed(_) => Truncation::Length,
         };
         http1::BodyError::Truncated(cut).text()
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn check(framing: Framing, input: &[u8], want: &str, state: BodyState, expects_more: bool) {
-        let (mut body, mut at, mut got) = (RequestBody::of(framing), 0, Vec::new());
+        let (mut body, mut at, mut got) = (RequestBody::new(framing), 0, Vec::new());
         let end = loop {
             match body.decode(&input[at..]) {
                 Ok(Step::Data(range)) => {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn after_a_failure_it_says_the_same_again() {
-        let mut body = RequestBody::of(Framing::Length(4));
+        let mut body = RequestBody::new(Framing::Length(4));
         assert_eq!(body.len(), Some(4));
         body.fail(BodyError::Closed(body.cut()));
         assert!(!body.expects_more(), "who has closed sends nothing");

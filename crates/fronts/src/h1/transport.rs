@@ -101,7 +101,7 @@ impl H1 {
 
     /// A request begins, with this body.
     pub(crate) fn begin_request(&mut self, framing: Framing, version: Version) {
-        self.body = RequestBody::of(framing);
+        self.body = RequestBody::new(framing);
         self.response = Response::new(version);
     }
 
@@ -279,7 +279,7 @@ impl Transport for H1 {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.is_piped() || self.body.expects_more() {
             return Poll::Pending;
         }

@@ -207,10 +207,10 @@ fn an_early_end_is_an_error_that_says_where() {
         assert_eq!(decoder.end_of_input(), want);
         assert_eq!(decoder.end_of_input(), want);
     };
-    check(Framing::Length(5), b"hell", Err(BodyError::Truncated(Cut::Length)));
-    check(Framing::Chunked, b"", Err(BodyError::Truncated(Cut::Chunking)));
-    check(Framing::Chunked, b"5\r\nhe", Err(BodyError::Truncated(Cut::ChunkData)));
-    check(Framing::Chunked, b"5\r\nhello", Err(BodyError::Truncated(Cut::Chunking)));
+    check(Framing::Length(5), b"hell", Err(BodyError::Truncated(Truncation::Length)));
+    check(Framing::Chunked, b"", Err(BodyError::Truncated(Truncation::Chunking)));
+    check(Framing::Chunked, b"5\r\nhe", Err(BodyError::Truncated(Truncation::ChunkData)));
+    check(Framing::Chunked, b"5\r\nhello", Err(BodyError::Truncated(Truncation::Chunking)));
     check(Framing::Eof, b"abc", Ok(()));
     check(Framing::None, b"", Ok(()));
 }

@@ -19,7 +19,7 @@ const MEMORY_BYTES: u64 = 4 << 30;
 /// Time on the clock for one check (names are looked up in it).
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The most that is read of what a checker writes.
-const MOST_OUTPUT: usize = 256 << 20;
+const MAX_OUTPUT: usize = 256 << 20;
 
 /// Starts checkers.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +116,7 @@ fn read_some(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut buf = [0; 65536];
     let n = sys::fd::read(fd, &mut buf)?;
     into.extend_from_slice(&buf[..n]);
-    if into.len() > MOST_OUTPUT {
+    if into.len() > MAX_OUTPUT {
         return Err(io::Error::other("too much output"));
     }
     Ok(n > 0)

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Head, Lost, Span};
+use super::{Head, LostHeader, Span};
 use crate::status;
 
 /// The HTTP version that a start line names; [`Version::Unknown`] for what is none (VCL may set `req.proto` to anything).
@@ -45,8 +45,8 @@ impl Head {
     /// Empties the head and makes it a request's.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn start_request(&mut self, method: &[u8], url: &[u8], proto: &[u8]) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn start_request(&mut self, method: &[u8], url: &[u8], proto: &[u8]) -> Result<(), LostHeader> {
         self.clear();
         self.set_method(method)?;
         self.set_url(url)?;
@@ -62,8 +62,8 @@ impl Head {
     /// Empties the head and makes it a response's, with the standard reason of `status`.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn start_response(&mut self, proto: &[u8], status: u16) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn start_response(&mut self, proto: &[u8], status: u16) -> Result<(), LostHeader> {
         self.clear();
         self.set_proto(proto)?;
         self.set_status(status)
@@ -71,17 +71,17 @@ impl Head {
 
     /// The method, `GET`; empty in a response.
     pub fn method(&self) -> &[u8] {
-        self.method.of(&self.arena)
+        self.method.slice(&self.arena)
     }
 
     /// The request target, as VCL's `req.url`; empty in a response.
     pub fn url(&self) -> &[u8] {
-        self.url.of(&self.arena)
+        self.url.slice(&self.arena)
     }
 
     /// The protocol as text, `HTTP/1.1`.
     pub fn proto(&self) -> &[u8] {
-        self.proto.of(&self.arena)
+        self.proto.slice(&self.arena)
     }
 
     /// The protocol as a number.
@@ -106,7 +106,7 @@ impl Head {
 
     /// The reason phrase.
     pub fn reason(&self) -> &[u8] {
-        self.reason.of(&self.arena)
+        self.reason.slice(&self.arena)
     }
 
     /// Whether this is a request's head.
@@ -117,8 +117,8 @@ impl Head {
     /// Sets the method.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn set_method(&mut self, method: impl AsRef<[u8]>) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn set_method(&mut self, method: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         self.method = self.put(method.as_ref())?;
         Ok(())
     }
@@ -126,8 +126,8 @@ impl Head {
     /// Sets the request target.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn set_url(&mut self, url: impl AsRef<[u8]>) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn set_url(&mut self, url: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         self.url = self.put(url.as_ref())?;
         Ok(())
     }
@@ -135,8 +135,8 @@ impl Head {
     /// Sets the protocol and with it the version.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn set_proto(&mut self, proto: impl AsRef<[u8]>) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn set_proto(&mut self, proto: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         let proto = proto.as_ref();
         self.proto = self.put(proto)?;
         self.version = Version::parse(proto);
@@ -146,8 +146,8 @@ impl Head {
     /// Sets the status and the standard reason for it, as `set resp.status` does.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn set_status(&mut self, status: u16) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn set_status(&mut self, status: u16) -> Result<(), LostHeader> {
         self.reason = self.put(status::reason(status).as_bytes())?;
         self.status = status;
         Ok(())
@@ -156,8 +156,8 @@ impl Head {
     /// Sets the reason phrase alone.
     ///
     /// # Errors
-    /// [`Lost::NoSpace`].
-    pub fn set_reason(&mut self, reason: impl AsRef<[u8]>) -> Result<(), Lost> {
+    /// [`LostHeader::NoSpace`].
+    pub fn set_reason(&mut self, reason: impl AsRef<[u8]>) -> Result<(), LostHeader> {
         self.reason = self.put(reason.as_ref())?;
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Head {
         self.write_fields(out);
     }
 
-    fn put(&mut self, text: &[u8]) -> Result<Span, Lost> {
+    fn put(&mut self, text: &[u8]) -> Result<Span, LostHeader> {
         self.room(text.len())?;
         let at = self.arena.len() as u32;
         self.arena.extend_from_slice(text);

@@ -58,10 +58,10 @@ fn limits_are_errors_and_change_nothing() {
     let mut h = Head::with_limits(HeadLimits { fields: 2, bytes: 40 });
     h.append("a", "1").unwrap();
     h.append("b", "2").unwrap();
-    assert_eq!(h.append("c", "3"), Err(Lost::TooManyFields));
+    assert_eq!(h.append("c", "3"), Err(LostHeader::TooManyFields));
     h.set("a", "4").unwrap();
-    assert_eq!(h.set("b", "x".repeat(60)), Err(Lost::NoSpace));
-    assert_eq!(h.append("no token", "x"), Err(Lost::BadField));
+    assert_eq!(h.set("b", "x".repeat(60)), Err(LostHeader::NoSpace));
+    assert_eq!(h.append("no token", "x"), Err(LostHeader::BadField));
     assert_eq!(lines(&h), ["b: 2", "a: 4"]);
 }
 
@@ -105,7 +105,7 @@ fn laid_lines_and_others_are_sent_in_their_order() {
     let mut out = Vec::new();
     h.write_fields(&mut out);
     assert_eq!(out, b"A: 1\r\nB:2\r\nX: y\r\nC: 3\r\n\r\n");
-    assert_eq!(Head::with_limits(HeadLimits { fields: 9, bytes: 9 }).lay(b"0123456789"), Err(Lost::NoSpace));
+    assert_eq!(Head::with_limits(HeadLimits { fields: 9, bytes: 9 }).lay(b"0123456789"), Err(LostHeader::NoSpace));
 }
 
 #[test]

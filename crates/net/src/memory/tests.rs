@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{ConnectError, IoError, Pending, connect};
+use crate::{ConnectError, IdleState, IoError, connect};
 
 fn addr(text: &str) -> Address {
     Address::inet(text.parse().unwrap())
@@ -33,7 +33,7 @@ fn there_is_no_descriptor_and_all_that_wants_one_has_another_way() {
     assert!(!ours.is_unix());
     assert_eq!(ours.peer_ids(), None);
     ours.set_tos(8).unwrap();
-    assert_eq!(ours.park().unpark().unwrap().pending(), Pending::Nothing);
+    assert_eq!(ours.park().unpark().unwrap().pending(), IdleState::Nothing);
 }
 
 #[test]
@@ -45,13 +45,13 @@ fn bytes_go_through_and_either_direction_ends_by_itself() {
         let mut got = [0; 16];
         assert_eq!(theirs.try_read(&mut got).unwrap(), 5);
         assert_eq!(theirs.try_read(&mut got).unwrap(), 0);
-        assert_eq!(ours.pending(), Pending::Nothing);
+        assert_eq!(ours.pending(), IdleState::Nothing);
         theirs.try_write(b"still open").unwrap();
-        assert_eq!(ours.pending(), Pending::Data);
+        assert_eq!(ours.pending(), IdleState::Data);
         assert_eq!(ours.read(&mut got, None).await.unwrap(), 10);
         assert!(matches!(ours.write_all(b"x", None).await, Err(IoError::Closed)));
         drop(theirs);
-        assert_eq!(ours.pending(), Pending::Closed);
+        assert_eq!(ours.pending(), IdleState::Closed);
         assert_eq!(ours.read(&mut got, None).await.unwrap(), 0);
     });
 }
@@ -116,7 +116,7 @@ fn a_reset_loses_what_was_under_way() {
     assert_eq!(ours.try_read(&mut got).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!(theirs.try_read(&mut got).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!(ours.try_write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
-    assert_eq!(ours.pending(), Pending::Closed);
+    assert_eq!(ours.pending(), IdleState::Closed);
 }
 
 #[test]

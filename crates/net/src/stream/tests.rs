@@ -47,14 +47,14 @@ fn deadlines_end_reads_and_writes() {
 fn an_idle_connection_tells_what_waits_on_it() {
     rt::run(async {
         let (a, b) = pair();
-        assert_eq!(a.pending(), Pending::Nothing);
+        assert_eq!(a.pending(), IdleState::Nothing);
         b.write_all(b"x", None).await.unwrap();
-        assert_eq!(a.pending(), Pending::Data);
+        assert_eq!(a.pending(), IdleState::Data);
         a.read(&mut [0; 4], None).await.unwrap();
         let parked = a.park();
-        assert_eq!(parked.pending(), Pending::Nothing);
+        assert_eq!(parked.pending(), IdleState::Nothing);
         drop(b);
-        assert_eq!(parked.pending(), Pending::Closed);
+        assert_eq!(parked.pending(), IdleState::Closed);
     })
     .unwrap();
 }
@@ -84,9 +84,9 @@ fn what_comes_in_the_turn_of_the_parking_is_seen() {
         let mut got = Vec::with_capacity(100);
         ours.read_buf(&mut got, soon(5000)).await.unwrap();
         let parked = ours.park();
-        assert_eq!(parked.heard(), Pending::Nothing);
+        assert_eq!(parked.heard(), IdleState::Nothing);
         theirs.try_write(b"unasked").unwrap();
-        assert_eq!(parked.heard(), Pending::Data);
+        assert_eq!(parked.heard(), IdleState::Data);
     })
     .unwrap();
 }

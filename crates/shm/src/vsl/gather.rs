@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::ring::{LogRing, ReservedAmount};
 
 /// Words that wait at most, when the ring isn't a small one.
-pub(super) const MOST_WORDS: usize = 8192;
+pub(super) const MAX_WORDS: usize = 8192;
 
 #[derive(Default)]
 struct ThreadBatch {
@@ -27,7 +27,7 @@ pub fn gather_here() {
     GATHERED.with(|gathered| {
         let mut gathered = gathered.borrow_mut();
         gathered.is_on = true;
-        gathered.words.reserve_exact(MOST_WORDS);
+        gathered.words.reserve_exact(MAX_WORDS);
     });
 }
 

@@ -17,7 +17,7 @@ static PAIRS: [[u8; 2]; 100] = {
 /// Room that any number here needs at most: sign, 20 digits, point, 6 decimals.
 pub const ROOM: usize = 32;
 /// Millionths or thousandths beyond this are shown as this.
-const MOST: u64 = 9_000_000_000_000_000;
+const MAX: u64 = 9_000_000_000_000_000;
 
 /// A number's text, for those who don't write into a buffer of their own.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +168,7 @@ fn put_micros(out: &mut [u8; ROOM], point: usize, micros: u32) -> usize {
 /// Writes `%.0f`; gives its length. A tie goes to the even neighbour.
 #[inline]
 pub fn put_rounded(out: &mut [u8; ROOM], x: f64) -> usize {
-    put_sign_and_whole(out, x, (x.abs().round_ties_even() as u64).min(MOST))
+    put_sign_and_whole(out, x, (x.abs().round_ties_even() as u64).min(MAX))
 }
 
 /// Writes `%.3f`; gives its length.
@@ -233,7 +233,7 @@ fn pair(n: u32) -> [u8; 2] {
 #[inline]
 fn scale(x: f64, unit: f64) -> u64 {
     // By way of i64, for which there is an instruction.
-    ((x.abs() * unit + 0.5) as i64 as u64).min(MOST)
+    ((x.abs() * unit + 0.5) as i64 as u64).min(MAX)
 }
 
 #[cfg(test)]

@@ -258,7 +258,7 @@ impl LogRing {
 
     /// Words that a thread may gather: at most an eighth of the ring, as for a batch.
     pub(super) fn most_gathered(&self) -> usize {
-        gather::MOST_WORDS.min(self.segsize - HEAD_WORDS)
+        gather::MAX_WORDS.min(self.segsize - HEAD_WORDS)
     }
 
     /// Writes whole records and batches; the first word comes last.

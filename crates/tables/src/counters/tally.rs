@@ -25,13 +25,13 @@ thread_local! {
     };
 }
 
-/// This thread will call [`settle`] whenever it is about to wait: until then it may keep what it counts.
+/// This thread will call [`flush`] whenever it is about to wait: until then it may keep what it counts.
 pub fn begin_tally() {
     TALLIES.with(|tallies| tallies.is_on.set(true));
 }
 
 /// Writes out what this thread has counted.
-pub fn settle() {
+pub fn flush() {
     TALLIES.with(|tallies| {
         let mut taken = tallies.taken.take();
         while taken != 0 {
@@ -99,9 +99,9 @@ mod tests {
         counters[2].tally();
         assert_eq!(counters[2].get(), 3);
         count();
-        settle();
+        flush();
         assert_eq!((values(), counters[2].get()), ([6, 4, 6], 7));
-        settle();
+        flush();
         assert_eq!(values(), [6, 4, 6]);
     }
 }

@@ -104,9 +104,9 @@ fn parts_of_a_byte_are_refused() {
         [("1.5", false), ("1.5b", false), ("1.5 B", false), ("2.0", true), ("1.5k", true), ("2", true)]
     {
         let set = params.set("h2_header_table_size", text);
-        let why = "Could not convert to bytes.\nFractional BYTES not allowed\n";
+        let reason = "Could not convert to bytes.\nFractional BYTES not allowed\n";
         assert_eq!(set.is_ok(), is_taken, "{text}");
-        assert!(set.map_or_else(|error| error.to_string().starts_with(why), |_| true), "{text}");
+        assert!(set.map_or_else(|error| error.to_string().starts_with(reason), |_| true), "{text}");
     }
 }
 

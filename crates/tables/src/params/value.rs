@@ -237,7 +237,7 @@ fn count(text: &str, limits: &Limits, reasons: (Option<&str>, Option<&str>)) -> 
         parsed.ok_or_else(|| format!("Not a number ({text})\n"))?
     };
     let bound = |s: &Option<String>| s.as_deref().and_then(|s| s.parse::<u32>().ok());
-    let because = |why: Option<&str>| why.map(|w| format!(" ({w})")).unwrap_or_default();
+    let because = |reason: Option<&str>| reason.map(|w| format!(" ({w})")).unwrap_or_default();
     match (&limits.0, &limits.1) {
         (Some(min), _) if bound(&limits.0).is_some_and(|b| n < b) => {
             Err(format!("Must be at least {min}{}\n", because(reasons.0)))
@@ -251,8 +251,8 @@ fn count(text: &str, limits: &Limits, reasons: (Option<&str>, Option<&str>)) -> 
 
 fn bytes(text: &str, limits: &Limits) -> Result<u64, String> {
     let n = base::text::parse_bytes(text).ok_or_else(|| {
-        let why = base::text::why_no_bytes(text);
-        format!("Could not convert to bytes.\n{why}\n  Try something like '80k' or '120M'\n")
+        let reason = base::text::bytes_error(text);
+        format!("Could not convert to bytes.\n{reason}\n  Try something like '80k' or '120M'\n")
     })?;
     let bound = |s: &Option<String>| s.as_deref().and_then(base::text::parse_bytes);
     match (&limits.0, &limits.1) {

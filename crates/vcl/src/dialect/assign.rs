@@ -22,7 +22,7 @@ struct Assignment {
 struct Dropped {
     names: &'static [&'static str],
     when: fn(Ctx) -> bool,
-    why: &'static str,
+    reason: &'static str,
     /// Whether it may have mattered.
     warning: bool,
 }
@@ -31,50 +31,50 @@ const DROPPED: &[Dropped] = &[
     Dropped {
         names: &["req.hash"],
         when: |ctx| ctx != Ctx::Hash,
-        why: "the hash is made in vcl_hash only",
+        reason: "the hash is made in vcl_hash only",
         warning: true,
     },
     Dropped {
         names: &["obj.prefetch"],
         when: |_| true,
-        why: "2.0 never fetched ahead; objects in grace are refreshed in the background now",
+        reason: "2.0 never fetched ahead; objects in grace are refreshed in the background now",
         warning: true,
     },
     Dropped {
         names: &["client.identity"],
         when: |ctx| ctx == Ctx::Fetch,
-        why: "a fetch has no client: its director has chosen already",
+        reason: "a fetch has no client: its director has chosen already",
         warning: true,
     },
-    Dropped { names: &["req.keep"], when: |_| true, why: "nothing reads it any more", warning: true },
+    Dropped { names: &["req.keep"], when: |_| true, reason: "nothing reads it any more", warning: true },
     Dropped {
         names: &["obj.ttl", "obj.grace", "obj.keep", "obj.cacheable"],
         when: |ctx| ctx == Ctx::Error,
-        why: "a response made in vcl_synth is never stored",
+        reason: "a response made in vcl_synth is never stored",
         warning: false,
     },
     Dropped {
         names: &["obj.grace", "obj.keep"],
         when: |ctx| ctx == Ctx::Hit,
-        why: "an object's times can't be changed in vcl_hit any more",
+        reason: "an object's times can't be changed in vcl_hit any more",
         warning: true,
     },
     Dropped {
         names: &["req.esi"],
         when: |ctx| ctx == Ctx::Fetch,
-        why: "a client's ESI isn't decided in a fetch",
+        reason: "a client's ESI isn't decided in a fetch",
         warning: true,
     },
     Dropped {
         names: &["req.grace"],
         when: |ctx| ctx == Ctx::Fetch,
-        why: "a fetch has no grace of its client's",
+        reason: "a fetch has no grace of its client's",
         warning: true,
     },
     Dropped {
         names: &["req.proto", "resp.proto", "beresp.proto", "bereq.proto", "obj.proto"],
         when: |_| true,
-        why: "a protocol's name is read only since 4.1",
+        reason: "a protocol's name is read only since 4.1",
         warning: true,
     },
 ];
@@ -155,12 +155,13 @@ impl Walker<'_> {
         let new = self.var_now(name, first, last, true)?;
         if self.ctx == Ctx::Fetch && name.starts_with("req.") {
             if self.carried.contains(&name.to_ascii_lowercase()) {
-                let why = "the fetch has a request of its own: a field of the response takes this to where it is read";
-                self.note(first, last, &new, why);
+                let reason =
+                    "the fetch has a request of its own: a field of the response takes this to where it is read";
+                self.note(first, last, &new, reason);
             } else {
-                let why =
+                let reason =
                     "the fetch has a request of its own: what is set in it reaches neither vcl_deliver nor a restart";
-                self.warn(first, last, &new, why);
+                self.warn(first, last, &new, reason);
             }
         }
         Ok(Some(new))
@@ -193,12 +194,12 @@ impl Walker<'_> {
         let mark = if self.ctx.backend() { "bereq.http.X-VCL-Reason" } else { "req.http.X-VCL-Reason" };
         let unset = self.unset_by(&low, value);
         if let Some(from) = &unset {
-            let why = "before 3.0 a text that began with a field that isn't there unset what it was for";
-            self.note(first, end, &format!("if ({from}) {{ set ... }} else {{ unset {new}; }}"), why);
+            let explanation = "before 3.0 a text that began with a field that isn't there unset what it was for";
+            self.note(first, end, &format!("if ({from}) {{ set ... }} else {{ unset {new}; }}"), explanation);
             self.insert_after_gap(&format!("if ({from}) {{ "));
         } else if keeps_reason {
-            let why = "since 4.0 a status brings its reason along: the one that was there stays";
-            self.note(first, end, &format!("set {mark} = {reason}; ... set {reason} = {mark};"), why);
+            let explanation = "since 4.0 a status brings its reason along: the one that was there stays";
+            self.note(first, end, &format!("set {mark} = {reason}; ... set {reason} = {mark};"), explanation);
             self.insert_after_gap(&format!("set {mark} = {reason}; "));
         } else {
             self.keep();
@@ -244,12 +245,12 @@ impl Walker<'_> {
         while at < end {
             let (name, last) = self.dotted(at);
             if self.tok_at(at) == Tok::Id && self.hit_fields.contains(&name.to_ascii_lowercase()) {
-                let why = format!(
+                let reason = format!(
                     "{name} is set in vcl_hit, and vcl_fetch doesn't run on a hit: what is set here is stored, and every hit has it \
                      as the first response had; set the field of resp in vcl_deliver"
                 );
                 let line = format!("set {} ...", self.dotted(name_at).0);
-                self.warn(first, end, &line, &why);
+                self.warn(first, end, &line, &reason);
                 return;
             }
             at = self.after(last);
@@ -262,7 +263,7 @@ impl Walker<'_> {
             self.check_place(var, set.name_at, set.last, true)?;
         }
         if let Some(dropped) = DROPPED.iter().find(|d| d.names.contains(&name) && (d.when)(self.ctx)) {
-            return self.drop_set(set, dropped.why, dropped.warning).map(Some);
+            return self.drop_set(set, dropped.reason, dropped.warning).map(Some);
         }
         let in_hit = self.ctx == Ctx::Hit;
         match name {
@@ -281,8 +282,8 @@ impl Walker<'_> {
             "bereq.request" if self.ctx == Ctx::MissBereq && self.dotted(set.value).0 == "req.request" => {
                 self.policy.carry_method = true;
                 let new = format!("set bereq.method = bereq.http.{METHOD};");
-                let why = "what is fetched to be stored is a GET; the client's method is told by a mark";
-                Ok(self.replace_set(set, &new, why))
+                let reason = "what is fetched to be stored is a GET; the client's method is told by a mark";
+                Ok(self.replace_set(set, &new, reason))
             }
             "req.url" if self.ctx == Ctx::Fetch && !self.carried.contains(name) && self.url_read <= set.end => {
                 self.drop_set(set, "nothing looks at the URL any more once it is fetched", false)
@@ -293,22 +294,22 @@ impl Walker<'_> {
     }
 
     /// Writes `new` in the place of the statement, and says so.
-    fn replace_set(&mut self, set: &Assignment, new: &str, why: &str) -> Outcome {
-        self.note(set.first, set.end, new, why);
+    fn replace_set(&mut self, set: &Assignment, new: &str, reason: &str) -> Outcome {
+        self.note(set.first, set.end, new, reason);
         self.put_until(set.end, new);
         Outcome::Yes
     }
 
     /// Leaves the statement out, and says so.
-    fn drop_set(&mut self, set: &Assignment, why: &str, warning: bool) -> R<Outcome> {
+    fn drop_set(&mut self, set: &Assignment, reason: &str, warning: bool) -> R<Outcome> {
         if self.tok_at(set.end) != Tok::C(b';') {
             self.at = set.end;
             self.expect(Tok::C(b';'))?;
         }
         if warning {
-            self.warn(set.first, set.end, "", why)
+            self.warn(set.first, set.end, "", reason)
         } else {
-            self.note(set.first, set.end, "", why)
+            self.note(set.first, set.end, "", reason)
         }
         self.drop_until(set.end);
         Ok(Outcome::No)
@@ -342,8 +343,8 @@ impl Walker<'_> {
             return Ok(self.purge_hard(set));
         }
         self.policy.purge = true;
-        let why = "an object's time can only be cut, with all its variants'";
-        self.warn(set.first, set.end, "purge.soft(...);", why);
+        let reason = "an object's time can only be cut, with all its variants'";
+        self.warn(set.first, set.end, "purge.soft(...);", reason);
         self.put_until(self.after(set.last), "purge.soft(");
         self.tight = true;
         self.string()?;

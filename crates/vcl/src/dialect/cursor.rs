@@ -202,16 +202,16 @@ impl Walker<'_> {
     // --- notes
 
     /// Notes that the tokens `first..=last` became `new`.
-    pub fn note(&mut self, first: usize, last: usize, new: &str, why: &str) {
-        self.note_as(first, last, new, why, false);
+    pub fn note(&mut self, first: usize, last: usize, new: &str, reason: &str) {
+        self.note_as(first, last, new, reason, false);
     }
 
     /// Like [`Walker::note`], of something that may act differently.
-    pub fn warn(&mut self, first: usize, last: usize, new: &str, why: &str) {
-        self.note_as(first, last, new, why, true);
+    pub fn warn(&mut self, first: usize, last: usize, new: &str, reason: &str) {
+        self.note_as(first, last, new, reason, true);
     }
 
-    pub fn note_as(&mut self, first: usize, last: usize, new: &str, why: &str, warning: bool) {
+    pub fn note_as(&mut self, first: usize, last: usize, new: &str, reason: &str, warning: bool) {
         if self.quiet {
             return;
         }
@@ -223,7 +223,7 @@ impl Walker<'_> {
             line: line_and_pos(&source.text, a.start as usize).0,
             old: shorten(old),
             new: new.to_owned(),
-            why: why.to_owned(),
+            reason: reason.to_owned(),
             warning,
         };
         if !self.notes.iter().any(|(_, at, n)| *at == a.start && *n == note) {

@@ -56,9 +56,9 @@ impl Walker<'_> {
     fn acl(&mut self) -> R {
         self.named(NameKind::Acl)?;
         if self.is_c(b'{') && self.has_host_bits() {
-            let why =
+            let reason =
                 "an entry has bits set that its mask leaves out: since 7.0 that is an error unless the acl says so";
-            self.note(self.at, self.at, "-pedantic {", why);
+            self.note(self.at, self.at, "-pedantic {", reason);
             self.insert(" -pedantic");
         }
         self.keep_c(b'{')?;
@@ -93,8 +93,8 @@ impl Walker<'_> {
     fn backend_decl(&mut self) -> R {
         let (first, name) = (self.at, self.after(self.at));
         if self.dns_members.contains(self.text_at(name)) {
-            let why = "its address is in the list of a dns director, which has no probe, and nothing else names it";
-            self.note(first, name, "", why);
+            let reason = "its address is in the list of a dns director, which has no probe, and nothing else names it";
+            self.note(first, name, "", reason);
             self.comments_of(first);
             self.drop_until(self.block_end(self.after(name)));
             return Ok(());
@@ -189,12 +189,12 @@ impl Walker<'_> {
         }
         self.drop_until(self.at);
         let new = format!("new {now} = directors.{class}();");
-        let why = match kind.as_str() {
+        let reason = match kind.as_str() {
             "hash" => "a director is an object; this one chooses by the hash when the origin is asked",
             "client" => "a director is an object; this one chooses by client.identity when the origin is asked",
             _ => "a director is an object",
         };
-        self.note(first, kind_at, &new, why);
+        self.note(first, kind_at, &new, reason);
         let mut init = Out::default();
         let (src, start, _) = self.place(first);
         let end = self.items[kind_at].end;

@@ -70,12 +70,12 @@ impl Walker<'_> {
             self.dns_field(&mut dns)?;
         }
         self.drop_until(self.at);
-        let why = "a director is an object; vmod dynamic looks the host up when it is set and again when the origin is asked, and takes in turn what \
+        let reason = "a director is an object; vmod dynamic looks the host up when it is set and again when the origin is asked, and takes in turn what \
                    the list has";
         let list: String = dns.list.iter().map(|entry| format!(" {entry};")).collect();
         let args: String = dns.args.iter().map(|(name, value)| format!("{name} = {value}, ")).collect();
         let new = format!("new {now} = dynamic.director({args}whitelist = {now}_list);");
-        self.warn(first, open, &new, why);
+        self.warn(first, open, &new, reason);
         let (src, start, _) = self.place(first);
         let mut init = Out::default();
         if self.needs_backend(first) {
@@ -113,9 +113,9 @@ impl Walker<'_> {
         };
         let mine: Vec<Option<String>> = FIELDS.iter().map(|(field, _)| self.backend_field(body, field)).collect();
         if dns.members.as_ref().is_some_and(|others| *others != mine) {
-            let why =
+            let reason =
                 "A dns director's members are addresses of one port now, with the same timeouts: this one differs.\n";
-            return self.fail_range(why, open, end);
+            return self.fail_range(reason, open, end);
         }
         for ((_, arg), text) in FIELDS.iter().zip(&mine) {
             if let Some(text) = text {
@@ -242,9 +242,9 @@ impl Walker<'_> {
         let field = self.text_at(name).to_owned();
         if field == "saintmode_threshold" {
             let end = self.after(value);
-            let why =
+            let reason =
                 "vmod saintmode has an object for each backend that is declared, and these are made as they are found";
-            self.warn(first, end, "", why);
+            self.warn(first, end, "", reason);
             return self.field_value(value).map(drop);
         }
         let Some((_, arg)) = FIELDS.iter().find(|(known, _)| *known == field) else {

@@ -213,9 +213,9 @@ impl Walker<'_> {
             _ if self.names.is(NameKind::Backend, name) => {
                 let now = self.backend_now(name);
                 if now != name {
-                    let why =
+                    let reason =
                         if self.directors.contains_key(name) { "a director is an object" } else { "the name is taken" };
-                    self.note(self.at, self.at, &now, why);
+                    self.note(self.at, self.at, &now, reason);
                 }
                 self.put(&now);
             }
@@ -343,13 +343,13 @@ impl Walker<'_> {
         let field = if var.is_field() { &name[var.name.len()..] } else { "" };
         let new = format!("{now}{field}");
         if now != var.name {
-            let why = match self.ctx {
+            let reason = match self.ctx {
                 _ if var.name.starts_with("obj.") => "what is fetched is beresp, what is made here is resp",
                 _ if self.ctx.backend() && var.name.starts_with("req.") => "the fetch's request is bereq",
                 _ if now.starts_with("std.") => "vmod std knows it",
                 _ => "its name now",
             };
-            self.note(first, last, &new, why);
+            self.note(first, last, &new, reason);
             return Ok(new);
         }
         // The user's own case of letters.
@@ -358,7 +358,7 @@ impl Walker<'_> {
 
     /// Variables that have become an expression.
     fn special_name(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
-        let why = |w: &Self, text: &str| w.fail_range(text, first, last).map(|()| None);
+        let reason = |w: &Self, text: &str| w.fail_range(text, first, last).map(|()| None);
         match name {
             "obj.cacheable" | "beresp.cacheable" if self.ctx == Ctx::Fetch => {
                 Ok(Some(format!("bereq.http.{CACHEABLE}")))
@@ -399,11 +399,11 @@ impl Walker<'_> {
                 Ok(Some("(!req.http.X-VCL-No-ESI)".to_owned()))
             }
             "beresp.backend.ip" | "beresp.backend.port" => {
-                why(self, "Only the name of the backend is known since VCL 4.1: beresp.backend.name.\n")
+                reason(self, "Only the name of the backend is known since VCL 4.1: beresp.backend.name.\n")
             }
             // The time was set just before vcl_deliver ran; elsewhere it hadn't been set at all.
             "obj.lastuse" if matches!(self.ctx, Ctx::Deliver | Ctx::DeliverError) => Ok(Some("0s".to_owned())),
-            "obj.lastuse" if self.ctx == Ctx::Hit => why(
+            "obj.lastuse" if self.ctx == Ctx::Hit => reason(
                 self,
                 "When an object was delivered last isn't kept any more. Its age is obj.age in VCL 4, how often it was hit obj.hits; \
                  to let it go when it is too old, set its times in vcl_fetch.\n",
@@ -413,7 +413,7 @@ impl Walker<'_> {
                 self.policy.std = true;
                 Ok(Some("(now - std.time(integer=0))".to_owned()))
             }
-            "obj.hash" => why(self, "Objects don't keep the text of their hash any more.\n"),
+            "obj.hash" => reason(self, "Objects don't keep the text of their hash any more.\n"),
             _ => Ok(None),
         }
     }

@@ -134,9 +134,9 @@ impl Loader<'_> {
         }
         match self.outside.read(&path) {
             Ok((name, text)) => self.file(&name, "file", text, Some(src), depth + 1),
-            Err(why) => {
+            Err(reason) => {
                 let hint = super::known_file(&path).map_or(String::new(), |hint| format!("{hint}\n"));
-                Err(TranslateError::at(&format!("{why}\n{hint}"), place))
+                Err(TranslateError::at(&format!("{reason}\n{hint}"), place))
             }
         }
     }

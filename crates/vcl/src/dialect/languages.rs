@@ -44,8 +44,8 @@ impl Walker<'_> {
         let known = self.languages.clone()?;
         let at = self.at;
         if languages(self.word()).is_some() {
-            let why = "C that picks a language from Accept-Language: vmod accept_language does it (a module of this server's)";
-            self.warn(at, at, "import accept_language;", why);
+            let reason = "C that picks a language from Accept-Language: vmod accept_language does it (a module of this server's)";
+            self.warn(at, at, "import accept_language;", reason);
             self.drop_until(at);
             return Some(Ok(()));
         }

@@ -31,7 +31,7 @@ impl Walker<'_> {
             return self.fail_range("Expected a number and a semicolon\n", value, end);
         }
         let number = self.text_at(value).to_owned();
-        let (new, why) = match self.saints.last_mut() {
+        let (new, reason) = match self.saints.last_mut() {
             Some(Saint::Backend { name, threshold }) if self.policy.saint => {
                 threshold.clone_from(&number);
                 let new = format!("saintmode.saintmode({name}, {number})");
@@ -39,7 +39,7 @@ impl Walker<'_> {
             }
             _ => (String::new(), "nothing sets beresp.saintmode"),
         };
-        self.note(first, end, &new, why);
+        self.note(first, end, &new, reason);
         self.drop_until(end);
         Ok(())
     }
@@ -51,9 +51,9 @@ impl Walker<'_> {
 
     /// `set beresp.saintmode = 20s;`, its `=` at `equals`.
     pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Outcome> {
-        let why = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
+        let reason = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
                    .saintmode_threshold, or 10, is how many objects make it sick for all";
-        self.note(first, end, "if (!bereq.uncacheable) { saintmode.blacklist(...); }", why);
+        self.note(first, end, "if (!bereq.uncacheable) { saintmode.blacklist(...); }", reason);
         self.put_until(equals, "if (!bereq.uncacheable) { saintmode.blacklist(");
         self.tight = true;
         self.string()?;

@@ -77,13 +77,13 @@ impl Walker<'_> {
         if word == "restart" {
             return self.leave_by_restart(first, end);
         }
-        let (new, why) = match (self.ctx, word) {
+        let (new, reason) = match (self.ctx, word) {
             (Ctx::Recv, "lookup") => ("return (hash);", "vcl_hash comes next; lookup is what it returns"),
             (Ctx::Hash, "hash") => ("return (lookup);", "lookup comes next"),
             (Ctx::Error, "deliver") if self.policy.delivers => {
                 let call = format!("call {DELIVER_ERRORS}; ");
-                let why = "vcl_deliver ran for what vcl_error had made, too";
-                self.note(first, end, &format!("{call}return (deliver);"), why);
+                let reason = "vcl_deliver ran for what vcl_error had made, too";
+                self.note(first, end, &format!("{call}return (deliver);"), reason);
                 self.gap_then(first, end, &call);
                 return Ok(Outcome::Yes);
             }
@@ -103,7 +103,7 @@ impl Walker<'_> {
             }
             (Ctx::Fetch, "deliver") => {
                 self.policy.deliver_used = true;
-                self.note(first, end, "call deliver_as_before; return (deliver);", self.policy.why_deliver());
+                self.note(first, end, "call deliver_as_before; return (deliver);", self.policy.deliver_note());
                 self.gap_then(first, end, "call deliver_as_before; ");
                 return Ok(Outcome::Yes);
             }
@@ -113,7 +113,7 @@ impl Walker<'_> {
         if new.is_empty() {
             self.gap_then(first, end, "");
         } else {
-            self.replace(first, end, new, why);
+            self.replace(first, end, new, reason);
         }
         Ok(if self.ctx.only_bereq() { Outcome::Weak } else { Outcome::Yes })
     }
@@ -147,8 +147,8 @@ impl Walker<'_> {
             self.policy.restart_in_fetch = true;
             self.policy.std = true;
             let new = format!("set bereq.http.{RESTART} = \"1\"; return (error(beresp.status, beresp.reason));");
-            let why = "a fetch can't restart its client: it fails with a mark, and vcl_deliver restarts";
-            self.replace(first, end, &new, why);
+            let reason = "a fetch can't restart its client: it fails with a mark, and vcl_deliver restarts";
+            self.replace(first, end, &new, reason);
         } else if self.text_at(first) == "return" {
             self.gap_then(first, end, "");
         } else {

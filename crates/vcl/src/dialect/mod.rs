@@ -45,7 +45,7 @@ pub struct Note {
     /// What it says now; empty = nothing.
     pub new: String,
     /// Why.
-    pub why: String,
+    pub reason: String,
     /// Whether the program may now act differently.
     pub warning: bool,
 }

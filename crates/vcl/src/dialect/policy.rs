@@ -176,7 +176,7 @@ impl Policy {
     }
 
     /// Why `return (deliver)` of vcl_fetch has a companion.
-    pub fn why_deliver(&self) -> &'static str {
+    pub fn deliver_note(&self) -> &'static str {
         match self.dialect {
             Dialect::V21 => {
                 "2.1 stored nothing that isn't cacheable, and kept nothing in grace that had no time to live"
@@ -204,13 +204,13 @@ impl Policy {
             ),
         ];
         if !self.forwarded {
-            let why = match self.dialect {
+            let reason = match self.dialect {
                 Dialect::V20 => "the core adds the client to X-Forwarded-For, as 2.0 did",
                 Dialect::V21 | Dialect::V30 => {
                     "the core always adds the client to X-Forwarded-For now, not only where the built-in vcl_recv was reached"
                 }
             };
-            notes.push(("(X-Forwarded-For)", why, false));
+            notes.push(("(X-Forwarded-For)", reason, false));
         }
         notes
     }

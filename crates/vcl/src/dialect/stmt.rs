@@ -230,8 +230,8 @@ impl Walker<'_> {
         Ok((first, end))
     }
 
-    pub fn replace(&mut self, first: usize, end: usize, new: &str, why: &str) {
-        self.note(first, end, new, why);
+    pub fn replace(&mut self, first: usize, end: usize, new: &str, reason: &str) {
+        self.note(first, end, new, reason);
         self.put_until(end, new);
     }
 

@@ -249,12 +249,12 @@ impl Walker<'_> {
         self.out.instead(src, start, end, &format!("sub {now}"));
         self.out.append(made);
         if now != self.text_at(name_at) {
-            let why = if again {
+            let reason = if again {
                 "it is called on both sides, and what it says means something else on each"
             } else {
                 "the name is taken, or reserved"
             };
-            self.note(first, name_at, &format!("sub {now}"), why);
+            self.note(first, name_at, &format!("sub {now}"), reason);
         }
     }
 
@@ -267,22 +267,22 @@ impl Walker<'_> {
             self.out.instead(src, start, end, &format!("sub {now} {{\n    if ({guard})"));
             self.out.append(made);
             self.out.own("\n}");
-            let why = "the request to the origin is made after vcl_miss and vcl_pass now: what they say of bereq is said in \
+            let reason = "the request to the origin is made after vcl_miss and vcl_pass now: what they say of bereq is said in \
                        vcl_backend_fetch";
-            self.note(first, name_at, &format!("sub {now}"), why);
+            self.note(first, name_at, &format!("sub {now}"), reason);
             return;
         }
         self.out.instead(src, start, end, &format!("sub {now}"));
         self.out.append(made);
         match ctx {
             Ctx::Fetch => {
-                let why = "the fetch is a task of its own, and its request is bereq";
-                self.note(first, name_at, &format!("sub {now}"), why);
+                let reason = "the fetch is a task of its own, and its request is bereq";
+                self.note(first, name_at, &format!("sub {now}"), reason);
             }
             Ctx::Error => {
-                let why = "a response made here is resp now; failed fetches come here too, through vcl_backend_error and \
+                let reason = "a response made here is resp now; failed fetches come here too, through vcl_backend_error and \
                            vcl_deliver";
-                self.note(first, name_at, &format!("sub {now}"), why);
+                self.note(first, name_at, &format!("sub {now}"), reason);
             }
             _ => {}
         }

@@ -51,7 +51,7 @@ fn body(migrated: &Migration) -> String {
 fn becomes(dialect: &str, sub: &str, old: &str, new: &str) {
     let vcl = format!("{BACKEND}sub {sub} {{ {old} }}\n");
     let dialect = Dialect::from_name(dialect);
-    let migrated = made(&vcl, dialect).unwrap_or_else(|why| panic!("{why}"));
+    let migrated = made(&vcl, dialect).unwrap_or_else(|reason| panic!("{reason}"));
     assert_eq!(body(&migrated), new);
     compiles(&vcl, dialect);
 }
@@ -65,16 +65,16 @@ fn compiles(vcl: &str, dialect: Option<Dialect>) {
 }
 
 #[track_caller]
-fn refused(dialect: &str, sub: &str, old: &str, why: &str) {
+fn refused(dialect: &str, sub: &str, old: &str, reason: &str) {
     let vcl = format!("{BACKEND}sub {sub} {{\n  {old}\n}}\n");
     let said = made(&vcl, Dialect::from_name(dialect)).map(|m| String::from_utf8(m.text)).expect_err("refused");
-    assert!(said.contains(why), "{said}");
+    assert!(said.contains(reason), "{said}");
     assert!(said.contains("('old.vcl' Line 3 Pos "), "{said}");
 }
 
 #[track_caller]
 fn is(vcl: &str, dialect: Option<&str>) {
-    let found = made(vcl, None).unwrap_or_else(|why| panic!("{why}")).dialect;
+    let found = made(vcl, None).unwrap_or_else(|reason| panic!("{reason}")).dialect;
     assert_eq!(found.map(Dialect::name), dialect, "{vcl}");
 }
 
@@ -345,7 +345,10 @@ fn a_field_set_in_the_wrong_place_is_warned_of() {
     let wrong = made(&vcl("vcl_fetch", "beresp"), None).unwrap().notes;
     let warnings: Vec<_> = wrong.iter().filter(|n| n.warning && n.line > 0).collect();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].line == 6 && warnings[0].why.contains("set the field of resp in vcl_deliver"), "{warnings:?}");
+    assert!(
+        warnings[0].line == 6 && warnings[0].reason.contains("set the field of resp in vcl_deliver"),
+        "{warnings:?}"
+    );
     assert!(made(&vcl("vcl_deliver", "resp"), None).unwrap().notes.iter().all(|n| !n.warning || n.line == 0));
     let said =
         crate::compile("old.vcl", vcl("vcl_fetch", "beresp").as_bytes(), &Files(&[]), &Options::default()).unwrap();

@@ -184,12 +184,12 @@ impl<'a> Walker<'a> {
         placed.sort_by_key(|(src, at, _)| (*src, *at));
         let mut placed: Vec<Note> = placed.into_iter().map(|(_, _, note)| note).collect();
         placed.dedup();
-        let whole = self.policy.notes().into_iter().map(|(new, why, warning)| Note {
+        let whole = self.policy.notes().into_iter().map(|(new, reason, warning)| Note {
             source: self.sources[0].name.clone(),
             line: 0,
             old: format!("VCL {}", self.dialect.name()),
             new: new.to_owned(),
-            why: why.to_owned(),
+            reason: reason.to_owned(),
             warning,
         });
         whole.chain(placed).collect()

@@ -8,7 +8,7 @@ use super::{Style, format};
 fn of(text: &str) -> String {
     match format("x.vcl", text.as_bytes(), &Style::default()) {
         Ok(out) => String::from_utf8(out).unwrap(),
-        Err(why) => panic!("{}", why.text),
+        Err(reason) => panic!("{}", reason.text),
     }
 }
 
@@ -72,10 +72,10 @@ fn a_break_inside_a_statement_stays() {
 
 #[test]
 fn what_is_wrong_is_shown_with_its_place() {
-    let why = format("x.vcl", b"sub a {\n}\n}\n", &Style::default()).unwrap_err().text;
-    assert!(why.contains("('x.vcl' Line 3 Pos 1)"), "{why}");
-    let why = format("x.vcl", b"sub a {\n set \"x\n", &Style::default()).unwrap_err().text;
-    assert!(why.starts_with("Unterminated string") && why.contains("Line 2 Pos 6"), "{why}");
+    let reason = format("x.vcl", b"sub a {\n}\n}\n", &Style::default()).unwrap_err().text;
+    assert!(reason.contains("('x.vcl' Line 3 Pos 1)"), "{reason}");
+    let reason = format("x.vcl", b"sub a {\n set \"x\n", &Style::default()).unwrap_err().text;
+    assert!(reason.starts_with("Unterminated string") && reason.contains("Line 2 Pos 6"), "{reason}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ proptest! {
                 let twice = format("x", &once, &Style::default()).expect("what was laid out can be laid out");
                 prop_assert_eq!(String::from_utf8_lossy(&once), String::from_utf8_lossy(&twice));
             }
-            Err(why) => prop_assert!(!why.text.contains("change of meaning"), "{}", text),
+            Err(reason) => prop_assert!(!reason.text.contains("change of meaning"), "{}", text),
         }
     }
 

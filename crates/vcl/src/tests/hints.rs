@@ -12,7 +12,7 @@ use crate::{Options, compile};
 fn whole(text: &str, hint: &str) {
     match try_compile(text) {
         Ok(_) => panic!("compiles: {text}"),
-        Err(why) => assert!(why.ends_with(&format!("\nHint: {hint}\n")), "{text}\nsays:\n{why}\nnot:\n{hint}"),
+        Err(reason) => assert!(reason.ends_with(&format!("\nHint: {hint}\n")), "{text}\nsays:\n{reason}\nnot:\n{hint}"),
     }
 }
 
@@ -58,11 +58,11 @@ fn marks_that_are_missing_or_wrong() {
 /// What is said of a text that ends too early: the message's first line, its place, the hint.
 fn cut(text: &str) -> String {
     let text = format!("vcl 4.1;\nbackend default none;\n{text}");
-    let why = try_compile(&text).map(|_| ()).unwrap_err();
-    let place = why.lines().find(|line| line.contains("' Line ")).unwrap_or_default();
-    let hint = why.lines().find(|line| line.starts_with("Hint: ")).unwrap_or_default();
-    assert!(!why.contains("<builtin>"), "{text}\n{why}");
-    format!("{} {place} {hint}", why.lines().next().unwrap_or_default())
+    let reason = try_compile(&text).map(|_| ()).unwrap_err();
+    let place = reason.lines().find(|line| line.contains("' Line ")).unwrap_or_default();
+    let hint = reason.lines().find(|line| line.starts_with("Hint: ")).unwrap_or_default();
+    assert!(!reason.contains("<builtin>"), "{text}\n{reason}");
+    format!("{} {place} {hint}", reason.lines().next().unwrap_or_default())
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn the_builtin_vcl_is_not_to_blame_for_what_a_text_lacks() {
 fn a_file_that_lacks_its_last_semicolon() {
     let text = b"vcl 4.1;\nbackend b none;\ninclude \"i\";\nsub vcl_recv { }\n";
     let files = super::Few(&[("i", "import std;\nacl a { \"127.0.0.1\"; }\nbackend c none\n")]);
-    let why = compile("main", text, &files, &Options::default()).unwrap_err().text;
-    assert!(why.ends_with("Hint: A ';' is missing at the end of line 3 of 'i'.\n"), "{why}");
+    let reason = compile("main", text, &files, &Options::default()).unwrap_err().text;
+    assert!(reason.ends_with("Hint: A ';' is missing at the end of line 3 of 'i'.\n"), "{reason}");
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn misspelt_else_and_missing_values() {
 fn braces() {
     let open = "a '}' is missing. Still open is the '{' of line";
     bad("sub vcl_recv {\nif (req.url) {\n}", &format!("The text ends inside a subroutine: {open} 3."));
-    let why =
+    let reason =
         try_compile("vcl 4.1;\nbackend b none;\nsub vcl_recv {\nif (req.url) {\n}").expect_err("a brace is missing");
-    assert!(why.starts_with("Symbol cannot be used here: the text ends inside a subroutine.\n('<vcl.inline>' Line 3 Pos 14)\nsub vcl_recv {\n"), "{why}");
+    assert!(reason.starts_with("Symbol cannot be used here: the text ends inside a subroutine.\n('<vcl.inline>' Line 3 Pos 14)\nsub vcl_recv {\n"), "{reason}");
     bad("sub vcl_recv {\nif (req.url) {\n}\nsub f { }", &format!("No 'sub' inside a subroutine: {open} 3."));
     bad("sub vcl_recv {\nif (req.url) {\nacl a { }", &format!("No 'acl' inside a subroutine: {open} 4 and 3."));
     bad("sub vcl_recv { } }", "There is one '}' too many, or a '{' is missing before it. vcl_recv ended in line 3.");
@@ -187,9 +187,9 @@ fn braces() {
 fn braces_of_included_files() {
     let text = b"vcl 4.1;\nbackend b none;\ninclude \"i\";\nsub vcl_recv { }\n";
     let files = super::Few(&[("i", "sub f {\nif (req.url) {\n}\n")]);
-    let why = crate::compile("main", text, &files, &crate::Options::default()).unwrap_err().text;
+    let reason = crate::compile("main", text, &files, &crate::Options::default()).unwrap_err().text;
     let hint = "Hint: No 'sub' inside a subroutine: a '}' is missing. Still open is the '{' of line 1 of 'i'.\n";
-    assert!(why.ends_with(hint), "{why}");
+    assert!(reason.ends_with(hint), "{reason}");
 }
 
 #[test]
@@ -275,8 +275,8 @@ fn places() {
 #[test]
 fn characters_that_are_not_vcl() {
     let says = |text: &str, says: &str| {
-        let why = try_compile(&format!("vcl 4.1;\nbackend b none;\n{text}")).unwrap_err();
-        assert!(why.starts_with(&format!("Syntax error at\n{says}\n(")), "{why}");
+        let reason = try_compile(&format!("vcl 4.1;\nbackend b none;\n{text}")).unwrap_err();
+        assert!(reason.starts_with(&format!("Syntax error at\n{says}\n(")), "{reason}");
     };
     says("sub vcl_recv { set req.http.a = 'a'; }", "Texts stand in double quotes: \"...\".");
     says(
@@ -294,10 +294,10 @@ fn characters_that_are_not_vcl() {
     says("sub\u{2009}a { }", &format!("This is a space of another kind (U+2009); {outside}"));
     says("sub a { } \u{feff}", &format!("This is a byte order mark (U+FEFF), which only begins a file; {outside}"));
     says("sub a { set req.ttl = 1s \u{2013} 1s; }", &format!("This is a dash (U+2013); VCL's is -; {outside}"));
-    let why = try_compile("vcl 4.1;\nsub a { set req.url = {\"x\n }").unwrap_err();
+    let reason = try_compile("vcl 4.1;\nsub a { set req.url = {\"x\n }").unwrap_err();
     assert!(
-        why.starts_with("Unterminated long-string, starting at\nA text that begins with {\" ends with \"}.\n("),
-        "{why}"
+        reason.starts_with("Unterminated long-string, starting at\nA text that begins with {\" ends with \"}.\n("),
+        "{reason}"
     );
     says("sub \0", "This is a NUL byte.");
     says("sub _x { }", "Names begin with a letter.");
@@ -306,21 +306,21 @@ fn characters_that_are_not_vcl() {
         "This quote is a typographic one; VCL's is the plain \".",
     );
     let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain("vcl 4.1;".bytes().flat_map(|b| [b, 0])).collect();
-    let why = crate::compile("f", &utf16, &super::Few(&[]), &crate::Options::default()).unwrap_err().text;
-    assert!(why.contains("This file is in UTF-16"), "{why}");
+    let reason = crate::compile("f", &utf16, &super::Few(&[]), &crate::Options::default()).unwrap_err().text;
+    assert!(reason.contains("This file is in UTF-16"), "{reason}");
     super::try_compile("\u{feff}vcl 4.1;\r\nbackend b none;\r\n").expect("a byte order mark and CR LF are no mistake");
 }
 
 #[test]
 fn what_is_quoted_is_short_and_harmless() {
     let text = format!("sub vcl_recv {{ if (req.url == \"{}\" &&& req.http.a) {{ }} }}", "y".repeat(5000));
-    let why = try_compile(&format!("vcl 4.1; backend b none;\n{text}")).unwrap_err();
-    let marked = why.lines().skip_while(|line| !line.starts_with("[...]yyy")).nth(1).unwrap();
-    assert!(marked.len() < 500 && marked.ends_with("-#------------------"), "{why}");
-    let why = try_compile("vcl 4.1; backend b none;\nsub \x1b[31m\x07").unwrap_err();
+    let reason = try_compile(&format!("vcl 4.1; backend b none;\n{text}")).unwrap_err();
+    let marked = reason.lines().skip_while(|line| !line.starts_with("[...]yyy")).nth(1).unwrap();
+    assert!(marked.len() < 500 && marked.ends_with("-#------------------"), "{reason}");
+    let reason = try_compile("vcl 4.1; backend b none;\nsub \x1b[31m\x07").unwrap_err();
     let name = try_compile("vcl 4.1; include \"a\x1b[2Jb\"; backend b none;").unwrap_err();
     assert!(name.starts_with("Cannot read file 'a?[2Jb'") && !name.contains('\x1b'), "{name:?}");
-    assert!(why.contains("\nsub ?[31m?\n") && !why.contains('\x1b'), "{why:?}");
+    assert!(reason.contains("\nsub ?[31m?\n") && !reason.contains('\x1b'), "{reason:?}");
 }
 
 #[test]

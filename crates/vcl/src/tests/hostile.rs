@@ -16,8 +16,8 @@ fn deep_nesting_is_refused() {
     assert!(refused(&blocks).starts_with("Too deeply nested.\n('<vcl.inline>' Line 1"));
     for (open, close) in [("(", ")"), ("!(", ")"), ("- ", ""), ("regsub(", ", \"\", \"\")"), ("!", "")] {
         let expr = format!("{}req.http.a{}", open.repeat(50_000), close.repeat(50_000));
-        let why = refused(&format!("sub vcl_recv {{ set req.http.a = {expr}; }}"));
-        assert!(why.contains("('<vcl.inline>' Line 1"), "{open}");
+        let reason = refused(&format!("sub vcl_recv {{ set req.http.a = {expr}; }}"));
+        assert!(reason.contains("('<vcl.inline>' Line 1"), "{open}");
     }
     assert!(
         refused(&format!("sub vcl_recv {{ set req.http.a = req.url{}; }}", ".lower()".repeat(10_000)))

@@ -19,7 +19,7 @@ fn recv(text: &str, says: &str) {
 fn whole(text: &str, says: &str) {
     match try_compile(text) {
         Ok(_) => panic!("compiles: {text}"),
-        Err(why) => assert!(why.contains(says), "{text}\nsays:\n{why}\nnot:\n{says}"),
+        Err(reason) => assert!(reason.contains(says), "{text}\nsays:\n{reason}\nnot:\n{says}"),
     }
 }
 

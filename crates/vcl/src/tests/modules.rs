@@ -19,15 +19,15 @@ const fn module(name: &'static str, functions: &'static [Func], objects: &'stati
 }
 
 const CODES: &[&str] = &["IDENTITY", "BASE64", "BASE64URL", "BASE64URLNOPAD", "BASE64CF", "HEX", "URL"];
-const ENCODING: Arg = Arg::of("encoding", CODES).or(D::Enum("IDENTITY"));
-const CASE: Arg = Arg::of("case", &["LOWER", "UPPER", "DEFAULT"]).or(D::Enum("DEFAULT"));
+const ENCODING: Arg = Arg::one_of("encoding", CODES).or(D::Enum("IDENTITY"));
+const CASE: Arg = Arg::one_of("case", &["LOWER", "UPPER", "DEFAULT"]).or(D::Enum("DEFAULT"));
 
 const BLOB: Module = module(
     "blob",
     &[func(String, "encode", &[ENCODING, CASE, a(Blob, "blob")]).pure()],
     &[Object {
         name: "blob",
-        args: &[Arg::of("decoding", CODES).or(D::Enum("IDENTITY")), a(Strands, "encoded")],
+        args: &[Arg::one_of("decoding", CODES).or(D::Enum("IDENTITY")), a(Strands, "encoded")],
         methods: &[func(Blob, "get", &[]), func(String, "encode", &[ENCODING, CASE])],
         text: "a text",
     }],

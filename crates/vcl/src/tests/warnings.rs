@@ -159,7 +159,7 @@ fn host_bits_of_an_acl() {
     assert!(!vcl.program.acls[0].pedantic);
     assert!(
         try_compile("vcl 4.1; backend b none; acl a { \"1.2.3.4\"/24; } sub vcl_recv { if (client.ip ~ a) { } }")
-            .is_err_and(|why| why.contains(says))
+            .is_err_and(|reason| reason.contains(says))
     );
 }
 

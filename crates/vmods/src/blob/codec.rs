@@ -51,7 +51,7 @@ impl Alphabet {
 
 impl Code {
     /// By the word in VCL.
-    pub(crate) fn of(word: &str) -> Code {
+    pub(crate) fn parse(word: &str) -> Code {
         match word {
             "IDENTITY" => Code::Identity,
             "BASE64" => Code::Base64(&STANDARD),
@@ -171,12 +171,12 @@ mod tests {
     const WORDS: [&str; 7] = ["IDENTITY", "BASE64", "BASE64URL", "BASE64URLNOPAD", "BASE64CF", "HEX", "URL"];
 
     fn check(word: &str, plain: &[u8], text: &str) {
-        assert_eq!(String::from_utf8_lossy(&Code::of(word).encode(plain, false)), text, "{word}");
-        assert_eq!(Code::of(word).decode(text.as_bytes(), None).as_deref(), Some(plain), "{word} {text}");
+        assert_eq!(String::from_utf8_lossy(&Code::parse(word).encode(plain, false)), text, "{word}");
+        assert_eq!(Code::parse(word).decode(text.as_bytes(), None).as_deref(), Some(plain), "{word} {text}");
     }
 
     fn wrong(word: &str, text: &str) {
-        assert_eq!(Code::of(word).decode(text.as_bytes(), None), None, "{word} {text}");
+        assert_eq!(Code::parse(word).decode(text.as_bytes(), None), None, "{word} {text}");
     }
 
     #[test]
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn tolerance_and_errors() {
-        assert_eq!(Code::of("BASE64").decode(b"Zg", None), Some(b"f".to_vec()));
-        assert_eq!(Code::of("BASE64").decode(b"Zg=", None), Some(b"f".to_vec()));
+        assert_eq!(Code::parse("BASE64").decode(b"Zg", None), Some(b"f".to_vec()));
+        assert_eq!(Code::parse("BASE64").decode(b"Zg=", None), Some(b"f".to_vec()));
         assert_eq!(Code::Hex.decode(b"f00", None), Some(vec![0x0f, 0x00]));
         assert_eq!(Code::Hex.decode(b"F00d", Some(3)), Some(vec![0x0f, 0x00]));
         assert_eq!(Code::Url.decode(b"%2F%2f", Some(3)), Some(b"/".to_vec()));
@@ -212,15 +212,15 @@ mod tests {
         #[test]
         fn bytes_come_back(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40), upper: bool) {
             for word in WORDS {
-                let text = Code::of(word).encode(&bytes, upper);
-                proptest::prop_assert_eq!(Code::of(word).decode(&text, None), Some(bytes.clone()), "{}", word);
+                let text = Code::parse(word).encode(&bytes, upper);
+                proptest::prop_assert_eq!(Code::parse(word).decode(&text, None), Some(bytes.clone()), "{}", word);
             }
         }
 
         #[test]
         fn any_text(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..20), most: u8) {
             for word in WORDS {
-                Code::of(word).decode(&text, Some(most.into()));
+                Code::parse(word).decode(&text, Some(most.into()));
             }
         }
     }

@@ -49,9 +49,9 @@ fn check(init: &str, before: &str, expr: &str, wanted: &str) {
 }
 
 #[track_caller]
-fn fails(init: &str, body: &str, why: &str) {
+fn fails(init: &str, body: &str, reason: &str) {
     let action = world(init, body).run(Method::Recv);
-    assert!(action.starts_with("Failed(") && action.contains(why), "{body}: {action}");
+    assert!(action.starts_with("Failed(") && action.contains(reason), "{body}: {action}");
 }
 
 fn verifier(digest: &str, pem: &str) -> String {
@@ -165,14 +165,14 @@ fn signatures() {
 
 #[test]
 fn keys_that_are_none() {
-    for (pem, why) in [
+    for (pem, reason) in [
         ("", "v: pem is no public key of RSA in PEM"),
         ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "v: pem is no public key of RSA in PEM"),
         (SHORT, "v: the key has 1024 bits, which is not from 2048 to 8192"),
     ] {
         let text = format!("vcl 4.1; import crypto; backend none none; sub vcl_init {{ {} }}", verifier("sha256", pem));
         let error = World::try_new(&text).err().expect("refused");
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
     let text = "vcl 4.1; import crypto; backend none none; sub vcl_init { new h = crypto.hmac_init(sha1); h.set_key(crypto.blob(\"\")); }";
     let error = World::try_new(text).err().expect("refused");
@@ -197,17 +197,17 @@ fn what_isnt_built_is_refused_by_name() {
 
 #[test]
 fn no_more_than_may_be_added() {
-    let mut added = Added::default();
-    assert!(added.add(&vec![0; MOST], "add_blob").is_ok());
+    let mut added = Additions::default();
+    assert!(added.add(&vec![0; MAX], "add_blob").is_ok());
     assert!(added.add(b"", "add_blob").is_ok());
     assert!(added.add(b"a", "add_blob").is_err());
-    assert_eq!(added.0.len(), MOST);
+    assert_eq!(added.0.len(), MAX);
 }
 
 proptest! {
     #[test]
     fn any_text_is_decoded_or_refused(text in "[0-9a-fA-F]{0,9}|[A-Za-z0-9+/=]{0,9}|[ -~&&[^\"%]]{0,9}") {
-        for (decode, encode, code) in [("hex_decode", "hex_encode", Code::Hex), ("base64_decode", "base64_encode", Code::of("BASE64"))] {
+        for (decode, encode, code) in [("hex_decode", "hex_encode", Code::Hex), ("base64_decode", "base64_encode", Code::parse("BASE64"))] {
             let expr = format!("\"<\" + crypto.{encode}(crypto.{decode}({{\"{text}\"}}))");
             let wanted = code.decode(text.as_bytes(), None).map(|bytes| code.encode(&bytes, false)).unwrap_or_default();
             let mut world = world("", &format!("set req.http.out = {expr};"));

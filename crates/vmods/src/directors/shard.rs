@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use vrt::Failure;
 
 use self::param::{By, Healthy, Layer, Param, TaskValues, own};
-use self::ring::{Dice, Ring, Wish};
+use self::ring::{ChoiceCriteria, ChoiceInput, Ring};
 use super::hash32;
 use super::members::word;
 use crate::args::fail;
@@ -37,7 +37,7 @@ pub(super) struct Shard {
 
 /// Arguments of a call that wait for the choice: a task keeps them.
 #[derive(Clone, Default)]
-struct Lazy {
+struct DeferredArgs {
     layer: Layer,
     param: Option<Arc<Param>>,
 }
@@ -78,20 +78,20 @@ impl Shard {
     fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let associated = || self.associated.read().as_ref().map_or(Layer::default(), |param| param.layer(task));
         match own(task, self) {
-            Some(Lazy { layer, param: Some(param) }) => layer.over(*param.vcl.lock()),
-            Some(Lazy { layer, param: None }) => layer.over(associated()),
+            Some(DeferredArgs { layer, param: Some(param) }) => layer.over(*param.vcl.lock()),
+            Some(DeferredArgs { layer, param: None }) => layer.over(associated()),
             None => associated(),
         }
     }
 
-    fn pick(&self, wish: Wish, dice: &mut dyn Dice) -> Option<Arc<dyn Director>> {
+    fn pick(&self, wish: ChoiceCriteria, dice: &mut dyn ChoiceInput) -> Option<Arc<dyn Director>> {
         self.ring.read().pick(wish, dice).cloned()
     }
 }
 
 /// The parameters with their defaults, and the key.
-fn wish(layer: Layer, source: &KeySource<'_>) -> Wish {
-    Wish {
+fn wish(layer: Layer, source: &KeySource<'_>) -> ChoiceCriteria {
+    ChoiceCriteria {
         key: source.key(layer.by.unwrap_or(By::Hash)),
         alt: layer.alt.unwrap_or(0),
         warmup: layer.warmup.unwrap_or(-1.0),
@@ -101,12 +101,12 @@ fn wish(layer: Layer, source: &KeySource<'_>) -> Wish {
 }
 
 /// A choice made for a fetch.
-struct Lot<'a> {
+struct BackendChoice<'a> {
     ctx: &'a dyn ResolveCtx,
     name: &'a str,
 }
 
-impl Dice for Lot<'_> {
+impl ChoiceInput for BackendChoice<'_> {
     fn now(&self) -> Real {
         self.ctx.now()
     }
@@ -146,7 +146,7 @@ impl Director for Shard {
 
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
         let source = KeySource { digest: ctx.is_bereq().then(|| *ctx.digest()), url: ctx.url() };
-        let mut lot = Lot { ctx, name: self.name() };
+        let mut lot = BackendChoice { ctx, name: self.name() };
         self.pick(wish(self.layer(ctx), &source), &mut lot)?.resolve(ctx)
     }
 

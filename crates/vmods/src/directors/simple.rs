@@ -186,14 +186,14 @@ pub(super) mod tests {
 
     /// A transaction that writes down which stub was asked.
     #[derive(Default)]
-    pub(crate) struct Fake {
+    pub(crate) struct RecordingCtx {
         pub(crate) asked: parking_lot::Mutex<String>,
         pub(crate) dice: f64,
         pub(crate) digest: [u8; 32],
         pub(crate) bereq: bool,
     }
 
-    impl ResolveCtx for Fake {
+    impl ResolveCtx for RecordingCtx {
         fn now(&self) -> Real {
             NOW
         }
@@ -232,7 +232,7 @@ pub(super) mod tests {
 
     /// Who is asked in so many choices.
     fn asked(director: &Simple, times: usize) -> String {
-        let fake = Fake::default();
+        let fake = RecordingCtx::default();
         (0..times).for_each(|_| drop(director.resolve(&fake)));
         fake.asked.into_inner()
     }

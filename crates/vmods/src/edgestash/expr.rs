@@ -2,7 +2,7 @@
 //! Expressions of a tag: variables, texts, numbers, operators between blanks, parentheses.
 
 /// Parentheses and `!` within each other, and operators of one expression.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// An expression.
 #[derive(Debug, PartialEq, Clone)]
@@ -46,7 +46,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    fn of(word: &str) -> Option<(u8, Op)> {
+    fn parse(word: &str) -> Option<(u8, Op)> {
         Some(match word {
             "||" => (1, Op::Or),
             "&&" => (2, Op::And),
@@ -81,7 +81,7 @@ impl Expr {
     /// What a tag says, without blanks around it.
     pub(super) fn parse(text: &str) -> Result<Expr, &'static str> {
         let tokens = tokens(text)?;
-        if tokens.len() > MOST * 4 {
+        if tokens.len() > MAX * 4 {
             return Err("an expression is too long");
         }
         let mut parser = Parser { tokens: &tokens, depth: 0 };
@@ -136,7 +136,7 @@ impl Parser<'_, '_> {
     fn binary(&mut self, least: u8) -> Result<Expr, &'static str> {
         let mut left = self.unary()?;
         while let Some(Token::Word(word)) = self.tokens.first()
-            && let Some((binds, op)) = Op::of(word)
+            && let Some((binds, op)) = Op::parse(word)
             && binds >= least
         {
             self.tokens = &self.tokens[1..];
@@ -155,7 +155,7 @@ impl Parser<'_, '_> {
             Token::Close => Err(BAD),
             Token::Open | Token::Not => {
                 self.depth += 1;
-                if self.depth > MOST {
+                if self.depth > MAX {
                     return Err("an expression is too deep");
                 }
                 if *first == Token::Not {
@@ -190,7 +190,7 @@ impl Parser<'_, '_> {
         Ok(match (own, digits.filter(is_number).and_then(|digits| digits.parse().ok())) {
             (Some(own), _) => Expr::Own(own),
             (None, Some(number)) => Expr::Number(number),
-            (None, None) if Op::of(word).is_some() => return Err(BAD),
+            (None, None) if Op::parse(word).is_some() => return Err(BAD),
             (None, None) => Expr::Path(word.to_owned()),
         })
     }

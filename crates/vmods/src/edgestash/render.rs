@@ -8,7 +8,7 @@ use crate::values::{Id, Node, Values};
 /// Steps of one piece.
 const STEPS: u32 = 1000;
 /// Steps of a page.
-const MOST_STEPS: u64 = if cfg!(test) { 10_000 } else { 1_000_000 };
+const MAX_STEPS: u64 = if cfg!(test) { 10_000 } else { 1_000_000 };
 
 /// See the module.
 pub(super) struct Render {
@@ -62,7 +62,7 @@ impl Render {
             }
             let Some(frame) = self.frames.last_mut() else { return Ok(false) };
             self.steps += 1;
-            if self.steps > MOST_STEPS {
+            if self.steps > MAX_STEPS {
                 return Err("the page has more than 1,000,000 steps");
             }
             if frame.at == frame.end {

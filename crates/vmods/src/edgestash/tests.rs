@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::gathered::tests::run;
+use crate::body_collector::tests::run;
 
 fn filled(template: &[u8], json: &[&str], cut: usize, room: usize) -> Result<String, FilterError> {
     let mut page = Page::default();
@@ -128,7 +128,7 @@ fn what_is_no_template() {
 #[test]
 fn looked_at_on_the_way_in() {
     let look = |as_json, body: &[u8]| {
-        let mut looking = Looking { as_json, ..Looking::default() };
+        let mut looking = PageScanner { as_json, ..PageScanner::default() };
         let made = run(&mut looking, body, 5000, 700);
         assert!(made.is_err() || made.as_deref() == Ok(body));
         let mut notes = Vec::new();
@@ -137,7 +137,7 @@ fn looked_at_on_the_way_in() {
     };
     assert_eq!(look(false, b"{{a}}"), (Ok(()), Some("{{ }}".into()), 0));
     assert_eq!(look(false, b"{{a"), (Ok(()), None, 1));
-    assert_eq!(look(false, &[b'a'; MOST + 1]), (Ok(()), None, 1));
+    assert_eq!(look(false, &[b'a'; MAX + 1]), (Ok(()), None, 1));
     assert_eq!(look(true, b"[1]"), (Ok(()), Some(String::new()), 0));
     assert_eq!(look(true, b"[1"), (Ok(()), None, 1));
     assert!(look(false, b"{{>a}}").0.is_err());
@@ -148,16 +148,16 @@ fn documents_that_are_asked_for() {
     let mut page = Page::default();
     for url in ["/1", "/2", "/3"] {
         page.values.add(b"null");
-        page.asked.push((page.values.roots.len() - 1, Asked { url: url.into(), host: None, most: MOST }));
+        page.asked.push((page.values.roots.len() - 1, Subrequest { url: url.into(), host: None, most: MAX }));
     }
     page.values.add(b"{\"a\": 4, \"b\": 4}");
-    let asked = page.take_asked();
+    let asked = page.take_subrequests();
     assert_eq!(asked.iter().map(|asked| &asked.url[..]).collect::<Vec<_>>(), [b"/1", b"/2", b"/3"]);
-    assert!(page.take_asked().is_empty());
+    assert!(page.take_subrequests().is_empty());
     page.answer(vec![None, Some(b"{".to_vec()), Some(b"{\"a\": 3}".to_vec())]);
     assert_eq!(run(&mut page, b"{{a}}{{b}}", 3, 3), Ok(b"34".to_vec()));
     // All of it is bounded.
-    let long = [b"\"", &vec![b'x'; MOST_JSON_BYTES][..], b"\""].concat();
+    let long = [b"\"", &vec![b'x'; MAX_JSON_BYTES][..], b"\""].concat();
     let mut page = Page::default();
     page.values.add(b"null");
     page.waiting = vec![0];

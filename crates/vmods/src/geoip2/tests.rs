@@ -188,7 +188,7 @@ fn told(bytes: &[u8], path: &str, ip: IpAddr, json: bool) -> String {
     };
     match find(&database, path, true, Some((ip, 0).into()), json) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-        Err((tag, why)) => format!("{} {why}", tag.name()),
+        Err((tag, reason)) => format!("{} {reason}", tag.name()),
     }
 }
 

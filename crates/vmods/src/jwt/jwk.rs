@@ -33,7 +33,7 @@ pub(super) fn keys(text: &[u8]) -> Vec<Jwk> {
         Ok(Json::Array(list)) => list,
         _ => Vec::new(),
     };
-    list.iter().filter_map(|key| Jwk::of(key.as_object()?)).collect()
+    list.iter().filter_map(|key| Jwk::parse(key.as_object()?)).collect()
 }
 
 fn bytes(map: &Map<String, Json>, name: &str) -> Option<Vec<u8>> {
@@ -48,7 +48,7 @@ fn number(map: &Map<String, Json>, name: &str) -> Option<Vec<u8>> {
 }
 
 impl Jwk {
-    fn of(map: &Map<String, Json>) -> Option<Jwk> {
+    fn parse(map: &Map<String, Json>) -> Option<Jwk> {
         let alg = match map.get("alg") {
             Some(name) => Some(ALGORITHMS.iter().find(|alg| Some(alg.name) == name.as_str())?),
             None => None,

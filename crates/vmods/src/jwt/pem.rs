@@ -30,7 +30,7 @@ pub(super) fn decode(text: &[u8]) -> Option<(Label, Vec<u8>)> {
         let (_, rest) = text.split_once(&format!("-----BEGIN {name}-----"))?;
         let (body, _) = rest.split_once(&format!("-----END {name}-----"))?;
         let body: Vec<u8> = body.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-        Some((*label, Code::of("BASE64").decode(&body, None)?))
+        Some((*label, Code::parse("BASE64").decode(&body, None)?))
     })
 }
 
@@ -135,7 +135,7 @@ mod tests {
         fn keys_are_read_as_written(key: Vec<u8>, kind: Vec<u8>, width in 1usize..80, ends in "\r?\n") {
             let bits = written(3, &[&[0], &key[..]].concat());
             let der = written(0x30, &[written(0x30, &kind), bits].concat());
-            let code = Code::of("BASE64").encode(&der, false);
+            let code = Code::parse("BASE64").encode(&der, false);
             let lines: Vec<&str> = code.chunks(width).map(|line| std::str::from_utf8(line).expect("text")).collect();
             let text = |label: &str| format!("-----BEGIN {label}-----{ends}{}{ends}-----END {label}-----{ends}", lines.join(&ends));
             prop_assert_eq!(ec_public_key(text("PUBLIC KEY").as_bytes()), Some(key.clone()));

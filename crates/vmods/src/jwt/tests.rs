@@ -135,7 +135,7 @@ fn at(now: f64) -> Check {
 
 /// The keys above as JSON; the RSA key's number is what its PKCS #1 has between the heads and the exponent.
 fn jwk(of: &str, more: &str) -> String {
-    let text = |bytes: &[u8]| String::from_utf8(Code::of(URL_CODE).encode(bytes, false)).expect("text");
+    let text = |bytes: &[u8]| String::from_utf8(Code::parse(URL_CODE).encode(bytes, false)).expect("text");
     match of {
         "oct" => format!("{{\"kty\":\"oct\",\"k\":\"{}\"{more}}}", text(b"secret")),
         "RSA" => {
@@ -228,7 +228,7 @@ fn signed(alg: &str, key: &str, claims: &str) -> String {
 }
 
 fn signed_as(alg: &str, header: &str, key: &[u8], claims: &str) -> String {
-    let code = Code::of(URL_CODE);
+    let code = Code::parse(URL_CODE);
     let text = [code.encode(header.as_bytes(), false), code.encode(claims.as_bytes(), false)].join(&b'.');
     let signature = algorithm(alg.as_bytes(), "").expect("known").sign(key, &text).expect("a key");
     String::from_utf8([text, code.encode(&signature, false)].join(&b'.')).expect("text")
@@ -261,7 +261,7 @@ fn the_example_of_rfc_7515() {
     let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFt\
                  cGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     let key = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
-    let key = Code::of(URL_CODE).decode(key.as_bytes(), None).expect("base64");
+    let key = Code::parse(URL_CODE).decode(key.as_bytes(), None).expect("base64");
     assert!(valid(token, "HS256", &key, 1_300_819_379.0));
     assert!(!valid(token, "HS256", &key, 1_300_819_380.0));
 }
@@ -305,9 +305,9 @@ fn what_must_not_count() {
     }
     // A public key as the secret: the well-known confusion.
     let header = "{\"alg\":\"HS256\"}";
-    let text = [header, "{}"].map(|part| Code::of(URL_CODE).encode(part.as_bytes(), false)).join(&b'.');
+    let text = [header, "{}"].map(|part| Code::parse(URL_CODE).encode(part.as_bytes(), false)).join(&b'.');
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, RSA_PUBLIC.as_bytes()), &text);
-    let token = [text, Code::of(URL_CODE).encode(tag.as_ref(), false)].join(&b'.');
+    let token = [text, Code::parse(URL_CODE).encode(tag.as_ref(), false)].join(&b'.');
     assert!(!valid(&String::from_utf8(token).expect("text"), "HS256", RSA_PUBLIC.as_bytes(), 1e9));
     for text in
         ["", "a", "a.b", "e30.e30", "e30.e30.a.b", "e30.e30.!", "W10.e30.", "e30.W10.", "e30.e30.e30.", "e3.e30."]

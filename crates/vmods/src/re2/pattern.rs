@@ -84,7 +84,7 @@ impl Options {
 }
 
 /// In one line, as a log record must be.
-pub(super) fn why(error: &BuildError) -> String {
+pub(super) fn error_text(error: &BuildError) -> String {
     match error.syntax_error() {
         Some(regex_syntax::Error::Parse(error)) => error.kind().to_string(),
         Some(regex_syntax::Error::Translate(error)) => error.kind().to_string(),
@@ -143,7 +143,8 @@ impl Pattern {
         options.check(pattern)?;
         let text = options.text(pattern)?;
         let config = Regex::config().utf8_empty(false).nfa_size_limit(Some(options.limit()));
-        let regex = Regex::builder().configure(config).syntax(options.syntax()).build(&text).map_err(|e| why(&e))?;
+        let regex =
+            Regex::builder().configure(config).syntax(options.syntax()).build(&text).map_err(|e| error_text(&e))?;
         let cost = (text.len() + 4 * regex.captures_len()) as i64;
         Ok(Pattern { regex, never_captures: options.never_capture, cost })
     }

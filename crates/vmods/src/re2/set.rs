@@ -9,7 +9,7 @@ use regex_automata::{Input, PatternSet};
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, INT, STRING, VOID, Words, give};
 use vrt::{BackendRef, Failure, HeadId, Method, Text};
 
-use super::pattern::{Options, Pattern, Rewrite, why};
+use super::pattern::{Options, Pattern, Rewrite, error_text};
 use super::{Anchor, Select, Which, failed, key, rewritten};
 
 with_options! { SetArgs [] [] { anchor: Anchor as Anchor = None, } [] _args false }
@@ -36,7 +36,7 @@ pub(super) fn is_match(set: &Arc<Set>, call: &mut Call<'_>, subject: Option<&Tex
         None => Vec::new(),
     };
     let is_match = !found.is_empty();
-    *call.ctx.task().keyed(key(set), || Matched(Vec::new())) = Matched(found);
+    *call.ctx.task().keyed(key(set), || SetMatches(Vec::new())) = SetMatches(found);
     give(is_match)
 }
 
@@ -126,10 +126,10 @@ struct Member {
 }
 
 /// The patterns that the last match of a task found, in order.
-struct Matched(Vec<usize>);
+struct SetMatches(Vec<usize>);
 
 fn last(call: &mut Call<'_>, set: &Arc<Set>) -> Option<Vec<usize>> {
-    call.ctx.task().find::<Matched>(key(set)).map(|found| found.0.clone())
+    call.ctx.task().find::<SetMatches>(key(set)).map(|found| found.0.clone())
 }
 
 pub(super) fn add(
@@ -148,8 +148,8 @@ pub(super) fn add(
     }
     let options = Options { never_capture: never_capture == Some(true), ..set.options };
     let compiled = Pattern::new(pattern, &options);
-    let compiled = compiled.or_else(|why| failed(&format!("{place}: Cannot compile: {why}")))?;
-    let text = options.text(pattern).or_else(|why| failed(&format!("{place}: Cannot compile: {why}")))?;
+    let compiled = compiled.or_else(|reason| failed(&format!("{place}: Cannot compile: {reason}")))?;
+    let text = options.text(pattern).or_else(|reason| failed(&format!("{place}: Cannot compile: {reason}")))?;
     let mut members = set.members.lock();
     let number = members.len() + 1;
     members.push(Member {
@@ -186,7 +186,8 @@ impl Set {
                 .which_captures(regex_automata::nfa::thompson::WhichCaptures::None);
             Regex::builder().configure(config).syntax(self.options.syntax()).build_many(&texts)
         };
-        let made = made.or_else(|error| failed(&format!("{}: set cannot be compiled: {}", self.name, why(&error))))?;
+        let made =
+            made.or_else(|error| failed(&format!("{}: set cannot be compiled: {}", self.name, error_text(&error))))?;
         Ok(self.whole.get_or_init(|| made))
     }
 

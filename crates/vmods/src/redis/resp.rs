@@ -3,9 +3,9 @@
 //! bounded.
 
 /// Bytes of a reply.
-pub(super) const MOST_BYTES: usize = 8 * 1024 * 1024;
+pub(super) const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Values of a reply.
-const MOST_VALUES: usize = 100_000;
+const MAX_VALUES: usize = 100_000;
 /// Arrays within arrays.
 const DEEPEST: usize = 16;
 /// Bytes of a line.
@@ -75,7 +75,7 @@ impl Reader {
             *at += used;
             self.bytes += used;
             self.values += 1;
-            if self.bytes > MOST_BYTES || self.values > MOST_VALUES {
+            if self.bytes > MAX_BYTES || self.values > MAX_VALUES {
                 return Err("the reply is longer than 8 MB or has more than 100,000 values");
             }
             let mut value = match token {
@@ -141,7 +141,7 @@ fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
                 return value(Reply::Nil);
             }
             let len = usize::try_from(len).map_err(|_| BAD)?;
-            if len > MOST_BYTES {
+            if len > MAX_BYTES {
                 return Err("the reply is longer than 8 MB or has more than 100,000 values");
             }
             let Some(rest) = input.get(used..used + len + 2) else { return Ok(None) };
@@ -158,7 +158,7 @@ fn token(input: &[u8]) -> Result<Option<(Token, usize)>, &'static str> {
             if len == -1 && *kind == b'*' {
                 return value(Reply::Nil);
             }
-            let len = usize::try_from(len).ok().filter(|len| *len <= MOST_VALUES).ok_or(BAD)?;
+            let len = usize::try_from(len).ok().filter(|len| *len <= MAX_VALUES).ok_or(BAD)?;
             let is_pairs = matches!(kind, b'%' | b'|');
             let token =
                 Token::Array { len: if is_pairs { len * 2 } else { len }, is_aside: matches!(kind, b'|' | b'>') };
@@ -183,7 +183,7 @@ mod tests {
                 match reader.read(&mut input) {
                     Ok(Some(reply)) => all.push(reply),
                     Ok(None) => break,
-                    Err(why) => return (all, Err(why)),
+                    Err(reason) => return (all, Err(reason)),
                 }
                 reader = Reader::default();
             }

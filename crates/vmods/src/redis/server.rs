@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use net::{ConnectError, Parked, Pending, Stream, Target};
+use net::{ConnectError, IdleState, ParkedStream, Stream, Target};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use vrt::Failure;
@@ -18,7 +18,7 @@ use crate::{client, wire};
 /// No command takes longer, whatever VCL says.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Servers of a database.
-const MOST_SERVERS: usize = 64;
+const MAX_SERVERS: usize = 64;
 
 /// What a server is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Database {
 }
 
 struct Server {
-    place: Place,
+    place: ConnectionSlot,
     role: Role,
     sick_until: Mutex<Option<Instant>>,
     /// As many as there may be connections.
@@ -63,23 +63,23 @@ struct Server {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Place {
+enum ConnectionSlot {
     Inet(String, String),
     Unix(PathBuf),
 }
 
 struct Idle {
-    stream: Parked,
+    stream: ParkedStream,
     born: Instant,
 }
 
-impl Place {
-    fn parse(location: &str) -> Option<Place> {
+impl ConnectionSlot {
+    fn parse(location: &str) -> Option<ConnectionSlot> {
         if location.starts_with('/') {
-            return (location.len() < 108 && !location.contains('\0')).then(|| Place::Unix(location.into()));
+            return (location.len() < 108 && !location.contains('\0')).then(|| ConnectionSlot::Unix(location.into()));
         }
         let (host, port) = crate::goto::split(location).filter(|_| !location.contains('/'))?;
-        Some(Place::Inet(host, port.unwrap_or_else(|| "6379".to_owned())))
+        Some(ConnectionSlot::Inet(host, port.unwrap_or_else(|| "6379".to_owned())))
     }
 }
 
@@ -102,14 +102,14 @@ impl Database {
     }
 
     pub(super) fn add(&self, location: &str, role: Role) -> Result<(), Failure> {
-        let Some(place) = Place::parse(location) else {
+        let Some(place) = ConnectionSlot::parse(location) else {
             let name = &self.name;
             let text = format!("redis: {name}: \"{}\" is neither HOST:PORT nor a path", location.escape_debug());
             return Err(Failure::new(text));
         };
         let mut servers = self.servers.lock();
-        if servers.len() == MOST_SERVERS {
-            return Err(Failure::new(format!("redis: {}: more than {MOST_SERVERS} servers", self.name)));
+        if servers.len() == MAX_SERVERS {
+            return Err(Failure::new(format!("redis: {}: more than {MAX_SERVERS} servers", self.name)));
         }
         servers.push(Arc::new(Server {
             place,
@@ -158,7 +158,7 @@ impl Database {
             let server = &servers[attempt % servers.len()];
             match self.try_one(server, &command, limit).await {
                 Ok(reply) => return Ok(reply),
-                Err(why) => last = why,
+                Err(reason) => last = reason,
             }
             if !self.sick_for.is_zero() {
                 *server.sick_until.lock() = Some(Instant::now() + self.sick_for);
@@ -187,17 +187,17 @@ impl Database {
         let limit = if self.connect_limit.is_zero() { LONGEST } else { self.connect_limit.min(LONGEST) };
         let begun = async {
             let stream = match &server.place {
-                Place::Inet(host, port) => client::connect(host, port, limit).await?,
-                Place::Unix(path) => match net::connect(&Target::Unix(path.clone()), limit).await {
+                ConnectionSlot::Inet(host, port) => client::connect(host, port, limit).await?,
+                ConnectionSlot::Unix(path) => match net::connect(&Target::Unix(path.clone()), limit).await {
                     Ok(stream) => stream,
-                    Err(ConnectError::Os(why)) => return Err(why.to_string()),
+                    Err(ConnectError::Os(reason)) => return Err(reason.to_string()),
                     Err(ConnectError::Timeout) => return Err("no connection in time".to_owned()),
                 },
             };
             if let Some(command) = self.login.command()
-                && let Reply::Error(why) = exchange(&stream, &resp::command(&command)).await?
+                && let Reply::Error(reason) = exchange(&stream, &resp::command(&command)).await?
             {
-                return Err(String::from_utf8_lossy(&why).into_owned());
+                return Err(String::from_utf8_lossy(&reason).into_owned());
             }
             Ok(stream)
         };
@@ -233,7 +233,7 @@ impl Server {
             // Looked at outside of the lock: it is a system call.
             let is_old = !life.is_zero() && idle.born.elapsed() >= life;
             if !is_old
-                && idle.stream.pending() == Pending::Nothing
+                && idle.stream.pending() == IdleState::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
                 return Some((stream, idle.born));
@@ -248,14 +248,14 @@ impl Server {
             if all.len() > 1 { Some(all.remove(0)) } else { None }
         };
         // The one that rests longest is looked at each time, so that those that the server has closed go.
-        if let Some(oldest) = oldest.filter(|oldest| oldest.stream.pending() == Pending::Nothing) {
+        if let Some(oldest) = oldest.filter(|oldest| oldest.stream.pending() == IdleState::Nothing) {
             self.idle.lock().insert(0, oldest);
         }
     }
 }
 
 async fn exchange(stream: &Stream, command: &[u8]) -> Result<Reply, String> {
-    stream.write_all(command, None).await.map_err(wire::why)?;
+    stream.write_all(command, None).await.map_err(wire::error_text)?;
     let (mut reader, mut input) = (Reader::default(), Vec::new());
     loop {
         if let Some(reply) = reader.read(&mut input)? {
@@ -276,13 +276,13 @@ mod tests {
 
     #[test]
     fn locations() {
-        let inet = |host: &str, port: &str| Some(Place::Inet(host.into(), port.into()));
-        assert_eq!(Place::parse("h:1"), inet("h", "1"));
-        assert_eq!(Place::parse("h"), inet("h", "6379"));
-        assert_eq!(Place::parse("[::1]:7"), inet("::1", "7"));
-        assert_eq!(Place::parse("/run/r.sock"), Some(Place::Unix("/run/r.sock".into())));
+        let inet = |host: &str, port: &str| Some(ConnectionSlot::Inet(host.into(), port.into()));
+        assert_eq!(ConnectionSlot::parse("h:1"), inet("h", "1"));
+        assert_eq!(ConnectionSlot::parse("h"), inet("h", "6379"));
+        assert_eq!(ConnectionSlot::parse("[::1]:7"), inet("::1", "7"));
+        assert_eq!(ConnectionSlot::parse("/run/r.sock"), Some(ConnectionSlot::Unix("/run/r.sock".into())));
         for bad in ["", ":1", "h:x", "http://h", "h/", "a b"] {
-            assert_eq!(Place::parse(bad), None, "{bad}");
+            assert_eq!(ConnectionSlot::parse(bad), None, "{bad}");
         }
     }
 
@@ -294,8 +294,8 @@ mod tests {
         }
         let plan = |database: &Database, master| {
             let host = |server: &Arc<Server>| match &server.place {
-                Place::Inet(host, _) => host.clone(),
-                Place::Unix(_) => unreachable!("none was added"),
+                ConnectionSlot::Inet(host, _) => host.clone(),
+                ConnectionSlot::Unix(_) => unreachable!("none was added"),
             };
             database.plan(master).iter().map(host).collect::<Vec<_>>().join(" ")
         };

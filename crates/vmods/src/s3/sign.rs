@@ -45,7 +45,7 @@ pub(super) enum Payload {
 }
 
 impl Payload {
-    pub(super) fn of(pieces: &[&[u8]]) -> Payload {
+    pub(super) fn from_pieces(pieces: &[&[u8]]) -> Payload {
         let mut hash = Sha256::new();
         pieces.iter().for_each(|piece| hash.update(piece));
         Payload::Hash(hex(&hash.finalize()))
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn amazons_examples() {
         let host = ("Host", "examplebucket.s3.amazonaws.com");
-        let none = Payload::of(&[]);
+        let none = Payload::from_pieces(&[]);
         let start =
             "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, SignedHeaders=";
         assert_eq!(
@@ -234,7 +234,7 @@ mod tests {
         );
         let fields = [host, ("Date", "Fri, 24 May 2013 00:00:00 GMT"), ("x-amz-storage-class", "REDUCED_REDUNDANCY")];
         assert_eq!(
-            sign("PUT", "/test$file.text", &fields, &Payload::of(&[b"Welcome to ", b"Amazon S3."]), "date"),
+            sign("PUT", "/test$file.text", &fields, &Payload::from_pieces(&[b"Welcome to ", b"Amazon S3."]), "date"),
             format!(
                 "{start}date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class, \
                  Signature=98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"

@@ -48,16 +48,16 @@ fn one_of(name: &str, given: &[bool]) -> Result<(), Failure> {
     }
 }
 
-fn failed<T>(name: &str, why: &str) -> Result<T, Failure> {
-    let colon = if why.is_empty() { "" } else { ": " };
-    fail(format!("std.{name}: conversion failed{colon}{why}"))
+fn failed<T>(name: &str, reason: &str) -> Result<T, Failure> {
+    let colon = if reason.is_empty() { "" } else { ": " };
+    fail(format!("std.{name}: conversion failed{colon}{reason}"))
 }
 
 /// The value, the fallback, or what failed.
-fn or<T>(value: Option<T>, fallback: Option<T>, name: &str, why: &str) -> Result<T, Failure> {
+fn or<T>(value: Option<T>, fallback: Option<T>, name: &str, reason: &str) -> Result<T, Failure> {
     match value.or(fallback) {
         Some(value) => Ok(value),
-        None => failed(name, why),
+        None => failed(name, reason),
     }
 }
 
@@ -101,19 +101,19 @@ pub(super) fn integer(_: &mut Call<'_>, from: ToInteger<'_>) -> Result<i64, Fail
     if let Some(integer) = bool.map(i64::from).or(bytes) {
         return Ok(integer);
     }
-    let mut why = "";
+    let mut reason = "";
     let value = match numbers.into_iter().flatten().next() {
         Some(number) => Some(number.trunc()).filter(|value| value.abs() <= INT_MAX as f64),
         None => match s.flatten().map(|text| number::whole(text)) {
             Some(Ok(value)) => Some(value).filter(|value| value.fract() == 0.0),
             Some(Err(text)) => {
-                why = text;
+                reason = text;
                 None
             }
             None => None,
         },
     };
-    or(value.map(|value| value as i64), fallback, "integer", why)
+    or(value.map(|value| value as i64), fallback, "integer", reason)
 }
 
 pub(super) fn real(_: &mut Call<'_>, from: ToReal<'_>) -> Result<f64, Failure> {
@@ -124,13 +124,13 @@ pub(super) fn real(_: &mut Call<'_>, from: ToReal<'_>) -> Result<f64, Failure> {
     if let Some(real) = whole.or(duration).or(time) {
         return Ok(real);
     }
-    let (value, why) = match s.flatten().map(|text| number::whole(text)) {
+    let (value, reason) = match s.flatten().map(|text| number::whole(text)) {
         Some(Ok(value)) if real_is_valid(value) => (Some(value), ""),
         Some(Ok(_)) => (None, "Too many digits"),
-        Some(Err(why)) => (None, why),
+        Some(Err(reason)) => (None, reason),
         None => (None, ""),
     };
-    or(value, fallback, "real", why)
+    or(value, fallback, "real", reason)
 }
 
 pub(super) fn time(

@@ -67,7 +67,7 @@ fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
 
 #[test]
 fn what_dynamic_refuses() {
-    for (args, why) in [
+    for (args, reason) in [
         ("port = \"\"", "port may not be empty"),
         ("ttl = 0s", "ttl may not be 0s"),
         ("domain_usage_timeout = 0s", "domain_usage_timeout may not be 0s"),
@@ -75,18 +75,18 @@ fn what_dynamic_refuses() {
     ] {
         let vcl =
             format!("vcl 4.1; import dynamic; backend none none; sub vcl_init {{ new d = dynamic.director({args}); }}");
-        assert!(World::try_new(&vcl).err().is_some_and(|error| error.contains(why)), "{args}");
+        assert!(World::try_new(&vcl).err().is_some_and(|error| error.contains(reason)), "{args}");
     }
 }
 
 #[test]
 fn what_udo_refuses_outside_of_vcl_init() {
-    for (call, why) in [
+    for (call, reason) in [
         ("d.add_backend(b)", "udo: d.add_backend(): only in vcl_init"),
         ("d.subscribe(\"x\")", "udo: d.subscribe(): only in vcl_init"),
     ] {
         let udo = "import udo; backend b { .host = \"127.0.0.1\"; } sub vcl_init { new d = udo.director(); }";
-        assert_eq!(World::with(udo, &format!("{call};")).recv("out"), format!("Failed({why})"));
+        assert_eq!(World::with(udo, &format!("{call};")).recv("out"), format!("Failed({reason})"));
     }
 }
 

@@ -279,13 +279,13 @@ fn headerplus_errors() {
         "headerplus.attr_get(\"a\", \"b\", \"\")",
         "Failed(headerplus.attr_get(): a delimiter must not be empty)",
     );
-    let why = World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}"))
+    let reason = World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ headerplus.write_req0(); }}"))
         .err()
         .expect("refused");
-    assert!(why.contains("Hint: That isn't built into Lacquer. Instead: headerplus.write."), "{why}");
-    let why =
+    assert!(reason.contains("Hint: That isn't built into Lacquer. Instead: headerplus.write."), "{reason}");
+    let reason =
         World::try_new(&format!("vcl 4.1; {IMPORTS} sub vcl_recv {{ kv.init_conf(\"x\"); }}")).err().expect("refused");
-    assert!(why.contains("Hint: That isn't built into Lacquer. Instead: init_file"), "{why}");
+    assert!(reason.contains("Hint: That isn't built into Lacquer. Instead: init_file"), "{reason}");
 }
 
 #[test]
@@ -353,8 +353,8 @@ fn kvstore_from_a_file() {
     let load = format!("kv.set(\"old\", \"x\"); set req.http.n = kv.init_file(\"{}\");", path.display());
     check("/", &load, "req.http.n + kv.get(\"a\") + kv.get(\"b\") + kv.get(\"old\", \"gone\")", "212,3gone");
     std::fs::write(&path, "a 1\n").expect("a file");
-    let why = format!("Failed(kvstore: kv.init_file(): {}: line 1 has no separator)", path.display());
-    check("/", &load, "1", &why);
+    let reason = format!("Failed(kvstore: kv.init_file(): {}: line 1 has no separator)", path.display());
+    check("/", &load, "1", &reason);
     std::fs::remove_file(&path).expect("it is there");
     check(
         "/",

@@ -7,12 +7,12 @@ use vrt::Method;
 use super::world::World;
 
 #[track_caller]
-fn refused(imports: &str, init: &str, why: &str) {
+fn refused(imports: &str, init: &str, reason: &str) {
     let vcl =
         format!("vcl 4.1; {imports} backend none none; sub vcl_init {{ {init} }} sub vcl_recv {{ return (hash); }}");
     match World::try_new(&vcl) {
         Ok(_) => panic!("{init} was taken"),
-        Err(error) => assert!(error.contains(why), "{error}"),
+        Err(error) => assert!(error.contains(reason), "{error}"),
     }
 }
 
@@ -23,7 +23,7 @@ fn what_cannot_be_served_is_refused_at_load() {
     refused("import fileserver;", "new w = fileserver.root(\"/\", \"/nonexistent\");", "/nonexistent: No such file");
     refused("import file;", "new f = file.init(\"/nonexistent\");", "can't open root /nonexistent");
     refused("import file;", "new f = file.init(); f.allow(\"/x\", \"rw\");", "files are read only");
-    for (args, why) in [
+    for (args, reason) in [
         ("base_url = \"HTTPS://a/\"", "https isn't built into Lacquer"),
         ("http_proxy = \"https://a/\"", "https isn't built into Lacquer"),
         ("https = true", "https isn't built into Lacquer"),
@@ -31,20 +31,20 @@ fn what_cannot_be_served_is_refused_at_load() {
         ("base_url = \"\"", "a URL begins with http://"),
         ("base_url = \"http://u@a/\"", "no host"),
     ] {
-        refused("import reqwest;", &format!("new c = reqwest.client({args});"), why);
+        refused("import reqwest;", &format!("new c = reqwest.client({args});"), reason);
     }
 }
 
 #[test]
 fn s3_is_refused_what_it_cannot_do() {
-    for (endpoint, why) in [
+    for (endpoint, reason) in [
         ("https://a", "https isn't built into Lacquer"),
         ("HTTPS://a:80", "https isn't built into Lacquer"),
         ("a:443", "https isn't built into Lacquer"),
         ("a b", "is neither HOST, HOST:PORT nor http://HOST:PORT"),
         ("", "is neither"),
     ] {
-        refused("import s3;", &format!("new b = s3.director(\"b\", \"r\", \"{endpoint}\");"), why);
+        refused("import s3;", &format!("new b = s3.director(\"b\", \"r\", \"{endpoint}\");"), reason);
     }
     refused("import s3;", "new b = s3.director(\"b\", \"\", \"a\");", "a bucket and a region");
     refused("import s3;", "new s = s3.signer(); s.set_access_key(\"\", \"i\");", "a key and a key_id");
@@ -56,7 +56,7 @@ fn s3_is_refused_what_it_cannot_do() {
 
 #[test]
 fn redis_is_refused_what_it_cannot_do() {
-    for (init, why) in [
+    for (init, reason) in [
         ("new d = redis.db(\"h:1\", cluster);", "clusters aren't built into Lacquer"),
         ("new d = redis.db(\"h:1\", tls = true);", "TLS isn't built into Lacquer"),
         ("new d = redis.db(\"h:x\");", "is neither HOST:PORT nor a path"),
@@ -71,7 +71,7 @@ fn redis_is_refused_what_it_cannot_do() {
         ("new d = redis.db(\"h\"); d.easy_execute(\"GET\");", "there is nobody to wait"),
         ("new d = redis.db(\"h\"); d.push(\"GET\");", "command() comes first"),
     ] {
-        refused("import redis;", init, why);
+        refused("import redis;", init, reason);
     }
 }
 

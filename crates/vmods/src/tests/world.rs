@@ -82,7 +82,7 @@ impl TestCtx {
 
 impl World {
     pub(crate) fn new(vcl: &str) -> World {
-        World::try_new(vcl).unwrap_or_else(|why| panic!("{vcl}\n{why}"))
+        World::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
     }
 
     pub(crate) fn try_new(text: &str) -> Result<World, String> {

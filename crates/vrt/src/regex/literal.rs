@@ -172,7 +172,7 @@ fn is_any_star(node: &Node) -> bool {
 
 /// Shortest text that is worth looking for, and the most of them for one pattern.
 const SHORTEST_NEED: usize = 3;
-const MOST_NEEDS: usize = 8;
+const MAX_NEEDS: usize = 8;
 
 /// See [`super::Regex::needs`]. `None`: nothing is known to be needed.
 pub(super) fn needed(node: &Node) -> Option<Vec<Vec<u8>>> {
@@ -184,7 +184,7 @@ pub(super) fn needed(node: &Node) -> Option<Vec<Vec<u8>>> {
         }
         Node::Alt(nodes) => {
             let all: Option<Vec<_>> = nodes.iter().map(needed).collect();
-            all.map(|lists| lists.concat()).filter(|texts| texts.len() <= MOST_NEEDS)
+            all.map(|lists| lists.concat()).filter(|texts| texts.len() <= MAX_NEEDS)
         }
         Node::Group(inner) | Node::Atomic(inner) => needed(inner),
         Node::Repeat { node, min: 1.., .. } => needed(node),

@@ -103,7 +103,7 @@ fn scratch_dir() -> PathBuf {
 
 impl World {
     pub fn new(vcl: &str) -> World {
-        World::try_new(vcl).unwrap_or_else(|why| panic!("{vcl}\n{why}"))
+        World::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
     }
 
     pub fn try_new(text: &str) -> Result<World, String> {

@@ -12,7 +12,7 @@ use backend::Director;
 use tables::vclvars::{HeadId, Type};
 use tables::vmods::Arg;
 
-use super::{Given, Object, Returned};
+use super::{Object, ReturnValue, Returned};
 use crate::acl::Acl;
 use crate::ctx::{Failure, Wait};
 use crate::regex::Regex;
@@ -208,7 +208,7 @@ macro_rules! gives {
         impl Give<$kind> for $ty {
             #[inline]
             fn give(self) -> Returned {
-                Ok(Given::Value(Plain::<$kind>::value(self)))
+                Ok(ReturnValue::Value(Plain::<$kind>::value(self)))
             }
         }
     )* };
@@ -255,7 +255,7 @@ impl<T: Director + 'static> Plain<BACKEND> for Arc<T> {
 impl<T: Director + 'static> Give<BACKEND> for Arc<T> {
     #[inline]
     fn give(self) -> Returned {
-        Ok(Given::Value(Plain::<BACKEND>::value(self)))
+        Ok(ReturnValue::Value(Plain::<BACKEND>::value(self)))
     }
 }
 
@@ -267,7 +267,7 @@ impl<K, T: Give<K>> Give<K> for Result<T, Failure> {
 }
 
 /// A result of the kind `K`, now or later: for bodies that may have to wait.
-pub struct Answered<K>(Given, PhantomData<K>);
+pub struct Answered<K>(ReturnValue, PhantomData<K>);
 
 /// What such a body ends with.
 pub type CallResult<K> = Result<Answered<K>, Failure>;
@@ -285,7 +285,7 @@ impl<K> Give<K> for Answered<K> {
 /// None: it is a body's result.
 #[inline]
 pub fn give<K, T: Plain<K>>(value: T) -> CallResult<K> {
-    Ok(Answered(Given::Value(value.value()), PhantomData))
+    Ok(Answered(ReturnValue::Value(value.value()), PhantomData))
 }
 
 /// A value later. The future must not borrow from the transaction.
@@ -294,7 +294,7 @@ pub fn give<K, T: Plain<K>>(value: T) -> CallResult<K> {
 /// None: it is a body's result.
 pub fn wait<K, T: Plain<K>>(future: impl Future<Output = Result<T, Failure>> + 'static) -> CallResult<K> {
     let boxed: Wait<Result<Value, Failure>> = Box::pin(async { future.await.map(Plain::<K>::value) });
-    Ok(Answered(Given::Wait(boxed), PhantomData))
+    Ok(Answered(ReturnValue::Wait(boxed), PhantomData))
 }
 
 /// What a body gave.

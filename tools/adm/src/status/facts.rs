@@ -128,11 +128,11 @@ impl Facts {
             self.state = Some(state.clone());
         }
         self.addresses = ask("debug.listen_address").map(|text| addresses(&text));
-        self.vcls = ask("vcl.list -j").as_deref().and_then(members).map(|all| all.iter().map(Vcl::of).collect());
+        self.vcls = ask("vcl.list -j").as_deref().and_then(members).map(|all| all.iter().map(Vcl::from_json).collect());
         self.parameters = ask("param.show -j changed")
             .as_deref()
             .and_then(members)
-            .map(|all| all.iter().map(Parameter::of).collect());
+            .map(|all| all.iter().map(Parameter::from_json).collect());
         for kind in ask("storage.list -j").as_deref().and_then(members).unwrap_or_default() {
             let name = word(&kind, "name");
             match self.stores.iter_mut().find(|store| store.name == name) {
@@ -210,7 +210,7 @@ fn word(object: &Value, name: &str) -> String {
 }
 
 impl Vcl {
-    fn of(object: &Value) -> Self {
+    fn from_json(object: &Value) -> Self {
         let (state, temperature) = (word(object, "state"), word(object, "temperature"));
         let state = match &object["label"] {
             Value::Object(_) => format!("label -> {}", word(&object["label"], "name")),
@@ -221,7 +221,7 @@ impl Vcl {
 }
 
 impl Parameter {
-    fn of(object: &Value) -> Self {
+    fn from_json(object: &Value) -> Self {
         let text = |name| word(object, name);
         Parameter { name: text("name"), value: text("value"), default: text("default"), units: text("units") }
     }
@@ -263,14 +263,14 @@ mod tests {
         let list = "[ 2, [\"vcl.list\", \"-j\"], 1.0,\n {\"status\": \"active\", \"state\": \"auto\", \"temperature\": \"warm\",
             \"busy\": 0, \"name\": \"boot\"}, {\"status\": \"available\", \"state\": \"label\", \"temperature\": \"warm\",
             \"busy\": 0, \"name\": \"l\", \"label\": {\"name\": \"boot\", \"refs\": 0}}\n]\n";
-        let all: Vec<_> = members(list).unwrap().iter().map(Vcl::of).collect();
+        let all: Vec<_> = members(list).unwrap().iter().map(Vcl::from_json).collect();
         assert_eq!(
             (all[0].name.as_str(), all[0].status.as_str(), all[0].state.as_str()),
             ("boot", "active", "auto/warm")
         );
         assert_eq!(all[1].state, "label -> boot");
         let changed = "[ 2, [\"param.show\"], 1.0, {\"name\": \"default_ttl\", \"value\": 99.000, \"default\": \"120.000\", \"units\": \"seconds\"}]";
-        let all: Vec<_> = members(changed).unwrap().iter().map(Parameter::of).collect();
+        let all: Vec<_> = members(changed).unwrap().iter().map(Parameter::from_json).collect();
         assert_eq!((all[0].value.as_str(), all[0].default.as_str()), ("99.0", "120.000"));
         assert_eq!((members("{}"), members("[1]"), members("no")), (None, None, None));
     }

@@ -5,7 +5,7 @@ use super::facts::{Facts, Parameter, Store};
 use super::process::quoted;
 
 /// Parameters and VCLs that are shown; of more it says how many.
-const MOST: usize = 20;
+const MAX: usize = 20;
 const UNKNOWN: &str = "not known";
 
 /// All of it.
@@ -51,12 +51,12 @@ pub(super) fn text(facts: &Facts) -> String {
 /// A row for each; a word when there is none, or it isn't known.
 fn some<T>(all: Option<&[T]>, row: impl Fn(&T) -> String) -> Vec<String> {
     let Some(all) = all else { return vec![UNKNOWN.to_owned()] };
-    let mut rows: Vec<_> = all.iter().take(MOST).map(row).collect();
+    let mut rows: Vec<_> = all.iter().take(MAX).map(row).collect();
     if all.is_empty() {
         rows.push("-".to_owned());
     }
-    if all.len() > MOST {
-        rows.push(format!("and {} more", all.len() - MOST));
+    if all.len() > MAX {
+        rows.push(format!("and {} more", all.len() - MAX));
     }
     rows
 }

@@ -72,12 +72,12 @@ pub struct ScriptError {
     /// From 1, in bytes.
     pub column: usize,
     /// Why.
-    pub why: String,
+    pub reason: String,
 }
 
 impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {} column {}: {}", self.line, self.column, self.why)
+        write!(f, "line {} column {}: {}", self.line, self.column, self.reason)
     }
 }
 
@@ -140,7 +140,7 @@ impl Reader<'_> {
         if self.eat(b) { Ok(()) } else { Err(self.error(&format!("expected `{}`", b as char))) }
     }
 
-    fn error(&self, why: &str) -> ScriptError {
+    fn error(&self, reason: &str) -> ScriptError {
         let before = &self.text[..self.at.min(self.text.len())];
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
         let column = before.iter().rev().take_while(|b| **b != b'\n').count() + 1;
@@ -149,7 +149,7 @@ impl Reader<'_> {
             Some(b) if b.is_ascii_graphic() => format!(", found `{}`", b as char),
             Some(_) => String::new(),
         };
-        ScriptError { line, column, why: format!("{why}{found}") }
+        ScriptError { line, column, reason: format!("{reason}{found}") }
     }
 
     /// White space and comments.

@@ -20,8 +20,8 @@ fn config(text: &str) -> Result<Config, String> {
     Config::from_value(value, hashes).map_err(|e| e.to_string())
 }
 
-fn refused(text: &str, why: &str) {
-    assert_eq!(config(text).err().as_deref(), Some(why), "{text}");
+fn refused(text: &str, reason: &str) {
+    assert_eq!(config(text).err().as_deref(), Some(reason), "{text}");
 }
 
 #[test]

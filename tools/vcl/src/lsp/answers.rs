@@ -59,23 +59,23 @@ impl Server<'_> {
     fn hover(&self, params: &Value) -> Option<Value> {
         let RequestTarget { at, parts, dialect, .. } = self.asked(params)?;
         let Part { text, outline, .. } = parts.first()?;
-        let spot = outline.cursor_context(text, at);
-        let name = String::from_utf8_lossy(&text[spot.name.clone()]).into_owned();
-        if spot.in_string || name.is_empty() {
+        let location = outline.cursor_context(text, at);
+        let name = String::from_utf8_lossy(&text[location.name.clone()]).into_owned();
+        if location.in_string || name.is_empty() {
             return None;
         }
-        let shown = know::hover(&parts, dialect, &name, &spot)?;
+        let shown = know::hover(&parts, dialect, &name, &location)?;
         Some(json!({
             "contents": { "kind": "markdown", "value": shown },
-            "range": self.lines(text).range(&spot.name),
+            "range": self.lines(text).range(&location.name),
         }))
     }
 
     fn completion(&self, params: &Value) -> Option<Value> {
         let RequestTarget { at, parts, dialect, .. } = self.asked(params)?;
         let Part { text, outline, .. } = parts.first()?;
-        let spot = outline.cursor_context(text, at);
-        let from = spot.name.start.min(at);
+        let location = outline.cursor_context(text, at);
+        let from = location.name.start.min(at);
         let typed = String::from_utf8_lossy(&text[from..at]);
         let range = self.lines(text).range(&(from..at));
         let item = |item: know::Item| {
@@ -88,7 +88,7 @@ impl Server<'_> {
                 "textEdit": { "range": range, "newText": item.label },
             })
         };
-        Some(know::complete(&parts, dialect, &typed, &spot).into_iter().map(item).collect())
+        Some(know::complete(&parts, dialect, &typed, &location).into_iter().map(item).collect())
     }
 
     fn signature(&self, params: &Value) -> Option<Value> {
@@ -118,11 +118,11 @@ impl Server<'_> {
             let place = |(name, _): (String, Vec<u8>)| json!({ "uri": self.uri_of(&name), "range": self.lines(b"").range(&(0..0)) });
             return Some(files.map(place).collect());
         }
-        let spot = outline.cursor_context(text, at);
-        if spot.in_string {
+        let location = outline.cursor_context(text, at);
+        if location.in_string {
             return None;
         }
-        let name = String::from_utf8_lossy(&text[spot.name.clone()]);
+        let name = String::from_utf8_lossy(&text[location.name.clone()]);
         // A method's object, or a function's module.
         let owner = name.split_once('.').map_or(&*name, |(owner, _)| owner);
         let all = parts.iter().flat_map(|part| part.outline.declarations.iter().map(move |d| (part, d)));
@@ -169,7 +169,7 @@ impl Server<'_> {
     }
 
     fn rename(&self, params: &Value) -> Result<Value, Refusal> {
-        let failed = |why: String| Refusal::new(wire::REQUEST_FAILED, why);
+        let failed = |reason: String| Refusal::new(wire::REQUEST_FAILED, reason);
         let found = self
             .asked(params)
             .and_then(|asked| names::target(&asked.parts, asked.at).map(|found| (asked.parts, found)));

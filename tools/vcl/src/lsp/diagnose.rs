@@ -33,24 +33,24 @@ pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
     let mut out = ByFile::new();
     for finding in judge::judge(&server.texts, root, how).findings {
         let nowhere = || Location { path: root.to_owned(), text: Vec::new(), at: 0..0 };
-        let spot = finding.spot.clone().unwrap_or_else(nowhere);
-        let found = found(server, &finding, &spot);
-        out.entry(spot.path).or_default().push(found);
+        let location = finding.location.clone().unwrap_or_else(nowhere);
+        let found = found(server, &finding, &location);
+        out.entry(location.path).or_default().push(found);
     }
     out
 }
 
-fn found(server: &Server<'_>, finding: &Finding, spot: &Location) -> FileFindings {
+fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFindings {
     let client = &server.client;
-    let range = |spot: &Location| Lines::new(&spot.text, client.encoding).range(&spot.at);
+    let range = |location: &Location| Lines::new(&location.text, client.encoding).range(&location.at);
     let mut said = finding.message.prose.clone();
     let mut related = Vec::new();
-    for (label, spot) in &finding.related {
+    for (label, location) in &finding.related {
         if client.related {
-            let location = json!({ "uri": server.uri_of(&spot.path), "range": range(spot) });
+            let location = json!({ "uri": server.uri_of(&location.path), "range": range(location) });
             related.push(json!({ "location": location, "message": label }));
         } else {
-            said.push_str(&format!("\n{label} ({}:{})", spot.path, spot.line()));
+            said.push_str(&format!("\n{label} ({}:{})", location.path, location.line()));
         }
     }
     if let Some(hint) = &finding.message.hint {
@@ -58,7 +58,7 @@ fn found(server: &Server<'_>, finding: &Finding, spot: &Location) -> FileFinding
         said.push_str(hint);
     }
     let mut shown = json!({
-        "range": range(spot),
+        "range": range(location),
         "severity": match finding.severity {
             Severity::Error => 1,
             Severity::Warning => 2,
@@ -73,8 +73,8 @@ fn found(server: &Server<'_>, finding: &Finding, spot: &Location) -> FileFinding
     if finding.unnecessary && client.tags {
         shown["tags"] = json!([UNNECESSARY]);
     }
-    let fix = fix::fix(&finding.message, &spot.text, &spot.at);
-    FileFindings { shown, at: spot.at.clone(), fix }
+    let fix = fix::fix(&finding.message, &location.text, &location.at);
+    FileFindings { shown, at: location.at.clone(), fix }
 }
 
 /// What several VCLs say of one file, each thing once.

@@ -172,7 +172,7 @@ mod tests {
             &Options { modules: vmods::MODULES, ..Options::default() },
         ) {
             Ok(good) => messages::parse(&good.warnings, false),
-            Err(why) => messages::parse(&why.text, true),
+            Err(reason) => messages::parse(&reason.text, true),
         };
         let message = said.into_iter().next().expect("something is wrong");
         let place = message.place.clone().expect("it has a place");

@@ -38,15 +38,15 @@ fn code(code: &str, text: &str) -> String {
 }
 
 /// What to show of the name at `spot`, as Markdown; `dialect` is that of an old text.
-pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: &CursorContext) -> Option<String> {
+pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, location: &CursorContext) -> Option<String> {
     if let Some(field) = name.strip_prefix('.') {
         let text = vcltext::field(field);
-        return Some(code(&format!(".{field} = ...;"), text)).filter(|_| !text.is_empty() && spot.sub.is_none());
+        return Some(code(&format!(".{field} = ...;"), text)).filter(|_| !text.is_empty() && location.sub.is_none());
     }
-    if let Some(shown) = dialect.and_then(|dialect| hover_old(dialect, name, spot)) {
+    if let Some(shown) = dialect.and_then(|dialect| hover_old(dialect, name, location)) {
         return Some(shown);
     }
-    if spot.before.ends_with(&["return".to_owned(), "(".to_owned()])
+    if location.before.ends_with(&["return".to_owned(), "(".to_owned()])
         && let Some(action) = Return::ALL.into_iter().find(|a| a.name() == name)
     {
         let places: Vec<_> = action.methods().iter().map(Method::sub_name).collect();
@@ -92,10 +92,10 @@ pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, spot: 
 }
 
 /// As [`hover`], for what only an old dialect has.
-fn hover_old(dialect: Dialect, name: &str, spot: &CursorContext) -> Option<String> {
+fn hover_old(dialect: Dialect, name: &str, location: &CursorContext) -> Option<String> {
     let release = format!("VCL {}", dialect.name());
-    let returned = spot.before.ends_with(&["return".to_owned(), "(".to_owned()]);
-    if returned || BARE.contains(&name) && spot.before.is_empty() && spot.sub.is_some() {
+    let returned = location.before.ends_with(&["return".to_owned(), "(".to_owned()]);
+    if returned || BARE.contains(&name) && location.before.is_empty() && location.sub.is_some() {
         let subs: Vec<_> =
             OldSub::ALL.into_iter().filter(|sub| sub.returns(dialect).contains(&name)).map(OldSub::name).collect();
         let text = vcltext::old_action(name);
@@ -124,19 +124,20 @@ fn hover_old(dialect: Dialect, name: &str, spot: &CursorContext) -> Option<Strin
             &format!("{text}\n\n{release}: returns {}.", sub.returns(dialect).join(", ")),
         ));
     }
-    let (_, form, text) = vcltext::OLD_STATEMENTS.iter().find(|(word, ..)| *word == name && spot.before.is_empty())?;
+    let (_, form, text) =
+        vcltext::OLD_STATEMENTS.iter().find(|(word, ..)| *word == name && location.before.is_empty())?;
     Some(code(form, text))
 }
 
 /// What may stand at `spot`, where `typed` is there already.
-pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, spot: &CursorContext) -> Vec<Item> {
-    if spot.in_string || spot.in_comment {
+pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, location: &CursorContext) -> Vec<Item> {
+    if location.in_string || location.in_comment {
         return Vec::new();
     }
-    let before: Vec<&str> = spot.before.iter().map(String::as_str).collect();
-    let method = spot.sub.as_deref().and_then(|name| Method::ALL.into_iter().find(|m| m.sub_name() == name));
+    let before: Vec<&str> = location.before.iter().map(String::as_str).collect();
+    let method = location.sub.as_deref().and_then(|name| Method::ALL.into_iter().find(|m| m.sub_name() == name));
     let here = method.map_or(Methods::ALL, Method::set);
-    let old = dialect.and_then(|dialect| complete_old(parts, dialect, &before, spot));
+    let old = dialect.and_then(|dialect| complete_old(parts, dialect, &before, location));
     let mut items = match before.as_slice() {
         _ if old.is_some() => old.unwrap_or_default(),
         [.., "return", "("] => actions(here),
@@ -146,18 +147,18 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, sp
         ["sub"] => machine_subs(dialect),
         ["set"] => variables(|var| var.write, here),
         ["unset"] => variables(|var| var.unset, here),
-        [] if spot.block == Some(Kind::Backend) => fields(&BACKEND_FIELDS),
-        [] if spot.block == Some(Kind::Probe) => fields(&PROBE_FIELDS),
-        [] if spot.sub.is_some() => [statements(true), functions(parts)].concat(),
+        [] if location.block == Some(Kind::Backend) => fields(&BACKEND_FIELDS),
+        [] if location.block == Some(Kind::Probe) => fields(&PROBE_FIELDS),
+        [] if location.sub.is_some() => [statements(true), functions(parts)].concat(),
         [] => statements(false),
-        _ if spot.sub.is_some() => [
+        _ if location.sub.is_some() => [
             variables(|var| var.read, here),
             functions(parts),
             declared(parts, &[Kind::Acl, Kind::Backend]),
             ["true", "false", "regsub(", "regsuball("].map(keyword).to_vec(),
         ]
         .concat(),
-        [".", ..] if spot.block == Some(Kind::Backend) => declared(parts, &[Kind::Probe]),
+        [".", ..] if location.block == Some(Kind::Backend) => declared(parts, &[Kind::Probe]),
         _ => Vec::new(),
     };
     items.extend(heads(&items).iter().flat_map(|head| fields_used(parts, head, typed)).collect::<Vec<_>>());
@@ -169,8 +170,8 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, sp
 }
 
 /// As [`complete`], where an old dialect has words of its own.
-fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], spot: &CursorContext) -> Option<Vec<Item>> {
-    let sub = spot.sub.as_deref().and_then(|name| OldSub::ALL.into_iter().find(|sub| sub.name() == name));
+fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], location: &CursorContext) -> Option<Vec<Item>> {
+    let sub = location.sub.as_deref().and_then(|name| OldSub::ALL.into_iter().find(|sub| sub.name() == name));
     let vars = |write: bool| {
         let here = |var: &&OldVar| match sub {
             Some(sub) => var.has(dialect, sub, write),
@@ -192,13 +193,13 @@ fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], spot: &Cursor
         }
         ["set"] => vars(true),
         ["unset" | "remove"] => vars(true).into_iter().filter(|item| item.label.ends_with('.')).collect(),
-        [] if spot.sub.is_some() => {
+        [] if location.sub.is_some() => {
             let bare = BARE.iter().filter(|_| dialect == Dialect::V20).map(|word| keyword(word)).collect();
             let old = vcltext::OLD_STATEMENTS.iter().map(statement).collect();
             [statements(true), old, bare, functions(parts)].concat()
         }
         ["import"] | ["call"] | ["sub"] | [] | ["new", ..] => return None,
-        _ if spot.sub.is_some() => [
+        _ if location.sub.is_some() => [
             vars(false),
             functions(parts),
             declared(parts, &[Kind::Acl, Kind::Backend, Kind::Director]),

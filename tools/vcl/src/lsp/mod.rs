@@ -46,8 +46,8 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     });
     match serve(args, sources, &inbox) {
         Ok(status) => status,
-        Err(why) => {
-            eprintln!("lacquer vcl lsp: {why}");
+        Err(reason) => {
+            eprintln!("lacquer vcl lsp: {reason}");
             1
         }
     }

@@ -14,7 +14,7 @@ const MAX_MESSAGE: usize = 256 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub code: i32,
-    pub why: String,
+    pub reason: String,
 }
 
 pub(super) const PARSE_ERROR: i32 = -32700;
@@ -25,8 +25,8 @@ pub(super) const NOT_INITIALIZED: i32 = -32002;
 pub(super) const REQUEST_FAILED: i32 = -32803;
 
 impl Refusal {
-    pub fn new(code: i32, why: impl Into<String>) -> Refusal {
-        Refusal { code, why: why.into() }
+    pub fn new(code: i32, reason: impl Into<String>) -> Refusal {
+        Refusal { code, reason: reason.into() }
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn read(input: &mut dyn BufRead) -> Result<Option<Vec<u8>>, String> {
 pub(super) fn parse(body: &[u8]) -> Incoming {
     let message: Value = match serde_json::from_slice(body) {
         Ok(message) => message,
-        Err(why) => return Incoming::Bad(Value::Null, Refusal::new(PARSE_ERROR, why.to_string())),
+        Err(reason) => return Incoming::Bad(Value::Null, Refusal::new(PARSE_ERROR, reason.to_string())),
     };
     let id = message.get("id").cloned();
     let Some(method) = message.get("method") else {
@@ -117,8 +117,8 @@ pub(super) fn write(out: &mut dyn Write, message: &Value) -> io::Result<()> {
 pub(super) fn answer(id: &Value, result: Result<Value, Refusal>) -> Value {
     match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(Refusal { code, why }) => {
-            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": why } })
+        Err(Refusal { code, reason }) => {
+            json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": reason } })
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
             match read(&mut bytes) {
                 Ok(Some(body)) => found.push(String::from_utf8(body).unwrap()),
                 Ok(None) => return (found, None),
-                Err(why) => return (found, Some(why)),
+                Err(reason) => return (found, Some(reason)),
             }
         }
     }
@@ -146,16 +146,16 @@ mod tests {
 
     #[test]
     fn where_no_message_is_found_it_ends() {
-        let why = |stream: &[u8]| all(stream).1.unwrap();
-        assert_eq!(why(b"Content-Length: 9\r\n\r\n{}"), "the stream ends in a message");
-        assert_eq!(why(b"Content-Length: 9\r\n"), "the stream ends in a header");
-        assert_eq!(why(b"Content-Length: -1\r\n\r\n"), "no length: \"Content-Length: -1\"");
+        let reason = |stream: &[u8]| all(stream).1.unwrap();
+        assert_eq!(reason(b"Content-Length: 9\r\n\r\n{}"), "the stream ends in a message");
+        assert_eq!(reason(b"Content-Length: 9\r\n"), "the stream ends in a header");
+        assert_eq!(reason(b"Content-Length: -1\r\n\r\n"), "no length: \"Content-Length: -1\"");
         assert_eq!(
-            why(b"Content-Length: 999999999999999999\r\n\r\n"),
+            reason(b"Content-Length: 999999999999999999\r\n\r\n"),
             "no length: \"Content-Length: 999999999999999999\""
         );
-        assert_eq!(why(b"{\"id\"}\r\n"), "no header: \"{\\\"id\\\"}\"");
-        assert_eq!(why(&[b'x'; 1 << 20]), format!("no header: {:?}", "x".repeat(80)));
+        assert_eq!(reason(b"{\"id\"}\r\n"), "no header: \"{\\\"id\\\"}\"");
+        assert_eq!(reason(&[b'x'; 1 << 20]), format!("no header: {:?}", "x".repeat(80)));
     }
 
     #[test]

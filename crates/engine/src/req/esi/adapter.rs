@@ -7,7 +7,7 @@ use filters::{FilterError, Scan};
 use message::{Coding, names};
 use storage::Buf;
 
-use crate::extra::Extra;
+use crate::aux_attrs::AuxAttrs;
 use crate::req::Req;
 use crate::transport::Transport;
 
@@ -109,7 +109,7 @@ impl Req {
             // Blocks can't be taken back: better no fragment than half of one.
             self.drive(transport, obj.finished()).await.ok()?;
         }
-        let bits = Extra::of(obj.extra()).gzip_bits;
+        let bits = AuxAttrs::read(obj.aux_attrs()).gzip_bits;
         let blocks = bits.zip(obj.body_len()).and_then(|(bits, len)| Blocks::new(bits, len));
         Some(match blocks {
             Some(blocks) => Adapter::Blocks(blocks),

@@ -21,7 +21,7 @@ pub(super) trait BodyOnly {
     fn held(&self) -> usize;
     /// [`Transport::poll_flush`]
     fn poll_room(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
-    /// [`Transport::poll_gone`]
+    /// [`Transport::poll_peer_closed`]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
@@ -78,7 +78,7 @@ impl<T: BodyOnly> Transport for T {
         self.poll_room(cx, keep)
     }
 
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_closed(cx)
     }
 

@@ -100,6 +100,6 @@ impl BodyOnly for ChildTransport<'_> {
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outer.poll_gone(cx)
+        self.outer.poll_peer_closed(cx)
     }
 }

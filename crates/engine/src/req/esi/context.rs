@@ -15,7 +15,7 @@ use filters::stitch::Sum;
 use message::Head;
 use vrt::Privates;
 
-use crate::req::transmit::Cut;
+use crate::req::transmit::DeliveryFailure;
 
 /// See the module.
 pub(crate) enum EsiContext {
@@ -54,7 +54,7 @@ pub(crate) struct ParentContext {
     /// What the fragment joined to it.
     pub sum: Sum,
     /// Why the fragment isn't whole.
-    pub cut: Option<Cut>,
+    pub cut: Option<DeliveryFailure>,
 }
 
 /// PRIV_TOP while VCL runs.

@@ -33,10 +33,10 @@ pub(crate) use self::context::{EsiContext, EsiView};
 use self::prefetch::{End, Prefetch};
 use super::Req;
 use super::downstream::Downstream;
-use super::transmit::Cut;
-use crate::contain::{Panicked, contained};
+use super::transmit::DeliveryFailure;
+use crate::aux_attrs::AuxAttrs;
+use crate::contain::{Panic, contained};
 use crate::current::StepName;
-use crate::extra::Extra;
 use crate::httplog::REQ;
 use crate::transport::Transport;
 
@@ -44,7 +44,7 @@ use crate::transport::Transport;
 const DEPTH_MAX: u32 = 64;
 
 /// The body of a page as it is read along its program.
-struct Stored {
+struct StoredPage {
     reader: Reader,
     at: u64,
 }
@@ -76,9 +76,9 @@ impl Req {
         obj: &ObjRef,
         down: &mut Downstream,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         let top = self.share_top();
-        let Ok(mut program) = Program::parse(Extra::of(obj.extra()).program.unwrap_or_default()) else {
+        let Ok(mut program) = Program::parse(AuxAttrs::read(obj.aux_attrs()).program.unwrap_or_default()) else {
             return Err(self.corrupt());
         };
         let mut page = Page { is_gzip: program.is_gzip(), sum: Sum::default() };
@@ -86,7 +86,7 @@ impl Req {
         if has_frame {
             self.push(down, Buf::unaccounted(stitch::HEADER.to_vec()), false, transport).await?;
         }
-        let mut stored = Stored { reader: obj.reader(0), at: 0 };
+        let mut stored = StoredPage { reader: obj.reader(0), at: 0 };
         let mut prefetch = self.may_include().then(|| Prefetch::new(top.clone(), program));
         if let Some(prefetch) = &mut prefetch {
             self.prefetch(prefetch, page.is_gzip);
@@ -137,18 +137,18 @@ impl Req {
         }
     }
 
-    fn corrupt(&mut self) -> Cut {
+    fn corrupt(&mut self) -> DeliveryFailure {
         self.log.put(Tag::Error, b"ESI program is corrupt");
-        Cut::Fetch
+        DeliveryFailure::Fetch
     }
 
     async fn send_verbatim(
         &mut self,
-        stored: &mut Stored,
+        stored: &mut StoredPage,
         mut bytes: u64,
         down: &mut Downstream,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         while bytes > 0 {
             let Some(piece) = self.next_piece(&mut stored.reader, transport).await? else {
                 return Err(self.corrupt());
@@ -179,14 +179,14 @@ impl Req {
         page: &mut Page,
         down: &mut Downstream,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         // Nobody asks for fragments on behalf of a client that is gone.
         poll_fn(|cx| match transport.poll_flush(cx, NOTICE_BYTES) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
         })
         .await
-        .map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
+        .map_err(|error| DeliveryFailure::Client(super::transmit::close_of(error)))?;
         let mut child = self.child(include, top, page.is_gzip);
         let mut nested = ChildTransport::new(down, transport);
         let ran = {
@@ -200,12 +200,12 @@ impl Req {
         let flushed = poll_fn(|cx| nested.poll_flush(cx, super::transmit::QUEUE_BYTES)).await;
         let (is_cut, failure) = (nested.is_cut(), nested.failure().copied());
         child.finish(&nested);
-        crate::current::enter(self.vxid, const { StepName::of("esi") });
+        crate::current::enter(self.vxid, const { StepName::new("esi") });
         if let Some(failure) = failure {
             self.log.putf(Tag::Error, format_args!("{failure}"));
-            return Err(Cut::Fetch);
+            return Err(DeliveryFailure::Fetch);
         }
-        flushed.map_err(|error| Cut::Client(super::transmit::close_of(error)))?;
+        flushed.map_err(|error| DeliveryFailure::Client(super::transmit::close_of(error)))?;
         self.included(ran.map(|()| child.end_of_fragment(is_cut)), include.continue_on_error, page)
     }
 
@@ -216,17 +216,22 @@ impl Req {
     }
 
     /// A fragment came to its end: whether its page goes on.
-    fn included(&mut self, end: Result<End, Panicked>, continues_on_error: bool, page: &mut Page) -> Result<(), Cut> {
-        let Ok(End { sum, cut, is_cut }) = end else { return Err(Cut::Client(SessClose::Overload)) };
+    fn included(
+        &mut self,
+        end: Result<End, Panic>,
+        continues_on_error: bool,
+        page: &mut Page,
+    ) -> Result<(), DeliveryFailure> {
+        let Ok(End { sum, cut, is_cut }) = end else { return Err(DeliveryFailure::Client(SessClose::Overload)) };
         page.sum.join(sum);
         match cut {
-            Some(Cut::Fetch) => {}
-            Some(cut @ (Cut::Client(_) | Cut::Page)) => return Err(cut),
+            Some(DeliveryFailure::Fetch) => {}
+            Some(cut @ (DeliveryFailure::Client(_) | DeliveryFailure::Page)) => return Err(cut),
             None if is_cut => {}
             None => return Ok(()),
         }
         let obeys = self.params.feature.has(FeatureBit::EsiIncludeOnerror);
-        if obeys && !continues_on_error { Err(Cut::Page) } else { Ok(()) }
+        if obeys && !continues_on_error { Err(DeliveryFailure::Page) } else { Ok(()) }
     }
 
     /// The request for a fragment: as the client's came, but for what asks for a part, a condition, a body.
@@ -247,7 +252,7 @@ impl Req {
         child
     }
 
-    fn ask_for(&mut self, include: &Include, is_gzip: bool, parent: &Head) -> Result<(), message::Lost> {
+    fn ask_for(&mut self, include: &Include, is_gzip: bool, parent: &Head) -> Result<(), message::LostHeader> {
         let (head, log) = (&mut self.head, &mut self.log);
         head.copy_from(parent);
         head.set_url(&include.url)?;
@@ -282,7 +287,7 @@ impl Req {
 /// So much may be queued before an include looks whether the client still reads.
 const NOTICE_BYTES: usize = 16 * 1024;
 
-impl Stored {
+impl StoredPage {
     fn skip(&mut self, bytes: u64) {
         self.at += bytes;
         self.reader.seek(self.at);

@@ -21,11 +21,11 @@ use tables::tags::Tag;
 use super::Page;
 use super::body_only::BodyOnly;
 use super::context::Top;
-use crate::contain::{Panicked, contained};
+use crate::contain::{Panic, contained};
 use crate::current::StepName;
 use crate::req::Req;
 use crate::req::downstream::Downstream;
-use crate::req::transmit::{Cut, close_of};
+use crate::req::transmit::{DeliveryFailure, close_of};
 use crate::transport::{SendError, Transport};
 
 /// A page's fragments that have begun, in the order of the page.
@@ -50,7 +50,7 @@ struct Shared {
     bytes: usize,
     /// The page is gone.
     is_closed: bool,
-    end: Option<Result<End, Panicked>>,
+    end: Option<Result<End, Panic>>,
     fragment: Option<Waker>,
     page: Option<Waker>,
 }
@@ -60,7 +60,7 @@ pub(super) struct End {
     /// What it joined to the gzip of its page.
     pub sum: Sum,
     /// Why it broke off, if it did.
-    pub cut: Option<Cut>,
+    pub cut: Option<DeliveryFailure>,
     /// It was answered by nothing, or broke off.
     pub is_cut: bool,
 }
@@ -68,7 +68,7 @@ pub(super) struct End {
 /// What a page gets of a fragment.
 enum Next {
     Piece(Buf),
-    End(Result<End, Panicked>),
+    End(Result<End, Panic>),
 }
 
 impl<'a> Prefetch<'a> {
@@ -109,7 +109,7 @@ impl Req {
             top.places.set(top.places.get() - 1);
             let child = self.child(&include, &top, is_gzip);
             let shared = Rc::<RefCell<Shared>>::default();
-            let inlet = Inlet { shared: shared.clone(), is_cut: false };
+            let inlet = PageWriter { shared: shared.clone(), is_cut: false };
             prefetch.begun.push_back(Prefetched { shared, top, continues_on_error: include.continue_on_error });
             // Named, for a future that contains itself has no size.
             let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(run(child, inlet));
@@ -124,21 +124,23 @@ impl Req {
         page: &mut Page,
         down: &mut Downstream,
         transport: &mut dyn Transport,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), DeliveryFailure> {
         loop {
             let next = poll_fn(|cx| {
                 if let Poll::Ready(next) = fragment.shared.borrow_mut().poll_next(cx) {
                     return Poll::Ready(Ok(next));
                 }
                 match transport.poll_flush(cx, 0) {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(Cut::Client(close_of(error)))),
-                    Poll::Ready(Ok(())) | Poll::Pending => self.poll_gone(cx, transport).map(|()| Err(Cut::GONE)),
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(DeliveryFailure::Client(close_of(error)))),
+                    Poll::Ready(Ok(())) | Poll::Pending => {
+                        self.poll_peer_closed(cx, transport).map(|()| Err(DeliveryFailure::GONE))
+                    }
                 }
             });
             match next.await? {
                 Next::Piece(piece) => self.push(down, piece, false, transport).await?,
                 Next::End(end) => {
-                    crate::current::enter(self.vxid, const { StepName::of("esi") });
+                    crate::current::enter(self.vxid, const { StepName::new("esi") });
                     return self.included(end, fragment.continues_on_error, page);
                 }
             }
@@ -147,7 +149,7 @@ impl Req {
 }
 
 /// A fragment as a task.
-async fn run(mut child: Box<Req>, mut inlet: Inlet) {
+async fn run(mut child: Box<Req>, mut inlet: PageWriter) {
     let ran = contained(pin!(child.run(&mut inlet))).await;
     if ran.is_err() {
         child.note_panic();
@@ -171,7 +173,7 @@ impl Shared {
         Poll::Pending
     }
 
-    fn finish(&mut self, end: Result<End, Panicked>) {
+    fn finish(&mut self, end: Result<End, Panic>) {
         self.end = Some(end);
         self.page.take().into_iter().for_each(Waker::wake);
     }
@@ -189,22 +191,22 @@ impl Drop for Prefetched {
 }
 
 /// The fragment's way to its page.
-struct Inlet {
+struct PageWriter {
     shared: Rc<RefCell<Shared>>,
     is_cut: bool,
 }
 
-impl Drop for Inlet {
+impl Drop for PageWriter {
     fn drop(&mut self) {
         // A task that is dropped before its end mustn't leave its page waiting.
         let mut shared = self.shared.borrow_mut();
         if shared.end.is_none() {
-            shared.finish(Err(Panicked));
+            shared.finish(Err(Panic));
         }
     }
 }
 
-impl BodyOnly for Inlet {
+impl BodyOnly for PageWriter {
     fn put(&mut self, piece: Buf) {
         let mut shared = self.shared.borrow_mut();
         if !piece.is_empty() && !shared.is_closed {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use filters::{Asked, Chain};
+use filters::{Chain, Subrequest};
 use storage::Buf;
 use tables::tags::Tag;
 
@@ -19,7 +19,7 @@ use crate::req::Req;
 use crate::transport::{SendError, Transport};
 
 /// A body that is kept.
-struct Kept<'a> {
+struct Capture<'a> {
     body: Vec<u8>,
     most: usize,
     is_cut: bool,
@@ -27,7 +27,7 @@ struct Kept<'a> {
     outer: &'a mut dyn Transport,
 }
 
-impl BodyOnly for Kept<'_> {
+impl BodyOnly for Capture<'_> {
     fn put(&mut self, piece: Buf) {
         if self.body.len() + piece.len() > self.most {
             self.is_cut = true;
@@ -50,7 +50,7 @@ impl BodyOnly for Kept<'_> {
     }
 
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outer.poll_gone(cx)
+        self.outer.poll_peer_closed(cx)
     }
 }
 
@@ -58,7 +58,7 @@ impl Req {
     /// Gives each filter what it asks for, `first` to begin with. What can't be had, isn't a 200 or is too long is `None`.
     pub(in crate::req) async fn answer_filters(
         &mut self,
-        first: (usize, Vec<Asked>),
+        first: (usize, Vec<Subrequest>),
         chain: &mut Chain,
         transport: &mut dyn Transport,
     ) {
@@ -80,14 +80,14 @@ impl Req {
                 answers.push(answer);
             }
             chain.answer(filter, answers);
-            next = chain.take_asked();
+            next = chain.take_subrequests();
         }
     }
 
-    async fn response_to(&mut self, asked: Asked, top: &Rc<Top>, outer: &mut dyn Transport) -> Option<Vec<u8>> {
+    async fn response_to(&mut self, asked: Subrequest, top: &Rc<Top>, outer: &mut dyn Transport) -> Option<Vec<u8>> {
         let include = esi::Include { url: asked.url, host: asked.host, continue_on_error: true };
         let mut child = self.child(&include, top, false);
-        let mut kept = Kept { body: Vec::new(), most: asked.most, is_cut: false, outer };
+        let mut kept = Capture { body: Vec::new(), most: asked.most, is_cut: false, outer };
         let panicked = {
             // Named, for a future that contains itself has no size.
             let mut run: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(child.run(&mut kept));
@@ -98,7 +98,7 @@ impl Req {
         }
         let is_ok = child.resp.status() == 200;
         child.finish(&kept);
-        crate::current::enter(self.vxid, const { StepName::of("filters") });
+        crate::current::enter(self.vxid, const { StepName::new("filters") });
         let is_whole = !panicked && !kept.is_cut && child.end_of_fragment(kept.is_cut).cut.is_none();
         (is_whole && is_ok).then_some(kept.body)
     }

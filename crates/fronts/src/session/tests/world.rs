@@ -114,7 +114,7 @@ impl World {
         let engine = Arc::new(Engine {
             clock,
             vxids: VxidSource::new(),
-            turns: engine::turns::Turns::new(&params),
+            admission: engine::admission::Admission::new(&params),
             params: ArcSwap::from_pointee(params),
             main,
             no_hit: leaked(),
@@ -128,7 +128,7 @@ impl World {
             sessions: AtomicI64::new(0),
             pipes: AtomicI64::new(0),
             fragfetch: AtomicUsize::new(0),
-            heeds_key_fields: AtomicBool::new(false),
+            keeps_key_fields: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             random: Random::seeded(1),
         });

@@ -9,7 +9,9 @@ fn bad(text: &str, hint: &str) {
     let whole = format!("{BACKEND}{text}\nsub vcl_fetch {{ }}\n");
     match made(&whole, Some(super::Dialect::V30)) {
         Ok(_) => panic!("translates: {whole}"),
-        Err(why) => assert!(why.ends_with(&format!("\nHint: {hint}\n")), "{whole}\nsays:\n{why}\nnot:\n{hint}"),
+        Err(reason) => {
+            assert!(reason.ends_with(&format!("\nHint: {hint}\n")), "{whole}\nsays:\n{reason}\nnot:\n{hint}")
+        }
     }
 }
 
@@ -53,9 +55,9 @@ fn braces() {
     );
     bad("sub f { };", "No ';' follows a '}'.");
     bad("bakend c { }", "Is 'backend' meant?");
-    let why = made(&format!("{BACKEND}sub vcl_fetch {{\nif (req.url) {{\n}}\n"), None).unwrap_err();
+    let reason = made(&format!("{BACKEND}sub vcl_fetch {{\nif (req.url) {{\n}}\n"), None).unwrap_err();
     let hint = format!("Hint: The text ends inside a subroutine: a '}}' is missing. {still} 2.\n");
-    assert!(why.contains("('old.vcl' Line 2 Pos 15)") && why.ends_with(&hint), "{why}");
+    assert!(reason.contains("('old.vcl' Line 2 Pos 15)") && reason.ends_with(&hint), "{reason}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_threshold_alone_is_nothing() {
     let vcl = "backend default { .host = \"127.0.0.1\"; .saintmode_threshold = 3; }\n";
     let migrated = made(vcl, Some(Dialect::V30)).unwrap();
     assert!(!String::from_utf8_lossy(&migrated.text).contains("saintmode"));
-    assert!(migrated.notes.iter().any(|n| n.why == "nothing sets beresp.saintmode"), "{:?}", migrated.notes);
+    assert!(migrated.notes.iter().any(|n| n.reason == "nothing sets beresp.saintmode"), "{:?}", migrated.notes);
     compiles(vcl, Some(Dialect::V30));
     let wrong = "backend default { .host = \"127.0.0.1\"; .saintmode_threshold = many; }\n";
     assert!(made(wrong, Some(Dialect::V30)).is_err());
@@ -116,8 +116,8 @@ fn members_of_a_dns_director_are_its_list() {
     compiles(&program("81", ""), Some(Dialect::V30));
     // It is somebody's backend, too.
     compiles(&program("81", "if (req.url == \"/b\") { set req.backend = b; }"), Some(Dialect::V21));
-    let why = made(&program("82", ""), Some(Dialect::V30)).map(|m| m.text).expect_err("refused");
-    assert!(why.contains("this one differs"), "{why}");
+    let reason = made(&program("82", ""), Some(Dialect::V30)).map(|m| m.text).expect_err("refused");
+    assert!(reason.contains("this one differs"), "{reason}");
     for wrong in
         ["{ .host = \"127.0.0.1\"; }", "{ .backend = nobody; }", "{ .backend = { .port = \"81\"; } }", "{ .backend"]
     {

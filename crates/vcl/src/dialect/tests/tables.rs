@@ -47,15 +47,15 @@ fn objects(dialect: Dialect, set: bool, table: &str) {
             };
             let place = format!("{} {sub}: {statement}", dialect.name());
             match (cell, said(dialect, sub, &statement)) {
-                ('x' | 'k', Err(why)) => panic!("{place}: {why}"),
+                ('x' | 'k', Err(reason)) => panic!("{place}: {reason}"),
                 ('x' | 'k', Ok(_)) => {
                     let vcl = format!("{BACKEND}sub {sub} {{\n  {statement}\n}}\n");
                     compiles(&vcl, Some(dialect));
                 }
                 (_, Ok(_)) => panic!("{place}: is accepted"),
-                (_, Err(why)) => {
-                    assert!(why.contains("('old.vcl' Line 3 Pos "), "{place}: {why}");
-                    assert!(why.contains(name), "{place}: {why}");
+                (_, Err(reason)) => {
+                    assert!(reason.contains("('old.vcl' Line 3 Pos "), "{place}: {reason}");
+                    assert!(reason.contains(name), "{place}: {reason}");
                 }
             }
         }
@@ -137,16 +137,16 @@ fn table_1_which_object_is_set_where() {
         vcl_error   -      -      x   -     -      x   -";
     objects(Dialect::V30, true, v30);
     for sub in SUBS {
-        let why = said(Dialect::V30, sub, "set client.ip = \"127.0.0.1\";").unwrap_err();
-        assert!(why.starts_with("client.ip can't be set.\n"), "{sub}: {why}");
+        let reason = said(Dialect::V30, sub, "set client.ip = \"127.0.0.1\";").unwrap_err();
+        assert!(reason.starts_with("client.ip can't be set.\n"), "{sub}: {reason}");
     }
 }
 
 #[test]
 fn a_wrong_place_is_told_with_the_right_ones() {
     let says = |dialect, sub, statement, text: &str| {
-        let why = said(dialect, sub, statement).unwrap_err();
-        assert!(why.starts_with(text), "{why}");
+        let reason = said(dialect, sub, statement).unwrap_err();
+        assert!(reason.starts_with(text), "{reason}");
     };
     says(
         Dialect::V30,
@@ -197,19 +197,20 @@ fn returns(dialect: Dialect, table: &str) {
             let place = format!("{} {sub}: return ({word})", dialect.name());
             let statement = format!("return ({word});");
             match (cell, said(dialect, sub, &statement)) {
-                ('x' | 'k', Err(why)) => panic!("{place}: {why}"),
+                ('x' | 'k', Err(reason)) => panic!("{place}: {reason}"),
                 ('x' | 'k', Ok(_)) => {
                     compiles(&format!("{BACKEND}sub {sub} {{\n  {statement}\n}}\n"), Some(dialect));
                 }
                 (_, Ok(_)) => panic!("{place}: is accepted"),
-                (cell, Err(why)) => {
-                    assert!(why.contains("('old.vcl' Line 3 Pos 11)"), "{place}: {why}");
+                (cell, Err(reason)) => {
+                    assert!(reason.contains("('old.vcl' Line 3 Pos 11)"), "{place}: {reason}");
                     if cell == '?' {
-                        assert!(why.starts_with("Expected return action name.\n"), "{place}: {why}");
+                        assert!(reason.starts_with("Expected return action name.\n"), "{place}: {reason}");
                         continue;
                     }
-                    let list = why.split("what it may return is: ").nth(1).and_then(|rest| rest.split(".\n").next());
-                    let mut listed: Vec<&str> = list.unwrap_or_else(|| panic!("{place}: {why}")).split(", ").collect();
+                    let list = reason.split("what it may return is: ").nth(1).and_then(|rest| rest.split(".\n").next());
+                    let mut listed: Vec<&str> =
+                        list.unwrap_or_else(|| panic!("{place}: {reason}")).split(", ").collect();
                     listed.sort_unstable();
                     assert_eq!(listed, legal, "{place}");
                 }
@@ -252,10 +253,10 @@ fn bare_words_are_2_0_alone() {
         let statement = format!("{word};");
         compiles(&format!("{BACKEND}sub {sub} {{ {statement} }}\n"), Some(Dialect::V20));
         for later in [Dialect::V21, Dialect::V30] {
-            let why = said(later, sub, &statement).unwrap_err();
-            assert!(why.contains(&format!("please change \"{word};\" to \"return ({word});\"")), "{why}");
+            let reason = said(later, sub, &statement).unwrap_err();
+            assert!(reason.contains(&format!("please change \"{word};\" to \"return ({word});\"")), "{reason}");
         }
     }
-    let why = said(Dialect::V20, "vcl_recv", "deliver;").unwrap_err();
-    assert!(why.contains("what it may return is: error, pass, pipe, lookup."), "{why}");
+    let reason = said(Dialect::V20, "vcl_recv", "deliver;").unwrap_err();
+    assert!(reason.contains("what it may return is: error, pass, pipe, lookup."), "{reason}");
 }

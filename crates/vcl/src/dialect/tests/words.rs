@@ -129,7 +129,7 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
     assert!(text.contains("    set req.backend_hint = d.backend(regsub(req.http.host, \":.*$\", \"\"));"), "{text}");
     assert!(text.contains("dynamic.director(port = \"80\", ttl = 60s, whitelist = d_list)"), "{text}");
     compiles(vcl, None);
-    for (list, why) in [
+    for (list, reason) in [
         ("{ .backend = nobody; }", "Reference to an unknown backend"),
         (".list = { \"192.0.2\"/24; }", "Expected an IPv4 address"),
         (".list = { .probe = \"x\"; \"192.0.2.1\"; }", "Unknown field of a dns director's list"),
@@ -140,7 +140,7 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
             "{BACKEND}backend b {{ .host = \"127.0.0.1\"; }}\ndirector d dns {{ {list} }}\nsub vcl_recv {{ set req.backend = d; }}\n"
         );
         let said = made(&vcl, Some(Dialect::V30)).unwrap_err();
-        assert!(said.contains(why) && said.contains("('old.vcl' Line 3 Pos "), "{said}");
+        assert!(said.contains(reason) && said.contains("('old.vcl' Line 3 Pos "), "{said}");
     }
 }
 

@@ -12,15 +12,15 @@ use vrt::{BackendRef, Blob, Ctx, Failure, HeadId, Method, Value, Var};
 
 use super::super::base;
 use super::param::{Healthy, KeyFrom, Layer, Param, Resolve, own_mut};
-use super::ring::{Dice, Member, Task};
-use super::{KeySource, Lazy, Shard, failed, wish};
+use super::ring::{ChoiceInput, Member, Task};
+use super::{DeferredArgs, KeySource, Shard, failed, wish};
 
 /// Points for a member of weight 1 when nobody says.
 const REPLICAS: i64 = 67;
 
 vrt::vmod_args! {
     /// What shard_param.set() is given.
-    pub(in super::super) struct Given<'a> {
+    pub(in super::super) struct ShardArgs<'a> {
         by: [KeyFrom] as Option<KeyFrom>,
         key: [INT] as Option<i64>,
         key_blob: [BLOB] as Option<Option<&'a Blob>>,
@@ -47,9 +47,9 @@ vrt::vmod_args! {
 }
 
 impl<'a> Choice<'a> {
-    fn parameters(&self) -> Given<'a> {
+    fn parameters(&self) -> ShardArgs<'a> {
         let Choice { by, key, key_blob, alt, warmup, rampup, healthy, param: _, resolve: _ } = *self;
-        Given { by, key, key_blob, alt, warmup, rampup, healthy }
+        ShardArgs { by, key, key_blob, alt, warmup, rampup, healthy }
     }
 }
 
@@ -69,7 +69,7 @@ pub(in super::super) fn clear_param(param: &Arc<Param>, call: &mut Call<'_>) -> 
     put(call, param, "shard_param.clear()", |_, _| Ok(Layer::default()))
 }
 
-pub(in super::super) fn set_param(param: &Arc<Param>, call: &mut Call<'_>, given: Given<'_>) -> CallResult<VOID> {
+pub(in super::super) fn set_param(param: &Arc<Param>, call: &mut Call<'_>, given: ShardArgs<'_>) -> CallResult<VOID> {
     put(call, param, "shard_param.set()", |call, name| read(call, &given, name, "shard_param.set()"))
 }
 
@@ -209,7 +209,7 @@ pub(in super::super) fn reconfigure(shard: &Arc<Shard>, call: &mut Call<'_>, rep
 }
 
 /// Parameters out of a call; logs what is only odd.
-fn read(call: &mut Call<'_>, given: &Given<'_>, name: &str, func: &str) -> Result<Layer, Failure> {
+fn read(call: &mut Call<'_>, given: &ShardArgs<'_>, name: &str, func: &str) -> Result<Layer, Failure> {
     let (layer, note) = Layer::read(given, name, func)?;
     if let Some(text) = note {
         log(call.ctx, Tag::Error, name, &text);
@@ -231,12 +231,12 @@ fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -
 }
 
 /// A choice made in VCL.
-struct Now<'a> {
+struct ImmediateChoice<'a> {
     ctx: &'a mut dyn Ctx,
     name: &'a str,
 }
 
-impl Dice for Now<'_> {
+impl ChoiceInput for ImmediateChoice<'_> {
     fn now(&self) -> Real {
         self.ctx.clock().real()
     }
@@ -282,14 +282,14 @@ pub(in super::super) fn backend(shard: &Arc<Shard>, call: &mut Call<'_>, choice:
     };
     let layer = read(call, &given, name, "shard.backend()")?;
     if lazy {
-        let own: &mut Lazy = own_mut(call.ctx.task(), &**shard);
+        let own: &mut DeferredArgs = own_mut(call.ctx.task(), &**shard);
         // Parameters named once stay until others are named.
-        *own = Lazy { layer, param: param.or(own.param.take()) };
+        *own = DeferredArgs { layer, param: param.or(own.param.take()) };
         return give(itself);
     }
     let below = param.map_or_else(|| shard.layer(call.ctx.task()), |param| *param.vcl.lock());
     let wish = with_source(call, |source| wish(layer.over(below), source));
-    let found = shard.pick(wish, &mut Now { ctx: call.ctx, name });
+    let found = shard.pick(wish, &mut ImmediateChoice { ctx: call.ctx, name });
     give(found)
 }
 

@@ -9,7 +9,7 @@ use vrt::vmod::Words;
 use vrt::{Blob, Failure, Privates};
 
 use super::failed;
-use super::methods::Given;
+use super::methods::ShardArgs;
 
 /// `by`, with the key where it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +46,10 @@ vrt::words! {
     pub(in super::super) enum Resolve { Now = "NOW", Lazy = "LAZY" }
 }
 
-impl Given<'_> {
+impl ShardArgs<'_> {
     /// Whether anything is given.
     pub(super) fn any(&self) -> bool {
-        let Given { by, key, key_blob, alt, warmup, rampup, healthy } = self;
+        let ShardArgs { by, key, key_blob, alt, warmup, rampup, healthy } = self;
         by.is_some()
             || key.is_some()
             || key_blob.is_some()
@@ -86,7 +86,7 @@ impl Layer {
     ///
     /// # Errors
     /// Arguments that don't go together.
-    pub(super) fn read(given: &Given<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), Failure> {
+    pub(super) fn read(given: &ShardArgs<'_>, name: &str, func: &str) -> Result<(Layer, Option<String>), Failure> {
         let mut note = None;
         let from = given.by.unwrap_or(KeyFrom::Hash);
         let by = match (from, given.key) {
@@ -199,7 +199,7 @@ mod tests {
         let args: Vec<Value> = (0..7)
             .map(|at| set.iter().find(|(place, _)| *place == at).map_or(Value::Absent, |(_, value)| value.clone()))
             .collect();
-        Layer::read(&Given::take(&args), "s", "f()").map(|found| found.0).map_err(|failure| failure.0.into_owned())
+        Layer::read(&ShardArgs::take(&args), "s", "f()").map(|found| found.0).map_err(|failure| failure.0.into_owned())
     }
 
     #[test]

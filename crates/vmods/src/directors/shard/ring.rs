@@ -66,7 +66,7 @@ const DEBUG_CIRCLE: u32 = 2;
 const DEBUG_RAMP: u32 = 4;
 
 /// What a choice needs from the transaction.
-pub(super) trait Dice {
+pub(super) trait ChoiceInput {
     fn now(&self) -> Real;
     /// A member's health.
     fn health(&mut self, member: &Arc<dyn Director>) -> Health {
@@ -82,7 +82,7 @@ pub(super) trait Dice {
 
 /// What to choose by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct ChoiceCriteria {
     pub(super) key: u32,
     pub(super) alt: i64,
     /// -1: the ring's.
@@ -147,7 +147,7 @@ impl Ring {
     }
 
     /// Chooses a member.
-    pub(super) fn pick(&self, wish: Wish, dice: &mut dyn Dice) -> Option<&Arc<dyn Director>> {
+    pub(super) fn pick(&self, wish: ChoiceCriteria, dice: &mut dyn ChoiceInput) -> Option<&Arc<dyn Director>> {
         if self.points.is_empty() {
             dice.error("no backends");
             return None;
@@ -159,7 +159,7 @@ impl Ring {
             dice.debug(&format!("lookup key {:x} idx {at} host {}", wish.key, self.points[at].1));
         }
         let mut walk = Walk::new(self, at);
-        let backend = |seen: Seen| &self.members[seen.host].backend;
+        let backend = |seen: Encounter| &self.members[seen.host].backend;
         if alt > 0 && !walk.step(alt - 1, wish.healthy == Healthy::All, dice) {
             return walk.previous.map(backend);
         }
@@ -194,7 +194,7 @@ impl Ring {
         Some(backend(if keep { chosen } else { other }))
     }
 
-    fn checked_alt(&self, alt: i64, dice: &mut dyn Dice) -> i64 {
+    fn checked_alt(&self, alt: i64, dice: &mut dyn ChoiceInput) -> i64 {
         let most = self.members.len() as i64 - 1;
         if alt < 0 {
             dice.error(&format!("invalid negative parameter alt={alt}, set to 0"));
@@ -261,7 +261,7 @@ fn is_meant(member: &Member, backend: &Option<Arc<dyn Director>>, ident: &Option
 
 /// A member met on the walk.
 #[derive(Clone, Copy)]
-struct Seen {
+struct Encounter {
     host: usize,
     changed: Real,
 }
@@ -272,8 +272,8 @@ struct Walk<'a> {
     at: usize,
     met: Vec<bool>,
     met_count: usize,
-    previous: Option<Seen>,
-    last: Option<Seen>,
+    previous: Option<Encounter>,
+    last: Option<Encounter>,
 }
 
 impl<'a> Walk<'a> {
@@ -283,7 +283,7 @@ impl<'a> Walk<'a> {
 
     /// Goes to the member after `skip` others; of the sick, those count that needn't be healthy. False: there is none;
     /// `previous` is then the last good one that was met.
-    fn step(&mut self, mut skip: i64, healthy: bool, dice: &mut dyn Dice) -> bool {
+    fn step(&mut self, mut skip: i64, healthy: bool, dice: &mut dyn ChoiceInput) -> bool {
         // A member without points is never met, so a whole turn is the end.
         for _ in 0..self.ring.points.len() {
             if self.met_count >= self.met.len() {
@@ -294,7 +294,7 @@ impl<'a> Walk<'a> {
                 self.met[host] = true;
                 self.met_count += 1;
                 let health = dice.health(&self.ring.members[host].backend);
-                let seen = Some(Seen { host, changed: health.changed });
+                let seen = Some(Encounter { host, changed: health.changed });
                 if (health.ok || !healthy) && skip == 0 {
                     if self.last.is_some() {
                         self.previous = self.last;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Points and choices.
 
-use super::super::simple::tests::{Fake, NOW, stub};
+use super::super::simple::tests::{NOW, RecordingCtx, stub};
 use super::param::own_mut;
 use super::ring::{Member, Task};
 use super::*;
@@ -32,9 +32,9 @@ impl Bed {
     }
 
     fn pick_with(&self, layer: Layer, dice: f64) -> String {
-        let fake = Fake { dice, ..Fake::default() };
+        let fake = RecordingCtx { dice, ..RecordingCtx::default() };
         let source = KeySource { digest: None, url: b"/" };
-        let found = self.shard.pick(wish(layer, &source), &mut Lot { ctx: &fake, name: "vd" });
+        let found = self.shard.pick(wish(layer, &source), &mut BackendChoice { ctx: &fake, name: "vd" });
         let said = fake.asked.into_inner();
         found.map_or(String::new(), |member| member.name().to_owned()) + &said
     }
@@ -154,7 +154,7 @@ fn a_task_may_have_its_own_parameters() {
     let mut task = Privates::default();
     *own_mut(&mut task, &*param) = Layer { alt: Some(1), ..Layer::default() };
     assert_eq!(bed.shard.layer(&task), Layer { by: Some(By::Url), alt: Some(1), ..Layer::default() });
-    *own_mut(&mut task, &bed.shard) = Lazy { layer: key(9), param: None };
+    *own_mut(&mut task, &bed.shard) = DeferredArgs { layer: key(9), param: None };
     assert_eq!(bed.shard.layer(&task), Layer { by: Some(By::Key(9)), alt: Some(1), ..Layer::default() });
     assert_eq!(bed.shard.layer(&Privates::default()), Layer { by: Some(By::Url), ..Layer::default() });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How many transactions may be in progress: `thread_pools` times `thread_pool_max`, as if each took a thread. A request
 //! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. Mostly it
-//! does so before it is read: see `door`. A fetch counts and never waits, and neither does a request that goes on after it was parked: others wait
+//! does so before it is read: see `conn_queue`. A fetch counts and never waits, and neither does a request that goes on after it was parked: others wait
 //! for them.
 
 use std::collections::VecDeque;
@@ -19,17 +19,17 @@ use crate::sess::Sess;
 
 /// The count and the queue. Shared by all threads.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct Admission {
     busy: AtomicU64,
     most: AtomicU64,
     most_waiting: AtomicU64,
     waiting: AtomicU64,
-    queue: Mutex<VecDeque<Arc<Place>>>,
+    queue: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
 /// A request in the queue.
 #[derive(Debug, Default)]
-struct Place(Mutex<State>);
+struct Waiter(Mutex<State>);
 
 #[derive(Debug, Default)]
 enum State {
@@ -44,23 +44,23 @@ enum State {
 
 /// There is no room in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Full;
+pub struct QueueFull;
 
 /// Whether a request may begin.
 #[derive(Debug)]
 pub enum Entry {
     /// At once.
-    Now(Turn),
+    Now(Slot),
     /// Later: await it.
-    Later(Wait),
+    Later(SlotWait),
 }
 
-impl Turns {
+impl Admission {
     /// With the limits of these parameters.
     pub fn new(params: &Params) -> Self {
-        let turns = Self::default();
-        turns.apply(params);
-        turns
+        let admission = Self::default();
+        admission.apply(params);
+        admission
     }
 
     /// New parameters are in force.
@@ -105,7 +105,7 @@ impl Turns {
         if self.waiting.load(SeqCst) > 0 {
             self.call_next();
         }
-        crate::door::call_first();
+        crate::conn_queue::call_first();
     }
 
     /// Calls as many of the queue as there is room for.
@@ -132,91 +132,91 @@ impl Turns {
     }
 }
 
-/// A turn for a request of this session, or its place in the queue. `main` counts what happens.
+/// A slot for a request of this session, or its place in the queue. `main` counts what happens.
 ///
 /// # Errors
-/// [`Full`].
-pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Full> {
-    let (turns, main) = (&sess.engine.turns, sess.engine.main);
-    if turns.try_enter() {
-        return Ok(Entry::Now(Turn(sess.clone())));
+/// [`QueueFull`].
+pub fn enter(sess: &Rc<Sess>) -> Result<Entry, QueueFull> {
+    let (admission, main) = (&sess.engine.admission, sess.engine.main);
+    if admission.try_enter() {
+        return Ok(Entry::Now(Slot(sess.clone())));
     }
     main.threads_limited.inc();
-    let place = Arc::<Place>::default();
+    let place = Arc::<Waiter>::default();
     {
-        let mut queue = turns.queue.lock();
-        if queue.len() as u64 >= turns.most_waiting.load(SeqCst) {
-            return Err(Full);
+        let mut queue = admission.queue.lock();
+        if queue.len() as u64 >= admission.most_waiting.load(SeqCst) {
+            return Err(QueueFull);
         }
         queue.push_back(place.clone());
-        turns.waiting.store(queue.len() as u64, SeqCst);
+        admission.waiting.store(queue.len() as u64, SeqCst);
     }
     main.sess_queued.inc();
-    turns.call_next();
-    Ok(Entry::Later(Wait { sess: sess.clone(), place }))
+    admission.call_next();
+    Ok(Entry::Later(SlotWait { sess: sess.clone(), place }))
 }
 
-/// A turn whatever the limit: for what others wait for.
-pub fn enter_anyway(sess: &Rc<Sess>) -> Turn {
-    sess.engine.turns.busy.fetch_add(1, SeqCst);
-    Turn(sess.clone())
+/// A slot whatever the limit: for what others wait for.
+pub fn enter_anyway(sess: &Rc<Sess>) -> Slot {
+    sess.engine.admission.busy.fetch_add(1, SeqCst);
+    Slot(sess.clone())
 }
 
 /// One of the transactions in progress.
-pub struct Turn(Rc<Sess>);
+pub struct Slot(Rc<Sess>);
 
-impl Drop for Turn {
+impl Drop for Slot {
     fn drop(&mut self) {
-        if base::planted::fault("a slot that isn't given back") {
+        if base::failpoint::fault("a slot that isn't given back") {
             return;
         }
-        self.0.engine.turns.leave();
+        self.0.engine.admission.leave();
     }
 }
 
-impl std::fmt::Debug for Turn {
+impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Turn")
+        f.write_str("Slot")
     }
 }
 
 /// A place in the queue.
-pub struct Wait {
+pub struct SlotWait {
     sess: Rc<Sess>,
-    place: Arc<Place>,
+    place: Arc<Waiter>,
 }
 
-impl Future for Wait {
-    type Output = Turn;
+impl Future for SlotWait {
+    type Output = Slot;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turn> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Slot> {
         let mut state = self.place.0.lock();
         if matches!(*state, State::Called) {
             *state = State::Gone;
-            return Poll::Ready(Turn(self.sess.clone()));
+            return Poll::Ready(Slot(self.sess.clone()));
         }
         *state = State::Waiting(cx.waker().clone());
         Poll::Pending
     }
 }
 
-impl Drop for Wait {
+impl Drop for SlotWait {
     fn drop(&mut self) {
-        let turns = &self.sess.engine.turns;
+        let admission = &self.sess.engine.admission;
         let before = std::mem::replace(&mut *self.place.0.lock(), State::Gone);
         match before {
-            State::Called => turns.leave(),
+            State::Called => admission.leave(),
             State::New | State::Waiting(_) => {
-                let mut queue = turns.queue.lock();
+                let mut queue = admission.queue.lock();
                 queue.retain(|place| !Arc::ptr_eq(place, &self.place));
-                turns.waiting.store(queue.len() as u64, SeqCst);
+                admission.waiting.store(queue.len() as u64, SeqCst);
             }
             State::Gone => {}
         }
     }
 }
 
-impl std::fmt::Debug for Wait {
+impl std::fmt::Debug for SlotWait {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Wait")
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where a connection waits with its next request while all turns are taken (see `turns`). The request isn't read yet: the
+//! Where a connection waits with its next request while all slots are taken (see `admission`). The request isn't read yet: the
 //! kernel has it, and who waits costs no more memory than who is idle. What is in progress keeps the processor's caches.
 //!
 //! When there isn't even room to wait, a request is refused. That costs a tenth of what it costs to serve one that is
@@ -14,37 +14,37 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use rt::{Instant, Patience};
+use rt::{Deadline, Instant};
 
+use crate::admission::{self, Entry, Slot};
 use crate::sess::Sess;
-use crate::turns::{self, Entry, Turn};
 
 /// The pace: a thread refuses so often, which takes it about two hundredths of its time.
 const EACH: Duration = Duration::from_micros(500);
 /// So many may be refused at once before the pace counts.
 const BURST: u32 = 200;
 /// So many wait in line, which takes five seconds if all of them are refused; who comes then is refused at once.
-const MOST: usize = 10_000;
+const MAX: usize = 10_000;
 
 /// The line of one thread.
 #[derive(Default)]
-struct Line {
+struct ConnQueue {
     /// When the last refusal was due, by the pace.
     last: Option<Instant>,
-    waiting: VecDeque<Rc<Spot>>,
+    waiting: VecDeque<Rc<QueueSlot>>,
 }
 
 #[derive(Default)]
-struct Spot {
+struct QueueSlot {
     waker: Cell<Option<Waker>>,
     has_left: Cell<bool>,
 }
 
 thread_local! {
-    static LINE: RefCell<Line> = RefCell::default();
+    static QUEUE: RefCell<ConnQueue> = RefCell::default();
 }
 
-impl Line {
+impl ConnQueue {
     /// When the next one may be refused.
     fn due(&self, now: Instant) -> Instant {
         let begin = now.checked_sub(EACH * BURST).unwrap_or(now);
@@ -60,8 +60,8 @@ impl Line {
         due <= now
     }
 
-    fn is_first(&self, spot: &Rc<Spot>) -> bool {
-        self.waiting.front().is_some_and(|first| Rc::ptr_eq(first, spot))
+    fn is_first(&self, place: &Rc<QueueSlot>) -> bool {
+        self.waiting.front().is_some_and(|first| Rc::ptr_eq(first, place))
     }
 
     /// Who is first now is to look.
@@ -69,8 +69,8 @@ impl Line {
         self.waiting.front()?.waker.take()
     }
 
-    fn leave(&mut self, spot: &Spot) -> Option<Waker> {
-        spot.has_left.set(true);
+    fn leave(&mut self, place: &QueueSlot) -> Option<Waker> {
+        place.has_left.set(true);
         while self.waiting.front().is_some_and(|first| first.has_left.get()) {
             self.waiting.pop_front();
         }
@@ -78,30 +78,30 @@ impl Line {
     }
 }
 
-/// Returns at once while turns are free. Else waits for one and gives it; `None`: ask again once the request is read.
-pub async fn pass(sess: &Rc<Sess>) -> Option<Turn> {
-    let turns = &sess.engine.turns;
-    if turns.is_full() {
+/// Returns at once while slots are free. Else waits for one and gives it; `None`: ask again once the request is read.
+pub async fn pass(sess: &Rc<Sess>) -> Option<Slot> {
+    let admission = &sess.engine.admission;
+    if admission.is_full() {
         stand_in_line(sess).await;
     }
-    if turns.is_full() || !turns.is_saturated() {
+    if admission.is_full() || !admission.is_saturated() {
         return None;
     }
-    match turns::enter(sess) {
-        Ok(Entry::Now(turn)) => Some(turn),
+    match admission::enter(sess) {
+        Ok(Entry::Now(slot)) => Some(slot),
         Ok(Entry::Later(wait)) => Some(wait.await),
-        Err(turns::Full) => None,
+        Err(admission::QueueFull) => None,
     }
 }
 
-/// Until there is room to wait for a turn, or the request may be refused.
+/// Until there is room to wait for a slot, or the request may be refused.
 async fn stand_in_line(sess: &Rc<Sess>) {
-    let spot = Rc::<Spot>::default();
-    let may_refuse = LINE.with_borrow_mut(|line| {
+    let place = Rc::<QueueSlot>::default();
+    let may_refuse = QUEUE.with_borrow_mut(|queue| {
         // Nobody is overtaken, and nobody waits for ever.
-        let is_done = line.waiting.len() >= MOST || (line.waiting.is_empty() && line.refuses(Instant::now()));
+        let is_done = queue.waiting.len() >= MAX || (queue.waiting.is_empty() && queue.refuses(Instant::now()));
         if !is_done {
-            line.waiting.push_back(spot.clone());
+            queue.waiting.push_back(place.clone());
         }
         is_done
     });
@@ -109,35 +109,35 @@ async fn stand_in_line(sess: &Rc<Sess>) {
         return;
     }
     sess.engine.main.req_held.inc();
-    let _standing = Standing(&spot);
-    let mut patience: Option<Patience> = None;
+    let _place = QueuePlace(&place);
+    let mut deadline: Option<Deadline> = None;
     poll_fn(|cx| {
-        spot.waker.set(Some(cx.waker().clone()));
-        let first = LINE.with_borrow_mut(|line| line.is_first(&spot).then(|| line.due(Instant::now())));
+        place.waker.set(Some(cx.waker().clone()));
+        let first = QUEUE.with_borrow_mut(|queue| queue.is_first(&place).then(|| queue.due(Instant::now())));
         let Some(due) = first else { return Poll::Pending };
-        if !sess.engine.turns.is_full() {
+        if !sess.engine.admission.is_full() {
             return Poll::Ready(());
         }
-        patience.get_or_insert_with(|| Patience::until(due)).poll(cx).map(|()| {
-            LINE.with_borrow_mut(|line| line.refuses(Instant::now()));
+        deadline.get_or_insert_with(|| Deadline::until(due)).poll(cx).map(|()| {
+            QUEUE.with_borrow_mut(|queue| queue.refuses(Instant::now()));
         })
     })
     .await;
 }
 
 /// A spot in line, until it is left.
-struct Standing<'a>(&'a Rc<Spot>);
+struct QueuePlace<'a>(&'a Rc<QueueSlot>);
 
-impl Drop for Standing<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
-        let next = LINE.try_with(|line| line.borrow_mut().leave(self.0));
+        let next = QUEUE.try_with(|queue| queue.borrow_mut().leave(self.0));
         next.ok().flatten().into_iter().for_each(Waker::wake);
     }
 }
 
-/// A turn has ended: there may be room for the first in line.
+/// A slot has ended: there may be room for the first in line.
 pub(crate) fn call_first() {
-    let waker = LINE.with_borrow(Line::first);
+    let waker = QUEUE.with_borrow(ConnQueue::first);
     waker.into_iter().for_each(Waker::wake);
 }
 
@@ -150,22 +150,22 @@ mod tests {
 
     #[test]
     fn refusals_keep_a_pace_once_a_burst_is_over() {
-        let (mut line, start) = (Line::default(), Instant::now());
-        let burst = |line: &mut Line, now| (0..10_000).take_while(|_| line.refuses(now)).count();
-        assert_eq!(burst(&mut line, start), BURST as usize);
-        assert_eq!(line.due(start), start + EACH);
+        let (mut queue, start) = (ConnQueue::default(), Instant::now());
+        let burst = |queue: &mut ConnQueue, now| (0..10_000).take_while(|_| queue.refuses(now)).count();
+        assert_eq!(burst(&mut queue, start), BURST as usize);
+        assert_eq!(queue.due(start), start + EACH);
         for n in 1..1000 {
-            assert!(!line.refuses(start + EACH * n - Duration::from_nanos(1)));
-            assert_eq!(burst(&mut line, start + EACH * n), 1, "one after the other");
+            assert!(!queue.refuses(start + EACH * n - Duration::from_nanos(1)));
+            assert_eq!(burst(&mut queue, start + EACH * n), 1, "one after the other");
         }
-        assert_eq!(burst(&mut line, start + EACH * 1010), 11, "who comes late makes up for it");
-        assert_eq!(burst(&mut line, start + Duration::from_secs(60)), BURST as usize, "a burst again");
+        assert_eq!(burst(&mut queue, start + EACH * 1010), 11, "who comes late makes up for it");
+        assert_eq!(burst(&mut queue, start + Duration::from_secs(60)), BURST as usize, "a burst again");
     }
 
     #[derive(Default)]
-    struct Bell(AtomicU32);
+    struct Doorbell(AtomicU32);
 
-    impl std::task::Wake for Bell {
+    impl std::task::Wake for Doorbell {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Relaxed);
         }
@@ -173,16 +173,16 @@ mod tests {
 
     #[test]
     fn who_leaves_the_line_calls_who_is_first_then() {
-        let mut line = Line::default();
+        let mut queue = ConnQueue::default();
         let (bells, spots): (Vec<_>, Vec<_>) = (0..4)
             .map(|_| {
-                let (bell, spot) = (Arc::<Bell>::default(), Rc::<Spot>::default());
-                spot.waker.set(Some(bell.clone().into()));
-                line.waiting.push_back(spot.clone());
-                (bell, spot)
+                let (bell, place) = (Arc::<Doorbell>::default(), Rc::<QueueSlot>::default());
+                place.waker.set(Some(bell.clone().into()));
+                queue.waiting.push_back(place.clone());
+                (bell, place)
             })
             .unzip();
-        let mut leave = |n: usize| line.leave(&spots[n]).into_iter().for_each(Waker::wake);
+        let mut leave = |n: usize| queue.leave(&spots[n]).into_iter().for_each(Waker::wake);
         let rung = || bells.iter().map(|bell| bell.0.load(Relaxed)).collect::<Vec<_>>();
         leave(0);
         assert_eq!(rung(), [0, 1, 0, 0]);
@@ -191,6 +191,6 @@ mod tests {
         leave(1);
         assert_eq!(rung(), [0, 1, 0, 1], "the third has left");
         leave(3);
-        assert!(line.waiting.is_empty());
+        assert!(queue.waiting.is_empty());
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A request's turn among the transactions in progress, and the answer to one that there is no room for.
+//! A request's slot among the transactions in progress, and the answer to one that there is no room for.
 
 use std::task::{Context, Waker};
 
@@ -10,36 +10,36 @@ use tables::no_hit::NoHit;
 use super::Req;
 use super::reason::Reason;
 use super::verdict::Verdict;
+use crate::admission::{self, Entry};
 use crate::httplog::RESP;
 use crate::transport::{BodyLen, BodyState, Transport};
-use crate::turns::{self, Entry};
 
 /// It was refused, or nobody wants it any more.
-pub(super) struct Unserved;
+pub(super) struct Refused;
 
 impl Req {
     /// Waits until there is room for one more transaction.
-    pub(super) async fn take_turn(&mut self, transport: &mut dyn Transport) -> Result<(), Unserved> {
-        if self.turn.is_some() {
+    pub(super) async fn take_slot(&mut self, transport: &mut dyn Transport) -> Result<(), Refused> {
+        if self.slot.is_some() {
             // It waited before it was read.
-            return if self.has_lost_client(transport) { Err(Unserved) } else { Ok(()) };
+            return if self.has_lost_client(transport) { Err(Refused) } else { Ok(()) };
         }
-        let turn = match turns::enter(&self.sess) {
-            Ok(Entry::Now(turn)) => turn,
+        let slot = match admission::enter(&self.sess) {
+            Ok(Entry::Now(slot)) => slot,
             Ok(Entry::Later(wait)) => {
                 self.log.flush();
-                let turn = self.drive(transport, wait).await;
+                let slot = self.drive(transport, wait).await;
                 if self.has_lost_client(transport) {
-                    return Err(Unserved);
+                    return Err(Refused);
                 }
-                turn
+                slot
             }
-            Err(turns::Full) => {
+            Err(admission::QueueFull) => {
                 self.refuse(transport);
-                return Err(Unserved);
+                return Err(Refused);
             }
         };
-        self.turn = Some(turn);
+        self.slot = Some(slot);
         Ok(())
     }
 
@@ -48,7 +48,7 @@ impl Req {
     fn has_lost_client(&mut self, transport: &mut dyn Transport) -> bool {
         let is_gone = self.params.pass_abort
             && transport.body_state() == BodyState::None
-            && transport.poll_gone(&mut Context::from_waker(Waker::noop())).is_ready();
+            && transport.poll_peer_closed(&mut Context::from_waker(Waker::noop())).is_ready();
         if is_gone {
             self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "the client is gone"));
             self.close = Some(SessClose::RemClose);

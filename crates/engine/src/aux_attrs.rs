@@ -15,15 +15,15 @@ const ESI: u8 = 2;
 const WHY: u8 = 4;
 const METADATA: u8 = 8;
 
-/// An object's extra, read.
+/// An object's auxiliary attributes, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extra<'a> {
+pub(crate) struct AuxAttrs<'a> {
     /// Positions in the stored body, which is gzip.
     pub gzip_bits: Option<GzipBits>,
     /// What [`esi::Program::parse`] reads.
     pub program: Option<&'a [u8]>,
     /// Why it can't be cached, in words.
-    pub why: Option<&'a [u8]>,
+    pub reason: Option<&'a [u8]>,
     /// What filters found out about the body.
     pub metadata: Option<Metadata<'a>>,
 }
@@ -55,30 +55,30 @@ impl<'a> Metadata<'a> {
     }
 }
 
-impl<'a> Extra<'a> {
-    /// Reads what [`Extra::store`] wrote; anything else is no extra.
-    pub fn of(stored: &'a [u8]) -> Self {
+impl<'a> AuxAttrs<'a> {
+    /// Reads what [`AuxAttrs::store`] wrote; anything else is no auxiliary attributes.
+    pub fn read(stored: &'a [u8]) -> Self {
         Self::parse(stored).unwrap_or_default()
     }
 
     fn parse(stored: &'a [u8]) -> Option<Self> {
         let (&flags, mut rest) = stored.split_first()?;
-        let mut extra = Extra::default();
+        let mut aux_attrs = AuxAttrs::default();
         if flags & GZIP != 0 {
             let mut number = || number(&mut rest);
             let (start, last, stop, plain_bytes) = (number()?, number()?, number()?, number()?);
-            extra.gzip_bits = Some(GzipBits { start, last, stop, plain_bytes });
+            aux_attrs.gzip_bits = Some(GzipBits { start, last, stop, plain_bytes });
         }
         if flags & WHY != 0 {
-            extra.why = Some(bytes(&mut rest)?);
+            aux_attrs.reason = Some(bytes(&mut rest)?);
         }
         if flags & METADATA != 0 {
-            extra.metadata = Some(Metadata(bytes(&mut rest)?));
+            aux_attrs.metadata = Some(Metadata(bytes(&mut rest)?));
         }
         if flags & ESI != 0 {
-            extra.program = Some(rest);
+            aux_attrs.program = Some(rest);
         }
-        Some(extra)
+        Some(aux_attrs)
     }
 
     /// The bytes to be stored; empty when there is nothing to say.
@@ -86,20 +86,20 @@ impl<'a> Extra<'a> {
         let flag = |is: bool, bit| if is { bit } else { 0 };
         let flags = flag(self.gzip_bits.is_some(), GZIP)
             | flag(self.program.is_some(), ESI)
-            | flag(self.why.is_some(), WHY)
+            | flag(self.reason.is_some(), WHY)
             | flag(self.metadata.is_some(), METADATA);
         if flags == 0 {
             return Vec::new();
         }
         let metadata = self.metadata.map(|metadata| metadata.0);
-        let bytes = [self.program, self.why, metadata].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
+        let bytes = [self.program, self.reason, metadata].into_iter().flatten().map(<[u8]>::len).sum::<usize>();
         let mut out = Vec::with_capacity(48 + bytes);
         out.push(flags);
         if let Some(bits) = self.gzip_bits {
             [bits.start, bits.last, bits.stop, bits.plain_bytes].into_iter().for_each(|n| put(&mut out, n));
         }
-        if let Some(why) = self.why {
-            put_bytes(&mut out, why);
+        if let Some(reason) = self.reason {
+            put_bytes(&mut out, reason);
         }
         if let Some(metadata) = metadata {
             put_bytes(&mut out, metadata);
@@ -148,10 +148,10 @@ mod tests {
 
     fn check(gzip_bits: Option<GzipBits>, program: Option<&[u8]>) {
         let metadata = Metadata::to_bytes(&[("a", b"12".to_vec()), ("bc", Vec::new())]).expect("two of them");
-        for why in [None, Some(&b"set-cookie"[..]), Some(b"")] {
+        for reason in [None, Some(&b"set-cookie"[..]), Some(b"")] {
             for metadata in [None, Some(Metadata(&metadata))] {
-                let extra = Extra { gzip_bits, program, why, metadata };
-                assert_eq!(Extra::of(&extra.store()), extra);
+                let aux_attrs = AuxAttrs { gzip_bits, program, reason, metadata };
+                assert_eq!(AuxAttrs::read(&aux_attrs.store()), aux_attrs);
             }
         }
         let metadata = Metadata(&metadata);
@@ -171,9 +171,10 @@ mod tests {
     #[test]
     fn a_torn_extra_is_none() {
         let bits = GzipBits { start: 80, last: 300, ..GzipBits::default() };
-        let whole = Extra { gzip_bits: Some(bits), program: None, why: Some(b"vcl"), metadata: Some(Metadata(b"12")) };
+        let whole =
+            AuxAttrs { gzip_bits: Some(bits), program: None, reason: Some(b"vcl"), metadata: Some(Metadata(b"12")) };
         let stored = whole.store();
-        (0..stored.len()).for_each(|n| assert_eq!(Extra::of(&stored[..n]), Extra::default(), "{n}"));
-        assert_eq!(Extra::of(&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]), Extra::default());
+        (0..stored.len()).for_each(|n| assert_eq!(AuxAttrs::read(&stored[..n]), AuxAttrs::default(), "{n}"));
+        assert_eq!(AuxAttrs::read(&[1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]), AuxAttrs::default());
     }
 }

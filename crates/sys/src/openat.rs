@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum OpenFor {
     /// To be read.
     Read,
     /// To be written anew; made if it isn't there.
@@ -21,12 +21,12 @@ pub enum Want {
     Append,
 }
 
-impl Want {
+impl OpenFor {
     fn flags(self) -> OFlag {
         let flags = match self {
-            Want::Read => OFlag::O_RDONLY,
-            Want::Write => OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC,
-            Want::Append => OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_APPEND,
+            OpenFor::Read => OFlag::O_RDONLY,
+            OpenFor::Write => OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC,
+            OpenFor::Append => OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_APPEND,
         };
         flags | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY
     }
@@ -44,13 +44,13 @@ pub fn directory(path: &Path) -> io::Result<OwnedFd> {
 
 /// Opens the file at these names beneath `root`, none of which is a link; without names `root` itself. A name is no path:
 /// empty, `.`, `..` or with a slash in it is `InvalidInput`.
-pub fn open_names(root: impl AsFd, names: &[&[u8]], want: Want) -> io::Result<File> {
+pub fn open_names(root: impl AsFd, names: &[&[u8]], want: OpenFor) -> io::Result<File> {
     let is_name = |name: &[u8]| !matches!(name, [] | [b'.'] | [b'.', b'.']) && !name.contains(&b'/');
     if !names.iter().all(|name| is_name(name)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let Some((last, directories)) = names.split_last() else {
-        return Ok(openat(root, ".", Want::Read.flags(), Mode::empty())?.into());
+        return Ok(openat(root, ".", OpenFor::Read.flags(), Mode::empty())?.into());
     };
     let mut at: Option<OwnedFd> = None;
     for name in directories {
@@ -70,7 +70,7 @@ pub fn open_names(root: impl AsFd, names: &[&[u8]], want: Want) -> io::Result<Fi
 }
 
 /// Opens the file at a path, wherever links lead.
-pub fn open_path(path: &Path, want: Want) -> io::Result<File> {
+pub fn open_path(path: &Path, want: OpenFor) -> io::Result<File> {
     Ok(open(path, want.flags(), mode())?.into())
 }
 
@@ -94,7 +94,7 @@ mod tests {
         let read = |names: &[&str]| {
             let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
             let mut text = String::new();
-            open_names(&root, &names, Want::Read)?.read_to_string(&mut text)?;
+            open_names(&root, &names, OpenFor::Read)?.read_to_string(&mut text)?;
             Ok::<_, io::Error>(text)
         };
         assert_eq!(read(&["a", "b", "c"]).unwrap(), "yes");
@@ -112,15 +112,15 @@ mod tests {
         ] {
             assert!(read(names).is_err(), "{names:?}");
         }
-        assert!(open_names(&root, &[], Want::Read).unwrap().metadata().unwrap().is_dir());
+        assert!(open_names(&root, &[], OpenFor::Read).unwrap().metadata().unwrap().is_dir());
         let put = |want, text: &[u8]| open_names(&root, &[b"new"], want).unwrap().write_all(text).unwrap();
-        put(Want::Write, b"gone");
-        put(Want::Write, b"on");
-        put(Want::Append, b"e");
+        put(OpenFor::Write, b"gone");
+        put(OpenFor::Write, b"on");
+        put(OpenFor::Append, b"e");
         assert_eq!(read(&["new"]).unwrap(), "one");
-        assert!(open_names(&root, &[b"out"], Want::Write).is_err());
+        assert!(open_names(&root, &[b"out"], OpenFor::Write).is_err());
         assert_eq!(fs::read(top.join("secret")).unwrap(), b"no");
-        assert!(open_path(&top.join("root/out"), Want::Read).is_ok());
+        assert!(open_path(&top.join("root/out"), OpenFor::Read).is_ok());
         fs::remove_dir_all(&top).unwrap();
     }
 }

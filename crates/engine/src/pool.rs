@@ -15,19 +15,19 @@ const MACHINES: usize = 128;
 const HEAD_BYTES: usize = 16 * 1024;
 
 #[derive(Default)]
-struct Spare {
+struct Pool {
     heads: Vec<Head>,
     #[allow(clippy::vec_box, reason = "boxed so that lending one moves a pointer")]
     machines: Vec<Box<Machine>>,
 }
 
 thread_local! {
-    static SPARE: RefCell<Spare> = RefCell::default();
+    static POOL: RefCell<Pool> = RefCell::default();
 }
 
 /// Empty heads with these limits.
 pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
-    SPARE.with(|spare| {
+    POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().heads;
         std::array::from_fn(|_| match kept.pop() {
             Some(mut head) => {
@@ -41,12 +41,12 @@ pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
 
 /// A machine that runs nothing.
 pub(crate) fn machine() -> Box<Machine> {
-    SPARE.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
+    POOL.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
 
 /// Leaves heads to the next transaction; those that are left are empty.
 pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
-    SPARE.with(|spare| {
+    POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().heads;
         for head in heads {
             if kept.len() < HEADS && head.arena_bytes() <= HEAD_BYTES {
@@ -59,7 +59,7 @@ pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
 
 /// Leaves a machine to the next transaction.
 pub(crate) fn leave_machine(mut machine: Box<Machine>) {
-    SPARE.with(|spare| {
+    POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().machines;
         if kept.len() < MACHINES {
             machine.clear();

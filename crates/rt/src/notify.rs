@@ -4,25 +4,23 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use tokio::sync::Notify;
-
-/// Rung as a [`Waker`], from anywhere; heard by the one task that waits for it. A ring before the wait is kept.
+/// Notified as a [`Waker`], from anywhere; one task waits for it. A notification before the wait is kept.
 #[derive(Debug, Default)]
-pub struct Bell(Notify);
+pub struct Notify(tokio::sync::Notify);
 
-impl Bell {
-    /// A waker that rings it.
+impl Notify {
+    /// A waker that notifies it.
     pub fn waker(self: &Arc<Self>) -> Waker {
         self.clone().into()
     }
 
-    /// Waits until it is rung.
-    pub async fn rung(&self) {
+    /// Waits until it is notified.
+    pub async fn notified(&self) {
         self.0.notified().await;
     }
 }
 
-impl Wake for Bell {
+impl Wake for Notify {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
@@ -34,8 +32,8 @@ mod tests {
 
     #[test]
     fn a_ring_before_the_wait_is_heard() {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(Notify::default());
         bell.waker().wake();
-        crate::run(async move { bell.rung().await }).unwrap();
+        crate::run(async move { bell.notified().await }).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What an error of our own costs: in a filter one transaction, under an objhead's lock or by a signal the worker, which leaves a
-//! report and is replaced. The faults are planted (`base::planted`) by a feature that only tests turn on.
+//! report and is replaced. Faults are injected (`base::failpoint`) by a feature that only tests turn on.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -73,7 +73,7 @@ impl Server {
             .arg(dir.join("n"))
             .arg("-f")
             .arg(dir.join("test.vcl"))
-            .env("LACQUER_PLANT", plant)
+            .env("LACQUER_FAILPOINTS", plant)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

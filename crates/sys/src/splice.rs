@@ -23,14 +23,14 @@ const PIPE_BYTES: i32 = 256 << 10;
 
 /// Ranges of extents that are to be sent, in order.
 #[derive(Debug)]
-pub struct Loans<'a> {
+pub struct SpliceRanges<'a> {
     ranges: [IoSlice<'a>; RANGES],
     count: usize,
 }
 
 /// What lends; one for a thread.
 #[derive(Debug)]
-pub struct Lender {
+pub struct Splicer {
     pipe: Option<Pipe>,
 }
 
@@ -43,7 +43,7 @@ struct Pipe {
 
 /// What became of a try to lend.
 #[derive(Debug)]
-pub enum Lent {
+pub enum SpliceOutcome {
     /// So many bytes are with the socket.
     Bytes(usize),
     /// It can't be done here: send a copy.
@@ -59,7 +59,7 @@ pub fn begin(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(send(socket.as_raw_fd(), bytes, flags)?)
 }
 
-impl<'a> Loans<'a> {
+impl<'a> SpliceRanges<'a> {
     /// Adds a part of an extent. False: that can't be lent, or there are [`RANGES`] already.
     pub fn add(&mut self, extent: &'a Extent, range: Range<usize>) -> bool {
         let Some(slot) = self.ranges.get_mut(self.count) else { return false };
@@ -75,13 +75,13 @@ impl<'a> Loans<'a> {
     }
 }
 
-impl Default for Loans<'_> {
+impl Default for SpliceRanges<'_> {
     fn default() -> Self {
         Self { ranges: [IoSlice::new(&[]); RANGES], count: 0 }
     }
 }
 
-impl Lender {
+impl Splicer {
     /// Opens nothing yet.
     pub const fn new() -> Self {
         Self { pipe: None }
@@ -91,22 +91,22 @@ impl Lender {
     ///
     /// # Errors
     /// `WouldBlock` when nothing fits; the socket's.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, loans: &Loans<'_>, more: bool) -> io::Result<Lent> {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, loans: &SpliceRanges<'_>, more: bool) -> io::Result<SpliceOutcome> {
         // Taken, so that a pipe with something left in it is never used again.
-        let Some(pipe) = self.pipe.take().or_else(|| Pipe::open().ok()) else { return Ok(Lent::Impossible) };
+        let Some(pipe) = self.pipe.take().or_else(|| Pipe::open().ok()) else { return Ok(SpliceOutcome::Impossible) };
         let (filled, sent) = pipe.pass(socket, loans, more);
         if sent == Ok(filled) {
             self.pipe = Some(pipe);
         }
         match sent {
-            Ok(0) => Ok(Lent::Impossible),
-            Ok(sent) => Ok(Lent::Bytes(sent)),
+            Ok(0) => Ok(SpliceOutcome::Impossible),
+            Ok(sent) => Ok(SpliceOutcome::Bytes(sent)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-impl Default for Lender {
+impl Default for Splicer {
     fn default() -> Self {
         Self::new()
     }
@@ -121,7 +121,7 @@ impl Pipe {
     }
 
     /// How many bytes went into the pipe, and from there to the socket.
-    fn pass(&self, socket: BorrowedFd<'_>, loans: &Loans<'_>, more: bool) -> (usize, nix::Result<usize>) {
+    fn pass(&self, socket: BorrowedFd<'_>, loans: &SpliceRanges<'_>, more: bool) -> (usize, nix::Result<usize>) {
         let ranges = &loans.ranges[..loans.count];
         let Ok(filled) = vmsplice(&self.into, ranges, SpliceFFlags::SPLICE_F_NONBLOCK) else { return (0, Ok(0)) };
         let wanted: usize = ranges.iter().map(|range| range.len()).sum();
@@ -152,12 +152,12 @@ mod tests {
         (ours, listener.accept().unwrap().0)
     }
 
-    fn lend(lender: &mut Lender, to: &TcpStream, extent: &Extent, range: Range<usize>) -> io::Result<usize> {
-        let mut loans = Loans::default();
+    fn lend(lender: &mut Splicer, to: &TcpStream, extent: &Extent, range: Range<usize>) -> io::Result<usize> {
+        let mut loans = SpliceRanges::default();
         assert!(loans.add(extent, range));
         match lender.send(to.as_fd(), &loans, false)? {
-            Lent::Bytes(sent) => Ok(sent),
-            Lent::Impossible => panic!("a TCP socket can be lent to"),
+            SpliceOutcome::Bytes(sent) => Ok(sent),
+            SpliceOutcome::Impossible => panic!("a TCP socket can be lent to"),
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         let region = Region::anonymous(4 * PAGE, 4 * PAGE as u64).unwrap();
         let (ours, mut theirs) = connection();
         let old = filled(&region, 1, 4);
-        assert_eq!(lend(&mut Lender::new(), &ours, &old, 0..4 * PAGE).unwrap(), 4 * PAGE);
+        assert_eq!(lend(&mut Splicer::new(), &ours, &old, 0..4 * PAGE).unwrap(), 4 * PAGE);
         drop(old);
         assert_eq!(region.kept_bytes(), 0, "lent pages are given back");
         // The same addresses.
@@ -186,7 +186,7 @@ mod tests {
         let bytes: Vec<u8> = (0..40 << 20).map(|n: u32| (n / 7) as u8).collect();
         let extent = region.extent(&[&bytes]).unwrap();
         let (ours, mut theirs) = connection();
-        let mut lender = Lender::new();
+        let mut lender = Splicer::new();
         let mut at = 0;
         let would_block = loop {
             match lend(&mut lender, &ours, &extent, at..bytes.len()) {

@@ -25,7 +25,7 @@ struct Timers {
 }
 
 impl Timers {
-    fn of(&mut self, is_short: bool) -> &mut Vec<Pin<Box<Sleep>>> {
+    fn list(&mut self, is_short: bool) -> &mut Vec<Pin<Box<Sleep>>> {
         if is_short { &mut self.short } else { &mut self.long }
     }
 }
@@ -36,7 +36,7 @@ thread_local! {
 
 /// A timer lent to one wait.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Deadline {
     timer: Option<Pin<Box<Sleep>>>,
     limit: Limit,
     is_short: bool,
@@ -52,20 +52,20 @@ enum Limit {
     Since(Instant, Duration),
 }
 
-impl Patience {
+impl Deadline {
     /// Until then.
     pub fn until(deadline: Instant) -> Self {
-        Patience { timer: None, limit: Limit::At(deadline), is_short: false }
+        Deadline { timer: None, limit: Limit::At(deadline), is_short: false }
     }
 
     /// So long from the first time that it is polled: what comes at once takes no look at the clock. A zero limit is none.
     pub fn after(limit: Duration) -> Option<Self> {
-        (!limit.is_zero()).then(|| Patience { timer: None, limit: Limit::After(limit), is_short: false })
+        (!limit.is_zero()).then(|| Deadline { timer: None, limit: Limit::After(limit), is_short: false })
     }
 
     /// So long from `start`, which has just been: takes no look at the clock either.
     pub fn since(start: Instant, limit: Duration) -> Self {
-        Patience { timer: None, limit: Limit::Since(start, limit), is_short: false }
+        Deadline { timer: None, limit: Limit::Since(start, limit), is_short: false }
     }
 
     /// Ready once the deadline has passed.
@@ -93,13 +93,13 @@ impl Patience {
     }
 }
 
-impl Drop for Patience {
+impl Drop for Deadline {
     fn drop(&mut self) {
         let Some(timer) = self.timer.take() else { return };
         // With the thread its timers go, too.
         let _ = TIMERS.try_with(|timers| {
             let mut timers = timers.borrow_mut();
-            let timers = timers.of(self.is_short);
+            let timers = timers.list(self.is_short);
             if timers.len() < SPARE {
                 timers.push(timer);
             }
@@ -109,7 +109,7 @@ impl Drop for Patience {
 
 /// A timer that fires at `deadline` or before it.
 fn take(deadline: Instant, is_short: bool) -> Pin<Box<Sleep>> {
-    match TIMERS.with(|timers| timers.borrow_mut().of(is_short).pop()) {
+    match TIMERS.with(|timers| timers.borrow_mut().list(is_short).pop()) {
         Some(mut timer) => {
             if timer.deadline() > deadline {
                 timer.as_mut().reset(deadline);
@@ -135,9 +135,9 @@ mod tests {
     fn a_limit_counts_from_where_it_began() {
         crate::run(async {
             let an_hour_ago = Instant::now() - Duration::from_secs(3600);
-            let mut over = Patience::since(an_hour_ago, Duration::from_secs(60));
+            let mut over = Deadline::since(an_hour_ago, Duration::from_secs(60));
             poll_fn(|cx| over.poll(cx)).await;
-            let mut lasts = Patience::since(an_hour_ago, Duration::from_secs(7200));
+            let mut lasts = Deadline::since(an_hour_ago, Duration::from_secs(7200));
             let is_over = poll_fn(|cx| Poll::Ready(lasts.poll(cx).is_ready())).await;
             assert!(!is_over);
         })

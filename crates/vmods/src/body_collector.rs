@@ -4,25 +4,25 @@
 use filters::{FilterError, SLICE, State, Step};
 
 /// Bytes of a body that is worked on as a whole, before and after.
-pub(crate) const MOST: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct BodyCollector {
     body: Vec<u8>,
     at: usize,
     is_done: bool,
 }
 
 /// What came of a piece of the work.
-pub(crate) enum Work {
+pub(crate) enum WorkState {
     /// There is more to be done.
     More,
     /// The body is as it is to go out.
     Done,
 }
 
-impl Gathered {
+impl BodyCollector {
     /// A step of the filter `name`. `work` is called once the body is whole, until it is done.
     ///
     /// # Errors
@@ -33,9 +33,9 @@ impl Gathered {
         input: &[u8],
         is_last: bool,
         out: &mut [u8],
-        work: impl FnOnce(&mut Vec<u8>) -> Result<Work, &'static str>,
+        work: impl FnOnce(&mut Vec<u8>) -> Result<WorkState, &'static str>,
     ) -> Result<Step, FilterError> {
-        let failed = |why| FilterError::Module { name, why };
+        let failed = |reason| FilterError::Module { name, reason };
         if self.is_done {
             let produced = (self.body.len() - self.at).min(out.len()).min(SLICE);
             out[..produced].copy_from_slice(&self.body[self.at..self.at + produced]);
@@ -45,13 +45,13 @@ impl Gathered {
         }
         let consumed = input.len().min(SLICE);
         self.body.extend_from_slice(&input[..consumed]);
-        if self.body.len() > MOST {
+        if self.body.len() > MAX_BODY_BYTES {
             return Err(failed("the body is longer than 8 MB"));
         }
         let is_whole = is_last && consumed == input.len();
         if is_whole {
-            self.is_done = matches!(work(&mut self.body).map_err(failed)?, Work::Done);
-            if self.body.len() > MOST {
+            self.is_done = matches!(work(&mut self.body).map_err(failed)?, WorkState::Done);
+            if self.body.len() > MAX_BODY_BYTES {
                 return Err(failed("the body became longer than 8 MB"));
             }
         }
@@ -84,7 +84,7 @@ pub(crate) mod tests {
         }
     }
 
-    struct Twice(Gathered, u8);
+    struct Twice(BodyCollector, u8);
 
     impl Filter for Twice {
         fn name(&self) -> &'static str {
@@ -95,24 +95,26 @@ pub(crate) mod tests {
             gathered.step("twice", input, is_last, out, |body| {
                 body.extend_from_within(..);
                 *turns -= 1;
-                Ok(if *turns == 0 { Work::Done } else { Work::More })
+                Ok(if *turns == 0 { WorkState::Done } else { WorkState::More })
             })
         }
     }
 
     #[test]
     fn worked_on_as_a_whole() {
-        let twice = |body: &[u8]| run(&mut Twice(Gathered::default(), 2), body, 3, 2);
+        let twice = |body: &[u8]| run(&mut Twice(BodyCollector::default(), 2), body, 3, 2);
         assert_eq!(twice(b"abcd"), Ok(b"abcdabcdabcdabcd".to_vec()));
         assert_eq!(twice(b""), Ok(Vec::new()));
     }
 
     #[test]
     fn too_long_is_an_error() {
-        let once = |bytes: usize| run(&mut Twice(Gathered::default(), 1), &vec![b'a'; bytes], 60_000, 60_000);
-        assert_eq!(once(MOST / 2).map(|body| body.len()), Ok(MOST));
-        for (bytes, why) in [(MOST + 1, "the body is longer than 8 MB"), (MOST, "the body became longer than 8 MB")] {
-            assert_eq!(once(bytes), Err(FilterError::Module { name: "twice", why }));
+        let once = |bytes: usize| run(&mut Twice(BodyCollector::default(), 1), &vec![b'a'; bytes], 60_000, 60_000);
+        assert_eq!(once(MAX_BODY_BYTES / 2).map(|body| body.len()), Ok(MAX_BODY_BYTES));
+        for (bytes, reason) in
+            [(MAX_BODY_BYTES + 1, "the body is longer than 8 MB"), (MAX_BODY_BYTES, "the body became longer than 8 MB")]
+        {
+            assert_eq!(once(bytes), Err(FilterError::Module { name: "twice", reason }));
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum OutgoingBody<'a> {
 }
 
 /// Says which fields a request gets.
-pub trait Amend: Send + Sync {
+pub trait RequestSigner: Send + Sync {
     /// Names and values that take the place of those that the request has.
     ///
     /// # Errors
@@ -41,15 +41,15 @@ pub trait Amend: Send + Sync {
 
 /// One of them, known by its place in memory.
 #[derive(Clone)]
-pub struct AmendRef(pub Arc<dyn Amend>);
+pub struct RequestSignerRef(pub Arc<dyn RequestSigner>);
 
-impl PartialEq for AmendRef {
+impl PartialEq for RequestSignerRef {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for AmendRef {
+impl fmt::Debug for RequestSignerRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AmendRef")
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Faults that tests plant, to see what an error of our own costs ([`index_error`]) and whether it is found ([`fault`]).
-//! Without the feature `planted-faults`, which only tests turn on, both are nothing at all.
+//! Without the feature `failpoints`, which only tests turn on, both are nothing at all.
 
-/// An index out of bounds at the turn that the environment variable `LACQUER_PLANT` names: `filter=3` is the third
+/// An index out of bounds at the turn that the environment variable `LACQUER_FAILPOINTS` names: `filter=3` is the third
 /// time that the place called `filter` is reached. `filter=3:stack` overflows the stack there. Several are divided by commas.
 #[inline(always)]
 pub fn index_error(place: &str) {
-    #[cfg(feature = "planted-faults")]
+    #[cfg(feature = "failpoints")]
     active::reach(place);
-    #[cfg(not(feature = "planted-faults"))]
+    #[cfg(not(feature = "failpoints"))]
     let _ = place;
 }
 
 /// Whether the code is to do wrong here: `name` is the fault that the simulator has planted on this thread.
 #[inline(always)]
 pub fn fault(name: &str) -> bool {
-    #[cfg(feature = "planted-faults")]
+    #[cfg(feature = "failpoints")]
     return active::is_wrong(name);
-    #[cfg(not(feature = "planted-faults"))]
+    #[cfg(not(feature = "failpoints"))]
     {
         let _ = name;
         false
@@ -25,12 +25,12 @@ pub fn fault(name: &str) -> bool {
 }
 
 /// Plants a fault on this thread, or takes it away.
-#[cfg(feature = "planted-faults")]
+#[cfg(feature = "failpoints")]
 pub fn plant(name: Option<&'static str>) {
     active::FAULT.set(name);
 }
 
-#[cfg(feature = "planted-faults")]
+#[cfg(feature = "failpoints")]
 mod active {
     use std::cell::Cell;
     use std::sync::OnceLock;
@@ -57,7 +57,7 @@ mod active {
     }
 
     pub fn reach(place: &str) {
-        let planted = FAILPOINTS.get_or_init(|| parse(&std::env::var("LACQUER_PLANT").unwrap_or_default()));
+        let planted = FAILPOINTS.get_or_init(|| parse(&std::env::var("LACQUER_FAILPOINTS").unwrap_or_default()));
         let is_due = |plant: &&Failpoint| {
             plant.place == place && plant.left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)) == Ok(1)
         };
@@ -97,10 +97,10 @@ mod active {
 
         #[test]
         fn a_fault_is_there_while_it_is_planted() {
-            crate::planted::plant(Some("this one"));
-            assert!(crate::planted::fault("this one") && !crate::planted::fault("another"));
-            crate::planted::plant(None);
-            assert!(!crate::planted::fault("this one"));
+            crate::failpoint::plant(Some("this one"));
+            assert!(crate::failpoint::fault("this one") && !crate::failpoint::fault("another"));
+            crate::failpoint::plant(None);
+            assert!(!crate::failpoint::fault("this one"));
         }
 
         #[test]
