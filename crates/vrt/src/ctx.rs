@@ -107,9 +107,6 @@ pub trait Ctx {
     /// What modules keep until this task (request or fetch) ends: PRIV_TASK.
     fn task(&mut self) -> &mut Privates;
 
-    /// What modules keep until the top request of a tree of ESI requests ends: PRIV_TOP. `None` on the backend side.
-    fn top(&mut self) -> Option<&mut Privates>;
-
     /// `std.rollback(req | bereq)`: the head as it was at the task's start.
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure>;
 

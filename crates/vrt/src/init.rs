@@ -77,10 +77,6 @@ impl Ctx for InitCtx<'_> {
         &mut self.task
     }
 
-    fn top(&mut self) -> Option<&mut Privates> {
-        None
-    }
-
     fn rollback(&mut self, _: HeadId) -> Result<(), Failure> {
         nowhere()
     }

@@ -237,10 +237,6 @@ impl Ctx for Bereq {
         &mut self.task
     }
 
-    fn top(&mut self) -> Option<&mut Privates> {
-        None
-    }
-
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
         match id {
             HeadId::Bereq => {

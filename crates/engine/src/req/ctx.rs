@@ -1,64 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The client side as VCL sees it.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::rc::Rc;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use base::{Clock, Real, Vxid};
-use cache::{Busy, Digest, DigestBuilder, ObjRef};
+use base::{Clock, Real};
+use cache::ObjRef;
 use filters::FilterList;
 use message::Head;
 use shm::vsl::TxnLog;
-use tables::params::Params;
 use tables::tags::Tag;
 use tables::vclvars::{HeadId, Method, Var};
 use vrt::ctx::{StoreProperty, Wait};
 use vrt::value::BackendRef;
-use vrt::{Ctx, Failure, LoadedVcl, Privates, Value};
+use vrt::{Ctx, Failure, Privates, Value};
 
-use super::delivery::Delivery;
-use super::esi::EsiView;
-use super::explain::Trial;
-use super::settings::Settings;
-use super::synth::Synthetic;
-use super::upload::Upload;
-use super::verdict::{LookupVerdict, Verdict};
+use super::Req;
+use super::verdict::LookupVerdict;
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
 use crate::reqbody::ReqBody;
-use crate::response_filters::ResponseFilters;
-use crate::sess::Sess;
 use crate::shared::Engine;
 use crate::{pool, vars};
 
-/// A request while it runs VCL: borrowed part by part, so that the rest of it stays where it is.
+/// A request while it runs VCL.
 pub struct ReqCtx<'a> {
+    pub(super) req: &'a mut Req,
     pub(super) method: Method,
-    pub(super) sess: &'a Rc<Sess>,
-    pub(super) params: &'a Params,
-    pub(super) vcl: &'a Arc<LoadedVcl>,
-    pub(super) log: &'a mut TxnLog,
-    pub(super) vxid: Vxid,
-    pub(super) head: &'a mut Head,
-    pub(super) original: &'a Head,
-    pub(super) resp: &'a mut Head,
-    pub(super) t_req: Real,
-    pub(super) t_resp: &'a Cell<Option<Real>>,
-    pub(super) restarts: u32,
-    pub(super) body: &'a mut Upload,
-    pub(super) settings: &'a mut Settings,
-    pub(super) verdict: &'a Verdict,
-    pub(super) hasher: &'a mut DigestBuilder,
-    pub(super) digest: &'a Digest,
-    pub(super) synthetic: &'a mut Synthetic,
-    pub(super) filters: &'a mut ResponseFilters,
-    pub(super) task: &'a mut Privates,
-    pub(super) esi: EsiView<'a>,
-    pub(super) obj_head: &'a mut Option<Head>,
-    pub(super) busy: Option<&'a Busy>,
-    pub(super) trial: Option<&'a mut Trial>,
     pub(super) lent: Lent<'a>,
 }
 
@@ -85,9 +54,9 @@ impl<'a> Lent<'a> {
 impl Ctx for ReqCtx<'_> {
     fn head(&mut self, id: HeadId) -> Option<&Head> {
         match id {
-            HeadId::Req => Some(self.head),
-            HeadId::ReqTop => Some(self.esi.top.map_or(&*self.head, |top| &top.head)),
-            HeadId::Resp => Some(self.resp),
+            HeadId::Req => Some(&self.req.head),
+            HeadId::ReqTop => Some(self.req.esi.top().map_or(&self.req.head, |top| &top.head)),
+            HeadId::Resp => Some(&self.req.resp),
             HeadId::Obj => self.object_head(),
             HeadId::Bereq => self.lent.bereq.as_ref().map(|bereq| &bereq.head),
             HeadId::Beresp => None,
@@ -96,23 +65,23 @@ impl Ctx for ReqCtx<'_> {
 
     fn edit(&mut self, id: HeadId) -> Option<(&mut Head, &mut TxnLog)> {
         match id {
-            HeadId::Req => Some((self.head, self.log)),
-            HeadId::Resp => Some((self.resp, self.log)),
+            HeadId::Req => Some((&mut self.req.head, &mut self.req.log)),
+            HeadId::Resp => Some((&mut self.req.resp, &mut self.req.log)),
             HeadId::Bereq => self.lent.bereq.as_mut().map(|bereq| (&mut bereq.head, &mut bereq.log)),
             HeadId::ReqTop | HeadId::Obj | HeadId::Beresp => None,
         }
     }
 
     fn get(&mut self, var: Var) -> Value {
-        let req = &*self;
+        let (req, lent) = (&*self.req, &self.lent);
         let timeouts = req.sess.timeouts.get();
         match var {
             Var::Req => Value::Http(HeadId::Req),
             Var::Resp => Value::Http(HeadId::Resp),
-            Var::ReqBackendHint => Value::Backend(req.settings.director(req.vcl)),
-            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(req.head)),
+            Var::ReqBackendHint => Value::Backend(req.director()),
+            Var::ReqCanGzip => Value::Bool(message::Coding::Gzip.is_accepted_by(&req.head)),
             Var::ReqEsi => Value::Bool(!req.settings.disable_esi),
-            Var::ReqEsiLevel => Value::Int(i64::from(req.esi.level)),
+            Var::ReqEsiLevel => Value::Int(i64::from(req.esi.level())),
             Var::ReqGrace => Value::Duration(req.settings.lookup.max_grace.unwrap_or(-1.0)),
             Var::ReqTtl => Value::Duration(req.settings.lookup.max_ttl.unwrap_or(-1.0)),
             Var::ReqHash => Value::Blob(Some(vrt::value::Blob::new(req.digest.0))),
@@ -124,17 +93,17 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
             Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
-            Var::ReqTopTime => Value::Time(req.esi.top.map_or(req.t_req, |top| top.t_req).0),
+            Var::ReqTopTime => Value::Time(req.esi.top().map_or(req.t_req, |top| top.t_req).0),
             // A fragment's is what varnishd calls its includes.
-            Var::ReqTransport => Value::text(if req.esi.level > 0 { "ESI_INCLUDE" } else { req.sess.version.get() }),
+            Var::ReqTransport => Value::text(if req.esi.level() > 0 { "ESI_INCLUDE" } else { req.sess.version.get() }),
             Var::ReqXid => Value::text(req.vxid.to_string()),
-            Var::RespTime => Value::Time(req.t_resp().0),
+            Var::RespTime => Value::Time(self.t_resp().0),
             Var::RespDoEsi => Value::Bool(!req.settings.disable_esi),
             Var::RespFilters => match req.filters.list() {
                 Some(listed) => Value::String(Some(listed.clone())),
-                None => Value::text(req.filter_list().as_bytes()),
+                None => Value::text(self.filter_list().as_bytes()),
             },
-            Var::RespIsStreaming => Value::Bool(req.lent.obj.is_some_and(|obj| obj.body_len().is_none())),
+            Var::RespIsStreaming => Value::Bool(lent.obj.is_some_and(|obj| obj.body_len().is_none())),
             Var::SessIdleSendTimeout => Value::Duration(timeouts.idle_send.as_secs_f64()),
             Var::SessSendTimeout => Value::Duration(timeouts.send.as_secs_f64()),
             Var::SessTimeoutIdle => Value::Duration(timeouts.idle.as_secs_f64()),
@@ -144,14 +113,14 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn filters_open(&self, var: Var) -> Result<(), Failure> {
-        match self.filters.list() {
+        match self.req.filters.list() {
             None => Ok(()),
             Some(_) => Err(vars::filters_fixed("resp", var)),
         }
     }
 
     fn set(&mut self, var: Var, value: Value) -> Result<(), Failure> {
-        let req = &mut *self;
+        let req = &mut *self.req;
         let mut timeouts = req.sess.timeouts.get();
         match var {
             Var::ReqBackendHint => match value {
@@ -159,11 +128,11 @@ impl Ctx for ReqCtx<'_> {
                 other => return Err(vars::wrong(&other)),
             },
             // As VCL 4.0 always had it: a fragment can't switch itself off. `resp.do_esi` can.
-            Var::ReqEsi if req.esi.level > 0 => {}
+            Var::ReqEsi if req.esi.level() > 0 => {}
             Var::ReqEsi => req.settings.disable_esi = !vars::boolean(&value)?,
             Var::RespDoEsi => {
                 self.filters_open(var)?;
-                self.settings.disable_esi = !vars::boolean(&value)?;
+                self.req.settings.disable_esi = !vars::boolean(&value)?;
                 return Ok(());
             }
             Var::ReqGrace => req.settings.lookup.max_grace = Some(vars::seconds(&value)?),
@@ -183,7 +152,7 @@ impl Ctx for ReqCtx<'_> {
                 None => return Err(vars::misplaced(other)),
             },
         }
-        self.sess.timeouts.set(timeouts);
+        self.req.sess.timeouts.set(timeouts);
         Ok(())
     }
 
@@ -195,26 +164,26 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure> {
-        self.synthetic.write(data, append);
+        self.req.synthetic.write(data, append);
         Ok(())
     }
 
     fn log(&mut self) -> &mut TxnLog {
-        self.log
+        &mut self.req.log
     }
 
     fn hash_data(&mut self, data: Option<&[u8]>) {
         if let Some(data) = data {
-            self.log.put(Tag::Hash, data);
-            if let Some(trial) = &mut self.trial {
+            self.req.log.put(Tag::Hash, data);
+            if let Some(trial) = &mut self.req.trial {
                 trial.hashed.push(format!("\"{}\"", String::from_utf8_lossy(data)));
             }
         }
-        self.hasher.add(data);
+        self.req.hasher.add(data);
     }
 
     fn ban(&mut self, spec: &[u8]) -> Result<(), String> {
-        if let Some(trial) = &mut self.trial {
+        if let Some(trial) = &mut self.req.trial {
             trial.bans.push(String::from_utf8_lossy(spec).into_owned());
             return Ok(());
         }
@@ -222,22 +191,18 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn clock(&self) -> &Clock {
-        &self.sess.engine.clock
+        &self.req.sess.engine.clock
     }
 
     fn task(&mut self) -> &mut Privates {
-        self.task
-    }
-
-    fn top(&mut self) -> Option<&mut Privates> {
-        Some(&mut self.esi.privates)
+        &mut self.req.task
     }
 
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
         match id {
             HeadId::Req => {
-                self.head.copy_from(self.original);
-                self.filters.reset();
+                self.req.head.copy_from(&self.req.original);
+                self.req.filters.reset();
                 Ok(())
             }
             HeadId::ReqTop | HeadId::Bereq | HeadId::Beresp | HeadId::Obj | HeadId::Resp => {
@@ -251,35 +216,35 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn late_100_continue(&mut self, late: bool) {
-        self.body.set_late(late);
+        self.req.body.set_late(late);
     }
 
     fn set_ip_tos(&mut self, tos: i64) -> Result<(), Failure> {
-        self.sess.tos.set(Some(tos as u32));
+        self.req.sess.tos.set(Some(tos as u32));
         Ok(())
     }
 
     fn peer_ids(&mut self) -> Result<(u32, u32), String> {
-        self.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
+        self.req.sess.peer_ids.ok_or_else(|| "not listening on a Unix domain socket".to_owned())
     }
 
     fn proxy_tlvs(&mut self) -> Option<Vec<u8>> {
-        self.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
+        self.req.sess.proxy.borrow().as_ref().map(|header| header.tlvs.clone())
     }
 
     fn cache_req_body(&mut self, limit: u64) -> Result<Wait<bool>, Failure> {
-        let body = ReqBody::clone(self.body);
+        let body = ReqBody::clone(&self.req.body);
         let engine = self.engine();
-        let named = self.settings.storage.as_ref().and_then(|name| engine.store_named(name));
+        let named = self.req.settings.storage.as_ref().and_then(|name| engine.store_named(name));
         let store = named.unwrap_or_else(|| engine.stores.transient()).clone();
         let is_new = body.is_unread();
         body.keep(limit, &store);
         if let Some(error) = body.failure().filter(|_| is_new) {
             // Its length says so: none of it is read.
-            self.log.put(Tag::FetchError, error.text().as_bytes());
+            self.req.log.put(Tag::FetchError, error.text().as_bytes());
         } else if is_new {
-            self.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
-            self.body.keep_for_vcl();
+            self.req.log.put_parts(Tag::Storage, &[store.kind().as_str().as_bytes(), b" ", store.name().as_bytes()]);
+            self.req.body.keep_for_vcl();
         }
         Ok(Box::pin(std::future::poll_fn(move |cx| body.poll_kept(cx))))
     }
@@ -287,16 +252,16 @@ impl Ctx for ReqCtx<'_> {
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure> {
         let engine = self.engine();
         let purge = cache::Purge { ttl: Some(ttl), grace, keep };
-        let now = engine.mono_of(self.t_req);
-        Ok(engine.purge(self.busy, self.digest, now, purge) as i64)
+        let now = engine.mono_of(self.req.t_req);
+        Ok(engine.purge(self.req.busy.as_ref(), &self.req.digest, now, purge) as i64)
     }
 
     fn purge_tags(&mut self, keys: &[&[u8]], soft: bool) -> Result<Wait<i64>, Failure> {
-        Ok(self.engine().purge_tags(self.busy, keys, soft))
+        Ok(self.engine().purge_tags(self.req.busy.as_ref(), keys, soft))
     }
 
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
-        Some(self.filters.injected())
+        Some(self.req.filters.injected())
     }
 
     fn object_metadata(&mut self, filter: &str) -> Option<Vec<u8>> {
@@ -305,13 +270,13 @@ impl Ctx for ReqCtx<'_> {
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
-        let body = &*self.body;
+        let body = &self.req.body;
         body.cached().iter().for_each(|buf| piece(buf));
         body.is_cached()
     }
 
     fn client_socket(&mut self) -> Option<sys::tcp::SocketNumber> {
-        Some(self.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
+        Some(self.req.sess.socket.unwrap_or(sys::tcp::SocketNumber::NONE))
     }
 
     fn healthy(&mut self, director: &BackendRef) -> bool {
@@ -335,23 +300,23 @@ impl Ctx for ReqCtx<'_> {
 impl ReqCtx<'_> {
     /// The request as a director sees it.
     fn choice(&mut self) -> Choice<'_> {
-        let req = self;
+        let req = &mut *self.req;
         Choice {
-            sess: req.sess,
-            head: req.head,
+            sess: &req.sess,
+            head: &req.head,
             url: req.head.url(),
-            task: req.task,
+            task: &req.task,
             digest: &req.digest.0,
             identity: req.settings.client_identity.as_ref(),
             identity_text: OnceCell::new(),
             is_bereq: false,
-            log: RefCell::new(req.log),
+            log: RefCell::new(&mut req.log),
         }
     }
 
     fn get_elsewhere(&mut self, var: Var) -> Value {
-        let req = &*self;
-        let of_session = vars::of_session(req.sess, req.settings.client_identity.as_ref(), var);
+        let (req, lent) = (&*self.req, &self.lent);
+        let of_session = vars::of_session(&req.sess, req.settings.client_identity.as_ref(), var);
         if let Some(value) = of_session {
             return value;
         }
@@ -359,40 +324,40 @@ impl ReqCtx<'_> {
         if var == Var::ObjHits
             && req.verdict.found() != LookupVerdict::Hit
             && self.method != Method::Hit
-            && req.lent.obj.is_some()
+            && lent.obj.is_some()
         {
             return Value::Int(0);
         }
-        let now = req.now();
-        let of_object = req.lent.obj.and_then(|obj| vars::of_object(req.engine(), obj, now, var));
+        let now = self.now();
+        let of_object = lent.obj.and_then(|obj| vars::of_object(req.engine(), obj, now, var));
         match (of_object, &self.lent.bereq) {
             (Some(value), _) => value,
-            (None, Some(bereq)) => bereq.get(var, req.params, req.digest),
+            (None, Some(bereq)) => bereq.get(var, &req.params, &req.digest),
             (None, None) => Value::Absent,
         }
     }
 
     fn engine(&self) -> &'_ Arc<Engine> {
-        &self.sess.engine
+        &self.req.sess.engine
     }
 
     /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
     fn now(&self) -> Real {
-        if self.method == Method::Deliver { self.t_resp() } else { self.t_req }
+        if self.method == Method::Deliver { self.t_resp() } else { self.req.t_req }
     }
 
     /// When the response was begun (`resp.time`): the clock is looked at once VCL asks for it.
     fn t_resp(&self) -> Real {
-        let time = self.t_resp.get().unwrap_or_else(|| self.engine().clock.real());
-        self.t_resp.set(Some(time));
+        let time = self.req.t_resp.get().unwrap_or_else(|| self.engine().clock.real());
+        self.req.t_resp.set(Some(time));
         time
     }
 
     /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
         let obj = self.lent.obj?;
-        let limits = self.head.limits();
-        let head = self.obj_head.get_or_insert_with(|| {
+        let limits = self.req.head.limits();
+        let head = self.req.obj_head.get_or_insert_with(|| {
             let [head] = pool::heads(limits);
             head
         });
@@ -404,7 +369,6 @@ impl ReqCtx<'_> {
 
     /// What happens to the response's body, as far as it is decided.
     fn filter_list(&self) -> FilterList {
-        let (params, settings, filters) = (self.params, &*self.settings, &*self.filters);
-        Delivery { params, settings, filters, obj: self.lent.obj, head: self.head, resp: self.resp }.filter_list()
+        self.req.filter_list(self.lent.obj)
     }
 }

@@ -3,34 +3,21 @@
 
 use cache::{Flags, ObjRef};
 use filters::{DeliverFacts, FilterList, Side, default_deliver};
-use message::{Coding, Codings, Head, names};
-use tables::params::Params;
+use message::{Coding, Codings, names};
 
-use super::settings::Settings;
-use crate::response_filters::ResponseFilters;
+use super::Req;
 
-/// What the filters of a response follow from.
-pub(super) struct Delivery<'a> {
-    pub params: &'a Params,
-    pub settings: &'a Settings,
-    pub filters: &'a ResponseFilters,
-    /// `None`: the body is made here.
-    pub obj: Option<&'a ObjRef>,
-    pub head: &'a Head,
-    pub resp: &'a Head,
-}
-
-impl Delivery<'_> {
-    /// `resp.filters` with what modules injected.
-    pub fn filter_list(&self) -> FilterList {
+impl Req {
+    /// `resp.filters` with what modules injected. No `obj`: the body is made here.
+    pub(super) fn filter_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let coding = || Coding::of_content(self.resp.get(names::CONTENT_ENCODING));
-        self.filters.complete_list(Side::Deliver, || self.default_list(), coding)
+        self.filters.complete_list(Side::Deliver, || self.default_list(obj), coding)
     }
 
     /// The default of `resp.filters`.
-    fn default_list(&self) -> FilterList {
-        let flags = self.obj.map_or(Flags::NONE, ObjRef::flags);
-        let is_undone = Codings::supported(self.params).is_undone_for(flags.coding, self.head);
+    fn default_list(&self, obj: Option<&ObjRef>) -> FilterList {
+        let flags = obj.map_or(Flags::NONE, ObjRef::flags);
+        let is_undone = Codings::supported(&self.params).is_undone_for(flags.coding, &self.head);
         default_deliver(DeliverFacts {
             do_esi: !self.settings.disable_esi && flags.has_esi,
             undone: is_undone.then_some(flags.coding),

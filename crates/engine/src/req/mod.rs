@@ -210,7 +210,7 @@ impl Req {
             synthetic: Synthetic::default(),
             filters: ResponseFilters::default(),
             task: Privates::default(),
-            esi: EsiContext::Client(Privates::default()),
+            esi: EsiContext::Client,
             slot: None,
             trial: None,
             _open: crate::current::open(crate::current::TransactionKind::Request),
@@ -305,7 +305,6 @@ impl Req {
                 .sp_num(resp);
         }
         self.task.clear();
-        self.esi.end();
         self.log.put(Tag::End, b"");
         self.log.flush();
         pool::leave_heads([&mut self.head, &mut self.original, &mut self.resp]);
@@ -335,59 +334,29 @@ impl Req {
         method: Method,
         transport: &mut dyn Transport,
     ) -> Action {
-        let vcl = self.vcl.as_ref().expect(HAS_VCL);
-        self.machine.get_or_insert_with(pool::machine).start(vcl, method);
+        // It runs over the request, so it can't be a part of it meanwhile.
+        let mut machine = self.machine.take().unwrap_or_else(pool::machine);
+        machine.start(self.vcl.as_ref().expect(HAS_VCL), method);
         let action = loop {
-            match self.run_machine(method, lent.again()) {
+            match machine.run(&mut ReqCtx { req: self, method, lent: lent.again() }) {
                 Outcome::Done(action) => break action,
                 Outcome::Wait(wait) => {
                     let value = self.drive(transport, wait).await;
                     if self.body.take_kept_for_vcl() {
                         self.end_reading();
                     }
-                    self.machine.get_or_insert_with(pool::machine).resume(value);
+                    machine.resume(value);
                 }
                 Outcome::OutOfBudget => rt::yield_now().await,
                 Outcome::Failed(_) => break Action::Fail,
             }
         };
+        self.machine = Some(machine);
         // A hit ends four subroutines so: nothing is worked out for it.
         if !matches!(action, Action::Hash | Action::Lookup | Action::Deliver | Action::Fetch) {
             self.after_vcl(method, &action);
         }
         action
-    }
-
-    /// As far as it goes without waiting.
-    fn run_machine(&mut self, method: Method, lent: Lent<'_>) -> Outcome {
-        let machine = self.machine.get_or_insert_with(pool::machine);
-        machine.run(&mut ReqCtx {
-            method,
-            sess: &self.sess,
-            params: &self.params,
-            vcl: self.vcl.as_ref().expect(HAS_VCL),
-            log: &mut self.log,
-            vxid: self.vxid,
-            head: &mut self.head,
-            original: &self.original,
-            resp: &mut self.resp,
-            t_req: self.t_req,
-            t_resp: &self.t_resp,
-            restarts: self.restarts,
-            body: &mut self.body,
-            settings: &mut self.settings,
-            verdict: &self.verdict,
-            hasher: &mut self.hasher,
-            digest: &self.digest,
-            synthetic: &mut self.synthetic,
-            filters: &mut self.filters,
-            task: &mut self.task,
-            esi: self.esi.view(),
-            obj_head: &mut self.obj_head,
-            busy: self.busy.as_ref(),
-            trial: self.trial.as_mut(),
-            lent,
-        })
     }
 
     /// What every action means wherever it comes from.

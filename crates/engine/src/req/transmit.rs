@@ -12,7 +12,6 @@ use storage::Buf;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use super::delivery::Delivery;
 use super::downstream::Downstream;
 use super::esi::Adapter;
 use super::{Req, Source, Step};
@@ -135,8 +134,7 @@ impl Req {
     }
 
     fn plan(&mut self, obj: Option<&ObjRef>, stored: Option<u64>) -> Result<Plan, ()> {
-        let (params, settings, filters) = (&*self.params, &self.settings, &self.filters);
-        let list = Delivery { params, settings, filters, obj, head: &self.head, resp: &self.resp }.filter_list();
+        let list = self.filter_list(obj);
         self.log.put(Tag::Filters, list.as_bytes());
         log_processors(&mut self.log, &self.params, "VDP_push", list.as_bytes());
         if list.is_empty() {

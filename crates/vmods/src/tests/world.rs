@@ -242,10 +242,6 @@ impl Ctx for TestCtx {
         &mut self.task
     }
 
-    fn top(&mut self) -> Option<&mut Privates> {
-        None
-    }
-
     fn rollback(&mut self, id: HeadId) -> Result<(), Failure> {
         self.purged.push(format!("rollback {}", id.name()));
         Ok(())

@@ -285,10 +285,6 @@ impl Ctx for TestCtx {
         &mut self.task
     }
 
-    fn top(&mut self) -> Option<&mut Privates> {
-        None
-    }
-
     fn rollback(&mut self, _: HeadId) -> Result<(), Failure> {
         Ok(())
     }

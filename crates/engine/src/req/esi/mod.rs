@@ -11,7 +11,7 @@ mod context;
 mod prefetch;
 mod subrequest;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,8 +28,8 @@ use tables::tags::Tag;
 
 pub(super) use self::adapter::Adapter;
 use self::child_transport::ChildTransport;
+pub(crate) use self::context::EsiContext;
 use self::context::Top;
-pub(crate) use self::context::{EsiContext, EsiView};
 use self::prefetch::{End, Prefetch};
 use super::Req;
 use super::downstream::Downstream;
@@ -59,14 +59,14 @@ impl Req {
     /// What the fragments of this response share.
     fn share_top(&mut self) -> Rc<Top> {
         let (head, t_req, params) = (&self.head, self.t_req, &self.params);
-        self.esi.share(|privates| {
+        self.esi.share(|| {
             let mut copy = Head::with_limits(head.limits());
             copy.copy_from(head);
             let places = match params.esi_parallel {
                 1 => 0,
                 many => many,
             };
-            Top { head: copy, t_req, privates: RefCell::new(privates), places: Cell::new(places) }
+            Top { head: copy, t_req, places: Cell::new(places) }
         })
     }
 
