@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use vrt::vmod::{Call, CallResult, VOID, give};
 use vrt::{BackendRef, Failure, Text};
 
-use crate::args::fail;
 use crate::dynamic::{Domain, Dynamic, Family, Plan, probe};
 use crate::goto;
+use crate::support::args::fail;
 
 /// The ttl of groups when nobody says.
 const TTL: f64 = 10.0;

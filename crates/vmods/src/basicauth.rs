@@ -7,10 +7,10 @@ use sha1::Sha1;
 use vrt::vmod::{BOOL, Call, CallResult, give, wait};
 use vrt::{Failure, Text};
 
-use crate::args::fail;
 use crate::blob::codec::Code;
-use crate::files::Files;
 use crate::standard::may_block;
+use crate::support::args::fail;
+use crate::support::files::Files;
 
 vrt::vmod! {
     /// Passwords in a file of Apache's htpasswd

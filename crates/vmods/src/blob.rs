@@ -11,7 +11,7 @@ use vrt::vmod::Words;
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, give};
 use vrt::{Blob, Failure, Text};
 
-use crate::args::fail;
+use crate::support::args::fail;
 
 vrt::words! {
     enum Encoding {

@@ -8,8 +8,8 @@ use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, INT, Methods, STRING, VOID, give};
 use vrt::{Failure, HeadId, Method, Text, Value};
 
-use crate::args::{fail, gave_up};
-use crate::pattern;
+use crate::support::args::{fail, gave_up};
+use crate::support::pattern;
 
 /// Where a response's cookies are.
 const SET: Methods = Method::Deliver

@@ -11,10 +11,10 @@ use vrt::vmod::Words;
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Blob, Failure, Method, Text};
 
-use crate::args::fail;
 use crate::blob::codec::Code;
-use crate::hashing::Hashing;
 use crate::jwt::pem;
+use crate::support::args::fail;
+use crate::support::hashing::Hashing;
 
 /// Bytes that a task may add to an HMAC or a verifier.
 const MAX: usize = 1 << 20;

@@ -16,9 +16,9 @@ use vrt::vmod::kinds::Plain;
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, STRING, TIME, VOID, give, wait};
 use vrt::{Failure, Text};
 
-use crate::args::fail;
 use crate::fileserver::{Server, Tree, mime_types, names};
-use crate::local;
+use crate::support::args::fail;
+use crate::support::local;
 
 /// Bytes of a file that VCL reads.
 const MAX_BYTES: u64 = 10_000_000;

@@ -11,8 +11,8 @@ use tables::Tag;
 use vrt::vmod::{BACKEND, Call, CallResult, give};
 use vrt::{BackendRef, Failure, Method, Text};
 
-use crate::args::fail;
 use crate::dynamic::{Dynamic, Family, Plan, probe, serve};
+use crate::support::args::fail;
 
 /// Kinds of backends that one place in the source makes: whoever computes their arguments is bounded by this.
 const MAX: usize = 100;

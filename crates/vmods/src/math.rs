@@ -8,7 +8,7 @@ use vrt::Text;
 use vrt::vmod::Words;
 use vrt::vmod::{Call, CallResult, INT, REAL, STRING, give};
 
-use crate::args::fail;
+use crate::support::args::fail;
 
 vrt::words! {
     enum Name {

@@ -18,10 +18,10 @@ use vrt::vmod::kinds::Plain;
 use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Text};
 
-use crate::args::fail;
-use crate::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
-use crate::local::{self, Answering};
-use crate::talk::{Dialogue, Upload};
+use crate::support::args::fail;
+use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
+use crate::support::local::{self, Answering};
+use crate::support::talk::{Dialogue, Upload};
 
 /// Requests of a task.
 const MAX: usize = 64;

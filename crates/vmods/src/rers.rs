@@ -15,8 +15,8 @@ use tables::Tag;
 use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Failure, Method, Text};
 
-use crate::args::fail;
-use crate::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
+use crate::support::args::fail;
+use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
 
 /// Patterns of one store.
 const MAX_KEPT: i64 = 10_000;
@@ -245,7 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::body_collector::tests::run;
+    use crate::support::body_collector::tests::run;
 
     fn through(pairs: &[(&str, &str)], body: &[u8], cut: usize, room: usize) -> Result<Vec<u8>, FilterError> {
         let pair = |(pattern, with): &(&str, &str)| {

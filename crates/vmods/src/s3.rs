@@ -18,8 +18,8 @@ use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
 use vrt::{Failure, HeadId, Method};
 
 use self::sign::{Key, Payload, Provider, Scope};
-use crate::args::fail;
 use crate::dynamic::{Dynamic, Family, Plan, serve};
+use crate::support::args::fail;
 
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;
@@ -230,7 +230,7 @@ fn set_provider(call: &Call<'_>, signer: &Signer, provider: &'static str) -> Cal
 fn set_signed_headers(call: &Call<'_>, signer: &Signer, regex2: &[u8]) -> CallResult<VOID> {
     only_init(call, "set_signed_headers")?;
     let pattern = [b"(?i)", regex2].concat();
-    let regex = crate::pattern::compile(call, "s3: set_signed_headers()", &pattern)?;
+    let regex = crate::support::pattern::compile(call, "s3: set_signed_headers()", &pattern)?;
     signer.settings.lock().also = Some(regex);
     give(())
 }

@@ -20,7 +20,7 @@ use vrt::vmod::kinds::Plain;
 use vrt::vmod::{BOOL, Call, CallResult, IP, Methods, REAL, STRING, VOID, give, wait};
 use vrt::{BackendRef, Blob, HeadId, Method, Text};
 
-use crate::args::fail;
+use crate::support::args::fail;
 
 vrt::vmod! {
     /// Everyday functions: conversions, text, logging, files

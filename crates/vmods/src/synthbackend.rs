@@ -9,8 +9,8 @@ use base::Real;
 use vrt::vmod::{BACKEND, Call, CallResult, give};
 use vrt::{Blob, Failure};
 
-use crate::args::fail;
-use crate::local::{self, Answer, Answering};
+use crate::support::args::fail;
+use crate::support::local::{self, Answer, Answering};
 
 /// Bytes sent at once.
 const PIECE: usize = 64 * 1024;

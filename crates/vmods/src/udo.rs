@@ -15,9 +15,9 @@ use vrt::vmod::{BACKEND, BOOL, Call, CallResult, Methods, VOID, give, wait};
 use vrt::{BackendRef, Blob, Failure, Method, Value, Var};
 
 use crate::activedns::{self, Group};
-use crate::args::fail;
 use crate::directors::members::{Members, same};
 use crate::dynamic::Domain;
+use crate::support::args::fail;
 
 /// Groups of one director.
 const GROUPS: usize = 64;

@@ -4,8 +4,8 @@
 use vrt::vmod::{BACKEND, Call, CallResult, INT, Methods, STRING, VOID, give};
 use vrt::{BackendRef, Method, Text};
 
-use crate::args::fail;
 use crate::standard::strftime;
+use crate::support::args::fail;
 
 vrt::vmod! {
     /// What needs no module of its own

@@ -13,10 +13,10 @@ use vrt::vmod::Words;
 use vrt::vmod::{BLOB, Call, CallResult, STRING, VOID, give};
 use vrt::{Blob, Failure, Method, Text};
 
-use crate::args::fail;
-use crate::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
-use crate::hashing::Hashing;
-use crate::pattern;
+use crate::support::args::fail;
+use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
+use crate::support::hashing::Hashing;
+use crate::support::pattern;
 
 /// Calls for one body.
 const MAX_CALLS: usize = 100;
@@ -432,7 +432,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::body_collector::tests::run;
+    use crate::support::body_collector::tests::run;
 
     fn regex(pattern: &str) -> Arc<Regex> {
         Arc::new(Regex::new(pattern.as_bytes()).expect("a pattern"))

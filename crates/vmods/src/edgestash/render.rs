@@ -3,7 +3,7 @@
 
 use super::expr::{Expr, Op as Between, Own};
 use super::template::Op;
-use crate::values::{Id, Node, Values};
+use crate::support::values::{Id, Node, Values};
 
 /// Steps of one piece.
 const STEPS: u32 = 1000;

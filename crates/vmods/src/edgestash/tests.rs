@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::body_collector::tests::run;
+use crate::support::body_collector::tests::run;
 
 fn filled(template: &[u8], json: &[&str], cut: usize, room: usize) -> Result<String, FilterError> {
     let mut page = Page::default();

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use vrt::Failure;
 
 use super::resp::{self, Reader, Reply};
-use crate::{client, wire};
+use crate::support::{client, wire};
 
 /// No command takes longer, whatever VCL says.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -175,7 +175,7 @@ proptest::proptest! {
     /// Any path into any document.
     #[test]
     fn any_json_and_any_path(json in "[\\[\\]{}\":,a-c0-9 ]{0,20}", path in "[a-c.\\[\\]0-9-]{0,10}") {
-        let mut values = crate::values::Values::default();
+        let mut values = crate::support::values::Values::default();
         values.add(json.as_bytes());
         if let Some(id) = values.find(values.roots[0], &path) {
             let text = values.text(id, false);

@@ -14,7 +14,7 @@ use net::{ConnectError, Stream, Target};
 use tokio::sync::Notify;
 use vrt::{Ctx, HeadId};
 
-use crate::talk::{Dialogue, Upload};
+use crate::support::talk::{Dialogue, Upload};
 
 /// Lines of a request's head.
 const LINES: u32 = 65_535;

@@ -13,7 +13,7 @@ use net::Stream;
 use storage::Buf;
 use tables::close::SessClose;
 
-use crate::client::Answer;
+use crate::support::client::Answer;
 
 /// Bytes of a body that is kept.
 const BODY_BYTES: usize = 10_000_000;
