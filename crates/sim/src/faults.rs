@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Faults that stand in the product's code where tests may plant them ([`base::planted::fault`]), and the scenario that
+//! Faults that stand in the product's code where tests may plant them ([`base::failpoint::fault`]), and the scenario that
 //! is to find each: the proof that a bug of that kind would be found.
 
 /// A fault and who finds it.

@@ -43,7 +43,7 @@
 //!         gone one in 2 after 1ms..2s
 //! ```
 //! PURGE and BAN are what the scenario's VCL makes of them. A fault to be found is a line in `faults`, and a place in the code
-//! that asks [`base::planted::fault`].
+//! that asks [`base::failpoint::fault`].
 
 mod client;
 mod dice;
