@@ -6,8 +6,15 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// Pairs that no layer number forbids and that must be absent all the same: (who, must never name).
-const NEVER: [(&str, &str); 5] =
-    [("manager", "cache"), ("manager", "engine"), ("manager", "fronts"), ("vmods", "engine"), ("cache", "vcl")];
+const NEVER: [(&str, &str); 7] = [
+    ("manager", "cache"),
+    ("manager", "engine"),
+    ("manager", "fronts"),
+    ("vmod-support", "engine"),
+    ("vmods", "engine"),
+    ("vmods-crypto", "engine"),
+    ("cache", "vcl"),
+];
 
 /// One line per import that goes upwards or sideways, per crate without a layer, and per pair that must not meet.
 pub fn check(root: &Path) -> crate::Findings {

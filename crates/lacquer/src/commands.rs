@@ -164,7 +164,7 @@ fn vcl(_: &str, args: &[String]) -> i32 {
     if args.first().is_some_and(|word| word == "profile") {
         return lacquer_adm::profile::main(&args[1..]);
     }
-    lacquer_vcl::main(args, vmods::MODULES, &|path| Box::new(manager::checker::DiskSources::new(path)))
+    lacquer_vcl::main(args, crate::modules::MODULES, &|path| Box::new(manager::checker::DiskSources::new(path)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod commands;
 mod man;
+mod modules;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,14 +32,14 @@ fn main() {
     let name = Path::new(&name).file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let args: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     std::process::exit(match manager::handover::socket() {
-        Some(socket) => worker::main(&socket, worker::Vmods { signatures: vmods::MODULES, code: vmods::ALL }),
+        Some(socket) => worker::main(&socket, worker::Vmods { signatures: modules::MODULES, code: modules::ALL }),
         None => run(&name, &args),
     });
 }
 
 fn run(name: &str, args: &[String]) -> i32 {
     match name {
-        manager::checker::PROGRAM => manager::checker::run_child(vmods::MODULES),
+        manager::checker::PROGRAM => manager::checker::run_child(modules::MODULES),
         _ if let Some(command) = commands::COMMANDS.iter().find(|c| c.program == Some(name)) => {
             (command.run)(name, args)
         }

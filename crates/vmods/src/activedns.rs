@@ -14,7 +14,7 @@ use vrt::{BackendRef, Failure, Text};
 
 use crate::dynamic::{Domain, Dynamic, Family, Plan, probe};
 use crate::goto;
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// The ttl of groups when nobody says.
 const TTL: f64 = 10.0;

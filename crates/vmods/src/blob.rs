@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! vmod_blob(3).
 
-pub(crate) mod codec;
-
 use std::collections::HashMap;
 
-use codec::Code;
 use parking_lot::Mutex;
+use vmod_support::codec::Code;
 use vrt::vmod::Words;
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, give};
 use vrt::{Blob, Failure, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::words! {
     enum Encoding {

@@ -8,7 +8,7 @@ use vrt::Method;
 use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, INT, VOID, give};
 
-use crate::support::args::gave_up;
+use vmod_support::args::gave_up;
 
 vrt::vmod! {
     /// The request's body, once std.cache_req_body keeps it; without it VCL_Error says so

@@ -10,7 +10,7 @@ use vrt::regex::{MatchError, Regex};
 use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Text, Value};
 
-use crate::support::args::gave_up;
+use vmod_support::args::gave_up;
 
 vrt::vmod! {
     /// Reads and rewrites the Cookie field

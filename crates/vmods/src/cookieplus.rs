@@ -8,8 +8,8 @@ use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, INT, Methods, STRING, VOID, give};
 use vrt::{Failure, HeadId, Method, Text, Value};
 
-use crate::support::args::{fail, gave_up};
 use crate::support::pattern;
+use vmod_support::args::{fail, gave_up};
 
 /// Where a response's cookies are.
 const SET: Methods = Method::Deliver

@@ -16,7 +16,7 @@ use simple::{Kind, Simple};
 use vrt::vmod::{BACKEND, Call, CallResult, Methods, VOID, Words, give};
 use vrt::{BackendRef, Blob, Failure, Method};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::vmod! {
     /// Choosing among backends

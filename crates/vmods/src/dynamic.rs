@@ -19,7 +19,7 @@ use vrt::acl::Acl;
 use vrt::vmod::{BACKEND, Call, CallResult, VOID, give, wait};
 use vrt::{BackendRef, Blob, Failure, HeadId, LoadedVcl, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Names of one director: whoever chooses them by the Host field of strangers is bounded by this.
 const MAX: usize = 1000;

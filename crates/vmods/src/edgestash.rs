@@ -15,8 +15,8 @@ use vrt::{Failure, Method};
 
 use self::render::Render;
 use self::template::{Delimiters, Fault, Op, parse};
-use crate::support::args::fail;
 use crate::support::values::Values;
+use vmod_support::args::fail;
 
 /// Bytes of a template, and of a response that is looked at as JSON.
 const MAX: usize = 1024 * 1024;

@@ -17,8 +17,8 @@ use vrt::vmod::{BACKEND, BOOL, Call, CallResult, STRING, TIME, VOID, give, wait}
 use vrt::{Failure, Text};
 
 use crate::fileserver::{Server, Tree, mime_types, names};
-use crate::support::args::fail;
 use crate::support::local;
+use vmod_support::args::fail;
 
 /// Bytes of a file that VCL reads.
 const MAX_BYTES: u64 = 10_000_000;

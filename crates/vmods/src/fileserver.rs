@@ -19,9 +19,9 @@ use sys::openat::{self, OpenFor};
 use vrt::vmod::Call;
 use vrt::{Failure, Text};
 
-use crate::support::args::fail;
-use crate::support::files::Files;
 use crate::support::local::{self, Answer, Answering};
+use vmod_support::args::fail;
+use vmod_support::files::Files;
 
 /// Bytes of a file that are read at once.
 const PIECE: usize = 128 * 1024;

@@ -11,7 +11,7 @@ use tables::Tag;
 use vrt::vmod::{Call, CallResult, STRING, give};
 use vrt::{Failure, Text};
 
-use crate::support::files::Files;
+use vmod_support::files::Files;
 
 /// Steps of a path.
 const DEEPEST: usize = 10;

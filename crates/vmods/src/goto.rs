@@ -12,7 +12,7 @@ use vrt::vmod::{BACKEND, Call, CallResult, give};
 use vrt::{BackendRef, Failure, Method, Text};
 
 use crate::dynamic::{Dynamic, Family, Plan, probe, serve};
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Kinds of backends that one place in the source makes: whoever computes their arguments is bounded by this.
 const MAX: usize = 100;

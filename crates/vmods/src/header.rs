@@ -9,7 +9,7 @@ use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, HEADER, STRING, VOID, give};
 use vrt::{Failure, HeadId, Text};
 
-use crate::support::args::gave_up;
+use vmod_support::args::gave_up;
 
 vrt::vmod! {
     /// Fields that occur more than once, line by line

@@ -11,8 +11,8 @@ use vrt::regex::{MatchError, Regex};
 use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
 use vrt::{Failure, HeadId, Text};
 
-use crate::support::args::{fail, gave_up};
 use crate::support::pattern;
+use vmod_support::args::{fail, gave_up};
 
 mod attr;
 

@@ -13,8 +13,8 @@ use tables::Tag;
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Blob, Failure, HeadId, Text, Value, Var};
 
-use crate::support::args::fail;
 use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
+use vmod_support::args::fail;
 
 /// Requests of a task.
 const MAX: usize = 64;

@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 use vrt::Text;
 use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
 
-use crate::support::args::fail;
 use crate::support::values::{Id, Node, Values};
+use vmod_support::args::fail;
 
 /// Bytes of a document.
 const MAX: usize = 4 * 1024 * 1024;

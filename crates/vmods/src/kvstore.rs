@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Method, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Keys of a table.
 const MAX: usize = 1_000_000;

@@ -8,7 +8,7 @@ use vrt::Text;
 use vrt::vmod::Words;
 use vrt::vmod::{Call, CallResult, INT, REAL, STRING, give};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::words! {
     enum Name {

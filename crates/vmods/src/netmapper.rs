@@ -15,8 +15,8 @@ use vrt::acl::{Acl, Decl, Entry, Flags};
 use vrt::vmod::{Call, CallResult, STRING, VOID, give, wait};
 use vrt::{Failure, Method, Text};
 
-use crate::support::args::fail;
-use crate::support::files::Files;
+use vmod_support::args::fail;
+use vmod_support::files::Files;
 
 /// Length of a file.
 const MAX_BYTES: u64 = 64 << 20;

@@ -4,7 +4,7 @@
 use vrt::Method;
 use vrt::vmod::{Call, CallResult, INT, give};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::vmod! {
     /// Purges the objects of the current hash, for good or softly

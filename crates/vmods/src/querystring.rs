@@ -11,7 +11,7 @@ use vrt::regex::Regex;
 use vrt::vmod::{Call, CallResult, STRING, VOID, give};
 use vrt::{Failure, HeadId, Method, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::words! {
     enum Match { Name = "name", Param = "param" }

@@ -12,8 +12,8 @@ use vrt::regex::Regex;
 use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
 use vrt::{Failure, Text};
 
-use crate::support::args::fail;
 use crate::support::pattern;
+use vmod_support::args::fail;
 
 /// The highest group that may be asked for.
 const MAX_GROUPS: i64 = 10;

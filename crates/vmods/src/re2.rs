@@ -10,7 +10,7 @@ use vrt::{Failure, Method, Text};
 
 use self::pattern::{Match, Options, Pattern, Rewrite};
 use self::set::{Set, SetArgs};
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::words! {
     pub(super) enum Anchor { None = "none", Start = "start", Both = "both" }

@@ -19,7 +19,7 @@ use vrt::{Failure, Method, Text};
 
 use self::resp::Reply;
 use self::server::{Database, Login, Role};
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Arguments of a command, and their bytes.
 const MAX_ARGS: usize = 1024;

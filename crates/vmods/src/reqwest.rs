@@ -18,10 +18,10 @@ use vrt::vmod::kinds::Plain;
 use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give, wait};
 use vrt::{Failure, Text};
 
-use crate::support::args::fail;
 use crate::support::client::{self, Answer, MAX_AT_ONCE, Request, RequestGuard, Slot};
 use crate::support::local::{self, Answering};
 use crate::support::talk::{Dialogue, Upload};
+use vmod_support::args::fail;
 
 /// Requests of a task.
 const MAX: usize = 64;

@@ -15,8 +15,8 @@ use tables::Tag;
 use vrt::vmod::{BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Failure, Method, Text};
 
-use crate::support::args::fail;
 use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
+use vmod_support::args::fail;
 
 /// Patterns of one store.
 const MAX_KEPT: i64 = 10_000;

@@ -4,8 +4,6 @@
 //! vcl_backend_fetch; the body's hash is part of it when std.cache_req_body keeps the body, else it is UNSIGNED-PAYLOAD. Not built: IAM
 //! roles, and TLS: an https endpoint, or one with port 443, is refused.
 
-mod sign;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +15,9 @@ use vrt::vmod::Words;
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, VOID, give};
 use vrt::{Failure, HeadId, Method};
 
-use self::sign::{Key, Payload, Provider, Scope};
 use crate::dynamic::{Dynamic, Family, Plan, serve};
-use crate::support::args::fail;
+use vmod_support::args::fail;
+use vmod_support::sign::{self, Key, Payload, Provider, Scope};
 
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;

@@ -17,7 +17,7 @@ use tables::Tag;
 use vrt::vmod::{BOOL, Call, CallResult, INT, STRING, VOID, give};
 use vrt::{BackendRef, Failure, HeadId, Method, Value, Var};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Objects on one list; beyond that the oldest goes.
 const MAX: usize = 100_000;

@@ -12,7 +12,7 @@ use vrt::regex::Regex;
 use vrt::vmod::{BACKEND, BOOL, Call, CallResult, INT, STRING, VOID, give};
 use vrt::{BackendRef, Failure, Method, Text};
 
-use crate::support::args::{fail, gave_up};
+use vmod_support::args::{fail, gave_up};
 
 vrt::words! {
     enum Select {

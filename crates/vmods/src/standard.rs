@@ -20,7 +20,7 @@ use vrt::vmod::kinds::Plain;
 use vrt::vmod::{BOOL, Call, CallResult, IP, Methods, REAL, STRING, VOID, give, wait};
 use vrt::{BackendRef, Blob, HeadId, Method, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::{fail, may_block};
 
 vrt::vmod! {
     /// Everyday functions: conversions, text, logging, files
@@ -156,11 +156,6 @@ fn rfc_ttl(call: &mut Call<'_>) -> CallResult<VOID> {
         Method::BackendResponse => give(call.ctx.rfc_ttl()?),
         _ => fail("std.rfc_ttl() is for vcl_backend_response"),
     }
-}
-
-/// In `vcl_init` and `vcl_fini` nobody else waits for this thread, and nothing may run there that waits.
-pub(crate) fn may_block(method: Method) -> bool {
-    matches!(method, Method::Init | Method::Fini)
 }
 
 /// Runs what blocks where it may.

@@ -13,7 +13,7 @@ use tables::Tag;
 use vrt::Method;
 use vrt::vmod::{Call, CallResult, VOID, give, wait};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// After a name wasn't found (or a socket's path wasn't there), it is looked for again so much later.
 const AGAIN: f64 = 10.0;

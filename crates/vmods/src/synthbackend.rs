@@ -9,8 +9,8 @@ use base::Real;
 use vrt::vmod::{BACKEND, Call, CallResult, give};
 use vrt::{Blob, Failure};
 
-use crate::support::args::fail;
 use crate::support::local::{self, Answer, Answering};
+use vmod_support::args::fail;
 
 /// Bytes sent at once.
 const PIECE: usize = 64 * 1024;

@@ -17,7 +17,7 @@ use vrt::{BackendRef, Blob, Failure, Method, Value, Var};
 use crate::activedns::{self, Group};
 use crate::directors::members::{Members, same};
 use crate::dynamic::Domain;
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Groups of one director.
 const GROUPS: usize = 64;

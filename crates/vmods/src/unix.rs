@@ -5,7 +5,7 @@ use tables::Tag;
 use vrt::vmod::{Call, CallResult, INT, Methods, STRING, give, wait};
 use vrt::{Failure, Method, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::vmod! {
     /// Who is at the other end of a unix domain socket

@@ -7,8 +7,8 @@ use vrt::vmod::Words;
 use vrt::vmod::{Call, CallResult, INT, STRING, VOID, give};
 use vrt::{Failure, HeadId, Text};
 
-use crate::support::args::{fail, gave_up};
 use crate::support::pattern;
+use vmod_support::args::{fail, gave_up};
 
 vrt::words! {
     enum QueryUnique { None = "NONE", Key = "KEY", KeyValue = "KEY_VALUE" }

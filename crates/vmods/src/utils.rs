@@ -5,7 +5,7 @@ use vrt::vmod::{BACKEND, Call, CallResult, INT, Methods, STRING, VOID, give};
 use vrt::{BackendRef, Method, Text};
 
 use crate::standard::strftime;
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::vmod! {
     /// What needs no module of its own

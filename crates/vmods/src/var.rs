@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use vrt::vmod::{Call, CallResult, STRING, VOID, give};
 use vrt::{BackendRef, Text, Value};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Global variables there may be.
 const MAX: usize = 100_000;

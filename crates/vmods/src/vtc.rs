@@ -15,7 +15,7 @@ use vrt::vmod::Words;
 use vrt::vmod::{BLOB, Call, CallResult, VOID, give, wait};
 use vrt::{Blob, Method, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::words! {
     enum Word { Client = "client", Backend = "backend", Session = "session", Thread = "thread" }

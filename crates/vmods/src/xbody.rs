@@ -13,10 +13,10 @@ use vrt::vmod::Words;
 use vrt::vmod::{BLOB, Call, CallResult, STRING, VOID, give};
 use vrt::{Blob, Failure, Method, Text};
 
-use crate::support::args::fail;
 use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
-use crate::support::hashing::Hashing;
 use crate::support::pattern;
+use vmod_support::args::fail;
+use vmod_support::hashing::Hashing;
 
 /// Calls for one body.
 const MAX_CALLS: usize = 100;

@@ -5,7 +5,7 @@
 use vrt::vmod::{Call, CallResult, INT, VOID, give, wait};
 use vrt::{HeadId, Method, Text};
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 vrt::vmod! {
     /// Purging by the keys that VCL gives an object. Objects stored before a VCL with this import was loaded have none. Any

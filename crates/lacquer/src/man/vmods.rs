@@ -3,9 +3,9 @@
 
 use tables::vclvars::{Methods, Type};
 use tables::vmods::{Arg, Default, Func, Module};
-use vmods::MODULES;
 
 use super::{entry, escape};
+use crate::modules::MODULES;
 
 /// The module that a page is about.
 pub fn module(page: &str) -> Option<&'static Module> {

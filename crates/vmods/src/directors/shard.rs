@@ -20,7 +20,7 @@ use self::param::{By, Healthy, Layer, Param, TaskValues, own};
 use self::ring::{ChoiceCriteria, ChoiceInput, Ring};
 use super::hash32;
 use super::members::word;
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// VCL fails with the director's name in the text.
 fn failed<T>(name: &str, text: &str) -> Result<T, Failure> {

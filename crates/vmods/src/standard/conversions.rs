@@ -6,7 +6,7 @@ use vrt::vmod::Call;
 use vrt::{Failure, Text};
 
 use super::number;
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Reals are exact up to here.
 const BYTES_MAX: f64 = ((1u64 << 53) - 1) as f64;

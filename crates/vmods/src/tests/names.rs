@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vrt::Method;
 
-use super::world::World;
+use super::World;
 
 #[test]
 fn groups_are_backends_of_who_subscribes() {

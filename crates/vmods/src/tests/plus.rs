@@ -3,7 +3,7 @@
 
 use vrt::Method;
 
-use super::world::World;
+use super::World;
 
 const IMPORTS: &str = "import kvstore; import urlplus; import headerplus; import str; import querysort; backend b none; \
                        sub vcl_init { new kv = kvstore.init(); new own = kvstore.init(scope=REQUEST); own.set(\"a\", \"first\"); }";

@@ -4,7 +4,7 @@
 
 use vrt::Method;
 
-use super::world::World;
+use super::World;
 
 #[track_caller]
 fn refused(imports: &str, init: &str, reason: &str) {

@@ -7,7 +7,7 @@ use tables::Tag;
 use vrt::Failure;
 use vrt::vmod::Call;
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// Ids in the log have 30 bits.
 const LOG_IDS: i64 = 1 << 30;

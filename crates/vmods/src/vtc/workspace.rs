@@ -4,7 +4,7 @@
 use vrt::Failure;
 use vrt::vmod::Call;
 
-use crate::support::args::fail;
+use vmod_support::args::fail;
 
 /// One budget, in bytes.
 #[derive(Clone, Copy, Debug)]

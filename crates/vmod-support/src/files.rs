@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 const KEPT: usize = 8;
 
 /// What is made of the files' bytes.
-pub(crate) struct Files<T> {
+pub struct Files<T> {
     most_bytes: u64,
     make: fn(Vec<u8>) -> Result<T, String>,
     /// The one asked for last is the last.
@@ -47,17 +47,18 @@ impl Stamp {
 }
 
 impl<T> Files<T> {
-    pub(crate) const fn new(most_bytes: u64, make: fn(Vec<u8>) -> Result<T, String>) -> Self {
+    /// No files yet: of each no more than so many bytes, made into what is kept by `make`.
+    pub const fn new(most_bytes: u64, make: fn(Vec<u8>) -> Result<T, String>) -> Self {
         Self { most_bytes, make, known: Mutex::new(Vec::new()) }
     }
 
     /// What the file is now; blocks. Held as long as the caller holds it.
-    pub(crate) fn share(&self, path: &Path) -> Result<Arc<T>, String> {
+    pub fn share(&self, path: &Path) -> Result<Arc<T>, String> {
         self.get(path, false)
     }
 
     /// [`Files::share`], and a few files are held until others are asked for.
-    pub(crate) fn keep(&self, path: &Path) -> Result<Arc<T>, String> {
+    pub fn keep(&self, path: &Path) -> Result<Arc<T>, String> {
         self.get(path, true)
     }
 

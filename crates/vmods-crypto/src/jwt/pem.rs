@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Keys in PEM (RFC 7468), and as much of X.509's key structures (RFC 5280 section 4.1) as it takes to get at them.
 
-use crate::blob::codec::Code;
+use vmod_support::codec::Code;
 
 /// What a PEM text says it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 use tables::vclvars::Type;
 use tables::vmods::{Arg, Default, LeftOut};
 
-use crate::MODULES;
+use super::{ALL, MODULES};
 
 fn all() -> impl Iterator<Item = (&'static str, &'static [Arg], &'static str)> {
     MODULES.iter().flat_map(|m| {
@@ -61,9 +61,15 @@ fn what_is_missing_is_no_module() {
 }
 
 #[test]
+fn what_runs_is_what_is_declared() {
+    assert!(ALL.iter().map(|module| module.signature.name).eq(MODULES.iter().map(|module| module.name)));
+}
+
+#[test]
 fn found_by_name() {
     let shard = MODULES.find("directors").and_then(|m| m.object("shard")).expect("in the table");
     assert_eq!(shard.method("backend").map(|m| m.args.len()), Some(9));
     assert!(MODULES.find("std").and_then(|m| m.function("syntax")).is_some());
+    assert!(MODULES.find("jwt").is_some());
     assert!(MODULES.find("nothing").is_none());
 }

@@ -9,15 +9,19 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 /// An access key.
-pub(super) struct Key {
-    pub(super) secret: Vec<u8>,
-    pub(super) id: String,
+pub struct Key {
+    /// What signs.
+    pub secret: Vec<u8>,
+    /// What the provider knows it by.
+    pub id: String,
 }
 
 /// Whose words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Provider {
+pub enum Provider {
+    /// Amazon's.
     Aws,
+    /// Google's.
     Gcp,
 }
 
@@ -32,20 +36,26 @@ impl Provider {
 }
 
 /// What a signature is good for.
-pub(super) struct Scope<'a> {
-    pub(super) region: &'a str,
-    pub(super) service: &'a str,
-    pub(super) provider: Provider,
+pub struct Scope<'a> {
+    /// Where.
+    pub region: &'a str,
+    /// Of what kind.
+    pub service: &'a str,
+    /// By whose rules.
+    pub provider: Provider,
 }
 
 /// What is signed of the body.
-pub(super) enum Payload {
+pub enum Payload {
+    /// Its SHA-256 in hex.
     Hash(String),
+    /// Nothing.
     Unsigned,
 }
 
 impl Payload {
-    pub(super) fn from_pieces(pieces: &[&[u8]]) -> Payload {
+    /// The hash of a body in pieces.
+    pub fn from_pieces(pieces: &[&[u8]]) -> Payload {
         let mut hash = Sha256::new();
         pieces.iter().for_each(|piece| hash.update(piece));
         Payload::Hash(hex(&hash.finalize()))
@@ -60,7 +70,7 @@ impl Payload {
 }
 
 /// The fields that a signed request gets. `also` says which are signed beside host and the provider's own.
-pub(super) fn fields(
+pub fn fields(
     request: &Outgoing<'_>,
     key: &Key,
     scope: &Scope<'_>,

@@ -7,10 +7,9 @@ use sha1::Sha1;
 use vrt::vmod::{BOOL, Call, CallResult, give, wait};
 use vrt::{Failure, Text};
 
-use crate::blob::codec::Code;
-use crate::standard::may_block;
-use crate::support::args::fail;
-use crate::support::files::Files;
+use vmod_support::args::{fail, may_block};
+use vmod_support::codec::Code;
+use vmod_support::files::Files;
 
 vrt::vmod! {
     /// Passwords in a file of Apache's htpasswd

@@ -8,7 +8,7 @@ use tables::Tag;
 use vrt::Text;
 use vrt::vmod::{Call, CallResult, STRING, give};
 
-use crate::blob::codec::Code;
+use vmod_support::codec::Code;
 
 vrt::vmod! {
     /// Hashes, HMAC and base64 of texts

@@ -10,8 +10,8 @@ use vrt::vmod::Words;
 use vrt::vmod::{BOOL, Call, CallResult, INT, REAL, STRING, TIME, VOID, give};
 use vrt::{Failure, Text};
 
-use crate::blob::codec::Code;
-use crate::support::args::fail;
+use vmod_support::args::fail;
+use vmod_support::codec::Code;
 
 mod jwk;
 pub(crate) mod pem;

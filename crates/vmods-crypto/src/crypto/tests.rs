@@ -2,7 +2,7 @@
 //! Hashes and HMACs as OpenSSL makes them, and what it signed. The keys are made for these tests.
 
 use super::*;
-use crate::tests::world::World;
+use crate::tests::World;
 use proptest::prelude::*;
 
 const PUBLIC: &str = "\

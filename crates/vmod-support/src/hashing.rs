@@ -5,11 +5,11 @@ use sha2::Digest;
 use sha2::digest::DynDigest;
 
 /// The kinds, as ENUMs have them.
-pub(crate) struct Hashing(Box<dyn DynDigest>);
+pub struct Hashing(Box<dyn DynDigest>);
 
 impl Hashing {
     /// The hash of that name, of nothing yet.
-    pub(crate) fn named(word: &str) -> Hashing {
+    pub fn named(word: &str) -> Hashing {
         Hashing(match word {
             "md5" => Box::new(md5::Md5::new()),
             "sha1" => Box::new(sha1::Sha1::new()),
@@ -21,11 +21,13 @@ impl Hashing {
         })
     }
 
-    pub(crate) fn update(&mut self, data: &[u8]) {
+    /// More of what is hashed.
+    pub fn update(&mut self, data: &[u8]) {
         self.0.update(data);
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    /// The hash.
+    pub fn finish(self) -> Vec<u8> {
         self.0.finalize().into_vec()
     }
 }

@@ -11,10 +11,10 @@ use vrt::vmod::Words;
 use vrt::vmod::{BLOB, BOOL, Call, CallResult, STRING, VOID, give};
 use vrt::{Blob, Failure, Method, Text};
 
-use crate::blob::codec::Code;
 use crate::jwt::pem;
-use crate::support::args::fail;
-use crate::support::hashing::Hashing;
+use vmod_support::args::fail;
+use vmod_support::codec::Code;
+use vmod_support::hashing::Hashing;
 
 /// Bytes that a task may add to an HMAC or a verifier.
 const MAX: usize = 1 << 20;

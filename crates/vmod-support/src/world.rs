@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A transaction for tests: VCL is compiled, loaded with the real modules, and run over it.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,19 +18,40 @@ use vrt::ctx::{StoreProperty, Wait};
 use vrt::vmod::Vmod;
 use vrt::{BackendRef, Blob, Ctx, Env, Failure, HeadId, LoadedVcl, Machine, Method, Outcome, Privates, Value, Var};
 
-pub(crate) struct World {
-    pub(crate) vcl: Arc<LoadedVcl>,
-    pub(crate) ctx: TestCtx,
-    dir: PathBuf,
+pub use vcl::Modules as Signatures;
+
+/// The modules that a test's VCL may import.
+pub trait Modules {
+    /// What runs.
+    const ALL: &'static [&'static Vmod];
+    /// Their signatures.
+    const MODULES: Signatures;
 }
 
-pub(crate) struct TestCtx {
-    pub(crate) req: Head,
-    pub(crate) bereq: Head,
-    pub(crate) resp: Head,
-    pub(crate) tlvs: Vec<u8>,
-    pub(crate) ids: Result<(u32, u32), String>,
-    pub(crate) purged: Vec<String>,
+/// A VCL with some of the modules, and a transaction that it is run over.
+pub struct World<M> {
+    /// The VCL, loaded.
+    pub vcl: Arc<LoadedVcl>,
+    /// The transaction.
+    pub ctx: TestCtx,
+    dir: PathBuf,
+    modules: PhantomData<M>,
+}
+
+/// A transaction that has only what modules ask for.
+pub struct TestCtx {
+    /// The request.
+    pub req: Head,
+    /// The request to the backend.
+    pub bereq: Head,
+    /// The response.
+    pub resp: Head,
+    /// Of the PROXY header.
+    pub tlvs: Vec<u8>,
+    /// User and group of the peer.
+    pub ids: Result<(u32, u32), String>,
+    /// Calls of what changes the cache or the request.
+    pub purged: Vec<String>,
     log: TxnLog,
     ring: Arc<LogRing>,
     clock: Clock,
@@ -38,6 +60,7 @@ pub(crate) struct TestCtx {
 }
 
 struct TestEnv {
+    modules: &'static [&'static Vmod],
     ring: Arc<LogRing>,
     clock: Clock,
     backends: Arc<backend::Backends>,
@@ -49,7 +72,7 @@ impl Env for TestEnv {
     }
 
     fn vmods(&self) -> &[&'static Vmod] {
-        crate::ALL
+        self.modules
     }
 
     fn log(&self) -> TxnLog {
@@ -75,18 +98,21 @@ fn scratch_dir() -> PathBuf {
 }
 
 impl TestCtx {
-    pub(crate) fn clock_mut(&mut self) -> &mut Clock {
+    /// The clock, to be moved.
+    pub fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 }
 
-impl World {
-    pub(crate) fn new(vcl: &str) -> World {
-        World::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
+impl<M: Modules> World<M> {
+    /// A VCL that must compile.
+    pub fn new(vcl: &str) -> Self {
+        Self::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
     }
 
-    pub(crate) fn try_new(text: &str) -> Result<World, String> {
-        let options = vcl::Options { err_unref: false, modules: crate::MODULES, ..vcl::Options::default() };
+    /// A VCL, or why it is none.
+    pub fn try_new(text: &str) -> Result<Self, String> {
+        let options = vcl::Options { err_unref: false, modules: M::MODULES, ..vcl::Options::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
         let program = compiled.map_err(|d| d.text)?.program;
         let dir = scratch_dir();
@@ -98,7 +124,7 @@ impl World {
         let services = Arc::new(HeapServices::default());
         let backends = backend::Backends::new(backend::Env { clock: Clock::manual(), services });
         let clock = Clock::manual();
-        let env = TestEnv { ring: ring.clone(), clock: clock.clone(), backends };
+        let env = TestEnv { modules: M::ALL, ring: ring.clone(), clock: clock.clone(), backends };
         let vcl = vrt::load("test", program, &env).map_err(|e| e.0)?;
         let mut ctx = TestCtx {
             req: Head::new(),
@@ -116,27 +142,27 @@ impl World {
         ctx.req.start_request(b"GET", b"/foo?a=1", b"HTTP/1.1").expect("room");
         ctx.bereq.copy_from(&ctx.req);
         ctx.resp.start_response(b"HTTP/1.1", 200).expect("room");
-        Ok(World { vcl, ctx, dir })
+        Ok(World { vcl, ctx, dir, modules: PhantomData })
     }
 
     /// A VCL with these declarations and this body of vcl_recv.
-    pub(crate) fn with(declarations: &str, body: &str) -> World {
-        World::new(&format!("vcl 4.1; {declarations} sub vcl_recv {{ {body} return (hash); }}"))
+    pub fn with(declarations: &str, body: &str) -> Self {
+        Self::new(&format!("vcl 4.1; {declarations} sub vcl_recv {{ {body} return (hash); }}"))
     }
 
     /// A field of the request, as text.
-    pub(crate) fn field(&self, name: &str) -> String {
+    pub fn field(&self, name: &str) -> String {
         String::from_utf8_lossy(self.ctx.req.get(name).unwrap_or(b"<unset>")).into_owned()
     }
 
     /// What vcl_recv leaves in that field of the request; what it ended with, if that isn't `return (hash)`.
-    pub(crate) fn recv(&mut self, name: &str) -> String {
+    pub fn recv(&mut self, name: &str) -> String {
         let action = self.run(Method::Recv);
         if action == "Hash" { self.field(name) } else { action }
     }
 
     /// Runs a subroutine to its end, waiting where it waits.
-    pub(crate) fn run(&mut self, method: Method) -> String {
+    pub fn run(&mut self, method: Method) -> String {
         let mut machine = Machine::new();
         machine.start(&self.vcl, method);
         let ctx = &mut self.ctx;
@@ -154,7 +180,7 @@ impl World {
     }
 
     /// The records so far, as `Tag data`.
-    pub(crate) fn log_texts(&mut self) -> Vec<String> {
+    pub fn log_texts(&mut self) -> Vec<String> {
         self.ctx.log.flush();
         let words = self.ctx.ring.snapshot();
         let (mut out, mut at) = (Vec::new(), 0);
@@ -169,12 +195,12 @@ impl World {
     }
 
     /// Ends the task: what modules keep for it goes.
-    pub(crate) fn end_task(&mut self) {
+    pub fn end_task(&mut self) {
         self.ctx.task.clear();
     }
 }
 
-impl Drop for World {
+impl<M> Drop for World<M> {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
     }

@@ -4,16 +4,20 @@
 
 /// How bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Code {
+pub enum Code {
+    /// As they are.
     Identity,
+    /// Base64 in that alphabet.
     Base64(&'static Alphabet),
+    /// Two digits a byte.
     Hex,
+    /// Percent-encoding.
     Url,
 }
 
 /// A variant of base64.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Alphabet {
+pub struct Alphabet {
     last: [u8; 2],
     pad: Option<u8>,
 }
@@ -51,7 +55,7 @@ impl Alphabet {
 
 impl Code {
     /// By the word in VCL.
-    pub(crate) fn parse(word: &str) -> Code {
+    pub fn parse(word: &str) -> Code {
         match word {
             "IDENTITY" => Code::Identity,
             "BASE64" => Code::Base64(&STANDARD),
@@ -65,11 +69,12 @@ impl Code {
     }
 
     /// Whether upper and lower case are a choice.
-    pub(crate) fn has_case(self) -> bool {
+    pub fn has_case(self) -> bool {
         matches!(self, Code::Hex | Code::Url)
     }
 
-    pub(crate) fn encode(self, bytes: &[u8], upper: bool) -> Vec<u8> {
+    /// The bytes as text; `upper`: digits of hex in capitals.
+    pub fn encode(self, bytes: &[u8], upper: bool) -> Vec<u8> {
         match self {
             Code::Identity => bytes.to_vec(),
             Code::Base64(alphabet) => encode_base64(alphabet, bytes),
@@ -90,7 +95,7 @@ impl Code {
     }
 
     /// `None`: not this encoding. `most` bytes of the text count; of hex the whole text must be right.
-    pub(crate) fn decode(self, text: &[u8], most: Option<usize>) -> Option<Vec<u8>> {
+    pub fn decode(self, text: &[u8], most: Option<usize>) -> Option<Vec<u8>> {
         let cut = &text[..most.map_or(text.len(), |most| most.min(text.len()))];
         match self {
             Code::Identity => Some(cut.to_vec()),

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What modules of `vmods` and of `vmods-crypto` share, and no module itself.
+
+pub mod args;
+pub mod codec;
+pub mod files;
+pub mod hashing;
+pub mod sign;
+#[cfg(feature = "world")]
+pub mod world;
+
+/// The lists of a crate's modules, which are named here in the order of their VCL names.
+#[macro_export]
+macro_rules! modules {
+    ($($module:ident)*) => {
+        /// All modules of this crate, in order of name: what runs, for `vrt::Env::vmods`.
+        pub const ALL: &[&::vrt::vmod::Vmod] = &[$(&$module::VMOD),*];
+
+        /// Their signatures, for `vcl::Options`.
+        pub const MODULES: ::tables::vmods::Modules = ::tables::vmods::Modules(&[$(&$module::VMOD.signature),*]);
+    };
+}
