@@ -8,6 +8,8 @@ vrt::vmod! {
     /// loaded have none. What keys take in memory isn't part of a store's size: XKEY.g_bytes counts it
     pub(crate) static VMOD = xkey;
 
+    needs { Tags, KeyFields }
+
     functions {
         /// Purges all objects with any of these keys, between blanks or commas; says how many
         fn purge(keys: STRING) -> INT, waits = |call: &mut Call<'_>, keys: &[u8]| purge(call, keys, false);

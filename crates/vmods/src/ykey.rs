@@ -13,6 +13,8 @@ vrt::vmod! {
     /// grace and keep go on. The keys are counted by XKEY.*, as those of xkey are, which are others
     pub(crate) static VMOD = ykey;
 
+    needs { Tags }
+
     functions {
         /// Gives the object one key
         fn add_key(key: STRING) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set()))

@@ -98,10 +98,21 @@ pub struct Class {
 pub struct Vmod {
     /// What it has.
     pub signature: Module,
+    /// What the worker keeps only since a VCL imports it.
+    pub needs: &'static [Need],
     /// Its functions, in the order of the signature.
     pub functions: &'static [Function],
     /// Its types of objects, in the order of the signature.
     pub classes: &'static [Class],
+}
+
+/// What costs memory, and so is kept only once a module wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Which objects have which key.
+    Tags,
+    /// The keys that the fields xkey and X-HashTwo of a response name.
+    KeyFields,
 }
 
 impl Vmod {

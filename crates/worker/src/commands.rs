@@ -13,6 +13,7 @@ use tables::cli_cmds::{self, CommandId as Id};
 use tables::params::DebugBit;
 use vcl::{MAIN, Options, SourceBundle, Sources};
 use vrt::LoadedVcl;
+use vrt::vmod::{Need, Vmod};
 
 use crate::backends::LoadEnv;
 use crate::conf;
@@ -229,12 +230,12 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         ..Options::default()
     };
     let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
-    let imports = |name: &str| compiled.program.imports.iter().any(|import| import.module == name);
-    if imports("xkey") || imports("ykey") {
-        worker.services.enable_tags();
-    }
-    if imports("xkey") {
-        worker.engine.keeps_key_fields.store(true, Ordering::Relaxed);
+    let imported = |vmod: &&&Vmod| compiled.program.imports.iter().any(|import| import.module == vmod.signature.name);
+    for need in worker.vmods.code.iter().filter(imported).flat_map(|vmod| vmod.needs) {
+        match need {
+            Need::Tags => worker.services.enable_tags(),
+            Need::KeyFields => worker.engine.keeps_key_fields.store(true, Ordering::Relaxed),
+        }
     }
     let env = LoadEnv { engine: &worker.engine, backends: &worker.backends, vmods: worker.vmods };
     let loaded = rt::run(vrt::loaded::load_waiting(name, compiled.program, &env));
