@@ -8,19 +8,26 @@ use net::Address;
 
 use crate::history::{Answer, End, Event};
 use crate::plan::{Action, Ask, Client, Upload};
+use crate::script::Framing;
 use crate::text::Source;
 use crate::wire::{Body, Broken, Head, Pace, Wire};
 use crate::world::World;
 
+/// A client's end of a connection, and the task at the other.
+struct Connection {
+    wire: Wire,
+    session: rt::JoinHandle<()>,
+}
+
 /// Does all steps of a client.
 pub(crate) async fn run(world: Rc<World>, client: Client) {
-    let mut wire = None;
+    let mut kept = None;
     for (step, action) in client.steps.iter().enumerate() {
         match action {
             Action::Wait(time) => rt::sleep(*time).await,
             Action::Ask(ask) => {
                 world.note(Event::Asked { client: client.number, step, ask: ask.clone() });
-                let answer = answer_to(&world, &client, ask, &mut wire).await;
+                let answer = answer_to(&world, &client, ask, &mut kept).await;
                 world.note(Event::Answered { client: client.number, step, answer });
             }
         }
@@ -29,22 +36,22 @@ pub(crate) async fn run(world: Rc<World>, client: Client) {
 
 /// Asks, on the connection there is or on a new one. A connection that was kept may have been closed meanwhile, as any
 /// server may do: then the client asks once more.
-async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, wire: &mut Option<Wire>) -> Answer {
-    if let Some(kept) = wire.take() {
-        let answer = answer_on(kept, ask, wire).await;
+async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, kept: &mut Option<Connection>) -> Answer {
+    if let Some(own) = kept.take() {
+        let answer = answer_on(own, ask, kept).await;
         if (answer.status, answer.end) != (0, End::Cut) || ask.body.is_some() {
             return answer;
         }
     }
-    answer_on(connect(world, client), ask, wire).await
+    answer_on(connect(world, client), ask, kept).await
 }
 
 /// Asks on this connection, which stays where it can be used again.
-async fn answer_on(mut own: Wire, ask: &Ask, wire: &mut Option<Wire>) -> Answer {
-    own.set_pace(Pace(ask.slow));
+async fn answer_on(mut own: Connection, ask: &Ask, kept: &mut Option<Connection>) -> Answer {
+    own.wire.set_pace(Pace(ask.slow));
     let answer = RefCell::new(Answer::default());
-    let exchanged = async { exchange(&mut own, ask, &answer).await };
-    let is_usable = match ask.gone {
+    let exchanged = async { exchange(&mut own.wire, ask, &answer).await };
+    let is_usable = match ask.gone.or(ask.dropped) {
         Some(after) => match rt::timeout(after, exchanged).await {
             Ok(exchanged) => exchanged,
             Err(rt::Elapsed) => {
@@ -54,21 +61,24 @@ async fn answer_on(mut own: Wire, ask: &Ask, wire: &mut Option<Wire>) -> Answer 
         },
         None => exchanged.await,
     };
-    if is_usable == Ok(true) && own.is_clean() {
-        *wire = Some(own);
+    if ask.dropped.is_some() && answer.borrow().end == End::Left {
+        own.session.abort();
+    }
+    if is_usable == Ok(true) && own.wire.is_clean() {
+        *kept = Some(own);
     }
     answer.into_inner()
 }
 
-fn connect(world: &Rc<World>, client: &Client) -> Wire {
+fn connect(world: &Rc<World>, client: &Client) -> Connection {
     let peer = Address::inet(([192, 0, 2, client.number as u8 + 1], 40_000).into());
     let local = Address::inet(([10, 0, 0, 2], 80).into());
     let (theirs, ours) = net::memory::pair(local, peer);
     if let Some(bytes) = client.torn {
         ours.set_step(bytes);
     }
-    world.accept(theirs, peer, local);
-    Wire::new(ours)
+    let session = world.accept(theirs, peer, local);
+    Connection { wire: Wire::new(ours), session }
 }
 
 /// Sends the request and reads the answer; whether the connection can be used again.
@@ -76,8 +86,10 @@ async fn exchange(wire: &mut Wire, ask: &Ask, answer: &RefCell<Answer>) -> Resul
     let mut head = format!("{} {} HTTP/1.1\r\nHost: example.com\r\n", ask.method, ask.url);
     ask.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
     let body = ask.body.as_ref().map(|upload| (upload, uploaded(ask, upload).bytes()));
-    if let Some((_, bytes)) = &body {
-        head.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
+    match &body {
+        None => {}
+        Some((upload, _)) if upload.framing == Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
+        Some((_, bytes)) => head.push_str(&format!("Content-Length: {}\r\n", bytes.len())),
     }
     head.push_str("\r\n");
     wire.write(head.as_bytes()).await?;
@@ -127,12 +139,23 @@ async fn send_body(wire: &Wire, upload: &Upload, bytes: &[u8]) -> Result<(), Bro
         if at > 0 {
             rt::sleep(upload.pause).await;
         }
+        let is_chunked = upload.framing == Framing::Chunked;
+        if is_chunked {
+            wire.write(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
+        }
         if upload.is_cut && at + 1 >= pieces {
+            wire.write(&piece[..piece.len() / 2]).await?;
             return Err(Broken::Ended);
         }
         wire.write(piece).await?;
+        if is_chunked {
+            wire.write(b"\r\n").await?;
+        }
     }
-    Ok(())
+    match upload.framing {
+        Framing::Chunked => wire.write(b"0\r\n\r\n").await,
+        Framing::Length | Framing::Eof => Ok(()),
+    }
 }
 
 fn framing(head: &Head, ask: &Ask) -> Body {

@@ -40,7 +40,8 @@
 //!     get|head|post|purge|ban /a|/b
 //!         header NAME x|y           range 0..100 200..300               body 0..100 (lines)
 //!         pieces 1..4 pause 0..1s   cut one in 4 (the body)             slow 1000..5000 pause 0..1s (reads)
-//!         gone one in 2 after 1ms..2s
+//!         framing length|chunked    gone one in 2 after 1ms..2s
+//!         dropped one in 2 after 1ms..2s (its session's task, where it waits)
 //! ```
 //! PURGE and BAN are what the scenario's VCL makes of them. A fault to be found is a line in `faults`, and a place in the code
 //! that asks [`base::failpoint::fault`].

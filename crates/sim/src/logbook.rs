@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The log of a simulation, read back: every transaction begins once and ends once, and no fragment ends after its page
-//! (unless that was given up: then fragments that had begun before their turn end a little later).
+//! The log of a simulation, read back: every transaction begins once and ends once (unless its task was dropped), and no
+//! fragment ends after its page (unless that was given up: then fragments that had begun before their turn end a little later).
 
 use std::collections::BTreeMap;
 
 use shm::vsl::layout::{BATCH, END, HEAD_WORDS, WRAP, data_words};
 use shm::vsl::{Record, records};
 use tables::tags::Tag;
+
+use crate::plan::GivenUp;
 
 /// The records of a ring that was never full.
 ///
@@ -43,7 +45,7 @@ struct Txn {
 ///
 /// # Errors
 /// Which one hasn't.
-pub(crate) fn check(records: &[Record], pages_are_whole: bool) -> Result<(), String> {
+pub(crate) fn check(records: &[Record], given_up: GivenUp) -> Result<(), String> {
     let mut txns: BTreeMap<u32, Txn> = BTreeMap::new();
     for (at, record) in records.iter().enumerate().filter(|(_, record)| record.vxid != 0) {
         let txn = txns.entry(record.vxid).or_default();
@@ -61,10 +63,11 @@ pub(crate) fn check(records: &[Record], pages_are_whole: bool) -> Result<(), Str
         }
     }
     for (vxid, txn) in &txns {
-        if (txn.begins, txn.ends) != (1, 1) {
+        let has_ended = txn.ends == 1 || (txn.ends == 0 && given_up == GivenUp::Tasks);
+        if txn.begins != 1 || !has_ended {
             return Err(format!("transaction {vxid} begins {} times and ends {} times", txn.begins, txn.ends));
         }
-        let page = txn.page.filter(|_| pages_are_whole).and_then(|page| txns.get(&page));
+        let page = txn.page.filter(|_| given_up == GivenUp::Nothing).and_then(|page| txns.get(&page));
         if page.is_some_and(|page| page.ended_at < txn.ended_at) {
             return Err(format!("fragment {vxid} outlives its page"));
         }

@@ -245,8 +245,8 @@ impl<'a> Judge<'a> {
         if !expected.starts_with(got) {
             let at = expected.iter().zip(got).position(|(one, other)| one != other).unwrap_or(expected.len());
             let line = got[at / text::LINE * text::LINE..].chunks(text::LINE).next().unwrap_or_default();
-            let line = String::from_utf8_lossy(line).into_owned();
-            return wrong("bytes are those of the object", format!("byte {at}, in `{}`", line.trim_end()));
+            let line = line.trim_ascii_end().escape_ascii();
+            return wrong("bytes are those of the object", format!("byte {at}, in `{line}`"));
         }
         if answer.end == End::Whole && got.len() < expected.len() {
             return wrong("a body is whole or seen to be cut", format!("{} of {} bytes", got.len(), expected.len()));

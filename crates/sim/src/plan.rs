@@ -4,8 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dice::Dice;
-use crate::script::{Request, Scenario, Step};
+use crate::dice::{Dice, Span};
+use crate::script::{Framing, Request, Scenario, Step};
 
 /// All clients of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,7 @@ pub(crate) struct Ask {
     pub body: Option<Upload>,
     pub slow: Option<(usize, Duration)>,
     pub gone: Option<Duration>,
+    pub dropped: Option<Duration>,
 }
 
 /// The body of a request.
@@ -48,9 +49,25 @@ pub(crate) struct Upload {
     pub pause: Duration,
     /// The client leaves before its end.
     pub is_cut: bool,
+    pub framing: Framing,
+}
+
+/// What is given up before its end, least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GivenUp {
+    Nothing,
+    /// Clients leave before they have them.
+    Answers,
+    /// Requests are dropped where they wait.
+    Tasks,
 }
 
 impl Plan {
+    pub fn given_up(&self) -> GivenUp {
+        let steps = self.clients.iter().flat_map(|client| &client.steps);
+        steps.map(Action::given_up).max().unwrap_or(GivenUp::Nothing)
+    }
+
     pub fn draw(scenario: &Scenario, seed: u64) -> Self {
         let scripts = scenario.clients.iter().flat_map(|script| (0..script.count).map(move |_| script));
         let clients = scripts.enumerate().map(|(number, script)| {
@@ -103,14 +120,10 @@ impl Ask {
             method: request.method.clone(),
             url: dice.pick(&request.urls).clone(),
             headers,
-            body: request.body.map(|lines| Upload {
-                lines: lines.draw(dice),
-                pieces: request.pieces.draw(dice).max(1),
-                pause: request.pause.draw_time(dice),
-                is_cut: dice.one_in(request.cut),
-            }),
+            body: request.body.map(|lines| Upload::draw(request, lines, dice)),
             slow: request.slow.map(|(bytes, pause)| (bytes.draw(dice).max(1) as usize, pause.draw_time(dice))),
             gone: request.gone.and_then(|(count, after)| dice.one_in(count).then(|| after.draw_time(dice))),
+            dropped: request.dropped.and_then(|(count, after)| dice.one_in(count).then(|| after.draw_time(dice))),
         }
     }
 
@@ -119,10 +132,28 @@ impl Ask {
     }
 }
 
+impl Upload {
+    fn draw(request: &Request, lines: Span, dice: &mut Dice) -> Self {
+        let lines = lines.draw(dice);
+        Upload {
+            lines,
+            pieces: request.pieces.draw(dice).max(1),
+            pause: request.pause.draw_time(dice),
+            // Nothing is missing of nothing.
+            is_cut: dice.one_in(request.cut) && lines > 0,
+            framing: *dice.pick(&request.framings),
+        }
+    }
+}
+
 impl Action {
-    /// Whether it stays until it has its answer.
-    pub fn is_patient(&self) -> bool {
-        !matches!(self, Action::Ask(Ask { gone: Some(_), .. }))
+    /// What may be given up before its end.
+    fn given_up(&self) -> GivenUp {
+        match self {
+            Action::Ask(Ask { dropped: Some(_), .. }) => GivenUp::Tasks,
+            Action::Ask(Ask { gone: Some(_), .. }) => GivenUp::Answers,
+            Action::Ask(_) | Action::Wait(_) => GivenUp::Nothing,
+        }
     }
 }
 
@@ -155,13 +186,17 @@ impl fmt::Display for Ask {
         self.headers.iter().try_for_each(|(name, value)| write!(f, ", {name}: {value}"))?;
         if let Some(body) = &self.body {
             let cut = if body.is_cut { ", cut" } else { "" };
-            write!(f, ", body of {} lines in {} pieces {:?} apart{cut}", body.lines, body.pieces, body.pause)?;
+            let framing = if body.framing == Framing::Chunked { "chunked " } else { "" };
+            write!(f, ", {framing}body of {} lines in {} pieces {:?} apart{cut}", body.lines, body.pieces, body.pause)?;
         }
         if let Some((bytes, pause)) = self.slow {
             write!(f, ", reads {bytes} bytes each {pause:?}")?;
         }
         if let Some(after) = self.gone {
             write!(f, ", gone after {after:?}")?;
+        }
+        if let Some(after) = self.dropped {
+            write!(f, ", dropped after {after:?}")?;
         }
         Ok(())
     }

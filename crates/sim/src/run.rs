@@ -15,7 +15,7 @@ use rt::sim::{Endless, Limits};
 use crate::history::Entry;
 use crate::model::{self, Finding};
 use crate::origin::Origin;
-use crate::plan::{Action, Plan};
+use crate::plan::{GivenUp, Plan};
 use crate::script::Scenario;
 use crate::world::{Ground, World};
 use crate::{client, logbook};
@@ -132,7 +132,7 @@ fn simulate(ground: &Ground, scenario: &Scenario, draw: Draw, plan: &Plan) -> (R
 async fn all(world: Rc<World>, network: Network, scenario: Rc<Scenario>, seed: u64, plan: Plan) -> Result<(), Finding> {
     Origin::start(&network, scenario, seed, world.history.clone(), world.clock.clone());
     let house = rt::spawn(keep_house(world.clone()));
-    let nobody_leaves = plan.clients.iter().flat_map(|client| &client.steps).all(Action::is_patient);
+    let given_up = plan.given_up();
     let at_work = Rc::new(AtWork { clients: Cell::new(plan.clients.len()), bell: Arc::default() });
     for client in plan.clients {
         let (world, at_work) = (world.clone(), at_work.clone());
@@ -144,7 +144,7 @@ async fn all(world: Rc<World>, network: Network, scenario: Rc<Scenario>, seed: u
     let done = rt::timeout(PATIENCE, at_work.end()).await;
     house.abort();
     match done {
-        Ok(()) => come_to_rest(&world, nobody_leaves).await,
+        Ok(()) => come_to_rest(&world, given_up).await,
         // The judge says who waits.
         Err(rt::Elapsed) => Ok(()),
     }
@@ -177,13 +177,13 @@ async fn keep_house(world: Rc<World>) {
 }
 
 /// When the clients have gone nothing is left of what was done for them, and in the end nothing at all.
-async fn come_to_rest(world: &World, nobody_leaves: bool) -> Result<(), Finding> {
+async fn come_to_rest(world: &World, given_up: GivenUp) -> Result<(), Finding> {
     /// Longer than any fetch and any timeout.
     const A_WHILE: Duration = Duration::from_secs(300);
     /// Longer than any life of an object.
     const FOR_GOOD: Duration = Duration::from_secs(10 * 3600);
     rt::sleep(A_WHILE).await;
-    world.is_quiet(nobody_leaves)?;
+    world.is_quiet(given_up)?;
     rt::sleep(FOR_GOOD).await;
     world.keep_house();
     world.is_empty()
@@ -204,7 +204,7 @@ impl World {
     }
 
     /// Nobody does or awaits anything, and what is accounted is what objects hold.
-    fn is_quiet(&self, nobody_leaves: bool) -> Result<(), Finding> {
+    fn is_quiet(&self, given_up: GivenUp) -> Result<(), Finding> {
         let wrong = |what: String| Err(Finding::new("everything comes to rest", what));
         let audit = self.engine.cache.audit().map_err(|what| Finding::new("the cache is whole", what))?;
         let turns = (self.engine.admission.busy(), self.engine.admission.waiting());
@@ -227,7 +227,7 @@ impl World {
         }
         let records = logbook::read(&self.engine.log.snapshot());
         records
-            .and_then(|records| logbook::check(&records, nobody_leaves))
+            .and_then(|records| logbook::check(&records, given_up))
             .map_err(|what| Finding::new("the log is whole", what))
     }
 

@@ -88,10 +88,14 @@ pub(crate) struct Request {
     pub pause: Span,
     /// The body comes short in one of so many.
     pub cut: u64,
+    /// How the body's end is told: by its length or in chunks.
+    pub framings: Vec<Framing>,
     /// Reads so many bytes at a time, with so many milliseconds between.
     pub slow: Option<(Span, Span)>,
     /// Goes away after so many milliseconds, in one of so many.
     pub gone: Option<(u64, Span)>,
+    /// The request's own task is dropped after so many milliseconds, in one of so many.
+    pub dropped: Option<(u64, Span)>,
     /// So many bytes of the body only: first and last.
     pub range: Option<(Span, Span)>,
 }
@@ -200,7 +204,7 @@ impl Rule {
             ["cut", "one", "in", count] => self.cut = number(count)?,
             ["refuse", "one", "in", count] => self.refuse = number(count)?,
             ["fail", "one", "in", count] => self.fail = number(count)?,
-            ["framing", words] => self.framings = words.split('|').map(framing).collect::<Result<_, _>>()?,
+            ["framing", words] => self.framings = framings(words)?,
             _ => return Err(format!("an origin has no `{}`", words.join(" "))),
         }
         Ok(())
@@ -231,8 +235,10 @@ impl Request {
             pieces: Span::just(1),
             pause: Span::just(0),
             cut: 0,
+            framings: vec![Framing::Length],
             slow: None,
             gone: None,
+            dropped: None,
             range: None,
         }
     }
@@ -247,13 +253,9 @@ impl Request {
             ["pieces", count, "pause", time] => (self.pieces, self.pause) = (span(count)?, times(time)?),
             ["cut", "one", "in", count] => self.cut = number(count)?,
             ["slow", bytes, "pause", time] => self.slow = Some((span(bytes)?, times(time)?)),
-            ["gone", "one", "in", count, "after", time] => {
-                let after = times(time)?;
-                if after.least == 0 {
-                    return Err("who goes away at once has asked nothing".to_owned());
-                }
-                self.gone = Some((number(count)?, after));
-            }
+            ["framing", words] => self.framings = framings(words)?,
+            ["gone", "one", "in", count, "after", time] => self.gone = Some(leaving(count, time)?),
+            ["dropped", "one", "in", count, "after", time] => self.dropped = Some(leaving(count, time)?),
             ["range", first, last] => self.range = Some((span(first)?, span(last)?)),
             _ => return Err(format!("a request has no `{}`", words.join(" "))),
         }
@@ -263,6 +265,19 @@ impl Request {
 
 fn header(name: &str, value: &[&str]) -> (String, String) {
     (name.trim_end_matches(':').to_owned(), value.join(" "))
+}
+
+/// How many of whom leave, and when.
+fn leaving(count: &str, time: &str) -> Result<(u64, Span), String> {
+    let after = times(time)?;
+    if after.least == 0 {
+        return Err("who goes away at once has asked nothing".to_owned());
+    }
+    Ok((number(count)?, after))
+}
+
+fn framings(words: &str) -> Result<Vec<Framing>, String> {
+    words.split('|').map(framing).collect()
 }
 
 fn framing(word: &str) -> Result<Framing, String> {

@@ -168,14 +168,14 @@ impl World {
     }
 
     /// Serves a connection, as a task.
-    pub fn accept(&self, end: End, peer: Address, local: Address) {
+    pub fn accept(&self, end: End, peer: Address, local: Address) -> rt::JoinHandle<()> {
         let accepted = fronts::Accepted { stream: end.into(), peer, local };
-        let (engine, listener, sessions) = (self.engine.clone(), self.listener.clone(), self.sessions.clone());
-        sessions.set(sessions.get() + 1);
-        drop(rt::spawn(async move {
+        let (engine, listener) = (self.engine.clone(), self.listener.clone());
+        let session = Session::begin(self.sessions.clone());
+        rt::spawn(async move {
+            let _session = session;
             fronts::serve(engine, listener, accepted).await;
-            sessions.set(sessions.get() - 1);
-        }));
+        })
     }
 
     /// Connections being served.
@@ -193,6 +193,22 @@ impl World {
         let cache = &self.engine.cache;
         cache.expire(self.clock.mono(), usize::MAX, &mut |_| {});
         cache.lurk(self.clock.mono(), &mut |_| {});
+    }
+}
+
+/// A connection being served, also one whose task is dropped.
+struct Session(Rc<Cell<usize>>);
+
+impl Session {
+    fn begin(all: Rc<Cell<usize>>) -> Self {
+        all.set(all.get() + 1);
+        Session(all)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 
