@@ -266,6 +266,9 @@ impl Reader {
     /// What the store has; of a body in memory always ready.
     #[inline]
     fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, StoreError>> {
+        if base::failpoint::fault("an eviction under delivery") && self.obj.is_dying() {
+            return Poll::Ready(Ok(None));
+        }
         let Some(bytes) = self.obj.oc.bytes() else { return Poll::Ready(Ok(None)) };
         // The end of the fetch has woken, and forgotten, all that waited for it.
         let mut id = if let Waits::Store(id) = self.waits { Some(id) } else { None };

@@ -28,6 +28,11 @@ pub const FAULTS: &[Fault] = &[
     fault("a retry that keeps the old filters", "packed_bodies"),
     fault("a hash of the first part's first byte only", "banned_while_fetched"),
     fault("a slot that isn't given back", "many_clients_share_one_fetch"),
+    fault("a waiter left behind by a dropped client", "waiters_that_are_dropped"),
+    fault("an ESI child that outlives its page", "fragments_end_with_their_page"),
+    fault("an eviction under delivery", "slow_readers_of_a_small_store"),
+    fault("an upload completed after a cut", "uploads_come_whole_or_not_at_all"),
+    fault("a cut upload kept as a whole one", "uploads_come_whole_or_not_at_all"),
 ];
 
 const fn fault(name: &'static str, scenario: &'static str) -> Fault {
