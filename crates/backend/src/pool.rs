@@ -149,8 +149,8 @@ impl Pool {
         self.inner.lock()
     }
 
-    /// The newest idle connection whose peer neither closed it nor sent anything, of those near the end best one of this
-    /// thread; of what the peer did the system is asked when a request is `once` only.
+    /// An idle connection whose peer neither closed it nor sent anything: the newest, or rather this thread's newest if it
+    /// is among the last [`NEAR`]. Only for a request that is `once` is the system asked what the peer did.
     pub(crate) fn take(&self, once: bool) -> Option<(Stream, Box<Ends>)> {
         let here = rt::home();
         loop {

@@ -51,6 +51,6 @@ impl PartialEq for RequestSignerRef {
 
 impl fmt::Debug for RequestSignerRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AmendRef")
+        f.write_str("RequestSignerRef")
     }
 }

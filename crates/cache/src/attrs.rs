@@ -68,7 +68,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// An object like any other.
+    /// No special flags.
     pub const NONE: Flags =
         Flags { reuse: Reuse::Hit, is_private: false, coding: Coding::Identity, is_recoded: false, has_esi: false };
     /// A hit-for-miss object.

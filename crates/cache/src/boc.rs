@@ -65,8 +65,7 @@ impl BocState {
 /// Field names, and the values a request must have for them.
 pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
 
-/// See the module. What is asked for often can be read without the lock; only the fetch writes it, beside the number of
-/// clients.
+/// See the module. The atomics are read without the lock. Only the fetch writes them, except the client counts.
 pub(crate) struct Boc {
     head_block: OnceLock<HeadBlock>,
     /// What a request must look like that waits for this fetch: a guess from the older variants.

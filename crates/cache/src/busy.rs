@@ -159,8 +159,8 @@ impl Busy {
         let vary = vary.filter(|vary| !vary.spec.is_empty()).unwrap_or(Vary { spec: &[], values: &[] });
         let parts = [head, vary.spec, vary.values, aux_attrs];
         let buf = shared.block(store, &parts, &mut self.nukes_left, &mut self.events)?;
-        let [head_len, spec_len, values_len, extra_len] = parts.map(|part| part.len() as u32);
-        let head_block = HeadBlock { buf, head_len, spec_len, values_len, aux_len: extra_len };
+        let [head_len, spec_len, values_len, aux_len] = parts.map(|part| part.len() as u32);
+        let head_block = HeadBlock { buf, head_len, spec_len, values_len, aux_len };
         self.oc.describe(attrs, store.id());
         if attrs.flags.is_uncacheable() {
             self.boc.set_transit();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which object goes when a store is full: the one with the least use for its bytes (greedy dual, by size and frequency).
 //!
-//! An object's rank is the clock when it was last looked at, and its uses so far for its size. The least rank goes, and
-//! becomes the clock, so that what nobody asks for grows old. A hit only bumps a number in the objcore; it counts when the
+//! An object's rank = the clock at the last look + uses / size. The object with the least rank goes, and its rank becomes
+//! the clock, so that what nobody asks for grows old. A hit only bumps a number in the objcore; it counts when the
 //! object's turn has come: then it gets a new rank instead. What has gone is remembered for a while with its uses.
 //!
 //! Simulated (bench/policies.py; a tenth of the bytes, sizes 0.5 to 32 KB): 0.70 of a zipf trace's requests hit, with

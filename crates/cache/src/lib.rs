@@ -12,7 +12,7 @@
 //!                | HitForMiss{busy, ..}   fetch, others don't wait for it
 //!                | HitForPass{..}         pass
 //!                | Wait(Ticket)           somebody fetches it: await the ticket, then Cache::resume
-//! Busy: set_head -> start_stream -> append* -> [set_extra] -> finish | fail          (dropped = failed)
+//! Busy: set_head -> start_stream -> append* -> [set_aux_attrs] -> finish | fail          (dropped = failed)
 //! ```
 //!
 //! Lock order: shard -> { store's eviction list, ban list, tags }; boc and waiter locks are leaves. No lock is held while a

@@ -109,7 +109,7 @@ struct Scan {
     ignored_busy: bool,
     /// One is fresh, but older than the request allows.
     is_limited: bool,
-    /// One was invalidated and stays for older requests only.
+    /// A match was banned or purged; only requests that came earlier may still have it.
     is_overtaken: bool,
     has_waiters: bool,
     /// Bans have to be tested on this one first, without a lock.

@@ -65,9 +65,9 @@ pub(crate) struct Objcore {
 pub(crate) enum Invalidation {
     /// The object is what it seems.
     Not,
-    /// The request came after it: the object isn't there.
+    /// The invalidation is older than the request, so the request must not find the object.
     Before,
-    /// The request came before it: the object's lives are not over yet, whatever its times say.
+    /// The request is older than the invalidation: for it the object's lives are not over yet, whatever its times say.
     Later,
 }
 

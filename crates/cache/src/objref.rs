@@ -44,7 +44,7 @@ impl ObjRef {
         }
     }
 
-    /// What [`Busy::set_extra`](crate::Busy::set_extra) stored beside the head; empty before that, and while a fetch
+    /// What [`Busy::set_aux_attrs`](crate::Busy::set_aux_attrs) stored beside the head; empty before that, and while a fetch
     /// that got its auxiliary attributes after it was published still runs.
     pub fn aux_attrs(&self) -> &[u8] {
         match (self.oc.bytes(), &self.boc) {

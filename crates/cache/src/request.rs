@@ -42,7 +42,7 @@ pub trait Regexes: Send + Sync {
     fn compile(&self, pattern: &str) -> Result<Box<dyn Regex>, String>;
 }
 
-/// A request without fields, and the pure refusal of everything else: for tests and tools.
+/// Knows nothing: a request without fields, a head without fields, no regular expressions. For tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoRequest;
 

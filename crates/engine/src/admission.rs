@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How many transactions may be in progress: `thread_pools` times `thread_pool_max`, as if each took a thread. A request
-//! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. Mostly it
-//! does so before it is read: see `conn_queue`. A fetch counts and never waits, and neither does a request that goes on after it was parked: others wait
-//! for them.
+//! beyond that waits, in the order in which they came, while `thread_queue_limit` allows; else it is refused. Usually
+//! a request waits, or is refused, before its head is read: see `conn_queue`. A fetch counts and never waits, and neither
+//! does a request that goes on after it was parked: others wait for them.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -3,7 +3,7 @@
 //! cached, the metadata of modules' filters.
 //!
 //! ```text
-//! extra = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [program]
+//! attributes = ""  |  flags [start last stop plain_bytes] [length why] [length metadata] [program]
 //!                flags: 1 gzip positions (LEB128), 2 program, 4 why it can't be cached, 8 metadata
 //! metadata = (length name, length bytes) ...
 //! ```

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What each thread is working on, for panic reports, the watchdog and the drain. Only its own thread writes a desk.
+//! What each thread is working on, for panic reports, the watchdog and the drain. Only the thread itself
+//! writes its [`ThreadWork`].
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Write};
@@ -117,9 +118,9 @@ impl StepName {
 
 /// This thread works on that step of that transaction.
 pub fn enter(vxid: Vxid, step: StepName) {
-    OWN.with(|desk| {
-        desk.vxid.store(vxid.0, Relaxed);
-        desk.step.store(step.0, Relaxed);
+    OWN.with(|work| {
+        work.vxid.store(vxid.0, Relaxed);
+        work.step.store(step.0, Relaxed);
     });
 }
 
@@ -136,8 +137,8 @@ pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
 
 /// Writes a line about what this thread works on. It neither allocates nor waits: a signal handler calls it.
 pub fn write(out: &mut dyn Write) -> fmt::Result {
-    let desk = OWN.try_with(|desk| (desk.vxid.load(Relaxed), desk.step.load(Relaxed).to_le_bytes()));
-    let (vxid, step) = desk.unwrap_or_default();
+    let work = OWN.try_with(|work| (work.vxid.load(Relaxed), work.step.load(Relaxed).to_le_bytes()));
+    let (vxid, step) = work.unwrap_or_default();
     write!(out, "transaction = {}, step = ", Vxid(vxid))?;
     let letters = step.iter().position(|&letter| letter == 0).unwrap_or(step.len());
     out.write_str(if letters == 0 { "-" } else { std::str::from_utf8(&step[..letters]).unwrap_or("?") })?;
@@ -162,28 +163,28 @@ pub struct SuspendedWork {
     client: Option<Address>,
 }
 
-/// Remembers it, and leaves the desk empty.
+/// Remembers it, and leaves this thread with none.
 pub fn leave() -> SuspendedWork {
-    let (vxid, step) = OWN.with(|desk| (desk.vxid.swap(0, Relaxed), desk.step.swap(0, Relaxed)));
+    let (vxid, step) = OWN.with(|work| (work.vxid.swap(0, Relaxed), work.step.swap(0, Relaxed)));
     SuspendedWork { vxid, step, client: CLIENT.take() }
 }
 
 /// Takes up again what was left.
 pub fn take_up(left: SuspendedWork) {
-    OWN.with(|desk| {
-        desk.vxid.store(left.vxid, Relaxed);
-        desk.step.store(left.step, Relaxed);
+    OWN.with(|work| {
+        work.vxid.store(left.vxid, Relaxed);
+        work.step.store(left.step, Relaxed);
     });
     CLIENT.set(left.client);
 }
 
 /// What this thread works on.
 pub fn get() -> Current {
-    OWN.with(|desk| desk.current())
+    OWN.with(|work| work.current())
 }
 
-/// This thread's desk, for others to look at.
-pub fn desk() -> Arc<ThreadWork> {
+/// This thread's work, for others to look at.
+pub fn thread_work() -> Arc<ThreadWork> {
     OWN.with(Arc::clone)
 }
 
@@ -194,8 +195,8 @@ pub struct OpenTransaction(TransactionKind, std::marker::PhantomData<*const ()>)
 /// Something begins.
 pub fn open(what: TransactionKind) -> OpenTransaction {
     // Only this thread writes: no locked instruction is needed.
-    OWN.with(|desk| {
-        let tally = &desk.tallies[what as usize];
+    OWN.with(|work| {
+        let tally = &work.tallies[what as usize];
         tally.live.store(tally.live.load(Relaxed) + 1, Relaxed);
         tally.begun.store(tally.begun.load(Relaxed) + 1, Relaxed);
     });
@@ -205,8 +206,8 @@ pub fn open(what: TransactionKind) -> OpenTransaction {
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
         // A thread that ends has nothing to show any more.
-        let _ = OWN.try_with(|desk| {
-            let live = &desk.tallies[self.0 as usize].live;
+        let _ = OWN.try_with(|work| {
+            let live = &work.tallies[self.0 as usize].live;
             live.store(live.load(Relaxed) - 1, Relaxed);
         });
     }
@@ -218,19 +219,19 @@ mod tests {
 
     #[test]
     fn another_thread_sees_what_this_one_does() {
-        let desk = desk();
-        let seen = |desk: &ThreadWork| (desk.current().vxid.0, desk.current().step, desk.open());
+        let work = thread_work();
+        let seen = |work: &ThreadWork| (work.current().vxid.0, work.current().step, work.open());
         let open = open(TransactionKind::Request);
         enter(Vxid(7), StepName::new("deliver"));
         std::thread::scope(|scope| {
-            let seen = scope.spawn(|| seen(&desk)).join().unwrap();
+            let seen = scope.spawn(|| seen(&work)).join().unwrap();
             assert_eq!(seen, (7, "deliver".to_owned(), 1));
         });
         enter(Vxid(8), StepName::new("fetchbody"));
         drop(open);
-        assert_eq!(seen(&desk), (8, "fetchbod".to_owned(), 0));
+        assert_eq!(seen(&work), (8, "fetchbod".to_owned(), 0));
         let left = leave();
-        assert_eq!(seen(&desk), (0, String::new(), 0));
+        assert_eq!(seen(&work), (0, String::new(), 0));
         enter(Vxid(9), StepName::new("recv"));
         work_for(Address::Unix, Vxid(9), b"/a?b");
         assert_eq!(line(), "transaction = 9, step = recv, client = 0.0.0.0 0, url = /a?b\n");

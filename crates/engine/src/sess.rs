@@ -74,7 +74,7 @@ impl SessTimeouts {
 
 /// A client connection.
 pub struct Sess {
-    /// The worker.
+    /// What this worker's transactions share.
     pub engine: Arc<Engine>,
     /// Its id.
     pub vxid: Vxid,

@@ -7,7 +7,7 @@
 //!
 //! What modules inject ([`InjectedFilters`]) runs in the same chain, by its name in the list ([`FilterList`]).
 //!
-//! A filter that joins is a file, and a variant of [`FilterName`]; one that makes or undoes a further coding goes to the arms
+//! To add a filter: add a file and a [`FilterName`] variant. One that makes or undoes a further coding also needs the arms
 //! of [`message::Coding`] in `fetch`, `deliver` and `list`.
 //!
 //! ```text

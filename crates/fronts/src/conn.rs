@@ -10,7 +10,7 @@ use engine::Sess;
 use net::Stream;
 use rt::Instant;
 
-/// Why a connection without a stream isn't asked for one.
+/// Panic text: the stream was used after `pipe` took it.
 pub(crate) const AFTER_PIPE: &str = "nothing is read or written after a pipe";
 
 /// A connection.

@@ -138,7 +138,8 @@ impl Output {
         pieces.map_while(|piece| if let Piece::Often(buf) = piece { Some(buf) } else { None })
     }
 
-    /// What is left of a run. None may begin: what is partly written then is of another kind.
+    /// How many bytes of a run aren't written yet. A run may be empty: the piece that is partly written is then of
+    /// another kind.
     fn run_bytes<'a>(&self, run: impl Iterator<Item = &'a Buf>) -> usize {
         run.map(Buf::len).sum::<usize>().saturating_sub(self.written)
     }

@@ -57,7 +57,7 @@ pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: A
     }
 }
 
-/// Not part of [`serve`], whose task would hold room for what is needed here for ever.
+/// Separate from [`serve`] so that its locals don't enlarge every idle connection's task.
 fn open(engine: &Arc<Engine>, listener: &Arc<ListenerInfo>, accepted: Accepted) -> Box<Conn> {
     let Accepted { stream, peer, local } = accepted;
     let (number, socket, peer_ids) = (stream.number(), stream.socket_number(), stream.peer_ids());

@@ -214,8 +214,8 @@ impl World {
         if self.panics() > 0 {
             return Err(Finding::new("nothing panics", format!("{} transactions did", self.panics())));
         }
-        let desk = engine::current::desk();
-        let left = (self.sessions(), desk.tally(TransactionKind::Request).0, desk.tally(TransactionKind::Fetch).0);
+        let work = engine::current::thread_work();
+        let left = (self.sessions(), work.tally(TransactionKind::Request).0, work.tally(TransactionKind::Fetch).0);
         if left != (0, 0, 0) {
             return wrong(format!("sessions, requests, fetches left: {left:?}"));
         }

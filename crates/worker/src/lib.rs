@@ -127,7 +127,7 @@ fn drain(worker: &Worker) {
     let grace = engine.params.load().shutdown_grace;
     let until = std::time::Instant::now() + grace;
     // Connections without a request don't count: nobody loses anything with them.
-    let is_busy = || worker.seats.lock().iter().any(|seat| seat.desk.open() > 0);
+    let is_busy = || worker.seats.lock().iter().any(|seat| seat.work.open() > 0);
     while is_busy() && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

@@ -62,7 +62,7 @@ impl Pools {
 
 fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a ThreadHandle>, what: TransactionKind) {
     let (live, begun) = seats.fold((0, 0), |(live, begun), seat| {
-        let (more, ever) = seat.desk.tally(what);
+        let (more, ever) = seat.work.tally(what);
         (live + more, begun + ever)
     });
     set.live.set(live);

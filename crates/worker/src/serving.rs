@@ -73,8 +73,8 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
         let thread = std::thread::Builder::new().name(name.clone()).stack_size(STACK_BYTES);
         let spawned = thread.spawn(move || {
             let progress = Arc::<rt::Progress>::default();
-            let (desk, name) = (engine::current::desk(), name);
-            worker.seats.lock().push(ThreadHandle { name: name.clone(), progress: progress.clone(), desk });
+            let (work, name) = (engine::current::thread_work(), name);
+            worker.seats.lock().push(ThreadHandle { name: name.clone(), progress: progress.clone(), work });
             shm::vsl::gather_here();
             tables::counters::begin_tally();
             if let Err(error) = rt::run_watched(progress, flush_thread_state, serve(worker, share)) {

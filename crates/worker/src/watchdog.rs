@@ -23,7 +23,7 @@ const HOPELESS: Duration = Duration::from_secs(60);
 pub struct ThreadHandle {
     pub name: String,
     pub progress: Arc<Progress>,
-    pub desk: Arc<ThreadWork>,
+    pub work: Arc<ThreadWork>,
 }
 
 /// Starts the thread.
@@ -67,12 +67,12 @@ fn watch(worker: &Weak<Worker>) {
 fn report(worker: &Worker, seat: &ThreadHandle, stalled: Duration) {
     let (engine, text) = (&worker.engine, describe(seat, stalled));
     engine.main.stalls.inc();
-    engine.log.write_onef(Tag::Error, seat.desk.current().vxid, Marker::None, format_args!("{text}"));
+    engine.log.write_onef(Tag::Error, seat.work.current().vxid, Marker::None, format_args!("{text}"));
     eprintln!("{text}");
 }
 
 fn describe(seat: &ThreadHandle, stalled: Duration) -> String {
-    let current = seat.desk.current();
+    let current = seat.work.current();
     let step = if current.step.is_empty() { "-" } else { &current.step };
     format!(
         "Thread {} makes no progress for {:.1} s: transaction {}, step {step}",

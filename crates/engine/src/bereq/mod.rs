@@ -2,10 +2,11 @@
 //! A backend request: a task of its own on the client's thread, never dropped, that ends itself.
 //!
 //! ```text
-//! start -> (vcl_backend_fetch) -> backend -> (vcl_backend_response) -> body -> done
-//!   ^  \_______________________________|__________________|______________|
-//!   |                    error -> (vcl_backend_error) -> done | fail
-//!   +-- retry
+//! start -> (vcl_backend_fetch) -> backend -> (vcl_backend_response) -> body        -> done | fail
+//!                                                                    -> conditional -> done | fail
+//! error -> (vcl_backend_error) -> done | fail      when the backend, the body or VCL says so
+//! retry -> start                                   after vcl_backend_response or vcl_backend_error
+//! conditional: a 304 came, so the stale object's body is taken over
 //! ```
 
 mod body;

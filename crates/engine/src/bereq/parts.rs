@@ -174,7 +174,8 @@ pub(crate) struct SyntheticResponse {
 }
 
 impl SyntheticResponse {
-    /// VCL asks for it, with that status. Only where the action counts it is no failed fetch: see [`SyntheticResponse::is_wanted`].
+    /// VCL asks for it, with that status. Whether the fetch counts as failed is another question: see
+    /// [`SyntheticResponse::is_wanted`].
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
         (self.status, self.reason) = (status, reason);
     }

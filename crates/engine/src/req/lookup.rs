@@ -170,7 +170,7 @@ impl Req {
     fn found(&mut self, obj: ObjRef) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
-        // Told of an object that is still being fetched.
+        // The log names the announced length only while the object is still being fetched.
         let is_whole = obj.body_len().is_some();
         let head = if is_whole { None } else { message::head::StoredHead::parse(obj.head()).ok() };
         let announced = head.and_then(|head| {

@@ -2,9 +2,13 @@
 //! A client's request, from its head to its response: one loop, a step a file.
 //!
 //! ```text
-//! recv -> lookup -> hit  -> deliver -> transmit
-//!                -> miss -> fetch -> deliver
-//!      -> pass -> fetch ; pipe ; purge -> synth ; synth -> transmit ; restart -> recv
+//! recv -> lookup -> hit  ---------> deliver -> transmit
+//!                -> miss -> fetch -> deliver -> transmit
+//!      -> pass -> fetch -> deliver -> transmit
+//!      -> purge -> synth -> transmit
+//!      -> synth -> transmit
+//!      -> pipe
+//! restart (after most steps) -> recv
 //! ```
 
 mod body;
@@ -66,9 +70,9 @@ const HAS_VCL: &str = "a request that runs VCL has one";
 pub(crate) enum Step {
     Recv,
     Lookup,
-    /// Deliver an object that was found; when it is stale, `busy` may be the right to refresh it.
+    /// Deliver an object that was found; when it is stale, `Req::busy` may hold the right to refresh it.
     Hit(ObjRef),
-    /// Fetch into the cache, by the right in `busy`; with what may be revalidated.
+    /// Fetch into the cache: `Req::busy` holds the right to do so. With the object that may be revalidated.
     Miss(Option<ObjRef>),
     Pass,
     Pipe,
@@ -218,7 +222,7 @@ impl Req {
         }
     }
 
-    /// The worker.
+    /// What this worker's transactions share.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.sess.engine
     }

@@ -79,8 +79,8 @@ impl Reason {
         }
     }
 
-    /// What a lookup found, when it is no hit. `age_of` tells how long something that ended is over.
-    /// Only the reason where nobody is told more: a pass finds its marker with each request.
+    /// Why a lookup found no hit; `None` for a hit. When `options` asks for no explanation, this is the reason alone:
+    /// a pass finds its marker with each request.
     pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Option<Reason> {
         let marked = |reason, xid: base::Vxid, left: f64| {
             if !options.tells {

@@ -251,7 +251,7 @@ impl Req {
         while left > 0 {
             let mut piece = match self.next_piece(&mut reader, transport).await {
                 Ok(Some(piece)) => piece,
-                // Whatever the reason, a range that ends early is told as one.
+                // A range that ends early ends with `RangeShort`, whatever cut it.
                 Ok(None) => break,
                 Err(DeliveryFailure::Fetch) if bytes.is_some() => break,
                 Err(cut) => return Err(cut),

@@ -23,7 +23,7 @@ use crate::waits::{RecvWait, SendWait};
 
 /// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
-/// So much of a body is looked at before anybody hears of its request, when it has come by then.
+/// How much of a chunked body is checked for broken framing before the request runs.
 const LOOK_BYTES: usize = 64 * 1024;
 /// Read at once where only the connection's end is looked for: the beginning of the next request, if it isn't the end.
 const GONE_READ_BYTES: usize = 1024;
