@@ -24,7 +24,7 @@ const SHORT_BLOCKS: usize = 16;
 
 /// The body is shorter or longer than was announced; the fetch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShortBody {
+pub struct WrongLength {
     /// Announced bytes.
     pub declared: u64,
     /// Bytes that came.
@@ -280,12 +280,13 @@ impl Busy {
     /// body's length.
     ///
     /// # Errors
-    /// [`ShortBody`] when `declared` says another length: the fetch has failed, the object is gone.
-    pub fn finish(mut self, declared: Option<u64>) -> Result<u64, ShortBody> {
+    /// [`WrongLength`] when `declared` says another length: the fetch has failed, the object is gone. It is for a caller
+    /// that knows the length and hasn't checked it yet.
+    pub fn finish(mut self, declared: Option<u64>) -> Result<u64, WrongLength> {
         let fetched = self.boc.fetched();
         if let Some(declared) = declared.filter(|&declared| declared != fetched) {
             self.end_failed(FetchFailed("body of another length than announced"));
-            return Err(ShortBody { declared, fetched });
+            return Err(WrongLength { declared, fetched });
         }
         self.publish();
         self.store_body();

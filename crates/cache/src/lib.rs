@@ -47,7 +47,7 @@ pub use attrs::{Attrs, Flags, Reuse, Times, Vary};
 pub use audit::Audit;
 pub use ban::{BanError, BanSpec};
 pub use boc::{BocState, FetchFailed};
-pub use busy::{Busy, ShortBody, Unwanted};
+pub use busy::{Busy, Unwanted, WrongLength};
 pub use cache::{Cache, Config, Params};
 pub use digest::{Digest, DigestBuilder};
 pub use events::{Event, EventTag};

@@ -48,7 +48,6 @@ struct Inner {
     cached_bytes: u64,
     limit: u64,
     store: Option<Arc<Store>>,
-    received: u64,
     reader: Option<Waker>,
     pump: Option<Waker>,
 }
@@ -88,7 +87,6 @@ impl ReqBody {
             cached_bytes: 0,
             limit: 0,
             store: None,
-            received: 0,
             reader: None,
             pump: None,
         }))))
@@ -283,7 +281,6 @@ impl ReqBody {
                 }
             }
             (Ok(Some(piece)), _) => {
-                inner.received += piece.len() as u64;
                 inner.waiting += piece.len();
                 gather(&mut inner.open, piece, |piece| inner.pieces.push_back(piece));
             }

@@ -55,8 +55,6 @@ pub enum OpenError {
         /// The text of a VCL_Error record that comes first.
         vcl_error: &'static str,
     },
-    /// The filter is known and not built yet.
-    NotBuilt(&'static str),
 }
 
 impl fmt::Display for OpenError {
@@ -64,7 +62,6 @@ impl fmt::Display for OpenError {
         match self {
             Self::NotFound(rest) => write!(f, "Filter '...{rest}' not found"),
             Self::Refused { name, .. } => write!(f, "Fetch filter {name} failed to open"),
-            Self::NotBuilt(name) => write!(f, "Filter {name} is not built yet"),
         }
     }
 }

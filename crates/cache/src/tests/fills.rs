@@ -81,8 +81,8 @@ fn a_body_of_another_length_than_announced_is_an_error() {
     for (declared, fetched) in [(10, 4), (4, 10)] {
         let mut busy = streaming(&kit, "/");
         busy.append(&vec![b'x'; fetched]).unwrap();
-        let short = ShortBody { declared, fetched: fetched as u64 };
-        assert_eq!((busy.finish(Some(declared)), kit.verdict("/")), (Err(short), "miss"));
+        let wrong = WrongLength { declared, fetched: fetched as u64 };
+        assert_eq!((busy.finish(Some(declared)), kit.verdict("/")), (Err(wrong), "miss"));
     }
 }
 

@@ -385,11 +385,10 @@ impl Bereq {
 
     /// The object is whole: the connection goes back first, then the object's last state is published.
     fn end_body(&mut self) -> Step {
-        let unread = self.link.as_ref().is_some_and(|link| link.close.is_some());
-        self.end_link(unread.then_some(SessClose::RxBody));
+        self.end_link(None);
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
-        let declared = None;
-        let finished = busy.finish(declared);
+        // The exchange has compared what came with what was announced, and filters change the length.
+        let finished = busy.finish(None);
         self.mark("BerespBody");
         if let Some(stale) = self.stale.take() {
             self.engine.cache.kill(&stale);

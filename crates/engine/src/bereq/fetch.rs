@@ -68,7 +68,7 @@ impl Bereq {
         self.log.timestamp("Beresp", now);
         if answered.is_err() {
             if !self.busy().is_wanted() {
-                return Step::Fail("client gone");
+                return Step::Fail(GONE);
             }
             return Step::Error;
         }
