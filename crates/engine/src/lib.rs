@@ -18,6 +18,7 @@ pub mod reqbody;
 mod response_filters;
 pub mod sess;
 pub mod shared;
+mod synthetic;
 pub mod transport;
 pub mod vars;
 

@@ -11,7 +11,7 @@ use crate::httplog::BERESP;
 
 impl Bereq {
     pub(super) async fn make_error(&mut self) -> Step {
-        if !self.made.is_wanted() {
+        if !self.error_is_asked_for {
             self.engine.main.fetch_failed.inc();
         }
         let now = self.engine.clock.real();
@@ -63,7 +63,10 @@ impl Bereq {
         }
         let limits = self.beresp.limits();
         self.beresp = Head::with_limits(limits);
-        let (status, reason) = self.made.begin();
+        let (status, reason) = match self.made.begin() {
+            (0, _) => (503, Some(b"Backend fetch failed".to_vec())),
+            given => given,
+        };
         self.count_lost(|this| this.beresp.start_response(b"HTTP/1.1", status));
         if let Some(reason) = reason {
             self.count_lost(|this| this.beresp.set_reason(reason));

@@ -56,7 +56,7 @@ impl Bereq {
         match self.vcl(Method::BackendFetch).await {
             Action::Fetch => {}
             Action::Error { .. } => {
-                self.made.want();
+                self.error_is_asked_for = true;
                 return Step::Error;
             }
             _ => return Step::Fail("given up in vcl_backend_fetch"),
@@ -284,7 +284,7 @@ impl Bereq {
         match action {
             Action::Error { .. } => {
                 self.end_link(Some(SessClose::RespClose));
-                self.made.want();
+                self.error_is_asked_for = true;
                 Step::Error
             }
             Action::Retry => {

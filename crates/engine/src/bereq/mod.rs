@@ -47,7 +47,8 @@ use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
 
-use parts::{NewObject, Revalidation, Settings, SyntheticResponse, TimeLimits, Verdict};
+use crate::synthetic::SyntheticResponse;
+use parts::{NewObject, Revalidation, Settings, TimeLimits, Verdict};
 pub use start::{Mode, start};
 
 /// Where a fetch is.
@@ -125,6 +126,8 @@ pub struct Bereq {
     pub(crate) revalidated: Option<Revalidation>,
     pub(crate) retries: u32,
     pub(crate) made: SyntheticResponse,
+    /// VCL asked for the error: it isn't a failed fetch.
+    pub(crate) error_is_asked_for: bool,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
     pub(crate) acct: Acct,
@@ -233,6 +236,7 @@ impl Bereq {
         }
         self.revalidated = None;
         self.made = SyntheticResponse::default();
+        self.error_is_asked_for = false;
         self.object.reset();
         let next = self.engine.vxids.take();
         self.log.putf(Tag::Link, format_args!("bereq {next} retry"));

@@ -164,54 +164,6 @@ pub(crate) struct Revalidation {
     pub keeps_head: bool,
 }
 
-/// The answer that is made here in the place of a backend's: `vcl_backend_error` writes its body.
-#[derive(Debug, Default)]
-pub(crate) struct SyntheticResponse {
-    status: u16,
-    reason: Option<Vec<u8>>,
-    body: Vec<u8>,
-    is_wanted: bool,
-}
-
-impl SyntheticResponse {
-    /// VCL asks for it, with that status. Whether the fetch counts as failed is another question: see
-    /// [`SyntheticResponse::is_wanted`].
-    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
-        (self.status, self.reason) = (status, reason);
-    }
-
-    /// VCL asked for the error: it isn't a failed fetch.
-    pub fn want(&mut self) {
-        self.is_wanted = true;
-    }
-
-    /// See [`SyntheticResponse::want`].
-    pub fn is_wanted(&self) -> bool {
-        self.is_wanted
-    }
-
-    /// VCL writes the body, or more of it.
-    pub fn write(&mut self, data: &[u8], append: bool) {
-        if !append {
-            self.body.clear();
-        }
-        self.body.extend_from_slice(data);
-    }
-
-    /// Status and reason; the body is empty again.
-    pub fn begin(&mut self) -> (u16, Option<Vec<u8>>) {
-        self.body.clear();
-        match (std::mem::take(&mut self.status), self.reason.take()) {
-            (0, _) => (503, Some(b"Backend fetch failed".to_vec())),
-            given => given,
-        }
-    }
-
-    pub fn take_body(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.body)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,17 +189,5 @@ mod tests {
         let Settings { do_esi, do_gzip, do_gunzip, do_stream, storage, filters } = &settings;
         assert_eq!((*do_esi, *do_gzip, *do_gunzip, *do_stream), (false, true, false, true));
         assert!(storage.is_none() && filters.list().is_none());
-    }
-
-    #[test]
-    fn an_answer_that_nobody_asked_for_is_a_503() {
-        let mut made = SyntheticResponse::default();
-        assert_eq!(made.begin(), (503, Some(b"Backend fetch failed".to_vec())));
-        made.ask(404, None);
-        made.write(b"left over", false);
-        assert_eq!((made.begin(), made.take_body()), ((404, None), Vec::new()));
-        made.write(b"a", false);
-        made.write(b"b", true);
-        assert_eq!((made.take_body(), made.begin().0), (b"ab".to_vec(), 503));
     }
 }

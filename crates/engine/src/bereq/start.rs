@@ -11,13 +11,14 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::parts::{NewObject, Settings, SyntheticResponse, TimeLimits, Verdict};
+use super::parts::{NewObject, Settings, TimeLimits, Verdict};
 use super::{Bereq, BereqBody, task};
 use crate::admission;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
 use crate::req::Req;
+use crate::synthetic::SyntheticResponse;
 
 /// What a fetch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         revalidated: None,
         retries: 0,
         made: SyntheticResponse::default(),
+        error_is_asked_for: false,
         task: Privates::default(),
         acct: backend::Acct::default(),
         engine,

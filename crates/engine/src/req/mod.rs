@@ -58,9 +58,9 @@ use crate::transport::Transport;
 use self::ctx::{Lent, ReqCtx};
 use self::esi::EsiContext;
 use self::settings::Settings;
-use self::synth::Synthetic;
 pub use self::upload::Upload;
 use self::verdict::Verdict;
+use crate::synthetic::SyntheticResponse;
 
 /// A step that runs VCL comes after `start_vcl`, or in a fragment.
 const HAS_VCL: &str = "a request that runs VCL has one";
@@ -137,7 +137,7 @@ pub struct Req {
     pub(crate) settings: Settings,
     pub(crate) verdict: Verdict,
     /// The answer that is made here, if one is.
-    pub(crate) synthetic: Synthetic,
+    pub(crate) synthetic: SyntheticResponse,
     /// What happens to the body of the response.
     pub(crate) filters: ResponseFilters,
     pub(crate) task: Privates,
@@ -211,7 +211,7 @@ impl Req {
             is_piped: false,
             settings: Settings::default(),
             verdict: Verdict::undecided(),
-            synthetic: Synthetic::default(),
+            synthetic: SyntheticResponse::default(),
             filters: ResponseFilters::default(),
             task: Privates::default(),
             esi: EsiContext::Client,

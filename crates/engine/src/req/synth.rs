@@ -10,44 +10,11 @@ use super::{Req, Source, Step};
 use crate::httplog::RESP;
 use crate::transport::Transport;
 
-/// An answer that is made here: what asks for it says the status, `vcl_synth` writes the body.
-#[derive(Default)]
-pub(crate) struct Synthetic {
-    status: u16,
-    reason: Option<Vec<u8>>,
-    body: Vec<u8>,
-}
-
-impl Synthetic {
-    /// The next step is to be `Synth`, with that status.
-    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
-        (self.status, self.reason) = (status, reason);
-    }
-
-    /// VCL writes the body, or more of it.
-    pub fn write(&mut self, data: &[u8], append: bool) {
-        if !append {
-            self.body.clear();
-        }
-        self.body.extend_from_slice(data);
-    }
-
-    /// What was asked for; the body is empty again.
-    fn begin(&mut self) -> (u16, Option<Vec<u8>>) {
-        self.body.clear();
-        let status = if self.status < 100 { 501 } else { self.status };
-        (status, self.reason.take())
-    }
-
-    fn take_body(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.body)
-    }
-}
-
 impl Req {
     pub(super) async fn synth(&mut self, transport: &mut dyn Transport) -> Step {
         self.engine().main.s_synth.inc();
         let (status, reason) = self.synthetic.begin();
+        let status = if status < 100 { 501 } else { status };
         self.start_synth(status, reason);
         self.filters.reset();
         self.t_resp.set(None);

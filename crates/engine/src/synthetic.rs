@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An answer that is made here: to a client (`vcl_synth`), or in the place of a backend's (`vcl_backend_error`).
+
+/// What asks for it says status and reason; then VCL writes the body.
+#[derive(Debug, Default)]
+pub(crate) struct SyntheticResponse {
+    status: u16,
+    reason: Option<Vec<u8>>,
+    body: Vec<u8>,
+}
+
+impl SyntheticResponse {
+    /// It is to have that status.
+    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
+        (self.status, self.reason) = (status, reason);
+    }
+
+    /// VCL writes the body, or more of it.
+    pub fn write(&mut self, data: &[u8], append: bool) {
+        if !append {
+            self.body.clear();
+        }
+        self.body.extend_from_slice(data);
+    }
+
+    /// The status, 0 when nobody asked for one, and the reason; the body is empty again.
+    pub fn begin(&mut self) -> (u16, Option<Vec<u8>>) {
+        self.body.clear();
+        (self.status, self.reason.take())
+    }
+
+    pub fn take_body(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_begins_with_an_empty_body() {
+        let mut made = SyntheticResponse::default();
+        assert_eq!(made.begin(), (0, None));
+        made.ask(404, Some(b"No".to_vec()));
+        made.write(b"left over", false);
+        assert_eq!((made.begin(), made.take_body()), ((404, Some(b"No".to_vec())), Vec::new()));
+        made.write(b"gone", false);
+        made.write(b"a", false);
+        made.write(b"b", true);
+        assert_eq!(made.take_body(), b"ab");
+    }
+}
