@@ -15,7 +15,7 @@ use tables::counters::Vbe;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ETIMEDOUT, OpenError, holddown_of};
-use crate::pool::{Ends as PoolEnds, Pool};
+use crate::pool::{PeerLabel, Pool};
 use crate::probe::Probe;
 use crate::registry::Prober;
 use crate::{
@@ -46,9 +46,9 @@ pub struct ConnectOpts<'a> {
     /// `bereq.connect_timeout`; zero = the backend's or the parameter.
     pub connect_timeout: Duration,
     /// Not from the pool: the second try after a stale connection.
-    pub fresh: bool,
+    pub new_connection: bool,
     /// The request can't be sent a second time: a connection that has just become stale would cost it.
-    pub once: bool,
+    pub no_resend: bool,
     /// The client's address and the one it connected to, for a PROXY header; `None` writes one that says nothing.
     pub ends: Option<Ends>,
     /// The TLS name for a version 2 header.
@@ -121,8 +121,8 @@ impl Backend {
     }
 
     /// What it wants in each request.
-    pub fn amend(&self) -> Option<&RequestSignerRef> {
-        self.spec.amend.as_ref()
+    pub fn signer(&self) -> Option<&RequestSignerRef> {
+        self.spec.signer.as_ref()
     }
 
     /// The Host that a bereq without one gets: just the value.
@@ -183,16 +183,16 @@ impl Backend {
     /// An idle connection, where there is nothing to wait for and nothing to be said first; else [`Backend::connect`] is
     /// to be asked.
     pub fn idle(&self, opts: &ConnectOpts<'_>) -> Option<Conn> {
-        if opts.fresh || self.spec.proxy_header != 0 || !self.is_healthy() {
+        if opts.new_connection || self.spec.proxy_header != 0 || !self.is_healthy() {
             return None;
         }
         let slot = match &self.slots {
             None => None,
             Some(slots) => Some(slots.clone().try_acquire_owned().ok()?),
         };
-        let (stream, ends) = self.pool.take(opts.once)?;
+        let (stream, label) = self.pool.take(opts.no_resend)?;
         self.env.services.main().backend_reuse.inc();
-        Some(Conn::http1(stream, ends, self.arc(), true, 0, slot))
+        Some(Conn::http1(stream, label, self.arc(), true, 0, slot))
     }
 
     /// [`Director::healthy`], which for a backend doesn't depend on the time.
@@ -231,11 +231,11 @@ impl Backend {
             main.backend_conn.inc();
             return Ok(Conn::other(service.0.exchange(), self.arc(), slot));
         }
-        let pooled = if opts.fresh { None } else { self.pool.take(opts.once) };
-        let (stream, ends, reused) = match pooled {
-            Some((stream, ends)) => {
+        let pooled = if opts.new_connection { None } else { self.pool.take(opts.no_resend) };
+        let (stream, label, reused) = match pooled {
+            Some((stream, label)) => {
                 main.backend_reuse.inc();
-                (stream, ends, true)
+                (stream, label, true)
             }
             None => {
                 let params = self.env.services.params();
@@ -250,8 +250,8 @@ impl Backend {
                     }
                 })?;
                 main.backend_conn.inc();
-                let ends = PoolEnds::new(&stream);
-                (stream, ends, false)
+                let label = PeerLabel::new(&stream);
+                (stream, label, false)
             }
         };
         let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
@@ -261,7 +261,7 @@ impl Backend {
                 ConnectError::ProxyWrite { backend: backend(), errno: errno_of(&error) }
             })?;
         }
-        Ok(Conn::http1(stream, ends, self.arc(), reused, header.len(), slot))
+        Ok(Conn::http1(stream, label, self.arc(), reused, header.len(), slot))
     }
 
     fn arc(&self) -> Arc<Backend> {
@@ -365,9 +365,9 @@ impl Backend {
         }
     }
 
-    pub(crate) fn recycle(&self, stream: Stream, ends: Box<PoolEnds>) {
+    pub(crate) fn recycle(&self, stream: Stream, label: Box<PeerLabel>) {
         self.env.services.main().backend_recycle.inc();
-        self.pool.put(stream, ends, self.env.clock.mono());
+        self.pool.put(stream, label, self.env.clock.mono());
     }
 }
 

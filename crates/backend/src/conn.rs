@@ -8,14 +8,14 @@ use net::Stream;
 use tables::close::{NOT_CLOSING, SessClose};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::pool::Ends;
+use crate::pool::PeerLabel;
 use crate::{Backend, Director, Exchange, Http1};
 
 /// A connection in use. It counts against `.max_connections` until finished; dropping it closes it.
 pub struct Conn {
     user: User,
     exchange: Protocol,
-    ends: Box<Ends>,
+    label: Box<PeerLabel>,
     is_reused: bool,
     _slot: Option<OwnedSemaphorePermit>,
 }
@@ -50,14 +50,14 @@ impl Conn {
     /// went out ahead.
     pub(crate) fn http1(
         stream: Stream,
-        ends: Box<Ends>,
+        label: Box<PeerLabel>,
         backend: Arc<Backend>,
         is_reused: bool,
         preface: usize,
         slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let exchange = Protocol::Http1(Http1::new(stream, preface));
-        Self { exchange, ends, is_reused, user: User::new(backend), _slot: slot }
+        Self { exchange, label, is_reused, user: User::new(backend), _slot: slot }
     }
 
     /// An exchange without a connection.
@@ -66,8 +66,8 @@ impl Conn {
         backend: Arc<Backend>,
         slot: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        let (exchange, ends) = (Protocol::Other(exchange), Ends::none());
-        Self { exchange, ends, is_reused: false, user: User::new(backend), _slot: slot }
+        let (exchange, label) = (Protocol::Other(exchange), PeerLabel::none());
+        Self { exchange, label, is_reused: false, user: User::new(backend), _slot: slot }
     }
 
     /// Whose connection it is.
@@ -92,7 +92,7 @@ impl Conn {
     /// The parts of the BackendOpen record: descriptor, backend, remote and local address, `connect` or `reuse`.
     pub fn opened(&self) -> [&[u8]; 5] {
         let how: &[u8] = if self.is_reused { b" reuse" } else { b" connect" };
-        [self.ends.fd(), b" ", self.backend().name().as_bytes(), self.ends.addresses(), how]
+        [self.label.fd(), b" ", self.backend().name().as_bytes(), self.label.addresses(), how]
     }
 
     /// Ends the use. `close` is why the connection can't be used again; `None` puts it back into the pool, unless it began
@@ -101,7 +101,7 @@ impl Conn {
     /// connection went back to the pool.
     pub fn finish(self, close: Option<SessClose>, note: impl FnOnce(&[&[u8]])) -> bool {
         // Dropped from the last to the first.
-        let Conn { _slot, ends, exchange, user, .. } = self;
+        let Conn { _slot, label, exchange, user, .. } = self;
         let backend = &user.0;
         let has_pool = matches!(exchange, Protocol::Http1(_)) && backend.spec().proxy_header == 0;
         let reason = match close {
@@ -110,9 +110,9 @@ impl Conn {
             close => close.map(SessClose::description),
         };
         let what = if reason.is_some() { " close " } else { " recycle" };
-        note(&[ends.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), reason.unwrap_or_default().as_bytes()]);
+        note(&[label.fd(), b" ", backend.name().as_bytes(), what.as_bytes(), reason.unwrap_or_default().as_bytes()]);
         if let (None, Protocol::Http1(http1)) = (reason, exchange) {
-            backend.recycle(http1.into_stream(), ends);
+            backend.recycle(http1.into_stream(), label);
         }
         reason.is_none()
     }

@@ -78,20 +78,20 @@ struct Inner {
 
 struct Idle {
     stream: ParkedStream,
-    ends: Box<Ends>,
+    label: Box<PeerLabel>,
     since: Mono,
 }
 
 /// What is known of a connection all its life.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct PeerLabel {
     pub peer: Address,
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
     fd_len: usize,
 }
 
-impl Ends {
+impl PeerLabel {
     pub fn new(stream: &Stream) -> Box<Self> {
         Self::between(stream.number(), stream.peer(), stream.local())
     }
@@ -150,8 +150,8 @@ impl Pool {
     }
 
     /// An idle connection whose peer neither closed it nor sent anything: the newest, or rather this thread's newest if it
-    /// is among the last [`NEAR`]. Only for a request that is `once` is the system asked what the peer did.
-    pub(crate) fn take(&self, once: bool) -> Option<(Stream, Box<Ends>)> {
+    /// is among the last [`NEAR`]. Only for a request that is `no_resend` is the system asked what the peer did.
+    pub(crate) fn take(&self, no_resend: bool) -> Option<(Stream, Box<PeerLabel>)> {
         let here = rt::home();
         loop {
             let idle = {
@@ -160,25 +160,25 @@ impl Pool {
                 idle.remove(idle.len().checked_sub(1 + own.unwrap_or(0))?)
             };
             // Looked at outside of the lock: it may be a system call. What isn't usable is closed here.
-            if self.is_current(&idle.ends)
-                && (if once { idle.stream.pending() } else { idle.stream.heard() }) == IdleState::Nothing
+            if self.is_current(&idle.label)
+                && (if no_resend { idle.stream.pending() } else { idle.stream.heard() }) == IdleState::Nothing
                 && let Ok(stream) = idle.stream.unpark()
             {
-                return Some((stream, idle.ends));
+                return Some((stream, idle.label));
             }
         }
     }
 
     /// Whether the connection leads to where the endpoint is now.
-    fn is_current(&self, ends: &Ends) -> bool {
-        match (&self.name, ends.peer) {
+    fn is_current(&self, label: &PeerLabel) -> bool {
+        match (&self.name, label.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),
             (Some(_), Address::Unix) | (None, _) => true,
         }
     }
 
-    pub(crate) fn put(&self, stream: Stream, ends: Box<Ends>, now: Mono) {
-        self.lock().idle.push(Idle { stream: stream.park(), ends, since: now });
+    pub(crate) fn put(&self, stream: Stream, label: Box<PeerLabel>, now: Mono) {
+        self.lock().idle.push(Idle { stream: stream.park(), label, since: now });
     }
 
     fn close_idle(&self, now: Mono, limit: Duration) -> usize {
@@ -191,7 +191,9 @@ impl Pool {
             let mut at = if inner.swept < inner.idle.len() { inner.swept } else { 0 };
             for _ in 0..MAX_SWEEP.min(inner.idle.len()) {
                 match inner.idle.get(at) {
-                    Some(idle) if self.is_current(&idle.ends) && idle.stream.pending() == IdleState::Nothing => at += 1,
+                    Some(idle) if self.is_current(&idle.label) && idle.stream.pending() == IdleState::Nothing => {
+                        at += 1
+                    }
                     Some(_) => gone.push(inner.idle.remove(at)),
                     None => break,
                 }

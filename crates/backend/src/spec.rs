@@ -36,8 +36,8 @@ pub struct BackendSpec {
     pub probe: Option<ProbeSpec>,
     /// Answers in this process, in the place of the endpoint.
     pub service: Option<ServiceRef>,
-    /// What it wants in each request.
-    pub amend: Option<RequestSignerRef>,
+    /// Adds to each request what the backend wants there: a signature.
+    pub signer: Option<RequestSignerRef>,
 }
 
 impl BackendSpec {
@@ -62,7 +62,7 @@ impl BackendSpec {
             found: Vec::new(),
             probe: None,
             service: None,
-            amend: None,
+            signer: None,
         }
     }
 }

@@ -101,7 +101,7 @@ fn the_newest_idle_connection_is_taken() {
         let again = backend.connect(&ConnectOpts::default()).await.unwrap();
         assert!(again.is_reused() && shown(again.opened().concat()).ends_with(" reuse"));
         assert_eq!(again.tunnel().unwrap().local(), local);
-        let fresh = backend.connect(&ConnectOpts { fresh: true, ..ConnectOpts::default() }).await.unwrap();
+        let fresh = backend.connect(&ConnectOpts { new_connection: true, ..ConnectOpts::default() }).await.unwrap();
         assert!(!fresh.is_reused());
         let (_, text) = ended(fresh, Some(SessClose::RxTimeout));
         assert!(text.ends_with(" s1 close Receive timeout"), "{text}");
@@ -145,8 +145,8 @@ fn a_request_that_cannot_be_sent_twice_has_the_system_asked() {
     rt::run_watched(Arc::default(), || (), async {
         let (bed, (listener, spec)) = (Bed::new(), server().await);
         let backend = bed.backend(spec);
-        let opts = |once| ConnectOpts { once, ..ConnectOpts::default() };
-        for once in [false, true] {
+        let opts = |no_resend| ConnectOpts { no_resend, ..ConnectOpts::default() };
+        for no_resend in [false, true] {
             let conn = backend.connect(&opts(false)).await.unwrap();
             let peer = accept(&listener).await;
             conn.finish(None, |_| ());
@@ -156,7 +156,7 @@ fn a_request_that_cannot_be_sent_twice_has_the_system_asked() {
             }
             drop(peer);
             // The runtime has not looked for events since then.
-            assert_eq!(backend.idle(&opts(once)).is_some(), !once);
+            assert_eq!(backend.idle(&opts(no_resend)).is_some(), !no_resend);
         }
         assert!(backend.idle(&opts(false)).is_none(), "nothing is idle");
     })
@@ -237,7 +237,7 @@ fn a_thread_takes_its_own_connection_before_a_newer_one() {
         let theirs = backend.clone();
         let thread = std::thread::spawn(move || {
             run(async move {
-                let fresh = ConnectOpts { fresh: true, ..ConnectOpts::default() };
+                let fresh = ConnectOpts { new_connection: true, ..ConnectOpts::default() };
                 theirs.connect(&fresh).await.unwrap().finish(None, |_| ());
             });
         });

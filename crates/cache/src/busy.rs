@@ -14,7 +14,7 @@ use crate::events::Event;
 use crate::objcore::{HeadBlock, ObjBytes, Objcore, State};
 use crate::objref::ObjRef;
 use crate::tombstones::Cause;
-use crate::waiting::Rush;
+use crate::waiting::RushReason;
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
@@ -72,7 +72,7 @@ impl Busy {
     }
 
     pub(crate) fn new(cache: Cache, oc: Arc<Objcore>, boc: Arc<Boc>, is_private: bool) -> Self {
-        let nukes_left = cache.shared().quick.nuke_limit();
+        let nukes_left = cache.shared().hot_params.nuke_limit();
         let shared = cache.shared();
         let tags_began = if is_private { None } else { shared.tags.begin(&shared.bans) };
         Self {
@@ -123,7 +123,7 @@ impl Busy {
     /// is reserved.
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
         let shared = self.cache.shared();
-        self.nukes_left = shared.quick.nuke_limit();
+        self.nukes_left = shared.hot_params.nuke_limit();
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
@@ -371,7 +371,7 @@ impl Busy {
             if oc.is_overtaken() {
                 when = shared.overtaken_until();
             }
-            shard.heads.unbusy(oc, filling.head_block.vary(), shared.quick.vary_notice());
+            shard.heads.unbusy(oc, filling.head_block.vary(), shared.hot_params.vary_notice());
             oc.set_state(State::Stored);
             shared.bans.attach(oc);
             shared.arm(&mut shard, oc, when);
@@ -381,16 +381,16 @@ impl Busy {
             {
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::Replaced));
             } else if let Some(old) =
-                shard.heads.surplus(digest, shared.quick.vary_limit()).filter(|old| !Arc::ptr_eq(old, oc))
+                shard.heads.surplus(digest, shared.hot_params.vary_limit()).filter(|old| !Arc::ptr_eq(old, oc))
             {
                 shared.main.vary_limit.inc();
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
             // Those who waited for what isn't found would otherwise fetch one after the other.
-            let reason = if is_found { Rush::LookAgain } else { Rush::EachAlone };
+            let reason = if is_found { RushReason::LookAgain } else { RushReason::EachAlone };
             let waiters = shard.heads.take_waiters(digest, usize::MAX);
             if !waiters.is_empty() {
-                shard.awaited.add(oc, shared.now(), shared.overtaken_until());
+                shard.recent_rushes.add(oc, shared.now(), shared.overtaken_until());
             }
             (waiters, reason)
         };
@@ -448,7 +448,7 @@ impl Busy {
             (removed, shard.heads.take_waiters(&self.oc.digest, max))
         };
         drop(removed);
-        self.cache.wake(&self.oc.digest, waiters, Rush::LookAgain);
+        self.cache.wake(&self.oc.digest, waiters, RushReason::LookAgain);
     }
 }
 

@@ -21,10 +21,10 @@ use crate::heap::Heap;
 use crate::objcore::{Objcore, State};
 use crate::objhead::Heads;
 use crate::objref::ObjRef;
-use crate::request::{Regexes, StoredHead};
+use crate::request::{HeadReader, Regexes};
 use crate::tags::Tags;
 use crate::tombstones::{Cause, Tombstones};
-use crate::waiting::{RecentRushes, Rush, Waiter};
+use crate::waiting::{RecentRushes, RushReason, Waiter};
 
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
@@ -41,7 +41,7 @@ pub struct Config {
     /// Stores.
     pub stores: Arc<Stores>,
     /// Reads stored heads for bans.
-    pub heads: Box<dyn StoredHead>,
+    pub heads: Box<dyn HeadReader>,
     /// Compiles regular expressions for bans.
     pub regexes: Box<dyn Regexes>,
     /// Parameters.
@@ -98,7 +98,7 @@ impl Default for Params {
 
 /// Those of the parameters that every fetch asks for.
 #[derive(Default)]
-pub(crate) struct Quick {
+pub(crate) struct HotParams {
     nuke_limit: AtomicU32,
     vary_limit: AtomicUsize,
     vary_notice: AtomicUsize,
@@ -106,7 +106,7 @@ pub(crate) struct Quick {
     transit_buffer: AtomicU64,
 }
 
-impl Quick {
+impl HotParams {
     fn set(&self, params: &Params) {
         self.nuke_limit.store(params.nuke_limit, Relaxed);
         self.vary_limit.store(params.vary_limit, Relaxed);
@@ -143,10 +143,10 @@ pub(crate) struct Shared {
     pub tags: Tags,
     pub main: &'static Main,
     pub clock: Clock,
-    pub heads: Box<dyn StoredHead>,
+    pub heads: Box<dyn HeadReader>,
     pub regexes: Box<dyn Regexes>,
     pub params: ArcSwap<Params>,
-    pub quick: Quick,
+    pub hot_params: HotParams,
     stores: Arc<Stores>,
     evictors: Box<[Evictor]>,
     pub tombstones: Tombstones,
@@ -163,7 +163,7 @@ pub(crate) struct Shard {
 pub(crate) struct ShardInner {
     pub heads: Heads,
     pub heap: Heap,
-    pub awaited: RecentRushes,
+    pub recent_rushes: RecentRushes,
 }
 
 impl Shard {
@@ -213,13 +213,13 @@ impl Cache {
             inner: Lock::new(ShardInner {
                 heads: Heads::new(main),
                 heap: Heap::default(),
-                awaited: RecentRushes::default(),
+                recent_rushes: RecentRushes::default(),
             }),
             next_expiry: AtomicU64::new(f64::INFINITY.to_bits()),
             alarm: alarm.clone(),
         };
-        let quick = Quick::default();
-        quick.set(&params);
+        let hot_params = HotParams::default();
+        hot_params.set(&params);
         let evictors = stores.all().iter().map(|_| Evictor::new(main)).collect();
         Cache(Arc::new(Shared {
             shards: (0..SHARDS).map(shard).collect(),
@@ -231,7 +231,7 @@ impl Cache {
             heads,
             regexes,
             params: ArcSwap::from_pointee(params),
-            quick,
+            hot_params,
             stores,
             evictors,
             tombstones: Tombstones::new(),
@@ -240,7 +240,7 @@ impl Cache {
 
     /// Puts new parameters into force.
     pub fn set_params(&self, params: Params) {
-        self.0.quick.set(&params);
+        self.0.hot_params.set(&params);
         self.0.params.store(Arc::new(params));
     }
 
@@ -257,7 +257,7 @@ impl Cache {
 
     /// The right to fetch something that will never be found: a pass.
     pub fn private(&self) -> Busy {
-        let boc = Arc::new(Boc::new(true, self.0.quick.transit_buffer(), None));
+        let boc = Arc::new(Boc::new(true, self.0.hot_params.transit_buffer(), None));
         let oc = Objcore::busy(Digest([0; 32]), self.0.main, boc.clone());
         Busy::new(self.clone(), oc, boc, true)
     }
@@ -270,11 +270,11 @@ impl Cache {
     pub(crate) fn rush(&self, digest: &Digest) {
         let max = self.0.params.load().rush_exponent;
         let waiters = self.0.shard(digest).lock().heads.take_waiters(digest, max);
-        self.wake(digest, waiters, Rush::LookAgain);
+        self.wake(digest, waiters, RushReason::LookAgain);
     }
 
     /// Wakes those taken off `digest`'s list; one that went away meanwhile has another woken in its place.
-    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, reason: Rush) {
+    pub(crate) fn wake(&self, digest: &Digest, mut waiters: Vec<Arc<Waiter>>, reason: RushReason) {
         if base::failpoint::fault("a lost wake-up") {
             waiters.pop();
         }
@@ -349,7 +349,7 @@ impl Shared {
             if oc.state() != State::Stored {
                 return false;
             }
-            if shard.heads.has_waiters(&oc.digest) || shard.awaited.has(oc, self.now()) {
+            if shard.heads.has_waiters(&oc.digest) || shard.recent_rushes.has(oc, self.now()) {
                 let when = self.overtaken_until();
                 self.arm(&mut shard, oc, when);
                 return oc.overtake(seq);

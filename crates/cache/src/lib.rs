@@ -2,7 +2,7 @@
 //! The cache core: digest, objhead, objcore, boc, lookup, waitinglist, vary, expiry, eviction, bans, purge.
 //!
 //! Knows neither HTTP versions nor VCL: what it must know of a request, a stored head or a regular expression comes in
-//! through [`Request`], [`StoredHead`] and [`Regexes`]. It wakes through `std::task::Waker` only.
+//! through [`Request`], [`HeadReader`] and [`Regexes`]. It wakes through `std::task::Waker` only.
 //!
 //! ```text
 //! Cache::lookup -> Hit(ObjRef)            a fresh object (it may still be streaming: ObjRef::reader follows it)
@@ -54,7 +54,7 @@ pub use events::{Event, EventTag};
 pub use lookup::{Lookup, LookupOptions, LookupOutcome};
 pub use objref::{Finished, Headers, ObjRef, ReadError, Reader};
 pub use purge::Purge;
-pub use request::{NoRequest, Regex, Regexes, Request, StoredHead};
+pub use request::{HeadReader, NoRequest, Regex, Regexes, Request};
 pub use tags::TagPurge;
 pub use tombstones::Cause;
 pub use trace::{LookupTrace, VariantSummary, Variants};

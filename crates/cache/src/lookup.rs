@@ -19,7 +19,7 @@ use crate::objhead::{ANY, BUSY, HASHED_FROM, Objhead, vary_hash};
 use crate::objref::ObjRef;
 use crate::request::Request;
 use crate::trace::LookupTrace;
-use crate::waiting::{Redemption, Rush, Ticket, Waiter};
+use crate::waiting::{Redemption, RushReason, Ticket, Waiter};
 
 /// The request's own wishes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,7 +92,7 @@ pub struct LookupOutcome {
     /// Objects found banned on the way, for the log. Mostly empty (and then not allocated).
     pub events: Vec<Event>,
     /// Variants of other requests passed on the way (`vary_notice`).
-    pub variants_passed: usize,
+    pub variants_skipped: usize,
     /// Why it is no hit.
     pub trace: LookupTrace,
 }
@@ -108,13 +108,13 @@ struct Scan {
     /// One is being fetched, but this request doesn't wait.
     ignored_busy: bool,
     /// One is fresh, but older than the request allows.
-    is_limited: bool,
+    is_over_max_age: bool,
     /// A match was banned or purged; only requests that came earlier may still have it.
     is_overtaken: bool,
     has_waiters: bool,
     /// Bans have to be tested on this one first, without a lock.
     unchecked: Option<Arc<Objcore>>,
-    passed: usize,
+    skipped: usize,
     /// Another request's variant: what this request would be stored under can be guessed from it.
     other: Option<Arc<Objcore>>,
 }
@@ -126,7 +126,7 @@ struct Query<'a> {
     now: Mono,
     options: &'a LookupOptions,
     /// Invalidations after this one don't concern the request.
-    arrival: u64,
+    arrival_sequence: u64,
     /// It doesn't wait: it did, for something that helped nobody.
     is_alone: bool,
 }
@@ -134,15 +134,15 @@ struct Query<'a> {
 impl Cache {
     /// Looks `digest` up for `req`; `now` is when the request came in.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
-        let arrival = self.shared().bans.seq();
-        self.look(&Query { digest, req, now, options, arrival, is_alone: false })
+        let arrival_sequence = self.shared().bans.seq();
+        self.look(&Query { digest, req, now, options, arrival_sequence, is_alone: false })
     }
 
     /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
     /// it: so it can have the answer that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
-        let Redemption { digest, arrival, is_alone, was_parked } = ticket.redeem();
-        let outcome = self.look(&Query { digest: &digest, req, now, options, arrival, is_alone });
+        let Redemption { digest, arrival_sequence, is_alone, was_parked } = ticket.redeem();
+        let outcome = self.look(&Query { digest: &digest, req, now, options, arrival_sequence, is_alone });
         if !was_parked {
             return outcome;
         }
@@ -168,12 +168,12 @@ impl Cache {
             if query.options.always_miss {
                 let busy = self.insert_busy(&mut shard, query, None);
                 let trace = LookupTrace { banned, ..LookupTrace::default() };
-                return LookupOutcome { lookup: Lookup::Miss(busy), events, variants_passed: 0, trace };
+                return LookupOutcome { lookup: Lookup::Miss(busy), events, variants_skipped: 0, trace };
             }
             let scan = self.scan(&shard, query);
             if let Some(oc) = scan.unchecked {
                 drop(shard);
-                match shared.bans.check(shared, &oc, query.req, query.arrival) {
+                match shared.bans.check(shared, &oc, query.req, query.arrival_sequence) {
                     BanOutcome::Clean => {}
                     BanOutcome::Hit(ban) => {
                         if shared.invalidate(&oc, ban.seq) {
@@ -190,21 +190,22 @@ impl Cache {
                         banned = Some("ban_lookup_limit".to_owned());
                     }
                     BanOutcome::Unfinished => {
-                        let ticket = Ticket::unparked(self.clone(), *query.digest, query.arrival, query.is_alone);
+                        let ticket =
+                            Ticket::unparked(self.clone(), *query.digest, query.arrival_sequence, query.is_alone);
                         let trace = LookupTrace { banned, ..LookupTrace::default() };
                         let lookup = Lookup::Unfinished(ticket);
-                        return LookupOutcome { lookup, events, variants_passed: 0, trace };
+                        return LookupOutcome { lookup, events, variants_skipped: 0, trace };
                     }
                 }
                 continue;
             }
-            let variants_passed = scan.passed;
+            let variants_skipped = scan.skipped;
             let mut trace = LookupTrace::default();
             let (lookup, waiters) = self.decide(&mut shard, query, scan, &mut trace);
             drop(shard);
-            self.wake(query.digest, waiters, Rush::LookAgain);
+            self.wake(query.digest, waiters, RushReason::LookAgain);
             trace.banned = banned;
-            return LookupOutcome { lookup, events, variants_passed, trace };
+            return LookupOutcome { lookup, events, variants_skipped, trace };
         }
     }
 
@@ -235,7 +236,7 @@ impl Cache {
                     busy.for_each(|(oc, _)| Self::consider_busy(&mut scan, oc, query));
                 }
                 if scan.hit.is_none() {
-                    scan.passed = objcs.len();
+                    scan.skipped = objcs.len();
                     scan.other = scan.other.or_else(|| objcs.last().cloned());
                 }
             }
@@ -255,7 +256,7 @@ impl Cache {
         }
         scan.is_busy |= is_ours && !options.ignore_busy && !query.is_alone;
         scan.ignored_busy |= is_ours && options.ignore_busy;
-        scan.passed += usize::from(!is_ours);
+        scan.skipped += usize::from(!is_ours);
     }
 
     /// Weighs one stored variant; `Break` ends the walk.
@@ -263,20 +264,20 @@ impl Cache {
         let options = query.options;
         let matches = |vary: Vary<'_>| query.req.vary_matches(vary.spec, vary.values);
         let times = oc.times();
-        let overtaken = oc.overtaken_for(query.arrival);
+        let overtaken = oc.overtaken_for(query.arrival_sequence);
         if overtaken == Invalidation::Before || (times.ttl <= 0.0 && overtaken != Invalidation::Later) {
             scan.is_overtaken |= overtaken == Invalidation::Before;
             return ControlFlow::Continue(());
         }
         if !options.ignore_vary && !oc.vary_matches(matches) && !base::failpoint::fault("a mix-up of variants") {
-            scan.passed += 1;
+            scan.skipped += 1;
             scan.other.get_or_insert_with(|| oc.clone());
             return ControlFlow::Continue(());
         }
         if base::failpoint::fault("a hit-for-miss that is serialised") && oc.flags().reuse == Reuse::HitForMiss {
             return ControlFlow::Continue(());
         }
-        if self.shared().bans.has_news(oc, query.arrival) {
+        if self.shared().bans.has_news(oc, query.arrival_sequence) {
             scan.unchecked = Some(oc.clone());
             return ControlFlow::Break(());
         }
@@ -285,7 +286,7 @@ impl Cache {
             return ControlFlow::Break(());
         }
         let is_stale = times.fresh_until(None).0 <= query.now.0;
-        scan.is_limited |= !is_stale;
+        scan.is_over_max_age |= !is_stale;
         if is_stale && scan.stale.as_ref().is_none_or(|other| times.t_origin.0 > other.times().t_origin.0) {
             scan.stale = Some(oc.clone());
         }
@@ -322,7 +323,7 @@ impl Cache {
                 trace.marker = marker(&oc);
                 return (Lookup::HitForPass { xid: oc.xid(), ttl_left: ttl_left(&oc) }, waiters);
             }
-            return (Lookup::Hit(used(oc)), waiters);
+            return (Lookup::Hit(hit_on(oc)), waiters);
         }
         if let Some(oc) = scan.stale.as_ref().filter(|oc| oc.flags().is_uncacheable()) {
             let (xid, ttl_left) = (oc.xid(), ttl_left(oc));
@@ -331,7 +332,7 @@ impl Cache {
             return (Lookup::HitForMiss { busy, xid, ttl_left }, Vec::new());
         }
         trace.stale = scan.stale.as_ref().map(|oc| oc.times());
-        trace.is_limited = scan.is_limited;
+        trace.is_over_max_age = scan.is_over_max_age;
         trace.is_overtaken = scan.is_overtaken;
         trace.ignored_busy = scan.ignored_busy;
         if scan.stale.is_none() && !scan.is_busy {
@@ -346,10 +347,10 @@ impl Cache {
                 || oc.times().grace_until(options.max_ttl, options.max_grace).0 >= query.now.0
         };
         let lookup = match (scan.stale, scan.is_busy) {
-            (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: used(oc), busy: None },
+            (Some(oc), true) if in_grace(&oc) => Lookup::Grace { stale: hit_on(oc), busy: None },
             (Some(oc), false) if in_grace(&oc) => {
                 let busy = Some(self.insert_busy(shard, query, scan.other));
-                Lookup::Grace { stale: used(oc), busy }
+                Lookup::Grace { stale: hit_on(oc), busy }
             }
             (Some(oc), false) => {
                 let busy = self.insert_busy(shard, query, scan.other);
@@ -364,7 +365,7 @@ impl Cache {
                 let waiter = Waiter::parked();
                 shard.heads.park(query.digest, waiter.clone());
                 shared.main.busy_sleep.inc();
-                Lookup::Wait(Ticket::new(self.clone(), *query.digest, waiter, query.arrival))
+                Lookup::Wait(Ticket::new(self.clone(), *query.digest, waiter, query.arrival_sequence))
             }
         };
         (lookup, Vec::new())
@@ -379,7 +380,7 @@ impl Cache {
             query.req.vary_values(&spec, &mut values);
             Some((spec, values.into_boxed_slice()))
         });
-        let boc = Arc::new(Boc::new(false, shared.quick.transit_buffer(), guess));
+        let boc = Arc::new(Boc::new(false, shared.hot_params.transit_buffer(), guess));
         let oc = Objcore::busy(*query.digest, shared.main, boc.clone());
         shared.bans.pin(&oc);
         shard.heads.add(oc.clone());
@@ -388,7 +389,7 @@ impl Cache {
 }
 
 /// A handle on an object that is delivered.
-fn used(oc: Arc<Objcore>) -> ObjRef {
+fn hit_on(oc: Arc<Objcore>) -> ObjRef {
     oc.hits.fetch_add(1, Relaxed);
     oc.touch();
     ObjRef::new(oc)

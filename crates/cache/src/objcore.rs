@@ -175,13 +175,13 @@ impl Objcore {
         let _ = self.overtaken.compare_exchange(0, seq | SOFTLY, Relaxed, Relaxed);
     }
 
-    /// What became of it for a request that came when `arrival` was the newest invalidation.
-    pub fn overtaken_for(&self, arrival: u64) -> Invalidation {
+    /// What became of it for a request that came when `arrival_sequence` was the newest invalidation.
+    pub fn overtaken_for(&self, arrival_sequence: u64) -> Invalidation {
         match self.overtaken.load(Relaxed) {
             0 => Invalidation::Not,
-            softly if softly & SOFTLY != 0 && arrival < softly & !SOFTLY => Invalidation::Later,
+            softly if softly & SOFTLY != 0 && arrival_sequence < softly & !SOFTLY => Invalidation::Later,
             softly if softly & SOFTLY != 0 => Invalidation::Not,
-            seq if arrival < seq => Invalidation::Not,
+            seq if arrival_sequence < seq => Invalidation::Not,
             _ => Invalidation::Before,
         }
     }

@@ -92,7 +92,7 @@ impl Cache {
                     State::Busy => overtake(&oc, seq, now, purge),
                     // Gone for all but those who asked before.
                     State::Stored if oc.is_overtaken() => {}
-                    State::Stored if shard.awaited.has(&oc, shared.now()) => {
+                    State::Stored if shard.recent_rushes.has(&oc, shared.now()) => {
                         count += 1;
                         let mut when = shared.overtaken_until();
                         if purge.is_hard() {

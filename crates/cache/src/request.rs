@@ -22,7 +22,7 @@ pub trait Request {
 }
 
 /// Reads a stored head for bans.
-pub trait StoredHead: Send + Sync {
+pub trait HeadReader: Send + Sync {
     /// The first field of this name (any case).
     fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]>;
 
@@ -58,7 +58,7 @@ impl Request for NoRequest {
     }
 }
 
-impl StoredHead for NoRequest {
+impl HeadReader for NoRequest {
     fn header<'h>(&self, _: &'h [u8], _: &str) -> Option<&'h [u8]> {
         None
     }

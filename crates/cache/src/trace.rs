@@ -24,7 +24,7 @@ pub struct LookupTrace {
     /// The lives of the newest object that matches and isn't fresh.
     pub stale: Option<Times>,
     /// One that is fresh, but older than the request allows.
-    pub is_limited: bool,
+    pub is_over_max_age: bool,
     /// One was purged, or banned, while older requests still wait for it.
     pub is_overtaken: bool,
     /// One is being fetched, and the request won't wait for it.

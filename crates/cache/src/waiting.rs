@@ -47,13 +47,13 @@ pub(crate) struct Waiter {
 
 enum Wait {
     Parked(Option<Waker>),
-    Woken(Rush),
+    Woken(RushReason),
     Gone,
 }
 
 /// Why parked requests are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rush {
+pub(crate) enum RushReason {
     /// There may be something to be had.
     LookAgain,
     /// The fetch brought nothing that another request could have: each goes for itself, or they would do so one after the
@@ -67,7 +67,7 @@ impl Waiter {
     }
 
     /// Rushes it; `false` when it has gone away meanwhile.
-    pub fn wake(&self, reason: Rush) -> bool {
+    pub fn wake(&self, reason: RushReason) -> bool {
         let waker = {
             let mut state = self.state.lock();
             match &mut *state {
@@ -85,7 +85,7 @@ impl Waiter {
     }
 
     /// Goes away; why it had been woken, if so: then somebody else must be.
-    fn leave(&self) -> Option<Rush> {
+    fn leave(&self) -> Option<RushReason> {
         match std::mem::replace(&mut *self.state.lock(), Wait::Gone) {
             Wait::Woken(reason) => Some(reason),
             Wait::Parked(_) | Wait::Gone => None,
@@ -104,24 +104,24 @@ pub struct Ticket {
     digest: Digest,
     waiter: Arc<Waiter>,
     /// The invalidations known when the request first looked up: later ones don't concern it.
-    arrival: u64,
+    arrival_sequence: u64,
     is_used: bool,
     /// It is on a list; else it only lets others have their turn.
     is_parked: bool,
 }
 
 impl Ticket {
-    pub(crate) fn new(cache: Cache, digest: Digest, waiter: Arc<Waiter>, arrival: u64) -> Self {
-        Self { cache, digest, waiter, arrival, is_used: false, is_parked: true }
+    pub(crate) fn new(cache: Cache, digest: Digest, waiter: Arc<Waiter>, arrival_sequence: u64) -> Self {
+        Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: true }
     }
 
     /// Of a request that isn't parked and goes on after others had their turn.
-    pub(crate) fn unparked(cache: Cache, digest: Digest, arrival: u64, is_alone: bool) -> Self {
+    pub(crate) fn unparked(cache: Cache, digest: Digest, arrival_sequence: u64, is_alone: bool) -> Self {
         let waiter = Waiter::parked();
         if is_alone {
-            waiter.wake(Rush::EachAlone);
+            waiter.wake(RushReason::EachAlone);
         }
-        Self { cache, digest, waiter, arrival, is_used: false, is_parked: false }
+        Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: false }
     }
 
     /// The request looks up again: whom it wakes next depends on what it finds.
@@ -132,8 +132,13 @@ impl Ticket {
         if woken.is_none() && self.is_parked {
             self.cache.count_gone(&self.digest);
         }
-        let is_alone = woken == Some(Rush::EachAlone);
-        Redemption { digest: self.digest, arrival: self.arrival, is_alone, was_parked: self.is_parked }
+        let is_alone = woken == Some(RushReason::EachAlone);
+        Redemption {
+            digest: self.digest,
+            arrival_sequence: self.arrival_sequence,
+            is_alone,
+            was_parked: self.is_parked,
+        }
     }
 
     /// Whether it has been woken.
@@ -145,7 +150,7 @@ impl Ticket {
 /// What a ticket was worth.
 pub(crate) struct Redemption {
     pub digest: Digest,
-    pub arrival: u64,
+    pub arrival_sequence: u64,
     /// The request doesn't wait again.
     pub is_alone: bool,
     /// It has waited.
@@ -177,10 +182,10 @@ impl Drop for Ticket {
         }
         self.cache.shared().main.busy_killed.inc();
         match self.waiter.leave() {
-            Some(Rush::LookAgain) if base::failpoint::fault("a waiter left behind by a dropped client") => {}
-            Some(Rush::LookAgain) => self.cache.rush(&self.digest),
+            Some(RushReason::LookAgain) if base::failpoint::fault("a waiter left behind by a dropped client") => {}
+            Some(RushReason::LookAgain) => self.cache.rush(&self.digest),
             // All the others were woken, too.
-            Some(Rush::EachAlone) => {}
+            Some(RushReason::EachAlone) => {}
             None => self.cache.count_gone(&self.digest),
         }
     }

@@ -19,7 +19,7 @@ pub(crate) struct Pace {
 
 /// What a pace comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum PaceVerdict {
     /// Fast enough; look again after that much more waiting (zero: no rate is asked for).
     GoOn(Duration),
     /// Slower than asked for.
@@ -41,19 +41,19 @@ impl Pace {
     }
 
     /// Judges it by `least` bytes per second; zero asks for nothing.
-    pub(crate) fn judge(&mut self, least: u64, now: Instant) -> Verdict {
+    pub(crate) fn judge(&mut self, least: u64, now: Instant) -> PaceVerdict {
         if least == 0 {
             *self = Pace::default();
-            return Verdict::GoOn(Duration::ZERO);
+            return PaceVerdict::GoOn(Duration::ZERO);
         }
         let waiting = self.waits_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         let waited = self.waited + waiting;
         if waited < WINDOW {
-            return Verdict::GoOn(WINDOW - waited);
+            return PaceVerdict::GoOn(WINDOW - waited);
         }
         let is_slow = (self.bytes as f64) < least as f64 * waited.as_secs_f64();
         *self = Pace { bytes: 0, waited: Duration::ZERO, waits_since: self.waits_since.map(|_| now) };
-        if is_slow { Verdict::TooSlow } else { Verdict::GoOn(WINDOW) }
+        if is_slow { PaceVerdict::TooSlow } else { PaceVerdict::GoOn(WINDOW) }
     }
 }
 
@@ -70,25 +70,25 @@ mod tests {
         let (start, mut pace) = (Instant::now(), Pace::default());
         pace.waits(start);
         pace.moved(1000, || after(start, 4));
-        assert_eq!(pace.judge(100, after(start, 4)), Verdict::GoOn(Duration::from_secs(1)));
+        assert_eq!(pace.judge(100, after(start, 4)), PaceVerdict::GoOn(Duration::from_secs(1)));
         pace.waits(after(start, 4));
-        assert_eq!(pace.judge(100, after(start, 5)), Verdict::GoOn(WINDOW));
+        assert_eq!(pace.judge(100, after(start, 5)), PaceVerdict::GoOn(WINDOW));
         pace.moved(499, || after(start, 9));
         pace.waits(after(start, 9));
-        assert_eq!(pace.judge(100, after(start, 10)), Verdict::TooSlow);
+        assert_eq!(pace.judge(100, after(start, 10)), PaceVerdict::TooSlow);
     }
 
     #[test]
     fn time_in_which_nobody_waits_for_the_client_is_free() {
         let (start, mut pace) = (Instant::now(), Pace::default());
         pace.moved(1, || start);
-        assert_eq!(pace.judge(100, after(start, 3600)), Verdict::GoOn(WINDOW));
+        assert_eq!(pace.judge(100, after(start, 3600)), PaceVerdict::GoOn(WINDOW));
     }
 
     #[test]
     fn no_rate_asks_for_nothing() {
         let (start, mut pace) = (Instant::now(), Pace::default());
         pace.waits(start);
-        assert_eq!(pace.judge(0, after(start, 3600)), Verdict::GoOn(Duration::ZERO));
+        assert_eq!(pace.judge(0, after(start, 3600)), PaceVerdict::GoOn(Duration::ZERO));
     }
 }

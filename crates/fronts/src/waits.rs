@@ -10,7 +10,7 @@ use base::Mono;
 use engine::Sess;
 use rt::{Instant, Sleep};
 
-use crate::pace::{Pace, Verdict};
+use crate::pace::{Pace, PaceVerdict};
 use crate::send_limits::{SendLimits, Wait};
 
 /// Waits for the next piece of a request's body: `timeout_idle` each, and `min_recv_rate`.
@@ -68,13 +68,13 @@ impl RecvWait {
             self.pace.waits(now);
             let mut limit = idle.saturating_sub(now - since);
             match self.pace.judge(least, now) {
-                Verdict::TooSlow => {
+                PaceVerdict::TooSlow => {
                     sess.engine.main.recv_rate_low.inc();
                     return Poll::Ready(());
                 }
-                Verdict::GoOn(_) if limit.is_zero() && !idle.is_zero() => return Poll::Ready(()),
-                Verdict::GoOn(Duration::ZERO) => {}
-                Verdict::GoOn(left) => limit = if idle.is_zero() { left } else { limit.min(left) },
+                PaceVerdict::GoOn(_) if limit.is_zero() && !idle.is_zero() => return Poll::Ready(()),
+                PaceVerdict::GoOn(Duration::ZERO) => {}
+                PaceVerdict::GoOn(left) => limit = if idle.is_zero() { left } else { limit.min(left) },
             }
             if self.timer.poll(limit, cx).is_pending() {
                 return Poll::Pending;
@@ -120,12 +120,12 @@ impl SendWait {
                 Wait::Forever => Duration::MAX,
             };
             match self.pace.judge(least, now) {
-                Verdict::TooSlow => {
+                PaceVerdict::TooSlow => {
                     engine.main.send_rate_low.inc();
                     return Poll::Ready(());
                 }
-                Verdict::GoOn(Duration::ZERO) => {}
-                Verdict::GoOn(left) => limit = limit.min(left),
+                PaceVerdict::GoOn(Duration::ZERO) => {}
+                PaceVerdict::GoOn(left) => limit = limit.min(left),
             }
             if limit == Duration::MAX || self.timer.poll(limit, cx).is_pending() {
                 return Poll::Pending;

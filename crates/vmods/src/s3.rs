@@ -161,7 +161,7 @@ fn new_director(
     let signer = Arc::new(Signer { host: Some(authority.clone()), settings: Mutex::new(settings) });
     let spec = BackendSpec {
         hosthdr: Some(authority),
-        amend: Some(RequestSignerRef(signer.clone())),
+        signer: Some(RequestSignerRef(signer.clone())),
         ..BackendSpec::new(name, Endpoint::default())
     };
     let plan = Plan {

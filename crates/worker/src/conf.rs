@@ -6,7 +6,7 @@ use tables::params::{FeatureBit, Params};
 /// Reads stored heads for bans.
 pub struct Heads;
 
-impl cache::StoredHead for Heads {
+impl cache::HeadReader for Heads {
     fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
         message::head::StoredHead::parse(head).ok()?.get(name)
     }

@@ -57,9 +57,9 @@ impl Ban {
         self.is_completed.load(Acquire)
     }
 
-    /// Whether a request that came when `arrival` was the newest must still be told by this one.
-    fn counts_for(&self, arrival: u64) -> bool {
-        !self.is_completed() || self.successor.load(Relaxed) > arrival
+    /// Whether a request that came when `arrival_sequence` was the newest must still be told by this one.
+    fn counts_for(&self, arrival_sequence: u64) -> bool {
+        !self.is_completed() || self.successor.load(Relaxed) > arrival_sequence
     }
 }
 
@@ -247,16 +247,16 @@ impl Bans {
         true
     }
 
-    /// Whether there are bans up to number `arrival` that the object wasn't tested against.
-    pub fn has_news(&self, oc: &Objcore, arrival: u64) -> bool {
-        oc.ban_seq.load(Relaxed) < self.newest.load(Acquire).min(arrival)
+    /// Whether there are bans up to number `arrival_sequence` that the object wasn't tested against.
+    pub fn has_news(&self, oc: &Objcore, arrival_sequence: u64) -> bool {
+        oc.ban_seq.load(Relaxed) < self.newest.load(Acquire).min(arrival_sequence)
     }
 
-    /// Tests an object against bans up to number `arrival`: so many at most as may be tested in one go, the oldest of them
-    /// if there are more, and among those the newest first. Notes how far it has been tested.
-    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> BanOutcome {
+    /// Tests an object against bans up to number `arrival_sequence`: so many at most as may be tested in one go, the
+    /// oldest of them if there are more, and among those the newest first. Notes how far it has been tested.
+    pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival_sequence: u64) -> BanOutcome {
         let from = oc.ban_seq.load(Relaxed);
-        let to = self.newest.load(Acquire).min(arrival);
+        let to = self.newest.load(Acquire).min(arrival_sequence);
         if from >= to {
             return BanOutcome::Clean;
         }
@@ -269,7 +269,7 @@ impl Bans {
             self.main.bans_lookup_cutoff.inc();
             return BanOutcome::TooMany(to);
         }
-        let (tests, hit) = self.find(shared, oc, req, from, slice_end.unwrap_or(to), arrival);
+        let (tests, hit) = self.find(shared, oc, req, from, slice_end.unwrap_or(to), arrival_sequence);
         self.main.bans_tested.inc();
         self.main.bans_tests_tested.add(tests);
         if let Some(ban) = hit {
@@ -288,10 +288,16 @@ impl Bans {
         ((end - start) as u64, slice_end)
     }
 
-    /// The ban up to number `arrival` that hits the object, if there is one. Notes nothing.
-    pub fn would_hit(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival: u64) -> Option<Arc<Ban>> {
-        let to = self.newest.load(Acquire).min(arrival);
-        self.find(shared, oc, req, oc.ban_seq.load(Relaxed), to, arrival).1
+    /// The ban up to number `arrival_sequence` that hits the object, if there is one. Notes nothing.
+    pub fn would_hit(
+        &self,
+        shared: &Shared,
+        oc: &Objcore,
+        req: &dyn Request,
+        arrival_sequence: u64,
+    ) -> Option<Arc<Ban>> {
+        let to = self.newest.load(Acquire).min(arrival_sequence);
+        self.find(shared, oc, req, oc.ban_seq.load(Relaxed), to, arrival_sequence).1
     }
 
     /// The newest ban in (`from`, `to`] that hits the object, and how many tests that took.
@@ -302,7 +308,7 @@ impl Bans {
         req: &dyn Request,
         from: u64,
         to: u64,
-        arrival: u64,
+        arrival_sequence: u64,
     ) -> (u64, Option<Arc<Ban>>) {
         let (mut below, mut tests, mut hit) = (to, 0, None);
         while hit.is_none() {
@@ -310,7 +316,7 @@ impl Bans {
             let Some(last) = chunk.last() else { break };
             below = last.seq - 1;
             let hits = |ban: &&Arc<Ban>| ban.spec.matches(shared, ban.mono, oc, Some(req), &mut tests);
-            hit = chunk.iter().filter(|ban| ban.counts_for(arrival)).find(hits).cloned();
+            hit = chunk.iter().filter(|ban| ban.counts_for(arrival_sequence)).find(hits).cloned();
         }
         (tests, hit)
     }

@@ -199,7 +199,7 @@ impl Request for Req {
 /// Heads are lines: the status, then `name: value`.
 struct Heads;
 
-impl StoredHead for Heads {
+impl HeadReader for Heads {
     fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]> {
         let want = format!("{}: ", name.to_ascii_lowercase());
         head.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(want.as_bytes()))

@@ -16,7 +16,7 @@ use tables::close::SessClose;
 use tables::tags::Tag;
 
 use super::wire::{Limit, WaitOutcome};
-use super::{Bereq, Link, Step};
+use super::{Bereq, OriginExchange, Step};
 use crate::aux_attrs::{AuxAttrs, Metadata};
 use crate::httplog::{BERESP, log_processors};
 
@@ -162,7 +162,7 @@ impl Bereq {
             // Why it is uncacheable was stored with the head.
             return Ok(());
         }
-        let reason = self.verdict.reason().map(<[u8]>::to_vec);
+        let reason = self.cacheability.reason().map(<[u8]>::to_vec);
         let aux_attrs = AuxAttrs {
             gzip_bits,
             program: program.as_deref(),
@@ -187,7 +187,7 @@ impl Bereq {
 
     /// The auxiliary attributes of the object whose body is taken over.
     fn take_over_aux_attrs(&mut self, stale: &ObjRef) -> Result<(), BodyFailure> {
-        let reason = self.verdict.reason().map(<[u8]>::to_vec);
+        let reason = self.cacheability.reason().map(<[u8]>::to_vec);
         let aux_attrs = AuxAttrs { reason: reason.as_deref(), ..AuxAttrs::read(stale.aux_attrs()) };
         self.put_aux_attrs(&aux_attrs.store(), stale.flags().has_esi)
     }
@@ -229,7 +229,7 @@ impl Bereq {
         result
     }
 
-    async fn pump(&mut self, link: &mut Link, chain: &mut Chain) -> Result<(), BodyFailure> {
+    async fn pump(&mut self, link: &mut OriginExchange, chain: &mut Chain) -> Result<(), BodyFailure> {
         let (mut stint, mut sliced) = (Stint::default(), 0);
         loop {
             match self.next_data(link).await? {
@@ -252,7 +252,7 @@ impl Bereq {
     }
 
     /// What comes next of the body. Its origin is asked for more when there is room for that.
-    async fn next_data(&mut self, link: &mut Link) -> Result<Data, BodyFailure> {
+    async fn next_data(&mut self, link: &mut OriginExchange) -> Result<Data, BodyFailure> {
         if link.conn.is_drained() && poll_fn(|cx| self.busy().poll_room(cx)).await.is_err() {
             return Err(BodyFailure::Unwanted);
         }

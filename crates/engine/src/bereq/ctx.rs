@@ -23,7 +23,7 @@ use super::parts::TimeLimits;
 use super::{Bereq, BereqBody, Mode, reach};
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
-use crate::req::verdict::LookupVerdict;
+use crate::req::verdict::FoundKind;
 use crate::vars;
 
 /// Keys that VCL may give one object.
@@ -66,11 +66,11 @@ impl Ctx for Bereq {
             }
             Var::BereqHash => Value::Blob(Some(Blob::new(self.digest.0))),
             Var::BereqIsBgfetch => Value::Bool(self.mode == Mode::Background),
-            Var::BereqIsHitmiss => Value::Bool(self.found == LookupVerdict::HitForMiss),
-            Var::BereqIsHitpass => Value::Bool(self.found == LookupVerdict::HitForPass),
+            Var::BereqIsHitmiss => Value::Bool(self.found == FoundKind::HitForMiss),
+            Var::BereqIsHitpass => Value::Bool(self.found == FoundKind::HitForPass),
             Var::BereqRetries => Value::Int(i64::from(self.retries)),
             Var::BereqTime => Value::Time(self.log.start().0),
-            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.verdict.is_uncacheable()),
+            Var::BereqUncacheable | Var::BerespUncacheable => Value::Bool(self.cacheability.is_uncacheable()),
             Var::BereqXid => Value::text(self.vxid.to_string()),
             Var::BerespAge => Value::Duration(self.age()),
             Var::BerespBackend => Value::Backend(self.backend.clone().map(|backend| backend as Arc<dyn Director>)),
@@ -155,10 +155,10 @@ impl Ctx for Bereq {
                 }
             }
             Var::BerespUncacheable => {
-                if !vars::boolean(&value)? && self.verdict.is_uncacheable() {
+                if !vars::boolean(&value)? && self.cacheability.is_uncacheable() {
                     self.log.put(Tag::VclError, b"Ignoring attempt to reset beresp.uncacheable");
                 } else if vars::boolean(&value)? {
-                    self.verdict.refuse();
+                    self.cacheability.refuse();
                 }
                 // The lives are logged whatever was set, as varnishd does.
                 self.set_life(&Value::Duration(0.0), |_, _| ())?;
@@ -205,7 +205,7 @@ impl Ctx for Bereq {
     }
 
     fn kept_body(&mut self, piece: &mut dyn FnMut(&[u8])) -> bool {
-        let BereqBody::Kept(pieces) = &self.body else { return false };
+        let BereqBody::Cached(pieces) = &self.body else { return false };
         pieces.iter().for_each(|buf| piece(buf));
         true
     }
@@ -309,7 +309,7 @@ impl Bereq {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
         change(&mut self.object.times, *seconds);
         let (times, origin) = (self.object.times, self.object.t_origin.0);
-        let word = if self.verdict.is_uncacheable() { "uncacheable" } else { "cacheable" };
+        let word = if self.cacheability.is_uncacheable() { "uncacheable" } else { "cacheable" };
         let (ttl, grace, keep) = (times.ttl, times.grace, times.keep);
         let mut record = self.log.record(Tag::Ttl);
         record.text("VCL").sp_whole(ttl).sp_whole(grace).sp_whole(keep).sp_whole(origin).text(" ").text(word);

@@ -17,7 +17,7 @@ use vrt::{Action, Method};
 
 use super::ctx::MAX_TAGS;
 use super::parts::Revalidation;
-use super::{Bereq, BereqBody, Link, Step, reach};
+use super::{Bereq, BereqBody, OriginExchange, Step, reach};
 use crate::httplog::{BEREQ, BERESP};
 
 /// Nobody waits for this fetch any more.
@@ -41,13 +41,13 @@ impl Bereq {
 
     /// Whether it is given up when its client goes.
     pub(super) fn may_end(&self) -> bool {
-        self.verdict.is_uncacheable() && matches!(self.head.method(), b"GET" | b"HEAD")
+        self.cacheability.is_uncacheable() && matches!(self.head.method(), b"GET" | b"HEAD")
     }
 
     pub(super) async fn start_fetch(&mut self) -> Step {
         let stores = &self.engine.stores;
         self.settings.storage =
-            Some(if self.verdict.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
+            Some(if self.cacheability.is_uncacheable() { stores.transient() } else { stores.next() }.clone());
         if self.retries > 0 {
             BEREQ.unset(&mut self.head, &mut self.log, names::X_VARNISH);
         }
@@ -87,13 +87,13 @@ impl Bereq {
     async fn ask_backend(&mut self) -> Result<(), ()> {
         let Some(backend) = self.find_backend() else { return Err(()) };
         self.count_lost(|this| reach::give_host(&backend, &mut this.head, &mut this.log));
-        self.amend(&backend)?;
+        self.sign(&backend)?;
         self.backend = Some(backend.clone());
-        let mut fresh = false;
+        let mut new_connection = false;
         loop {
-            let has_body = matches!(self.body, BereqBody::Lent(_) | BereqBody::Kept(_));
-            let once = has_body || !matches!(self.head.method(), b"GET" | b"HEAD");
-            let opts = ConnectOpts { fresh, once, ..ConnectOpts::default() };
+            let has_body = matches!(self.body, BereqBody::Lent(_) | BereqBody::Cached(_));
+            let no_resend = has_body || !matches!(self.head.method(), b"GET" | b"HEAD");
+            let opts = ConnectOpts { new_connection, no_resend, ..ConnectOpts::default() };
             let conn = match backend.idle(&opts) {
                 Some(conn) => {
                     // That took no time.
@@ -105,7 +105,7 @@ impl Bereq {
             };
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
             let reused = conn.is_reused();
-            self.link = Some(Link { conn, body: BodyStatus::None, close: None });
+            self.link = Some(OriginExchange { conn, body: BodyStatus::None, close: None });
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
@@ -114,23 +114,23 @@ impl Bereq {
             }
             let Err(failure) = self.exchange().await else { return Ok(()) };
             self.end_link(Some(SessClose::RxJunk));
-            if !(reused && !fresh && failure.before_first_byte && self.no_retry.is_none()) {
+            if !(reused && !new_connection && failure.before_first_byte && self.no_retry.is_none()) {
                 return Err(());
             }
             self.engine.main.backend_retry.inc();
-            fresh = true;
+            new_connection = true;
         }
     }
 
     /// The fields that the backend wants in each request, as VCL left that.
-    fn amend(&mut self, backend: &Backend) -> Result<(), ()> {
-        let Some(amend) = backend.amend() else { return Ok(()) };
+    fn sign(&mut self, backend: &Backend) -> Result<(), ()> {
+        let Some(signer) = backend.signer() else { return Ok(()) };
         let body = match &self.body {
             BereqBody::None => OutgoingBody::None,
-            BereqBody::Kept(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
+            BereqBody::Cached(pieces) => OutgoingBody::Kept(pieces.iter().map(|piece| &piece[..]).collect()),
             BereqBody::Lent(_) | BereqBody::Gone => OutgoingBody::Streams,
         };
-        let fields = amend.0.fields(&Outgoing {
+        let fields = signer.0.fields(&Outgoing {
             method: self.head.method(),
             url: self.head.url(),
             fields: self.head.iter().map(|field| (field.name(), field.value())).collect(),
@@ -179,7 +179,7 @@ impl Bereq {
     /// How long it is good for, as its fields say.
     pub(super) fn take_lives(&mut self) {
         let now = self.t_resp;
-        let fresh = if self.verdict.is_uncacheable() {
+        let fresh = if self.cacheability.is_uncacheable() {
             freshness::passed(&self.beresp, now)
         } else {
             let params = &self.params;
@@ -214,12 +214,12 @@ impl Bereq {
 
     /// A 304: the stale object's head with the new fields merged in (RFC 9111 4.3.4).
     fn not_modified(&mut self) -> Result<(), Step> {
-        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.verdict.is_uncacheable();
+        let asks_vcl = self.vcl.program.sub_of(Method::BackendRefresh).is_some() && !self.cacheability.is_uncacheable();
         // Where VCL decides, it also decides about answers that nobody asked for.
         let stale =
             self.stale.as_ref().filter(|stale| asks_vcl || stale.flags().reuse == Reuse::HitOrRevalidate).cloned();
         let Some(stale) = stale else {
-            if self.verdict.is_uncacheable() {
+            if self.cacheability.is_uncacheable() {
                 return Ok(());
             }
             self.log.put(Tag::Error, b"304 response but not conditional fetch");
@@ -342,7 +342,7 @@ impl Bereq {
             Action::PassFor(_) => self.pass_from_now_on(),
             other => return self.given_up(other, "given up in vcl_backend_response"),
         }
-        if self.keeps_stale_head() && !self.verdict.is_uncacheable() && self.keep_stale_head().is_err() {
+        if self.keeps_stale_head() && !self.cacheability.is_uncacheable() && self.keep_stale_head().is_err() {
             return Step::Error;
         }
         self.judge_star();
@@ -377,7 +377,7 @@ impl Bereq {
     }
 
     fn pass_from_now_on(&mut self) {
-        self.verdict.pass_from_now_on();
+        self.cacheability.pass_from_now_on();
     }
 
     /// Whether the answer has a body that may be unread.

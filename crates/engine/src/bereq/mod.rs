@@ -42,13 +42,13 @@ use crate::current::StepName;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
-use crate::req::verdict::LookupVerdict;
+use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
 use crate::shared::Engine;
 
 use crate::synthetic::SyntheticResponse;
-use parts::{NewObject, Revalidation, Settings, TimeLimits, Verdict};
+use parts::{Cacheability, NewObject, Revalidation, Settings, TimeLimits};
 pub use start::{Mode, start};
 
 /// Where a fetch is.
@@ -66,7 +66,7 @@ pub(crate) enum Step {
 }
 
 /// An exchange with a backend, as far as it has come.
-pub(crate) struct Link {
+pub(crate) struct OriginExchange {
     pub conn: Conn,
     /// The response's body.
     pub body: BodyStatus,
@@ -81,7 +81,7 @@ pub(crate) enum BereqBody {
     /// The client still sends it.
     Lent(ReqBody),
     /// Kept by `std.cache_req_body`.
-    Kept(Rc<Vec<Buf>>),
+    Cached(Rc<Vec<Buf>>),
     /// It went out once and can't be had again.
     Gone,
 }
@@ -110,14 +110,14 @@ pub struct Bereq {
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) mode: Mode,
     /// What its request's lookup had found.
-    pub(crate) found: LookupVerdict,
-    pub(crate) verdict: Verdict,
+    pub(crate) found: FoundKind,
+    pub(crate) cacheability: Cacheability,
     /// Its place among those in progress.
     pub(crate) _slot: Slot,
     pub(crate) _open: crate::current::OpenTransaction,
     pub(crate) director: Option<Arc<dyn Director>>,
     pub(crate) backend: Option<Arc<Backend>>,
-    pub(crate) link: Option<Link>,
+    pub(crate) link: Option<OriginExchange>,
     pub(crate) limits: TimeLimits,
     pub(crate) t_resp: Real,
     pub(crate) object: NewObject,
@@ -266,7 +266,7 @@ impl Bereq {
 
     /// The backend's connection goes back to the pool, or ends: for the reason it has, else for `otherwise`.
     pub(crate) fn end_link(&mut self, otherwise: Option<SessClose>) {
-        let Some(Link { conn, close, .. }) = self.link.take() else { return };
+        let Some(OriginExchange { conn, close, .. }) = self.link.take() else { return };
         let acct = conn.acct();
         let vbe = conn.backend().vbe();
         for (counter, bytes) in [

@@ -34,7 +34,7 @@ impl Bereq {
         let flags = self.object_flags(body);
         self.object.body_limit = None;
         let mut stored = buffers::take();
-        let filter = if self.verdict.is_uncacheable() { Filter::PassResponse } else { Filter::Insert };
+        let filter = if self.cacheability.is_uncacheable() { Filter::PassResponse } else { Filter::Insert };
         self.beresp.store_to(&mut stored, |field| filter.keeps(field));
         self.log_object(filter);
         let done = self.store_head_in(&store, &stored, variant.as_ref(), flags);
@@ -79,7 +79,7 @@ impl Bereq {
     /// Whether the store has room, or could make it, for a head of that length and the body as it was announced. The body of a
     /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
-        let is_stored = self.revalidated.is_none() && !self.verdict.is_uncacheable();
+        let is_stored = self.revalidated.is_none() && !self.cacheability.is_uncacheable();
         let body = if is_stored { self.body_to_store() } else { 0 };
         let needed = body.saturating_add(head as u64);
         let fits = self.busy().make_room(store, needed);
@@ -96,8 +96,8 @@ impl Bereq {
     ) -> Result<(), ()> {
         let attrs = Attrs { times: self.object.times, xid: self.vxid, flags };
         let vary = variant.map(|(spec, values)| Vary { spec, values });
-        let is_marker = self.verdict.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
-        let reason = self.verdict.reason().filter(|_| is_marker);
+        let is_marker = self.cacheability.is_uncacheable() && self.object.times.ttl > 0.0 && !self.busy().is_private();
+        let reason = self.cacheability.reason().filter(|_| is_marker);
         let aux_attrs = AuxAttrs { reason, ..AuxAttrs::default() }.store();
         let done = self.busy().set_head_and_aux_attrs(store, head, vary, &attrs, &aux_attrs);
         self.log_events();
@@ -124,7 +124,7 @@ impl Bereq {
     /// Notes what made the answer uncacheable, with the place in VCL or the field, after a subroutine ended with `action`.
     pub(super) fn note_uncacheable(&mut self, action: &Action) {
         let is_passed = matches!(action, Action::Pass | Action::PassFor(_));
-        if !(self.verdict.is_uncacheable() || is_passed) || self.busy().is_private() {
+        if !(self.cacheability.is_uncacheable() || is_passed) || self.busy().is_private() {
             return;
         }
         let Some(machine) = &self.machine else { return };
@@ -151,13 +151,13 @@ impl Bereq {
             let room = detail.floor_char_boundary(WHY_BYTES.saturating_sub(text.len()));
             text.extend_from_slice(&detail.as_bytes()[..room]);
         }
-        self.verdict.set_reason(&text);
+        self.cacheability.set_reason(&text);
     }
 
     /// What is known of the object beside what the filters made of its `body`.
     fn object_flags(&mut self, body: Flags) -> Flags {
         let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
-        let reuse = self.verdict.reuse(self.beresp.is_status(200) && has_validator);
+        let reuse = self.cacheability.reuse(self.beresp.is_status(200) && has_validator);
         Flags { reuse, is_private: self.busy().is_private(), ..body }
     }
 
@@ -165,7 +165,7 @@ impl Bereq {
     /// judge: the built-in one doesn't cache it. Called before filters add a name of theirs.
     pub(super) fn judge_star(&mut self) {
         let vary = self.beresp.get(names::VARY);
-        if self.verdict.is_uncacheable()
+        if self.cacheability.is_uncacheable()
             || vary == Some(b"*")
             || !vary::is_star(&self.beresp)
             || self.busy.as_ref().is_some_and(cache::Busy::is_private)
@@ -180,8 +180,8 @@ impl Bereq {
             }
         }
         self.log.put(Tag::Error, b"'Vary' header from backend has a '*' among others, making this a pass.");
-        self.verdict.refuse();
-        self.verdict.set_reason(Uncacheable::Vary.word().as_bytes());
+        self.cacheability.refuse();
+        self.cacheability.set_reason(Uncacheable::Vary.word().as_bytes());
     }
 
     /// The names in Vary, and the values that this fetch had for them. A Vary that can't be read makes a pass of it.
@@ -200,8 +200,8 @@ impl Bereq {
             Err(error) => {
                 self.log.put(Tag::Error, error.text().as_bytes());
                 self.log.put(Tag::Error, b"Illegal 'Vary' header from backend, making this a pass.");
-                self.verdict.refuse();
-                self.verdict.set_reason(Uncacheable::BadVary.word().as_bytes());
+                self.cacheability.refuse();
+                self.cacheability.set_reason(Uncacheable::BadVary.word().as_bytes());
                 None
             }
         }
@@ -212,7 +212,7 @@ impl Bereq {
         let main = self.engine.main;
         let life = self.object.life();
         let chosen = self.settings.storage.take();
-        if self.verdict.is_uncacheable() {
+        if self.cacheability.is_uncacheable() {
             main.beresp_uncacheable.tally();
         } else if life < self.params.shortlived.as_secs_f64() {
             main.beresp_shortlived.tally();

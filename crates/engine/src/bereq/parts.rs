@@ -14,7 +14,7 @@ use crate::response_filters::ResponseFilters;
 
 /// Whether others may be served with the object. It only gets worse, over all tries.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct Cacheability {
     kind: Kind,
     reason: Option<Vec<u8>>,
 }
@@ -28,14 +28,14 @@ enum Kind {
     HitForPass,
 }
 
-impl Verdict {
+impl Cacheability {
     pub fn cacheable() -> Self {
-        Verdict { kind: Kind::Cacheable, reason: None }
+        Cacheability { kind: Kind::Cacheable, reason: None }
     }
 
     /// As a pass has it from the start.
     pub fn uncacheable() -> Self {
-        Verdict { kind: Kind::HitForMiss, reason: None }
+        Cacheability { kind: Kind::HitForMiss, reason: None }
     }
 
     pub fn is_uncacheable(&self) -> bool {
@@ -170,14 +170,14 @@ mod tests {
 
     #[test]
     fn a_verdict_only_gets_worse() {
-        let mut verdict = Verdict::cacheable();
+        let mut verdict = Cacheability::cacheable();
         assert!(!verdict.is_uncacheable() && verdict.reuse(false) == Reuse::Hit);
         verdict.refuse();
         assert!(verdict.is_uncacheable() && verdict.reuse(true) == Reuse::HitForMiss);
         verdict.pass_from_now_on();
         verdict.refuse();
         assert!(verdict.reuse(true) == Reuse::HitForPass);
-        assert!(Verdict::uncacheable().reuse(true) == Reuse::HitForMiss);
+        assert!(Cacheability::uncacheable().reuse(true) == Reuse::HitForMiss);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 use vrt::Privates;
 
-use super::parts::{NewObject, Settings, TimeLimits, Verdict};
+use super::parts::{Cacheability, NewObject, Settings, TimeLimits};
 use super::{Bereq, BereqBody, task};
 use crate::admission;
 use crate::httplog::BEREQ;
@@ -87,7 +87,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode) -> Bereq {
         client_identity: req.settings.client_identity.clone(),
         body: lend(req, mode),
         no_retry: None,
-        verdict: if mode == Mode::Pass { Verdict::uncacheable() } else { Verdict::cacheable() },
+        cacheability: if mode == Mode::Pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
         mode,
         found: req.verdict.found(),
         _open: crate::current::open(crate::current::TransactionKind::Fetch),
@@ -120,7 +120,7 @@ fn lend(req: &mut Req, mode: Mode) -> BereqBody {
         return if is_missed { BereqBody::Gone } else { BereqBody::None };
     }
     if req.body.is_cached() {
-        return BereqBody::Kept(Rc::new(req.body.cached()));
+        return BereqBody::Cached(Rc::new(req.body.cached()));
     }
     BereqBody::Lent(req.body.lend())
 }
@@ -147,7 +147,7 @@ impl Bereq {
         }
         match &self.body {
             BereqBody::Lent(_) => {}
-            BereqBody::Kept(pieces) => {
+            BereqBody::Cached(pieces) => {
                 let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
                 lost |= BEREQ.force(head, log, names::CONTENT_LENGTH, bytes.to_string().as_bytes()).is_err();
             }

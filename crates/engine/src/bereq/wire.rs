@@ -15,7 +15,7 @@ use tables::params::Params;
 use tables::tags::Tag;
 
 use super::fetch::GONE;
-use super::{Bereq, BereqBody, Link};
+use super::{Bereq, BereqBody, OriginExchange};
 use crate::httplog::BEREQ;
 use crate::reqbody::ReqBody;
 use crate::transport::BodyError;
@@ -50,7 +50,7 @@ impl Bereq {
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
         let body = self.announce_body();
         let limits = response_limits(&self.params);
-        let Link { conn, .. } = self.link.as_mut().expect("an exchange has a connection");
+        let OriginExchange { conn, .. } = self.link.as_mut().expect("an exchange has a connection");
         conn.send_head(&self.head, body, &limits);
         let sent = self.send().await;
         self.mark("Bereq");
@@ -59,7 +59,7 @@ impl Bereq {
         self.receive_head().await
     }
 
-    fn link(&mut self) -> &mut Link {
+    fn link(&mut self) -> &mut OriginExchange {
         self.link.as_mut().expect("an exchange has a connection")
     }
 
@@ -97,7 +97,7 @@ impl Bereq {
                 return BodyLen::None;
             }
             BereqBody::Lent(lent) => lent.bytes(),
-            BereqBody::Kept(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
+            BereqBody::Cached(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
         };
         let Some(len) = len else {
             BEREQ.unset(&mut self.head, &mut self.log, names::CONTENT_LENGTH);
@@ -124,7 +124,7 @@ impl Bereq {
         }
         let mut body = match &self.body {
             BereqBody::None | BereqBody::Gone => return Ok(()),
-            BereqBody::Kept(pieces) => Pieces::Kept(pieces.clone(), 0),
+            BereqBody::Cached(pieces) => Pieces::Kept(pieces.clone(), 0),
             BereqBody::Lent(lent) => Pieces::Lent(lent.clone()),
         };
         if let Pieces::Lent(_) = body {
@@ -161,7 +161,7 @@ impl Bereq {
     async fn next_piece(&mut self, body: &mut Pieces) -> Option<Result<Option<Buf>, BodyError>> {
         loop {
             let Bereq { link, beresp, .. } = self;
-            let Link { conn, .. } = link.as_mut().expect("an exchange has a connection");
+            let OriginExchange { conn, .. } = link.as_mut().expect("an exchange has a connection");
             let next = poll_fn(|cx| match body.poll_next(cx) {
                 Poll::Ready(piece) => Poll::Ready(Ok(piece)),
                 Poll::Pending => conn.poll_answer(cx, beresp).map(Err),
@@ -204,7 +204,7 @@ impl Bereq {
         let mut deadline = None;
         poll_fn(|cx| {
             let Bereq { link, beresp, .. } = self;
-            let Link { conn, .. } = link.as_mut().expect("an exchange has a connection");
+            let OriginExchange { conn, .. } = link.as_mut().expect("an exchange has a connection");
             if let Poll::Ready(sent) = conn.poll_send(cx, beresp) {
                 return Poll::Ready(Some(sent));
             }
@@ -221,7 +221,7 @@ impl Bereq {
         result
     }
 
-    async fn receive_head_on(&mut self, link: &mut Link) -> Result<(), Failure> {
+    async fn receive_head_on(&mut self, link: &mut OriginExchange) -> Result<(), Failure> {
         let mut limit = Limit::FirstByte;
         loop {
             let had_begun = link.conn.has_begun();

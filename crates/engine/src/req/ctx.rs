@@ -16,7 +16,7 @@ use vrt::value::BackendRef;
 use vrt::{Ctx, Failure, Privates, Value};
 
 use super::Req;
-use super::verdict::LookupVerdict;
+use super::verdict::FoundKind;
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::Choice;
@@ -88,8 +88,8 @@ impl Ctx for ReqCtx<'_> {
             Var::ReqHashAlwaysMiss => Value::Bool(req.settings.lookup.always_miss),
             Var::ReqHashIgnoreBusy => Value::Bool(req.settings.lookup.ignore_busy),
             Var::ReqHashIgnoreVary => Value::Bool(req.settings.lookup.ignore_vary),
-            Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == LookupVerdict::HitForMiss),
-            Var::ReqIsHitpass => Value::Bool(req.verdict.found() == LookupVerdict::HitForPass),
+            Var::ReqIsHitmiss => Value::Bool(req.verdict.found() == FoundKind::HitForMiss),
+            Var::ReqIsHitpass => Value::Bool(req.verdict.found() == FoundKind::HitForPass),
             Var::ReqRestarts => Value::Int(i64::from(req.restarts)),
             Var::ReqStorage => Value::Stevedore(req.settings.storage.clone()),
             Var::ReqTime => Value::Time(req.t_req.0),
@@ -322,7 +322,7 @@ impl ReqCtx<'_> {
         }
         // For whom the object was fetched it has no hits, though others may have hit it by now.
         if var == Var::ObjHits
-            && req.verdict.found() != LookupVerdict::Hit
+            && req.verdict.found() != FoundKind::Hit
             && self.method != Method::Hit
             && lent.obj.is_some()
         {

@@ -8,7 +8,7 @@ use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::ctx::Lent;
-use super::verdict::LookupVerdict;
+use super::verdict::FoundKind;
 use super::{Req, Source, Step};
 use crate::httplog::RESP;
 use crate::transport::Transport;
@@ -50,7 +50,7 @@ impl Req {
             self.log.put(Tag::RespProtocol, self.resp.proto());
         }
         let own = dec(self.vxid.log_id().into());
-        if self.verdict.found() == LookupVerdict::Hit {
+        if self.verdict.found() == FoundKind::Hit {
             let other = dec(obj.xid().log_id().into());
             self.set_resp(names::X_VARNISH, &[own.as_bytes(), b" ", other.as_bytes()]);
         } else {

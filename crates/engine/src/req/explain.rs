@@ -238,7 +238,7 @@ impl Req {
             } else if found.times.fresh_until(options.max_ttl).0 > now.0 {
                 return fresh(found, found.times.fresh_until(options.max_ttl).since(now));
             } else if found.times.fresh_until(None).0 > now.0 {
-                seen.is_limited = true;
+                seen.is_over_max_age = true;
             } else if stale.is_none_or(|other| found.times.t_origin.0 > other.times.t_origin.0) {
                 stale = Some(found);
             }

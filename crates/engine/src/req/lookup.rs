@@ -107,8 +107,8 @@ impl Req {
         for event in &outcome.events {
             self.log.putf(Tag::ExpBan, format_args!("{event}"));
         }
-        if outcome.variants_passed >= self.params.vary_notice as usize {
-            let count = outcome.variants_passed;
+        if outcome.variants_skipped >= self.params.vary_notice as usize {
+            let count = outcome.variants_skipped;
             self.log.putf(Tag::Notice, format_args!("vsl: High number of variants ({count})"));
         }
         if waited {

@@ -109,7 +109,7 @@ impl Reason {
         if trace.is_overtaken {
             return Reason::new(NoHit::Purged, "while it was fetched");
         }
-        if trace.is_limited {
+        if trace.is_over_max_age {
             return Reason::new(NoHit::RequestTtl, format!("{:.3}", options.max_ttl.unwrap_or_default()));
         }
         if let Some(times) = trace.stale {

@@ -28,12 +28,12 @@ pub(crate) enum Verdict {
     /// `vcl_hit` wants a fresh object in the place of what was found. No reason is declared for that: it counts as a hit.
     Refetch,
     /// Anything else.
-    NoHit { found: LookupVerdict, reason: Reason },
+    NoHit { found: FoundKind, reason: Reason },
 }
 
 /// What the lookup came across, of a request that is no hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LookupVerdict {
+pub(crate) enum FoundKind {
     /// No lookup, or nothing that decides anything.
     Nothing,
     /// An object, but VCL decided otherwise.
@@ -42,14 +42,14 @@ pub(crate) enum LookupVerdict {
     HitForPass,
 }
 
-impl LookupVerdict {
+impl FoundKind {
     fn of(lookup: &Lookup) -> Self {
         match lookup {
-            Lookup::Hit(_) | Lookup::Grace { .. } => LookupVerdict::Hit,
-            Lookup::HitForMiss { .. } => LookupVerdict::HitForMiss,
-            Lookup::HitForPass { .. } => LookupVerdict::HitForPass,
+            Lookup::Hit(_) | Lookup::Grace { .. } => FoundKind::Hit,
+            Lookup::HitForMiss { .. } => FoundKind::HitForMiss,
+            Lookup::HitForPass { .. } => FoundKind::HitForPass,
             Lookup::Miss(_) | Lookup::MissStale { .. } | Lookup::Refused | Lookup::Wait(_) | Lookup::Unfinished(_) => {
-                LookupVerdict::Nothing
+                FoundKind::Nothing
             }
         }
     }
@@ -63,13 +63,13 @@ impl Verdict {
 
     /// It won't be looked up, or that led to nothing.
     pub fn no_hit(reason: Reason) -> Self {
-        Verdict::NoHit { found: LookupVerdict::Nothing, reason }
+        Verdict::NoHit { found: FoundKind::Nothing, reason }
     }
 
     /// A lookup came to its end. `now` is what it compared times with.
     pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Self {
         match Reason::of_lookup(outcome, options, head, now) {
-            Some(reason) => Verdict::NoHit { found: LookupVerdict::of(&outcome.lookup), reason },
+            Some(reason) => Verdict::NoHit { found: FoundKind::of(&outcome.lookup), reason },
             None => Verdict::Hit { in_grace: matches!(outcome.lookup, Lookup::Grace { .. }) },
         }
     }
@@ -92,10 +92,10 @@ impl Verdict {
     }
 
     /// What the lookup found.
-    pub fn found(&self) -> LookupVerdict {
+    pub fn found(&self) -> FoundKind {
         match self {
-            Verdict::Hit { .. } => LookupVerdict::Hit,
-            Verdict::Refetch => LookupVerdict::Nothing,
+            Verdict::Hit { .. } => FoundKind::Hit,
+            Verdict::Refetch => FoundKind::Nothing,
             Verdict::NoHit { found, .. } => *found,
         }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    fn check(mut verdict: Verdict, method: Method, action: &Action, found: LookupVerdict, reason: Option<NoHit>) {
+    fn check(mut verdict: Verdict, method: Method, action: &Action, found: FoundKind, reason: Option<NoHit>) {
         verdict.decide(method, action, None);
         assert_eq!((verdict.found(), verdict.reason().map(|reason| reason.word)), (found, reason));
     }
@@ -158,34 +158,22 @@ mod tests {
 
     #[test]
     fn vcl_may_overrule_a_hit_and_what_was_found_stays_known() {
-        check(HIT, Method::Hit, &Action::Deliver, LookupVerdict::Hit, None);
-        check(HIT, Method::Hit, &Action::Pass, LookupVerdict::Hit, Some(NoHit::Pass));
-        check(HIT, Method::Deliver, &Action::Restart, LookupVerdict::Hit, Some(NoHit::Restart));
-        check(HIT, Method::Deliver, &Action::Fail, LookupVerdict::Hit, Some(NoHit::VclFailed));
+        check(HIT, Method::Hit, &Action::Deliver, FoundKind::Hit, None);
+        check(HIT, Method::Hit, &Action::Pass, FoundKind::Hit, Some(NoHit::Pass));
+        check(HIT, Method::Deliver, &Action::Restart, FoundKind::Hit, Some(NoHit::Restart));
+        check(HIT, Method::Deliver, &Action::Fail, FoundKind::Hit, Some(NoHit::VclFailed));
     }
 
     #[test]
     fn the_reason_of_the_lookup_stays_where_vcl_has_none() {
         let miss = |found| Verdict::NoHit { found, reason: Reason::new(NoHit::FirstFetch, "") };
+        check(miss(FoundKind::Nothing), Method::Miss, &Action::Fetch, FoundKind::Nothing, Some(NoHit::FirstFetch));
+        check(miss(FoundKind::HitForMiss), Method::Miss, &Action::Pass, FoundKind::HitForMiss, Some(NoHit::Pass));
         check(
-            miss(LookupVerdict::Nothing),
-            Method::Miss,
-            &Action::Fetch,
-            LookupVerdict::Nothing,
-            Some(NoHit::FirstFetch),
-        );
-        check(
-            miss(LookupVerdict::HitForMiss),
-            Method::Miss,
-            &Action::Pass,
-            LookupVerdict::HitForMiss,
-            Some(NoHit::Pass),
-        );
-        check(
-            miss(LookupVerdict::HitForPass),
+            miss(FoundKind::HitForPass),
             Method::Deliver,
             &Action::Restart,
-            LookupVerdict::HitForPass,
+            FoundKind::HitForPass,
             Some(NoHit::FirstFetch),
         );
     }
@@ -196,12 +184,12 @@ mod tests {
         assert!(verdict.in_grace());
         verdict.refetch();
         assert!(!verdict.in_grace());
-        check(verdict, Method::Deliver, &Action::Deliver, LookupVerdict::Nothing, None);
+        check(verdict, Method::Deliver, &Action::Deliver, FoundKind::Nothing, None);
     }
 
     #[test]
     fn before_a_lookup_a_restart_is_the_reason() {
-        check(Verdict::undecided(), Method::Recv, &Action::Restart, LookupVerdict::Nothing, Some(NoHit::Restart));
-        check(Verdict::undecided(), Method::Recv, &Action::Hash, LookupVerdict::Nothing, Some(NoHit::Refused));
+        check(Verdict::undecided(), Method::Recv, &Action::Restart, FoundKind::Nothing, Some(NoHit::Restart));
+        check(Verdict::undecided(), Method::Recv, &Action::Hash, FoundKind::Nothing, Some(NoHit::Refused));
     }
 }

@@ -46,7 +46,7 @@ impl Labels for Nothing {
     }
 }
 
-impl cache::StoredHead for Nothing {
+impl cache::HeadReader for Nothing {
     fn header<'h>(&self, _: &'h [u8], _: &str) -> Option<&'h [u8]> {
         None
     }
