@@ -168,6 +168,9 @@ impl Sess {
         let mut log = TxnLog::new(self.engine.log.clone(), self.vxid, Marker::Client);
         log.record(Tag::SessClose).text(reason.text()).text(" ").fixed3(open);
         log.put(Tag::End, b"");
+        log.flush();
+        // Whoever sees the connection's end finds its records in the log, before those of a connection begun after it.
+        shm::vsl::flush_gathered();
     }
 
     /// Another client than the peer is behind the connection.
