@@ -17,6 +17,7 @@ pub mod limits;
 pub mod localtime;
 pub mod map;
 pub mod openat;
+pub mod pages;
 pub mod pidfile;
 pub mod process;
 pub mod signal;

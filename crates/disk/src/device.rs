@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The seam between the disk home and what its blocks are on: operations that are begun here and end later, elsewhere.
+//!
+//! An operation may fail, end late or not have happened at all after a power cut. The order of operations in progress
+//! is nobody's promise: who needs one waits for the first to end; what has ended is on stable storage once a
+//! [`Op::Sync`] has ended that was begun after it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sys::pages::Pages;
+
+/// Bytes in blocks of [`sys::pages::BLOCK`] that outlive a process.
+pub trait Device: Send + Sync + fmt::Debug {
+    /// Bytes: whole blocks, and the same as long as it is open.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Begins an operation; never blocks. `done` is called exactly once, on any thread, maybe before this returns: it
+    /// takes no lock that the caller of `start` may hold, and is quick.
+    fn start(&self, op: Op, done: Done);
+}
+
+/// What a device is to do.
+#[derive(Debug)]
+pub enum Op {
+    /// Fill `into`, all of it.
+    Read {
+        /// The first byte, a multiple of the block size.
+        at: u64,
+        /// What comes back filled.
+        into: Pages,
+    },
+    /// Write `from`, all of it.
+    Write {
+        /// The first byte, a multiple of the block size.
+        at: u64,
+        /// What doesn't change meanwhile.
+        from: Arc<Pages>,
+    },
+    /// Bring to stable storage whatever has ended before.
+    Sync,
+}
+
+/// Hears how an operation ended: with the pages of a read, or with none.
+pub type Done = Box<dyn FnOnce(Result<Pages, DeviceError>) + Send>;
+
+/// Why an operation didn't do what it was to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceError {
+    /// The system's number, as EIO.
+    Os(i32),
+    /// The device ended before the operation did: the file was truncated.
+    Short,
+    /// Not whole blocks of the device. Nothing was done.
+    Range,
+    /// Too many operations are in progress. Nothing was done.
+    Busy,
+    /// It took longer than it may. It may still happen at any later time: a write's blocks hold anything until then.
+    Stalled,
+    /// The device is closed. Nothing was done.
+    Closed,
+}
+
+impl DeviceError {
+    /// Whether the device is full.
+    pub fn is_no_space(self) -> bool {
+        const ENOSPC: i32 = 28;
+        const EDQUOT: i32 = 122;
+        matches!(self, DeviceError::Os(ENOSPC | EDQUOT))
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceError::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
+            DeviceError::Short => f.write_str("the device is shorter than it was"),
+            DeviceError::Range => f.write_str("not whole blocks of the device"),
+            DeviceError::Busy => f.write_str("too many operations are in progress"),
+            DeviceError::Stalled => f.write_str("the operation took too long"),
+            DeviceError::Closed => f.write_str("the device is closed"),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+#[cfg(test)]
+mod tests {
+    use super::DeviceError;
+
+    #[test]
+    fn a_full_device_is_told_apart() {
+        assert!(DeviceError::Os(28).is_no_space() && !DeviceError::Os(5).is_no_space());
+    }
+
+    #[test]
+    fn errors_of_the_system_have_its_text() {
+        assert_eq!(DeviceError::Os(5).to_string(), "Input/output error (os error 5)");
+    }
+}
