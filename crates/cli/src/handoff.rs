@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -76,6 +76,8 @@ pub struct WorkerStart {
     pub cli_fd: i32,
     /// Descriptor of the Panic segment's file, if there is one.
     pub panic_fd: Option<i32>,
+    /// Descriptor of the memory that holds the journal of invalidations, if there is one.
+    pub journal_fd: Option<i32>,
     /// Process id of the manager; a worker whose parent is another drains and exits.
     pub manager_pid: u32,
     /// When the manager started, since 1970.
@@ -101,6 +103,7 @@ impl Default for WorkerStart {
             identity: String::new(),
             cli_fd: -1,
             panic_fd: None,
+            journal_fd: None,
             manager_pid: 0,
             manager_start: Duration::ZERO,
             user: None,
@@ -171,8 +174,10 @@ impl WorkerStart {
         put(&mut body, "manager_start", &[self.manager_start.as_nanos().to_string().as_bytes()]);
         put(&mut body, "vtc_mode", &[flag(self.vtc_mode)]);
         put(&mut body, "trusted", &[flag(self.trusted)]);
-        if let Some(fd) = self.panic_fd {
-            put(&mut body, "panic_fd", &[fd.to_string().as_bytes()]);
+        for (key, fd) in [("panic_fd", self.panic_fd), ("journal_fd", self.journal_fd)] {
+            if let Some(fd) = fd {
+                put(&mut body, key, &[fd.to_string().as_bytes()]);
+            }
         }
         for (key, name) in [("user", &self.user), ("group", &self.group)] {
             if let Some(name) = name {
@@ -234,6 +239,7 @@ impl WorkerStart {
             b"identity" => one.and_then(text).map(|t| self.identity = t),
             b"cli_fd" => one.and_then(number).map(|n| self.cli_fd = n),
             b"panic_fd" => one.and_then(number).map(|n| self.panic_fd = Some(n)),
+            b"journal_fd" => one.and_then(number).map(|n| self.journal_fd = Some(n)),
             b"manager_pid" => one.and_then(number).map(|n| self.manager_pid = n),
             b"manager_start" => one.and_then(number).map(|n| self.manager_start = Duration::from_nanos(n)),
             b"user" => one.and_then(text).map(|t| self.user = Some(t)),
@@ -356,6 +362,7 @@ mod tests {
             identity: "host".into(),
             cli_fd: 3,
             panic_fd: Some(4),
+            journal_fd: Some(8),
             manager_pid: 77,
             manager_start: Duration::new(1, 5),
             user: Some("vcache".into()),
@@ -382,9 +389,9 @@ mod tests {
     fn refusals() {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 0\n"), Err(HandoffError::Version("3".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 2 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 2 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 2 0\n"), Err(HandoffError::Version("2".into())));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 3 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

@@ -34,6 +34,7 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
         identity: manager.identity.clone(),
         cli_fd: cli,
         panic_fd: Some(panic),
+        journal_fd: None,
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user: name_of(credentials.as_ref().map(|c| c.uid)),
