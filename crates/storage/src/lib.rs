@@ -5,6 +5,7 @@
 //! * [`Store::block`] makes one right-sized allocation, accounted before it is made; [`Buf`] is a counted handle on a
 //!   range of it (owned, `Send`). Its bytes stay accounted until the last handle is gone.
 //! * [`Body`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
+//! * A store with an arena keeps records of its objects, which survive the worker ([`Store::keep`]).
 //! * [`Home`] is the door of a store whose bodies aren't in memory.
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
@@ -13,6 +14,7 @@ mod body;
 mod buf;
 mod compact;
 mod home;
+mod record;
 mod spec;
 mod store;
 mod stores;
@@ -22,6 +24,7 @@ pub use body::{Body, Piece, piece_at};
 pub use buf::Buf;
 pub use compact::{Compact, Rest, SMALL_BODY};
 pub use home::{Home, StoreError, StoredBody};
+pub use record::{Cursor, Opening, RecordFields, RecordId, Survivor, Suspect};
 pub use spec::StoreSpec;
 pub use store::{MAX_BLOCK, NoSpace, Store, StoreId};
 pub use stores::Stores;

@@ -18,6 +18,9 @@ pub struct StoreSpec {
     pub limit: Option<u64>,
     /// The file of a store that has one, open for reading and writing and as long as the limit.
     pub file: Option<Arc<File>>,
+    /// The memory (a memfd) of a store in memory that outlives its worker, of any length: the store makes it as long as it
+    /// needs. Without one, or in another kind of store, nothing survives.
+    pub arena: Option<Arc<File>>,
     /// Where bodies go that aren't to stay in memory.
     pub home: Option<Arc<dyn Home>>,
 }
@@ -25,7 +28,7 @@ pub struct StoreSpec {
 impl StoreSpec {
     /// A store in memory.
     pub fn malloc(name: &str, limit: Option<u64>) -> StoreSpec {
-        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, file: None, home: None }
+        StoreSpec { name: name.to_owned(), kind: Kind::Malloc, limit, file: None, arena: None, home: None }
     }
 
     /// One store in memory, and Transient.

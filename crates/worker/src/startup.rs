@@ -170,7 +170,7 @@ fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
         Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
         None => None,
     };
-    Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file, home: None })
+    Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file, arena: None, home: None })
 }
 
 /// A store's counters, for as long as the process lives.

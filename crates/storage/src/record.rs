@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Records: what survives of an object when its worker dies, in a store that has an arena. What the words mean to a
+//! cache is the cache's business; here they are kept, found again, and forgotten.
+//!
+//! The life of a record: [`Store::keep`] writes it (nobody finds it yet), [`Store::publish`] makes it survive,
+//! [`Store::forget`] ends that. Its bytes stay as long as there are handles on them. A [`RecordId`] means something as
+//! long as its owner holds a handle on the record's bytes, or hasn't forgotten it; after that it may be another
+//! record's. When the last handle on the bytes of a published record goes, it is forgotten.
+//!
+//! A store that is opened over the arena of a former worker is *adopting* until [`Store::sweep`]: what that worker had
+//! published are [`Survivor`]s, which are given out by digest or by a walk, each once. A survivor belongs to whom it was
+//! given: it is a published record like any other, and whoever doesn't want it forgets it. Survivors that aren't given
+//! out yet take room: when a store that adopts is full and has nothing to evict, some must be adopted to be evicted.
+
+use std::num::NonZeroU32;
+
+use crate::body::Body;
+use crate::buf::Buf;
+use crate::compact::{Compact, Rest};
+use crate::store::Store;
+
+/// What a record says of its object beside its bytes.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct RecordFields {
+    /// The digest under which it is found.
+    pub digest: [u8; 32],
+    /// The fetch that made it.
+    pub xid: u64,
+    /// All bans up to this number have been tested.
+    pub ban_seq: u64,
+    /// When it was fresh at the origin, in seconds on the machine's CLOCK_MONOTONIC: that runs on from worker to worker.
+    pub t_origin: f64,
+    /// Seconds it is fresh.
+    pub ttl: f64,
+    /// Seconds of grace. Kept as an `f32`, as `keep` is.
+    pub grace: f64,
+    /// Seconds it is then kept for conditional fetches.
+    pub keep: f64,
+    /// Opaque here.
+    pub flags: u8,
+    /// Times it was delivered, as far as that was told.
+    pub hits: u32,
+    /// Length of the stored head, with which the head block begins.
+    pub head_len: u32,
+    /// Length of the vary spec behind it.
+    pub spec_len: u32,
+    /// Length of the vary values behind that.
+    pub values_len: u32,
+    /// Length of the auxiliary attributes behind those, the last of the head block.
+    pub aux_len: u32,
+}
+
+/// A record of this store: a number that fits beside an objcore's other fields.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RecordId(pub(crate) NonZeroU32);
+
+/// A record of a former worker, complete and checked.
+#[derive(Debug)]
+pub struct Survivor {
+    /// What it says.
+    pub fields: RecordFields,
+    /// Its number, for [`Store::forget`] and the like.
+    pub record: RecordId,
+    /// The head block; the body follows in it when there is no `rest`.
+    pub head: Buf,
+    /// The tags given to [`Store::keep`].
+    pub tags: Vec<u8>,
+    /// The body of which nothing is in the head block.
+    pub rest: Option<Rest>,
+}
+
+/// What a thread of the former worker was delivering when that died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Suspect {
+    /// For [`Store::forget`], which takes it from the survivors.
+    pub record: RecordId,
+    /// The digest of its object.
+    pub digest: [u8; 32],
+    /// The fetch that made it.
+    pub xid: u64,
+    /// Deaths while it was being delivered, this one included.
+    pub deaths: u32,
+}
+
+/// How far a walk over the survivors has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cursor(pub(crate) u64);
+
+/// What was found when the store was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Opening {
+    /// Workers that have used the arena, this one included; 0 without an arena.
+    pub generation: u32,
+    /// Pages of the arena that were in use.
+    pub pages_found: u64,
+    /// Why what was in the arena couldn't be used, for the log; the store began empty.
+    pub refusal: Option<&'static str>,
+}
+
+impl Store {
+    /// What was found at opening.
+    pub fn opening(&self) -> &Opening {
+        const { &Opening { generation: 0, pages_found: 0, refusal: None } }
+    }
+
+    /// Compacts an object as [`Store::compact`] does, and writes a record of it, which isn't findable yet. `head` has
+    /// exactly the four parts that `fields` gives lengths of. Without a record: the store has no arena, or there is no
+    /// room for one; the object doesn't survive its worker then.
+    pub fn keep(&self, fields: &RecordFields, head: Buf, tags: &[u8], body: &Body) -> (Compact, Option<RecordId>) {
+        let _ = (fields, tags);
+        (self.compact(head, body), None)
+    }
+
+    /// From now on the record survives.
+    pub fn publish(&self, id: RecordId) {
+        let _ = id;
+    }
+
+    /// From now on the record doesn't survive; said again it means nothing, as long as there are handles on its bytes.
+    pub fn forget(&self, id: RecordId) {
+        let _ = id;
+    }
+
+    /// Its times have changed; as in [`RecordFields`].
+    pub fn set_times(&self, id: RecordId, t_origin: f64, ttl: f64, grace: f64, keep: f64) {
+        let _ = (id, t_origin, ttl, grace, keep);
+    }
+
+    /// More bans have been tested.
+    pub fn set_ban_seq(&self, id: RecordId, seq: u64) {
+        let _ = (id, seq);
+    }
+
+    /// It was delivered so often.
+    pub fn set_hits(&self, id: RecordId, hits: u32) {
+        let _ = (id, hits);
+    }
+
+    /// Whether there may be survivors that weren't given out yet. One relaxed load; false in a store that began empty.
+    pub fn is_adopting(&self) -> bool {
+        false
+    }
+
+    /// The survivors of that digest, oldest first; each is given out once.
+    pub fn survivors(&self, digest: &[u8; 32]) -> Vec<Survivor> {
+        let _ = digest;
+        Vec::new()
+    }
+
+    /// The next survivors of a walk, at most so many: maybe none although there are more. `None`: it has come to the end.
+    pub fn next_survivors(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<Survivor>> {
+        let _ = (cursor, most);
+        None
+    }
+
+    /// After the walk: frees what was not given out, and ends the adopting. Takes a while in a large store (it looks at
+    /// each record once), so not on a serving thread.
+    pub fn sweep(&self) {}
+
+    /// This thread (any number below 512) delivers that record from now on, or none. One relaxed store.
+    pub fn note_serving(&self, thread: usize, record: Option<RecordId>) {
+        let _ = (thread, record);
+    }
+
+    /// What the former worker was delivering when it died: for each record a death is counted in it. Each is told once;
+    /// none if that worker's threads had said that they deliver nothing.
+    pub fn serving_at_death(&self) -> Vec<Suspect> {
+        Vec::new()
+    }
+
+    /// The arena is another process's from now on, or will be a file for one to come: nothing more is published, and
+    /// what is dropped stays a survivor. Forgetting still works.
+    pub fn freeze(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_record_costs_an_objcore_four_bytes() {
+        assert_eq!(size_of::<Option<RecordId>>(), 4);
+    }
+}
