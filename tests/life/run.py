@@ -317,6 +317,24 @@ def dies_under_load(report, program, how, rounds):
             report.check(status == 300, f"{how} is no panic: {status} {text[:80]}")
 
 
+def deaths_in_a_row(report, program):
+    """What a worker finds in memory may be what kills it: the fifth death in a minute empties the stores."""
+    with Varnishd(program, ["-b", "none"]) as v:
+        for n in range(6):
+            old = v.worker()
+            os.kill(old, signal.SIGKILL)
+            until(LIMIT, lambda: gone(old))
+            back = until(LIMIT, lambda: "running" in v.cli.ask("status") and v.worker() not in (old, v.proc.pid))
+            report.check(back, f"no worker after death {n + 1}: {v.log()}")
+        mgt = counters(v)
+        report.check(mgt.get("MGT.child_distrust") == 1 and mgt["MGT.child_died"] == 6, f"six deaths: counters {mgt}")
+        told, line = "".join(v.output), "Child died 5 times within a minute: the next one starts with empty stores"
+        report.check(told.count(line) == 1, f"six deaths: {told.count(line)} lines: {v.log()}")
+        ends = v.cli.ask("restarts").splitlines()[1:]
+        emptied = [n for n, end in enumerate(ends) if end.endswith(", then the stores were emptied")]
+        report.check(emptied == [1], f"six deaths: restarts says {ends}")
+
+
 def busy_is_not_dead(report, program, seconds):
     """With every CPU taken and more asked of it than it can do, the worker isn't taken for dead."""
     burn = [sys.executable, "-c", "while True: pass"]
@@ -371,7 +389,8 @@ def main():
     for how in ("kill -9", "panic"):
         dies_under_load(report, o.varnishd, how, 3 if o.full else 1)
     busy_is_not_dead(report, o.varnishd, 20 if o.full else 4)
-    for test in (no_grace, manager_gone, worker_gone, signals_are_reported, shows_what_it_is, leaves_core, control_c, planted_panic, sleeps_when_idle):
+    for test in (no_grace, manager_gone, worker_gone, deaths_in_a_row,
+                 signals_are_reported, shows_what_it_is, leaves_core, control_c, planted_panic, sleeps_when_idle):
         test(report, o.varnishd)
     return report.close()
 

@@ -14,7 +14,7 @@ use crate::client::quote;
 use crate::words::split;
 
 /// Version of the form; any change counts it up.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// What the message begins with.
 const MAGIC: &str = "LACQUER-HANDOFF";
 /// The longest message.
@@ -57,6 +57,8 @@ pub struct Store {
     pub path: Option<PathBuf>,
     /// Its descriptor, open for reading and writing.
     pub fd: Option<i32>,
+    /// Descriptor of the memory that outlives workers, for a store that has some.
+    pub arena_fd: Option<i32>,
     /// The arguments as written, kind included, for messages.
     pub spec: String,
 }
@@ -156,13 +158,14 @@ impl WorkerStart {
         for s in &self.stores {
             let size = s.size.map_or_else(String::new, |n| n.to_string());
             let path = s.path.as_deref().map_or(&b""[..], path_bytes);
-            let fd = s.fd.map_or_else(String::new, |fd| fd.to_string());
+            let [fd, arena_fd] = [s.fd, s.arena_fd].map(|fd| fd.map_or_else(String::new, |fd| fd.to_string()));
             let words = [
                 s.name.as_bytes(),
                 s.kind.as_str().as_bytes(),
                 size.as_bytes(),
                 path,
                 fd.as_bytes(),
+                arena_fd.as_bytes(),
                 s.spec.as_bytes(),
             ];
             put(&mut body, "store", &words);
@@ -275,11 +278,11 @@ fn listener(words: &[Vec<u8>]) -> Option<Listener> {
 }
 
 fn store(words: &[Vec<u8>]) -> Option<Store> {
-    let [name, kind, size, path, fd, spec] = words else { return None };
-    let fd = if fd.is_empty() { None } else { Some(number(fd)?) };
-    let size = if size.is_empty() { None } else { Some(number(size)?) };
+    let [name, kind, size, path, fd, arena_fd, spec] = words else { return None };
+    let (fd, arena_fd) = (optional(fd)?, optional(arena_fd)?);
+    let size = optional(size)?;
     let path = (!path.is_empty()).then(|| to_path(path));
-    Some(Store { name: text(name)?, kind: Kind::named(&text(kind)?)?, size, path, fd, spec: text(spec)? })
+    Some(Store { name: text(name)?, kind: Kind::named(&text(kind)?)?, size, path, fd, arena_fd, spec: text(spec)? })
 }
 
 fn transport_word(transport: Transport) -> &'static [u8] {
@@ -307,6 +310,11 @@ fn text(word: &[u8]) -> Option<String> {
 
 fn number<N: std::str::FromStr>(word: &[u8]) -> Option<N> {
     std::str::from_utf8(word).ok()?.parse().ok()
+}
+
+/// A number, or nothing for none.
+fn optional<N: std::str::FromStr>(word: &[u8]) -> Option<Option<N>> {
+    if word.is_empty() { Some(None) } else { number(word).map(Some) }
 }
 
 fn path_bytes(path: &std::path::Path) -> &[u8] {
@@ -347,6 +355,7 @@ mod tests {
                     size: Some(100 << 20),
                     path: None,
                     fd: None,
+                    arena_fd: Some(11),
                     spec: "malloc,100m".into(),
                 },
                 Store {
@@ -355,6 +364,7 @@ mod tests {
                     size: None,
                     path: Some("/var/f".into()),
                     fd: Some(9),
+                    arena_fd: None,
                     spec: "".into(),
                 },
             ],
@@ -389,9 +399,9 @@ mod tests {
     fn refusals() {
         assert_eq!(WorkerStart::decode(b"ping\n"), Err(HandoffError::Magic));
         assert_eq!(WorkerStart::decode(b"x"), Err(HandoffError::Magic));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 2 0\n"), Err(HandoffError::Version("2".into())));
-        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 99999999999\n"), Err(HandoffError::TooLong));
-        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 3 8\nnew \"1\"\n");
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 3 0\n"), Err(HandoffError::Version("3".into())));
+        assert_eq!(WorkerStart::decode(b"LACQUER-HANDOFF 4 99999999999\n"), Err(HandoffError::TooLong));
+        let unknown = WorkerStart::decode(b"LACQUER-HANDOFF 4 8\nnew \"1\"\n");
         assert_eq!(unknown, Err(HandoffError::Line("new \\\"1\\\"".into())));
     }
 

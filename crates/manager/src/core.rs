@@ -16,6 +16,7 @@ use sys::sock;
 use tables::Params;
 use tables::params::DebugBit;
 
+use crate::arenas::{Arenas, End, Succession};
 use crate::checker::{Checker, Outcome, Request, SINCE_4_1, Source};
 use crate::clitcp::{self, Masters};
 use crate::deaths::Deaths;
@@ -54,6 +55,10 @@ pub struct Manager {
     pub(crate) printed_param_notes: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
+    /// What is in the memory of stores outlives workers ...
+    pub(crate) arenas: Arenas,
+    /// ... as long as this says so.
+    pub(crate) succession: Succession,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) workdir: PathBuf,
     pub(crate) identity: String,
@@ -273,7 +278,7 @@ impl Manager {
     fn on_worker(&mut self) {
         self.worker.relay_output();
         if self.worker.has_ended() {
-            self.reap_worker();
+            self.reap_worker(End::Died);
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Death {
     pub how: String,
     /// It was stopped on request.
     pub was_asked: bool,
+    /// The stores were emptied after it: workers had died again and again.
+    pub emptied: bool,
 }
 
 /// The last ones, newest first.
@@ -63,7 +65,11 @@ impl Deaths {
         for death in &self.last {
             let date = message::date::format(death.at);
             let (date, asked) = (String::from_utf8_lossy(&date), if death.was_asked { " (was told to)" } else { "" });
-            out.push_str(&format!("{date}  after {:.0} s  pid {}  {}{asked}\n", death.lived, death.pid, death.how));
+            let emptied = if death.emptied { ", then the stores were emptied" } else { "" };
+            out.push_str(&format!(
+                "{date}  after {:.0} s  pid {}  {}{asked}{emptied}\n",
+                death.lived, death.pid, death.how
+            ));
         }
         out
     }
@@ -78,11 +84,12 @@ impl Deaths {
         for (n, death) in self.last.iter().enumerate() {
             let comma = if n > 0 { "," } else { "" };
             out.push_str(&format!(
-                "{comma}\n      {{ \"time\": {:.3}, \"lived\": {:.3}, \"pid\": {}, \"asked\": {}, \"how\": {} }}",
+                "{comma}\n      {{ \"time\": {:.3}, \"lived\": {:.3}, \"pid\": {}, \"asked\": {}, \"emptied\": {}, \"how\": {} }}",
                 death.at.0,
                 death.lived,
                 death.pid,
                 death.was_asked,
+                death.emptied,
                 quote(&death.how)
             ));
         }
@@ -104,12 +111,17 @@ mod tests {
         let mut deaths = Deaths::default();
         for n in 0..30 {
             let at = Real(1e9 + 300.0 * f64::from(n));
-            deaths.note(Death { at, lived: 300.0, pid: n, how: "died signal=9".into(), was_asked: n == 29 });
+            let how = "died signal=9".into();
+            deaths.note(Death { at, lived: 300.0, pid: n, how, was_asked: n == 29, emptied: n == 28 });
         }
         let text = deaths.text(Real(1e9 + 300.0 * 29.0));
         assert!(text.starts_with("The worker died 11 times in the last hour, 29 times since"), "{text}");
         assert_eq!(text.lines().count(), 1 + KEPT);
         assert!(text.lines().nth(1).unwrap().ends_with("pid 29  died signal=9 (was told to)"), "{text}");
+        assert!(
+            text.lines().nth(2).unwrap().ends_with("pid 28  died signal=9, then the stores were emptied"),
+            "{text}"
+        );
         assert!(deaths.json(Real(1e9)).contains("\"total\": 29"));
     }
 }

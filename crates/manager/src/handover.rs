@@ -11,7 +11,6 @@ use tables::params::DebugBit;
 use crate::core::Manager;
 use crate::jail::Role;
 use crate::listen::Protocol;
-use crate::storefile::StoreFile;
 use crate::stores::StoreArg;
 
 /// The variable of the environment that makes this executable the worker: the number of the CLI's descriptor, where the
@@ -29,12 +28,12 @@ pub fn gather(manager: &Manager, cli: i32, panic: i32) -> WorkerStart {
     let credentials = manager.jail.credentials(Role::Worker);
     WorkerStart {
         listeners: manager.listeners.iter().flat_map(listeners).collect(),
-        stores: manager.stores.iter().map(|arg| store(arg, &manager.store_files)).collect(),
+        stores: manager.stores.iter().map(|arg| store(arg, manager)).collect(),
         workdir: manager.workdir.clone(),
         identity: manager.identity.clone(),
         cli_fd: cli,
         panic_fd: Some(panic),
-        journal_fd: None,
+        journal_fd: manager.arenas.journal(),
         manager_pid: std::process::id(),
         manager_start: Duration::from_secs_f64(manager.clock.real().0 - manager.now().since(manager.timers.started)),
         user: name_of(credentials.as_ref().map(|c| c.uid)),
@@ -63,14 +62,15 @@ fn listeners(listener: &crate::listen::Listener) -> impl Iterator<Item = Listene
     })
 }
 
-fn store(store: &StoreArg, files: &[StoreFile]) -> Store {
-    let file = files.iter().find(|file| file.store == store.name);
+fn store(store: &StoreArg, manager: &Manager) -> Store {
+    let file = manager.store_files.iter().find(|file| file.store == store.name);
     Store {
         name: store.name.clone(),
         kind: store.kind,
         size: file.map_or(store.bytes, |file| Some(file.bytes)),
         path: store.path.clone(),
         fd: file.map(|file| file.file.as_raw_fd()),
+        arena_fd: manager.arenas.descriptor_of(&store.name),
         spec: store.spec.clone(),
     }
 }

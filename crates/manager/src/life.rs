@@ -8,6 +8,7 @@ use sys::process::{Exit, Spawn};
 use sys::signal;
 use tables::params::{DebugBit, FeatureBit};
 
+use crate::arenas::{DEATHS, End, Legacy};
 use crate::core::Manager;
 use crate::deaths::Death;
 use crate::fatal::errno_text;
@@ -71,7 +72,7 @@ impl Manager {
 
     fn failed_start(&mut self, pid: i32, what: &str, answer: Reply) -> Reply {
         print(Severity::Error, &format!("Child ({pid}) {what}:\n{}", answer.text()));
-        self.stop_worker();
+        self.end_worker(End::Unserving);
         Reply::new(if answer.is_ok() { Status::Cant } else { answer.status }, answer.body)
     }
 
@@ -85,6 +86,7 @@ impl Manager {
         let null = std::fs::File::open("/dev/null")?;
         let depth = self.params.listen_depth.min(i32::MAX as u32) as i32;
         self.listeners.iter_mut().try_for_each(|listener| listener.listen(depth, &jail))?;
+        self.complete_arenas();
         let start = handover::gather(self, theirs.as_raw_fd(), panic.as_raw_fd());
         let mut arguments = std::env::args_os();
         let mut spawn = Spawn::new(&self.exe, arguments.next().unwrap_or_else(|| "varnishd".into()))?
@@ -107,6 +109,9 @@ impl Manager {
         }
         for file in &self.store_files {
             spawn = spawn.keep(file.file.as_fd());
+        }
+        for arena in self.arenas.descriptors() {
+            spawn = spawn.keep(arena);
         }
         let child = jail.privileged(|| spawn.start())?;
         let pid = child.pid();
@@ -151,6 +156,10 @@ impl Manager {
 
     /// Stops the worker in good order, if there is one.
     pub(crate) fn stop_worker(&mut self) {
+        self.end_worker(End::Asked);
+    }
+
+    fn end_worker(&mut self, end: End) {
         self.timers.restart = None;
         if self.worker.state == State::Died {
             self.worker.state = State::Stopped;
@@ -160,15 +169,18 @@ impl Manager {
         }
         self.worker.state = State::Stopping;
         print(Severity::Debug, "Stopping Child");
-        self.reap_worker();
+        self.reap_worker(end);
     }
 
     /// Waits for the worker's end, says how it was, and starts the next one if one is due.
-    pub(crate) fn reap_worker(&mut self) {
+    pub(crate) fn reap_worker(&mut self, end: End) {
         self.timers.ping = None;
         if let Some((pid, exit)) = self.worker.reap() {
             let panic = self.memory.as_ref().map(Memory::panic_text).unwrap_or_default();
-            self.obituary(pid, exit, &panic);
+            let end = if exit == Exit::Status(0) { end } else { end.of_its_own() };
+            let legacy = self.succession.ended(end, self.now());
+            self.obituary(pid, exit, &panic, end, legacy);
+            self.settle_legacy(legacy);
             if !panic.is_empty() {
                 self.record_panic(pid, &panic);
             }
@@ -186,6 +198,28 @@ impl Manager {
                 self.reopen_listeners();
             }
             State::Stopped | State::Died => {}
+        }
+    }
+
+    /// Does with the objects in memory what was decided.
+    fn settle_legacy(&mut self, legacy: Legacy) {
+        match legacy {
+            Legacy::Kept => return,
+            Legacy::Dropped => {}
+            Legacy::Distrusted => {
+                self.count(|m| m.counters.child_distrust.inc());
+                let text = format!("Child died {DEATHS} times within a minute: the next one starts with empty stores");
+                print(Severity::Error, &text);
+            }
+        }
+        self.arenas.empty();
+    }
+
+    /// Without memory that outlives it a worker serves all the same.
+    fn complete_arenas(&mut self) {
+        if let Err(e) = self.arenas.complete(&self.stores) {
+            let text = format!("No memory for stores that outlives the child: {}", errno_text(&e));
+            print(Severity::Error, &text);
         }
     }
 
@@ -228,7 +262,7 @@ impl Manager {
         }
     }
 
-    fn obituary(&mut self, pid: i32, exit: Exit, panic: &[u8]) {
+    fn obituary(&mut self, pid: i32, exit: Exit, panic: &[u8], end: End, legacy: Legacy) {
         let mut text = format!("Child ({pid}) ");
         let cause = cause_of(exit, panic);
         let keeps_cores = !self.params.feature.has(FeatureBit::NoCoredump);
@@ -261,7 +295,8 @@ impl Manager {
             lived,
             pid,
             how,
-            was_asked: self.worker.state == State::Stopping,
+            was_asked: end != End::Died,
+            emptied: legacy == Legacy::Distrusted,
         });
     }
 

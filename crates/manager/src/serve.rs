@@ -124,6 +124,8 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         printed_param_notes: Default::default(),
         stores,
         store_files,
+        arenas: Default::default(),
+        succession: Default::default(),
         listeners,
         workdir: path,
         identity,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Descriptors: inheritance, pipes, socket pairs, nonblocking mode.
 
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
 /// Takes possession of a descriptor that this process inherited at exec, by its number, and marks it close-on-exec.
@@ -28,6 +31,11 @@ pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
     let flag = if inheritable { FdFlag::empty() } else { FdFlag::FD_CLOEXEC };
     fcntl(fd, FcntlArg::F_SETFD(flag))?;
     Ok(())
+}
+
+/// An empty file in memory, close-on-exec: gone when nobody has it open or mapped any more. `name` is what /proc shows.
+pub fn memfd(name: &str) -> io::Result<File> {
+    Ok(memfd_create(CString::new(name)?.as_c_str(), MFdFlags::MFD_CLOEXEC)?.into())
 }
 
 /// Makes a file at least `len` bytes long, with room on the disk for all of them.

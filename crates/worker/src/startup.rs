@@ -170,6 +170,8 @@ fn store_spec(store: &cli::handoff::Store) -> Result<StoreSpec, String> {
         Some(fd) => Some(Arc::new(std::fs::File::from(sys::fd::inherit(fd).map_err(bad)?))),
         None => None,
     };
+    // Nothing is kept there yet.
+    store.arena_fd.map(sys::fd::inherit).transpose().map_err(bad)?;
     Ok(StoreSpec { name: store.name.clone(), kind: store.kind, limit: store.size, file, arena: None, home: None })
 }
 

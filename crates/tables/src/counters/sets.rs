@@ -275,6 +275,7 @@ set! {
     child_died: Counter Diag Integer "" "Workers that died of a signal";
     child_dump: Counter Diag Integer "" "Workers that left a core";
     child_panic: Counter Diag Integer "" "Workers that panicked";
+    child_distrust: Counter Diag Integer "" "Times that stores were emptied because workers died again and again" => "The memory of stores outlives a worker that dies. After five deaths in a minute the next worker begins with empty stores, for what it would find may be the cause.";
 }
 
 set! {

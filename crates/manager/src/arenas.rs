@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What outlives a worker: the memory of each `malloc` store and the journal of invalidations, and whether the next worker
+//! finds them.
+//!
+//! A worker that nobody asked to end leaves its objects to the next one, also when that one comes by `start`. A healthy
+//! worker that is stopped takes them with it, as varnishd's does; one whose predecessor died may have been restarted to
+//! mend that death, so it leaves them too. Workers that die again and again may do so because of what they find.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use base::clock::Mono;
+use tables::stores::{Kind, TRANSIENT};
+
+use crate::stores::Stores;
+
+/// So many deaths ...
+pub const DEATHS: usize = 5;
+/// ... within so many seconds empty the stores.
+const WINDOW: f64 = 60.0;
+
+/// How a worker came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was told to.
+    Asked,
+    /// Its start failed, for a reason outside of it.
+    Unserving,
+    /// By itself.
+    Died,
+}
+
+impl End {
+    /// The same, of a worker that ended badly: one that was told to end may do so as it likes.
+    pub fn of_its_own(self) -> End {
+        match self {
+            End::Asked => End::Asked,
+            End::Unserving | End::Died => End::Died,
+        }
+    }
+}
+
+/// What becomes of the objects in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Legacy {
+    /// The next worker finds them.
+    Kept,
+    /// They go with the worker.
+    Dropped,
+    /// They are dropped, for the workers that found them died too often.
+    Distrusted,
+}
+
+/// Decides what each end leaves.
+#[derive(Debug, Default)]
+pub struct Succession {
+    /// When workers died of late, newest first.
+    deaths: VecDeque<Mono>,
+    /// The worker (or the next one) came after a death.
+    after_death: bool,
+}
+
+impl Succession {
+    /// A worker ended.
+    pub fn ended(&mut self, end: End, now: Mono) -> Legacy {
+        match end {
+            End::Asked if std::mem::take(&mut self.after_death) => Legacy::Kept,
+            End::Asked => Legacy::Dropped,
+            End::Unserving => Legacy::Kept,
+            End::Died => self.died(now),
+        }
+    }
+
+    fn died(&mut self, now: Mono) -> Legacy {
+        self.deaths.push_front(now);
+        self.deaths.retain(|at| now.since(*at) <= WINDOW);
+        self.after_death = self.deaths.len() < DEATHS;
+        if self.after_death {
+            return Legacy::Kept;
+        }
+        self.deaths.clear();
+        Legacy::Distrusted
+    }
+}
+
+/// The memory of one store, by its name.
+#[derive(Debug)]
+pub struct Arena {
+    /// Name of the store.
+    pub store: String,
+    /// A memfd; the worker gives it its size.
+    pub file: File,
+}
+
+/// The memory of all stores that have some, and the journal of what was invalidated in it.
+#[derive(Debug, Default)]
+pub struct Arenas {
+    stores: Vec<Arena>,
+    journal: Option<File>,
+}
+
+impl Arenas {
+    /// Makes those that aren't there. Transient has none: what is in it isn't worth keeping.
+    pub fn complete(&mut self, stores: &Stores) -> io::Result<()> {
+        for store in stores.iter().filter(|store| store.kind == Kind::Malloc && store.name != TRANSIENT) {
+            if self.descriptor_of(&store.name).is_none() {
+                let file = sys::fd::memfd(&format!("lacquer storage.{}", store.name))?;
+                self.stores.push(Arena { store: store.name.clone(), file });
+            }
+        }
+        if self.journal.is_none() && !self.stores.is_empty() {
+            self.journal = Some(sys::fd::memfd("lacquer journal")?);
+        }
+        Ok(())
+    }
+
+    /// The next worker shall find nothing: the memory goes back to the system.
+    pub fn empty(&mut self) {
+        *self = Arenas::default();
+    }
+
+    /// The number by which a worker inherits a store's memory.
+    pub fn descriptor_of(&self, store: &str) -> Option<i32> {
+        self.stores.iter().find(|arena| arena.store == store).map(|arena| arena.file.as_raw_fd())
+    }
+
+    /// The number by which it inherits the journal.
+    pub fn journal(&self) -> Option<i32> {
+        self.journal.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// All descriptors, for a worker to inherit.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.stores.iter().map(|arena| &arena.file).chain(&self.journal).map(AsFd::as_fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(ends: &[(End, f64)], left: &[Legacy]) {
+        let mut succession = Succession::default();
+        let got: Vec<_> = ends.iter().map(|(end, at)| succession.ended(*end, Mono(*at))).collect();
+        assert_eq!(got, left, "{ends:?}");
+    }
+
+    const ASKED: End = End::Asked;
+    const DIED: End = End::Died;
+
+    #[test]
+    fn a_healthy_worker_that_is_stopped_leaves_nothing() {
+        check(&[(ASKED, 1.0), (ASKED, 2.0)], &[Legacy::Dropped; 2]);
+    }
+
+    #[test]
+    fn a_worker_that_dies_leaves_its_objects_to_the_next() {
+        check(&[(DIED, 1.0), (DIED, 2.0)], &[Legacy::Kept; 2]);
+    }
+
+    #[test]
+    fn stop_and_start_after_a_death_keep_and_the_next_ones_empty() {
+        check(&[(DIED, 1.0), (ASKED, 2.0), (ASKED, 3.0)], &[Legacy::Kept, Legacy::Kept, Legacy::Dropped]);
+    }
+
+    #[test]
+    fn a_start_that_fails_changes_nothing() {
+        check(&[(DIED, 1.0), (End::Unserving, 2.0), (ASKED, 3.0)], &[Legacy::Kept; 3]);
+        check(&[(End::Unserving, 2.0), (ASKED, 3.0)], &[Legacy::Kept, Legacy::Dropped]);
+    }
+
+    #[test]
+    fn the_fifth_death_in_a_minute_empties() {
+        let kept = [Legacy::Kept; 4];
+        let deaths: Vec<_> = (0..10).map(|n| (DIED, 15.0 * f64::from(n))).collect();
+        check(&deaths, &[&kept[..], &[Legacy::Distrusted], &kept, &[Legacy::Distrusted]].concat());
+        let slower: Vec<_> = (0..10).map(|n| (DIED, 15.1 * f64::from(n))).collect();
+        check(&slower, &[Legacy::Kept; 10]);
+    }
+
+    #[test]
+    fn after_emptying_a_stop_empties_too() {
+        let deaths = [(DIED, 0.0); 5];
+        let ends = [&deaths[..], &[(ASKED, 1.0)]].concat();
+        check(&ends, &[&[Legacy::Kept; 4][..], &[Legacy::Distrusted, Legacy::Dropped]].concat());
+    }
+
+    #[test]
+    fn each_store_in_memory_but_transient_has_an_arena_until_emptied() {
+        let mut stores = Stores::default();
+        for spec in ["malloc,10m", "big=malloc,20m", "file,/nowhere,10m", "Transient=malloc,5m"] {
+            stores.add(spec).unwrap();
+        }
+        let mut arenas = Arenas::default();
+        arenas.complete(&stores).unwrap();
+        let numbers = |arenas: &Arenas| {
+            let stores = ["s0", "big", "s1", TRANSIENT].map(|name| arenas.descriptor_of(name));
+            (stores, arenas.journal())
+        };
+        let first = numbers(&arenas);
+        assert_eq!((first.0.map(|fd| fd.is_some()), first.1.is_some()), ([true, true, false, false], true));
+        arenas.complete(&stores).unwrap();
+        assert_eq!(numbers(&arenas), first, "what is there is kept");
+        arenas.stores[0].file.set_len(4096).unwrap();
+        arenas.empty();
+        assert_eq!(arenas.descriptors().count(), 0);
+        arenas.complete(&stores).unwrap();
+        assert_eq!(arenas.stores[0].file.metadata().unwrap().len(), 0, "a new one is empty");
+    }
+}
