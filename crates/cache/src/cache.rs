@@ -148,7 +148,7 @@ pub(crate) struct Shared {
     pub params: ArcSwap<Params>,
     pub hot_params: HotParams,
     stores: Arc<Stores>,
-    evictors: Box<[Evictor]>,
+    pub evictors: Box<[Evictor]>,
     pub tombstones: Tombstones,
 }
 

@@ -62,6 +62,12 @@ impl Evictor {
         Self { inner: Lock::default(), main }
     }
 
+    /// Memory that the list and the memory of those evicted take, in bytes.
+    pub fn bytes(&self) -> u64 {
+        let inner = self.inner.lock();
+        inner.items.bytes() + (inner.ghosts.slots.capacity() * size_of::<u64>()) as u64
+    }
+
     /// Adds an object that was just finished.
     pub fn add(&self, oc: &Arc<Objcore>) {
         let weight = oc.weight().div_ceil(16).clamp(1, u64::from(u32::MAX)) as u32;

@@ -23,6 +23,11 @@ impl Heap {
         self.items.first().map(|item| Mono(item.0))
     }
 
+    /// Memory it takes, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.items.bytes()
+    }
+
     pub fn len(&self) -> usize {
         self.items.len()
     }

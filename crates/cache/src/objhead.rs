@@ -82,6 +82,15 @@ impl Heads {
         self.table.len()
     }
 
+    /// Memory that the table and the objheads take, in bytes: not the objcores, nor who waits.
+    pub fn bytes(&self) -> u64 {
+        let heads = self.table.iter().map(|slot| match slot {
+            Slot::One(_) => 0,
+            Slot::Many(head) => head.bytes(),
+        });
+        (self.table.allocation_size() + heads.sum::<usize>()) as u64
+    }
+
     /// All objcores, for walks.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Objcore>> {
         self.table.iter().flat_map(|slot| match slot {
@@ -295,6 +304,11 @@ impl Heads {
 }
 
 impl Objhead {
+    fn bytes(&self) -> usize {
+        let rows = self.objcs.capacity() * (size_of::<Arc<Objcore>>() + size_of::<u64>());
+        size_of::<Self>() + rows + self.specs.iter().map(|spec| spec.len()).sum::<usize>()
+    }
+
     /// Whether requests are parked (some may just have gone).
     pub fn has_waiters(&self) -> bool {
         !self.waiting.is_empty()

@@ -52,6 +52,11 @@ impl Tombstones {
         Self((0..SLOTS).map(|_| AtomicU64::new(0)).collect())
     }
 
+    /// Memory it takes at most, in bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.0.len() * size_of::<AtomicU64>()) as u64
+    }
+
     /// An object of that digest went.
     pub fn note(&self, digest: &Digest, cause: Cause, now: Mono) {
         let (at, print) = locate(digest);

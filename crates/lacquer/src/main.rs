@@ -12,13 +12,18 @@ use std::path::Path;
 
 use base::print;
 
-/// In builds that count.
+/// Counts what the heap's users hold; in builds that count, how often they ask.
 struct AllocationCounter;
 
 impl sys::alloc::Listener for AllocationCounter {
     #[inline(always)]
     fn allocation() {
         base::costs::allocation();
+    }
+
+    #[inline(always)]
+    fn changed(bytes: isize) {
+        sys::memory::heap_changed(bytes);
     }
 }
 

@@ -139,6 +139,16 @@ impl Store {
         self.account.limit.map(|limit| limit.saturating_sub(self.used_bytes()))
     }
 
+    /// Of the bytes held, those in pages of the store's own: the others are on the heap.
+    pub fn paged_bytes(&self) -> u64 {
+        self.region.as_ref().map_or(0, |region| region.used_bytes())
+    }
+
+    /// Memory of pages that were freed and are kept for the next blocks. A file's are the file's.
+    pub fn kept_bytes(&self) -> u64 {
+        self.region.as_ref().filter(|_| !self.is_file()).map_or(0, |region| region.kept_bytes())
+    }
+
     /// The limit in bytes; `None` when there is none.
     pub fn limit_bytes(&self) -> Option<u64> {
         self.account.limit

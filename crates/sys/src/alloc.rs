@@ -49,10 +49,23 @@ unsafe impl GlobalAlloc for Mimalloc {
     }
 }
 
+unsafe extern "C" {
+    /// mimalloc's; the bindings have it only among many others that nobody here wants.
+    safe fn mi_collect(force: bool);
+}
+
+/// Gives memory back to the system that this thread's part of mimalloc holds and nobody uses.
+pub fn give_back() {
+    mi_collect(true);
+}
+
 /// Who is told. It must not allocate.
 pub trait Listener {
     /// Memory is asked for, or more of it.
     fn allocation();
+
+    /// So many bytes more are in use, or fewer.
+    fn changed(bytes: isize);
 }
 
 /// `A`, heard by `L`.
@@ -71,11 +84,13 @@ unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for ListeningAllocator<A, L
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         L::allocation();
         // SAFETY: the caller's promise is the one that `A` wants.
-        unsafe { self.0.alloc(layout) }
+        let at = unsafe { self.0.alloc(layout) };
+        given::<L>(at, layout.size() as isize)
     }
 
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        L::changed(-(layout.size() as isize));
         // SAFETY: as above; `at` came from `A`.
         unsafe { self.0.dealloc(at, layout) }
     }
@@ -84,15 +99,26 @@ unsafe impl<A: GlobalAlloc, L: Listener> GlobalAlloc for ListeningAllocator<A, L
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         L::allocation();
         // SAFETY: as above.
-        unsafe { self.0.alloc_zeroed(layout) }
+        let at = unsafe { self.0.alloc_zeroed(layout) };
+        given::<L>(at, layout.size() as isize)
     }
 
     #[inline]
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         L::allocation();
         // SAFETY: as above; `at` came from `A`.
-        unsafe { self.0.realloc(at, layout, size) }
+        let at = unsafe { self.0.realloc(at, layout, size) };
+        given::<L>(at, size as isize - layout.size() as isize)
     }
+}
+
+/// Tells of the change, unless there was no memory for it.
+#[inline]
+fn given<L: Listener>(at: *mut u8, bytes: isize) -> *mut u8 {
+    if !at.is_null() {
+        L::changed(bytes);
+    }
+    at
 }
 
 #[cfg(test)]

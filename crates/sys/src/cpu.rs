@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! How much of the machine this process may use: CPU affinity, cgroup quota, cgroup memory limit.
+//! How much of the machine this process may use: CPU affinity, cgroup quota.
 
 use std::fs;
 
@@ -23,14 +23,6 @@ fn parse_cpu_max(text: &str) -> Option<f64> {
     let quota: f64 = words.next()?.parse().ok()?;
     let period: f64 = words.next()?.parse().ok()?;
     (period > 0.0).then_some(quota / period)
-}
-
-/// Memory limit of the cgroup in bytes, when there is one (version 2, then 1).
-pub fn memory_limit() -> Option<u64> {
-    let v2 = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let text = v2.or_else(|| fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes").ok())?;
-    // Version 1 says "no limit" with a number near 2^63.
-    text.trim().parse().ok().filter(|&limit: &u64| limit < 1 << 60)
 }
 
 #[cfg(test)]

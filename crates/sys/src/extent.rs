@@ -125,6 +125,12 @@ impl Region {
         (all - long, long)
     }
 
+    /// Bytes of the pages that extents have.
+    pub fn used_bytes(&self) -> u64 {
+        let free = self.free();
+        self.len as u64 / PAGE as u64 * PAGE as u64 - (free.clean.pages + free.dirty.pages) * PAGE as u64
+    }
+
     /// Bytes of memory in free pages.
     pub fn kept_bytes(&self) -> u64 {
         self.free().dirty.pages * PAGE as u64

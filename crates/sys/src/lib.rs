@@ -16,6 +16,7 @@ pub mod fd;
 pub mod limits;
 pub mod localtime;
 pub mod map;
+pub mod memory;
 pub mod openat;
 pub mod pages;
 pub mod pidfile;

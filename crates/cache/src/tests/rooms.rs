@@ -77,3 +77,20 @@ fn a_body_may_fill_its_store_to_the_last_byte() {
     kit.put("/", 100.0, &vec![b'x'; (1 << 20) - HEAD.len()]);
     assert_eq!((kit.verdict("/"), kit.sma[0].g_space.get()), ("hit", 0));
 }
+
+#[test]
+fn the_footprint_grows_and_shrinks_with_the_objects() {
+    let kit = Kit::with(Some(1 << 24), Params::default());
+    let empty = kit.cache.footprint();
+    (0..2000).for_each(|n| kit.put(&format!("/{n}"), 100.0, b"x"));
+    let full = kit.cache.footprint();
+    // An objcore, its place in a table, in a heap and in a list.
+    assert!(full.objcores - empty.objcores == 2000 * 192, "{full:?}");
+    assert!(full.tables > empty.tables && full.expiry > empty.expiry && full.eviction > empty.eviction, "{full:?}");
+    let each = (full.bytes() - empty.bytes()) / 2000;
+    assert!((192..400).contains(&each), "{each} bytes an object");
+    kit.pass(200.0);
+    assert_eq!(kit.cache.expire(kit.now(), 5000, &mut |_| {}), 2000);
+    let after = kit.cache.footprint();
+    assert!(after.objcores == 0 && after.expiry < full.expiry && after.tombstones == full.tombstones, "{after:?}");
+}

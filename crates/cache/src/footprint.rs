@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the index costs: memory beside the bytes that stores account for. Counted when somebody asks.
+
+use crate::cache::Cache;
+use crate::objcore::Objcore;
+
+/// The counts of an `Arc`.
+const COUNTS: usize = 2 * size_of::<usize>();
+
+/// Bytes of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Objcores, those in progress too.
+    pub objcores: u64,
+    /// Tables from digests to objheads, and objheads of several variants.
+    pub tables: u64,
+    /// Heaps of what expires when.
+    pub expiry: u64,
+    /// Lists of what may be evicted, and the memory of what was.
+    pub eviction: u64,
+    /// The memory of what became of objects.
+    pub tombstones: u64,
+}
+
+impl Cache {
+    /// What the index costs now. One shard after the other is locked for it.
+    pub fn footprint(&self) -> Footprint {
+        let shared = self.shared();
+        let mut sum = Footprint {
+            objcores: shared.main.n_objectcore.get() * (size_of::<Objcore>() + COUNTS) as u64,
+            eviction: shared.evictors.iter().map(|evictor| evictor.bytes()).sum(),
+            tombstones: shared.tombstones.bytes(),
+            ..Footprint::default()
+        };
+        for shard in &shared.shards {
+            let shard = shard.lock();
+            sum.tables += shard.heads.bytes();
+            sum.expiry += shard.heap.bytes();
+        }
+        sum
+    }
+}
+
+impl Footprint {
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        let Footprint { objcores, tables, expiry, eviction, tombstones } = *self;
+        objcores + tables + expiry + eviction + tombstones
+    }
+}
