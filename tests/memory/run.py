@@ -8,6 +8,7 @@ and varnishd's own defaults.
 
 What is with the kernel but not yet with its reader stays as it was while the store is filled anew.
 """
+import json
 import multiprocessing
 import pathlib
 import random
@@ -163,6 +164,26 @@ def churn(report, v, size, limit, slow):
     return peak
 
 
+def told(report, v, lacquer, size):
+    """What `lacquer memory` says: the holders' sum is the whole, the whole is what the processes have, the store has its row."""
+    # What threads still have to tell of the counters they tell when they have nothing else to do.
+    until(10, lambda: gauge(v, "SMA.s0.g_bytes") + gauge(v, "SMA.s0.g_space") == size)
+    said = subprocess.run([lacquer, "memory", "-n", str(v.n), "--format", "json"], capture_output=True, text=True)
+    there = pss(v.pids())
+    if not report.check(said.returncode == 0, f"lacquer memory: {said.stderr}"):
+        return
+    memory = json.loads(said.stdout)
+    rows = {row["name"]: row["bytes"] for row in memory["holders"]}
+    report.note("held: " + ", ".join(f"{name} {n / 1e6:.1f}" for name, n in rows.items()) + f" MB; Pss {there / 1e6:.1f} MB")
+    report.check(abs(sum(rows.values()) - memory["used"]) < memory["used"] / 50, f"the holders' sum isn't the whole: {memory}")
+    # The program's pages may count for both processes.
+    report.check(there * 0.98 < memory["used"] < there * 1.1 + (32 << 20), f"{memory['used']} used, and Pss is {there}")
+    stored = gauge(v, "SMA.s0.g_bytes")
+    report.check(0 <= rows["storage.s0"] - stored < (2 << 20) + stored // 50, f"the store's row is {rows['storage.s0']}, its account {stored}")
+    text = subprocess.run([lacquer, "memory", "-n", str(v.n)], capture_output=True, text=True).stdout
+    report.check(all(name in text for name in rows), f"the text names all holders: {text}")
+
+
 def gauge(v, name):
     shown = subprocess.run(["varnishstat", "-n", str(v.n), "-1", "-f", name], capture_output=True, text=True).stdout
     return int(shown.split()[1])
@@ -202,6 +223,7 @@ def main():
         with Varnishd(o.varnishd, args, backend=address, storage=f"malloc,{mb}m") as v:
             pid = v.worker()
             churn(report, v, size, limit, 200 if o.full else 50)
+            told(report, v, pathlib.Path(o.varnishd).parent / "lacquer", size)
             full = pss(v.pids())
             v.cli.ask("ban obj.status != 0")
             want = full - size // 2

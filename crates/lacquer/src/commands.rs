@@ -51,6 +51,9 @@ pub const COMMANDS: &[Command] = &[
     command("explain", None, "lacquer-explain", "would this URL be a hit, and if not, why", |_, args| {
         lacquer_adm::explain::main(args)
     }),
+    command("memory", None, "lacquer-memory", "who holds how much of a running server's memory", |_, args| {
+        lacquer_adm::memory::main(args)
+    }),
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
         lacquer_replay::main(args)
     }),

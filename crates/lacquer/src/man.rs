@@ -59,6 +59,12 @@ const PAGES: &[Page] = &[
         Body::Prose(include_str!("man/lacquer-explain.txt")),
     ),
     (
+        "lacquer-memory",
+        1,
+        "who holds how much of a running server's memory",
+        Body::Prose(include_str!("man/lacquer-memory.txt")),
+    ),
+    (
         "lacquer-replay",
         1,
         "send a log's requests to a server and measure it",

@@ -92,6 +92,7 @@ impl Manager {
             | Id::DebugVmod
             | Id::DebugXid
             | Id::Explain
+            | Id::MemoryList
             | Id::VclProfile
             | Id::VclShow => not_built(&format!("The command {} isn't built yet.", command.name)),
         }

@@ -92,6 +92,7 @@ commands! {
     DebugXid "debug.xid" "debug.xid [<xid> [<cachesize>]]" "Show or set the transaction id." "" 0 Some(2), Worker [debug];
     Explain "explain" "explain [-m <method>] [-c <address>] <url> [<field> ...]" "Say what would become of a request, and why." "vcl_recv and vcl_hash run as for a request of that client (127.0.0.1 unless given); the cache is only looked at, and nothing is fetched, logged or counted. A field is a header line: \"Cookie: a=b\"." 1 None, Worker [];
     Help "help" "help [-j|<command>]" "Show commands, or one of them." "-a shows all, -d only those for debugging." 0 Some(1), Manager [open json];
+    MemoryList "memory.list" "memory.list [-j]" "Show who holds how much memory." "Both processes: stores, index, connections, transactions, other users of the heap, what the allocator has and nobody uses, log, program." 0 Some(0), Worker [json];
     PanicClear "panic.clear" "panic.clear [-z]" "Forget the last panic; -z also clears the counters of it." "" 0 Some(1), Manager [];
     PanicShow "panic.show" "panic.show [-j]" "Show the last panic." "" 0 Some(0), Manager [json];
     ParamReset "param.reset" "param.reset <param>" "Set a parameter to its default." "" 1 Some(1), Manager [];

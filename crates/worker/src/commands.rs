@@ -17,6 +17,7 @@ use vrt::vmod::{Need, Vmod};
 
 use crate::backends::LoadEnv;
 use crate::conf;
+use crate::memory::Report;
 use crate::profile::{self, Profiled, Source};
 use crate::startup::Worker;
 
@@ -69,6 +70,7 @@ pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
         Id::VclProfile => vcl_profile(worker, request),
         Id::VclShow => vcl_show(worker, request),
         Id::Explain => explain(worker, request),
+        Id::MemoryList => memory_list(worker, request),
         Id::Auth
         | Id::Banner
         | Id::DebugPanicMaster
@@ -108,6 +110,14 @@ fn explain(worker: &Arc<Worker>, request: &Request) -> Reply {
         Ok(Err(rt::Elapsed)) => Reply::new(Status::Cant, "VCL waits for something for too long."),
         Err(error) => Reply::new(Status::Cant, error.to_string()),
     }
+}
+
+fn memory_list(worker: &Worker, request: &Request) -> Reply {
+    let report = Report::gather(worker);
+    if request.wants_json() {
+        return with_json(worker, request, &report.json());
+    }
+    Reply::ok(report.text())
 }
 
 fn question(request: &Request) -> Result<engine::Question, String> {

@@ -6,6 +6,7 @@ mod backends;
 mod commands;
 pub mod conf;
 mod housekeeping;
+mod memory;
 mod panic;
 mod pools;
 mod profile;

@@ -69,6 +69,8 @@ pub struct Worker {
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
     /// Connections per client network.
     pub crowd: Arc<crate::serving::ConnectionLimit>,
+    /// How much memory there is, and whose.
+    pub memory: crate::memory::Memory,
     /// `MEMPOOL.*`
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
@@ -143,6 +145,7 @@ impl Worker {
             vcls,
             listeners: Mutex::new(listeners),
             crowd: Arc::default(),
+            memory: crate::memory::Memory::new(start.manager_pid),
             pools,
             accepting: AtomicBool::new(false),
             seats: Mutex::default(),

@@ -6,6 +6,7 @@
 mod connection;
 pub mod explain;
 mod interactive;
+pub mod memory;
 pub mod profile;
 pub mod status;
 mod words;

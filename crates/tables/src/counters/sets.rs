@@ -254,7 +254,7 @@ set! {
     backend_dns_lookup: Counter Info Integer "" "Names of backends looked up";
     backend_dns_fail: Counter Info Integer "" "... of which had no answer";
     backend_dns_change: Counter Info Integer "" "... of which had other addresses than before";
-    mem_used: Gauge Info Bytes "" "Memory counted against memory_limit";
+    mem_used: Gauge Info Bytes "" "Memory of worker and manager" => "Heaps, stacks, stores in memory, log, counters, and the pages of the program: what memory_limit bounds. Looked at once a second, and more often when it is near the limit. lacquer memory shows who holds it.";
     mem_trim: Counter Info Integer "" "Memory steps: pools trimmed";
     mem_evict: Counter Info Integer "" "Memory steps: objects evicted";
     mem_bgfetch: Counter Info Integer "" "Memory steps: background fetches refused";

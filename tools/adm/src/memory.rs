@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! `lacquer memory`: who holds how much of a running server's memory.
+
+use base::print;
+use serde_json::Value;
+
+use crate::words::Words;
+use crate::{Config, is_good};
+
+const USAGE: &str = "\
+Usage: lacquer memory [options]
+
+Says how much memory a running server takes, both processes together, and who holds it: stores, index, connections,
+transactions, other users of the heap, the allocator, log, program. With memory_limit set, how near it is and what is
+being done about it.
+
+ -n <dir>           The working directory of the server
+ -T <host:port>     Where its manager listens
+ -S <file>          The secret file
+ -t <seconds|off>   How long to wait (default: 5)
+ --format <format>  text or json (default: text)
+ -h                 This text
+";
+
+/// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.
+pub fn main(args: &[String]) -> i32 {
+    let words = match Words::read(args, &["-t", "--format"]) {
+        Ok(Some(words)) => words,
+        Ok(None) => {
+            print::out(format_args!("{USAGE}"));
+            return 0;
+        }
+        Err(reason) => return refuse(&reason),
+    };
+    if let Some(word) = words.rest.first() {
+        return refuse(&format!("no command {word}"));
+    }
+    let command = match words.last("--format").unwrap_or("text") {
+        "text" => "memory.list\n",
+        "json" => "memory.list -j\n",
+        other => return refuse(&format!("no format {other}")),
+    };
+    let config = Config { timeout: words.last("-t").map(str::to_owned), ..words.config() };
+    if config.address.is_some() && config.name.is_some() {
+        return refuse("either -T or -n");
+    }
+    let Some(mut connection) = config.connect() else { return 2 };
+    let reply = match connection.ask(command.as_bytes()) {
+        Ok(reply) => reply,
+        Err(status) => return status.clamp(1, 2),
+    };
+    let text = reply.text();
+    if !is_good(reply.status) {
+        print::err(format_args!("lacquer memory: {}\n", text.trim_end()));
+        return 1;
+    }
+    // Of a JSON reply only what it is about: head and envelope are the CLI's.
+    match if command.ends_with("-j\n") { content(&text) } else { Some(text.into_owned()) } {
+        Some(shown) => {
+            print::out(format_args!("{}\n", shown.trim_end()));
+            0
+        }
+        None => {
+            print::err("lacquer memory: the server's answer isn't as expected\n");
+            1
+        }
+    }
+}
+
+fn content(reply: &str) -> Option<String> {
+    match serde_json::from_str(reply).ok()? {
+        Value::Array(mut members) => members.pop().filter(Value::is_object).map(|object| format!("{object:#}")),
+        _ => None,
+    }
+}
+
+fn refuse(reason: &str) -> i32 {
+    print::err(format_args!("lacquer memory: {reason}\n{USAGE}"));
+    2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_json_reply_the_content_is_shown() {
+        assert_eq!(
+            content("[ 2, [\"memory.list\", \"-j\"], 1.5,\n{ \"used\": 7 }\n]\n").unwrap(),
+            "{\n  \"used\": 7\n}"
+        );
+        assert_eq!((content("[ 2, [], 1.5\n]\n"), content("x")), (None, None));
+    }
+}
