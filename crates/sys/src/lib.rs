@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
+pub mod blockfile;
 pub mod cpu;
 pub mod daemon;
 pub mod disk;
@@ -28,4 +29,5 @@ pub mod syslog;
 pub mod tcp;
 pub mod tty;
 pub mod udp;
+pub mod uring;
 pub mod user;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Bytes for a disk: whole blocks of 4096 bytes that begin on one, as direct I/O wants them, alone or out of a [`Pool`].
 //!
-//! A pool is one mapping that never moves, so that a ring can register it once for all. It is cut as
+//! A pool is one mapping that never moves, so that a ring can register it once for all ([`crate::uring`]). It is cut as
 //! a buddy allocator does: what is asked for is rounded up to a power of two, and halves that are both free join again.
 //! A pool that is used up, or is asked for more than [`Pool::MOST`], gives memory of its own for that once.
 
@@ -161,6 +161,11 @@ impl Pool {
     /// Bytes that no pages have.
     pub fn free_bytes(&self) -> usize {
         self.free().0.iter().enumerate().map(|(order, parts)| parts.len() * (BLOCK << order)).sum()
+    }
+
+    /// Its memory: first byte and length.
+    pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
+        (self.base, self.len)
     }
 
     fn put(&self, at: NonNull<u8>, len: usize) {

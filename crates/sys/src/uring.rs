@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A ring of operations on a [`BlockFile`] (io_uring): many are handed to the kernel at once and end in any order.
+//!
+//! The ring owns the memory of what is in progress, so that the kernel never writes where somebody else reads; it is one
+//! thread's own, which waits in [`Ring::run`] until something has ended or another thread has rung its [`Bell`].
+//! Many containers and some systems forbid rings: then [`Ring::new`] fails, and the caller has another way.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use io_uring::types::{Fd, Fixed, FsyncFlags};
+use io_uring::{IoUring, Probe, opcode, squeue};
+
+use crate::blockfile::BlockFile;
+use crate::pages::{Pages, Pool};
+
+/// What a ring is to do.
+#[derive(Debug)]
+pub enum Job {
+    /// Fill `into` with what is there from byte `at` on.
+    Read {
+        /// The first byte.
+        at: u64,
+        /// What comes back filled.
+        into: Pages,
+    },
+    /// Write `from`, whole, to byte `at` and on.
+    Write {
+        /// The first byte.
+        at: u64,
+        /// What doesn't change meanwhile.
+        from: Arc<Pages>,
+    },
+    /// Bring to stable storage what has been written.
+    Sync,
+}
+
+/// What has ended: under which tag, with the pages of a read or none. `UnexpectedEof`: the file ends before.
+pub type Ended = (u64, io::Result<Pages>);
+
+/// Wakes the thread that waits in [`Ring::run`].
+#[derive(Debug)]
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    fn new() -> io::Result<Bell> {
+        // SAFETY: takes no memory of ours.
+        let fd = nix::errno::Errno::result(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
+        // SAFETY: just made, and nobody else's.
+        Ok(Bell(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The wait ends, or the next one ends at once.
+    pub fn ring(&self) {
+        // It fails only with a signal, and then hasn't happened.
+        while nix::unistd::write(&self.0, &1_u64.to_ne_bytes()) == Err(nix::errno::Errno::EINTR) {}
+    }
+}
+
+/// Operations in progress on one file.
+pub struct Ring {
+    ring: IoUring,
+    flights: Vec<Option<Flight>>,
+    vacant: Vec<u32>,
+    bell: Arc<Bell>,
+    /// Where the kernel writes how often the bell was rung; in the ring while `bell_armed`.
+    bell_count: Box<u64>,
+    bell_armed: bool,
+    /// The pool whose memory the kernel knows already.
+    registered: Option<Arc<Pool>>,
+    /// Kept open, as the kernel has it.
+    _file: Arc<BlockFile>,
+}
+
+/// An operation in progress.
+struct Flight {
+    tag: u64,
+    job: Job,
+    /// Bytes that came or went so far: the kernel may stop anywhere.
+    moved: usize,
+    /// How often the kernel said that it be tried again.
+    retries: u8,
+}
+
+/// An operation's most bytes at once; what is longer goes on after that.
+const MOST_BYTES: usize = 1 << 30;
+/// The kernel asks for another try rarely, and hardly twice.
+const MOST_RETRIES: u8 = 16;
+/// What the kernel knows the bell by.
+const BELL: u64 = u64::MAX;
+
+impl Ring {
+    /// A ring for at most `most` operations at a time on `file`. Memory of `pool` is made known to the kernel, which
+    /// spares it some work each time; where that is refused, [`Ring::is_registered`] says so.
+    ///
+    /// # Errors
+    /// The system's: rings are forbidden or too old here.
+    pub fn new(file: Arc<BlockFile>, most: u32, pool: Option<&Arc<Pool>>) -> io::Result<Ring> {
+        let mut ring = build(most + 1)?;
+        check(&mut ring)?;
+        ring.submitter().register_files(&[file.as_fd().as_raw_fd()])?;
+        let registered = pool.filter(|pool| register(&ring, pool).is_ok()).cloned();
+        Ok(Ring {
+            ring,
+            flights: (0..most).map(|_| None).collect(),
+            vacant: (0..most).rev().collect(),
+            bell: Arc::new(Bell::new()?),
+            bell_count: Box::new(0),
+            bell_armed: false,
+            registered,
+            _file: file,
+        })
+    }
+
+    /// What wakes the thread in [`Ring::run`].
+    pub fn bell(&self) -> Arc<Bell> {
+        self.bell.clone()
+    }
+
+    /// Whether the kernel knows the pool's memory.
+    pub fn is_registered(&self) -> bool {
+        self.registered.is_some()
+    }
+
+    /// How many more operations it takes.
+    pub fn room(&self) -> usize {
+        self.vacant.len()
+    }
+
+    /// Whether nothing is in progress.
+    pub fn is_idle(&self) -> bool {
+        self.vacant.len() == self.flights.len()
+    }
+
+    /// Adds an operation, which begins with the next [`Ring::run`].
+    ///
+    /// # Errors
+    /// There is no room: the job again.
+    pub fn push(&mut self, tag: u64, job: Job) -> Result<(), Job> {
+        let Some(at) = self.vacant.pop() else { return Err(job) };
+        self.flights[at as usize] = Some(Flight { tag, job, moved: 0, retries: 0 });
+        self.submit(at);
+        Ok(())
+    }
+
+    /// Begins what was added and adds to `ended` what has ended; with `wait` not before something has, or the bell rang.
+    ///
+    /// # Errors
+    /// The system's: the ring is of no use any more.
+    pub fn run(&mut self, wait: bool, ended: &mut Vec<Ended>) -> io::Result<()> {
+        self.arm_bell();
+        self.ring.submit_and_wait(usize::from(wait)).map(|_| ()).or_else(pass_over)?;
+        self.reap(ended);
+        Ok(())
+    }
+
+    /// Takes what the kernel says has ended.
+    fn reap(&mut self, ended: &mut Vec<Ended>) {
+        loop {
+            let Some(entry) = self.ring.completion().next() else { return };
+            match entry.user_data() {
+                BELL => self.bell_armed = false,
+                at => ended.extend(self.land(at as u32, entry.result())),
+            }
+        }
+    }
+
+    /// Waits until nothing is in progress, the bell included.
+    fn land_all(&mut self) -> io::Result<()> {
+        let mut ended = Vec::new();
+        while self.bell_armed || !self.is_idle() {
+            self.bell.ring();
+            let waited = self.ring.submit_and_wait(1);
+            self.reap(&mut ended);
+            waited.map(|_| ()).or_else(pass_over)?;
+        }
+        Ok(())
+    }
+
+    fn arm_bell(&mut self) {
+        if !self.bell_armed {
+            self.bell_armed = true;
+            let into = (&raw mut *self.bell_count).cast::<u8>();
+            let entry = opcode::Read::new(Fd(self.bell.0.as_raw_fd()), into, size_of::<u64>() as u32).build();
+            self.enqueue(&entry.user_data(BELL));
+        }
+    }
+
+    /// Hands to the kernel what of an operation is still to be done.
+    fn submit(&mut self, at: u32) {
+        let flight = self.flights[at as usize].as_mut().expect("what is submitted is in progress");
+        let entry = flight.entry(self.registered.as_deref()).user_data(at.into());
+        self.enqueue(&entry);
+    }
+
+    fn enqueue(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the memory that the entry names belongs to a flight or is the bell's count. Both stay in `self`, where nobody
+        // touches them, until the kernel has told the entry's end; `drop` waits for that or leaves them there for ever.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        assert!(pushed.is_ok(), "the queue has an entry for each flight and one for the bell");
+    }
+
+    /// Takes note of how far the kernel came with an operation: `None` while it isn't at its end.
+    fn land(&mut self, at: u32, result: i32) -> Option<Ended> {
+        let flight = self.flights.get_mut(at as usize)?.as_mut()?;
+        let Some(end) = flight.advance(result) else {
+            self.submit(at);
+            return None;
+        };
+        let flight = self.flights[at as usize].take()?;
+        self.vacant.push(at);
+        let pages = match flight.job {
+            Job::Read { into, .. } => into,
+            Job::Write { .. } | Job::Sync => Pages::empty(),
+        };
+        Some((flight.tag, end.map(|()| pages)))
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.land_all().is_err() {
+            // Nobody can tell what the kernel still writes to: nobody else gets this memory.
+            mem::forget(mem::take(&mut self.flights));
+            mem::forget(mem::take(&mut self.bell_count));
+            mem::forget(self.registered.take());
+            return;
+        }
+        // The kernel takes a ring down some time later; the file's lock and the pool's memory are to be free at once.
+        let _ = self.ring.submitter().unregister_files();
+        let _ = self.ring.submitter().unregister_buffers();
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ring({} of {} in progress)", self.flights.len() - self.vacant.len(), self.flights.len())
+    }
+}
+
+impl Flight {
+    /// What the kernel is told.
+    fn entry(&mut self, registered: Option<&Pool>) -> squeue::Entry {
+        let (file, moved) = (Fixed(0), self.moved);
+        let known = |pages: &Pages| registered.is_some_and(|pool| pages.is_of(pool));
+        match &mut self.job {
+            Job::Read { at, into } => {
+                let (known, rest) = (known(into), &mut into[moved..]);
+                let (to, len, offset) = (rest.as_mut_ptr(), rest.len().min(MOST_BYTES) as u32, *at + moved as u64);
+                match known {
+                    true => opcode::ReadFixed::new(file, to, len, 0).offset(offset).build(),
+                    false => opcode::Read::new(file, to, len).offset(offset).build(),
+                }
+            }
+            Job::Write { at, from } => {
+                let rest = &from[moved..];
+                let (of, len, offset) = (rest.as_ptr(), rest.len().min(MOST_BYTES) as u32, *at + moved as u64);
+                match known(from) {
+                    true => opcode::WriteFixed::new(file, of, len, 0).offset(offset).build(),
+                    false => opcode::Write::new(file, of, len).offset(offset).build(),
+                }
+            }
+            Job::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        }
+    }
+
+    /// How it ended; `None` when there is more to do.
+    fn advance(&mut self, result: i32) -> Option<io::Result<()>> {
+        if matches!(-result, libc::EINTR | libc::EAGAIN) && self.retries < MOST_RETRIES {
+            self.retries += 1;
+            return None;
+        }
+        let Ok(moved) = usize::try_from(result) else { return Some(Err(io::Error::from_raw_os_error(-result))) };
+        let (len, none) = match &self.job {
+            Job::Read { into, .. } => (into.len(), io::ErrorKind::UnexpectedEof),
+            Job::Write { from, .. } => (from.len(), io::ErrorKind::WriteZero),
+            Job::Sync => return Some(Ok(())),
+        };
+        self.moved += moved;
+        match (self.moved >= len, moved) {
+            (true, _) => Some(Ok(())),
+            (false, 0) => Some(Err(none.into())),
+            (false, _) => None,
+        }
+    }
+}
+
+/// A signal, or too little memory for now, is no failure: what has ended makes room.
+fn pass_over(error: io::Error) -> io::Result<()> {
+    match error.raw_os_error() {
+        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// A ring as this kernel has it: newer ones leave all work to the thread that waits for it, which spares interruptions.
+fn build(entries: u32) -> io::Result<IoUring> {
+    let newest = IoUring::builder()
+        .dontfork()
+        .setup_clamp()
+        .setup_submit_all()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag()
+        .build(entries);
+    newest.or_else(|_| IoUring::builder().dontfork().setup_clamp().build(entries))
+}
+
+/// Whether it takes what we need, and lets an operation through.
+fn check(ring: &mut IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::ReadFixed::CODE,
+        opcode::WriteFixed::CODE,
+        opcode::Fsync::CODE,
+    ];
+    if !needed.iter().all(|&code| probe.is_supported(code)) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // SAFETY: an operation that does nothing names no memory.
+    let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
+    assert!(pushed.is_ok(), "a new queue is empty");
+    ring.submit_and_wait(1)?;
+    ring.completion().next().map(|_| ()).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+fn register(ring: &IoUring, pool: &Arc<Pool>) -> io::Result<()> {
+    let (base, len) = pool.memory();
+    let memory = [libc::iovec { iov_base: base.as_ptr().cast(), iov_len: len }];
+    // SAFETY: the pool's mapping is there as long as `Ring` holds the pool, which is as long as the ring.
+    unsafe { ring.submitter().register_buffers(&memory) }
+}
+
+#[cfg(test)]
+mod tests;
