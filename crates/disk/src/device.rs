@@ -5,10 +5,25 @@
 //! is nobody's promise: who needs one waits for the first to end; what has ended is on stable storage once a
 //! [`Op::Sync`] has ended that was begun after it.
 
+use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sys::pages::Pages;
+
+#[cfg(test)]
+pub(crate) mod faulty;
+mod file;
+mod ring;
+mod threads;
+mod watched;
+
+pub use file::{DeviceOptions, Engine, FileDevice};
+pub use watched::{Counts, Patience};
 
 /// Bytes in blocks of [`sys::pages::BLOCK`] that outlive a process.
 pub trait Device: Send + Sync + fmt::Debug {
@@ -90,17 +105,56 @@ impl fmt::Display for DeviceError {
 
 impl std::error::Error for DeviceError {}
 
-#[cfg(test)]
-mod tests {
-    use super::DeviceError;
+/// Has one operation done and waits for its end: for tools and for the time before there is traffic.
+///
+/// # Errors
+/// The operation's.
+pub fn run(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
+    let (said, hears) = channel();
+    device.start(op, Box::new(move |result| drop(said.send(result))));
+    hears.recv().unwrap_or(Err(DeviceError::Closed))
+}
 
-    #[test]
-    fn a_full_device_is_told_apart() {
-        assert!(DeviceError::Os(28).is_no_space() && !DeviceError::Os(5).is_no_space());
-    }
-
-    #[test]
-    fn errors_of_the_system_have_its_text() {
-        assert_eq!(DeviceError::Os(5).to_string(), "Input/output error (os error 5)");
+/// What an error of the system's means here.
+fn stated(error: &io::Error) -> DeviceError {
+    match (error.raw_os_error(), error.kind()) {
+        (Some(number), _) => DeviceError::Os(number),
+        (None, io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero) => DeviceError::Short,
+        (None, _) => DeviceError::Closed,
     }
 }
+
+/// Tells an operation's end. What panics there has been reported, and costs nobody else the answer.
+fn answer(done: Done, result: Result<Pages, DeviceError>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| done(result)));
+}
+
+thread_local! {
+    /// This thread is a device's: it waits for no device's end, which may be its own.
+    static IS_DEVICES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Waits for the threads of a device, for a while: one that the disk doesn't let go ends by itself later.
+#[derive(Debug)]
+struct Ends(Mutex<Receiver<()>>);
+
+impl Ends {
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// What each thread holds until it has let go of all else; the other side.
+    fn new() -> (Sender<()>, Ends) {
+        let (end, ends) = channel();
+        (end, Ends(Mutex::new(ends)))
+    }
+
+    fn wait(&self) {
+        if IS_DEVICES.get() {
+            return;
+        }
+        // Nobody sends: this ends when the last thread drops its side.
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(Ends::PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests;

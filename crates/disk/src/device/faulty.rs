@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A device that does wrong when a test says so: errors, operations that hang, writes that stop half way, bits that flip.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sys::pages::{BLOCK, Pages};
+
+use super::{Device, DeviceError, Done, Op};
+
+/// What goes wrong, with the next so many operations of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) on: On,
+    pub(crate) times: u32,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum On {
+    Read,
+    Write,
+    Sync,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// The system's number; nothing is done.
+    Error(i32),
+    /// It doesn't begin before [`Faulty::release`].
+    Hold,
+    /// Of a write so many blocks are written, and all is said to be well.
+    Torn(usize),
+    /// This bit of the bytes read, or of those written, is the other.
+    Flip(usize),
+}
+
+/// A device with faults to come.
+#[derive(Debug)]
+pub(crate) struct Faulty<D> {
+    device: D,
+    plan: Mutex<Plan>,
+}
+
+#[derive(Default)]
+struct Plan {
+    faults: VecDeque<Fault>,
+    held: Vec<(Op, Done)>,
+}
+
+impl<D: Device> Faulty<D> {
+    pub(crate) fn new(device: D) -> Faulty<D> {
+        Faulty { device, plan: Mutex::default() }
+    }
+
+    /// Faults of a kind come in the order in which they are planned.
+    pub(crate) fn plan(&self, fault: Fault) {
+        self.lock().faults.push_back(fault);
+    }
+
+    /// What was held begins now.
+    pub(crate) fn release(&self) {
+        let held = std::mem::take(&mut self.lock().held);
+        held.into_iter().for_each(|(op, done)| self.device.start(op, done));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Device> Device for Faulty<D> {
+    fn len(&self) -> u64 {
+        self.device.len()
+    }
+
+    fn start(&self, op: Op, done: Done) {
+        let what = self.lock().next(On::from(&op));
+        match (what, op) {
+            (None, op) => self.device.start(op, done),
+            (Some(What::Error(number)), _) => done(Err(DeviceError::Os(number))),
+            (Some(What::Hold), op) => self.lock().held.push((op, done)),
+            (Some(What::Torn(blocks)), Op::Write { at, from }) => {
+                let from = Arc::new(copy(&from[..blocks * BLOCK]));
+                self.device.start(Op::Write { at, from }, done);
+            }
+            (Some(What::Flip(bit)), Op::Write { at, from }) => {
+                let mut other = copy(&from);
+                other[bit / 8] ^= 1 << (bit % 8);
+                self.device.start(Op::Write { at, from: Arc::new(other) }, done);
+            }
+            (Some(What::Flip(bit)), op @ Op::Read { .. }) => {
+                let flip = move |mut pages: Pages| {
+                    pages[bit / 8] ^= 1 << (bit % 8);
+                    pages
+                };
+                self.device.start(op, Box::new(move |result| done(result.map(flip))));
+            }
+            (Some(what), op) => panic!("{what:?} has no meaning for {op:?}"),
+        }
+    }
+}
+
+impl Plan {
+    fn next(&mut self, on: On) -> Option<What> {
+        let at = self.faults.iter().position(|fault| fault.on == on)?;
+        let fault = &mut self.faults[at];
+        fault.times -= 1;
+        let (what, is_last) = (fault.what, fault.times == 0);
+        if is_last {
+            self.faults.remove(at);
+        }
+        Some(what)
+    }
+}
+
+impl From<&Op> for On {
+    fn from(op: &Op) -> On {
+        match op {
+            Op::Read { .. } => On::Read,
+            Op::Write { .. } => On::Write,
+            Op::Sync => On::Sync,
+        }
+    }
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, {} held", self.faults, self.held.len())
+    }
+}
+
+fn copy(bytes: &[u8]) -> Pages {
+    let mut pages = Pages::zeroed(bytes.len());
+    pages[..bytes.len()].copy_from_slice(bytes);
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{run, threads::Threads};
+
+    #[test]
+    fn what_is_planned_goes_wrong_and_nothing_else() {
+        let device = Faulty::new(Threads::new(Arc::new(crate::device::tests::file(4)), 1).unwrap());
+        let ones = || {
+            let mut pages = Pages::zeroed(2 * BLOCK);
+            pages.fill(1);
+            Arc::new(pages)
+        };
+        let read = || run(&device, Op::Read { at: 0, into: Pages::zeroed(2 * BLOCK) });
+        device.plan(Fault { on: On::Write, times: 1, what: What::Torn(1) });
+        device.plan(Fault { on: On::Read, times: 1, what: What::Error(5) });
+        device.plan(Fault { on: On::Read, times: 1, what: What::Flip(9) });
+        run(&device, Op::Write { at: 0, from: ones() }).unwrap();
+        assert_eq!(read().unwrap_err(), DeviceError::Os(5));
+        let flipped = read().unwrap();
+        assert_eq!((flipped[0], flipped[1], flipped[2], flipped[BLOCK]), (1, 3, 1, 0));
+        device.plan(Fault { on: On::Write, times: 1, what: What::Flip(0) });
+        run(&device, Op::Write { at: 0, from: ones() }).unwrap();
+        let read = read().unwrap();
+        assert_eq!((read[0], read[1], read[BLOCK]), (0, 1, 1));
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A file or a block device as a [`Device`]: opened, locked and given its space, read and written by a ring where the
+//! system has rings for us, else by threads, and watched.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use sys::blockfile::{Access, BlockFile, BlockOptions, Direct, OpenError};
+use sys::pages::Pool;
+
+use super::ring::RingDevice;
+use super::threads::Threads;
+use super::watched::{Counts, Patience, Watched};
+use super::{Device, Done, Op};
+
+/// Who reads and writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// A ring, or threads where rings are forbidden.
+    #[default]
+    IfPossible,
+    /// Threads in any case.
+    Threads,
+}
+
+/// How a device is opened.
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    /// Its bytes; see [`BlockOptions::bytes`].
+    pub bytes: Option<u64>,
+    /// Whether the page cache is passed by.
+    pub direct: Direct,
+    /// Who may have it open at the same time.
+    pub access: Access,
+    /// Who reads and writes.
+    pub engine: Engine,
+    /// At most so many operations at a time; what is begun beyond that is refused.
+    pub most: u32,
+    /// How long they may take.
+    pub patience: Patience,
+    /// What most pages are taken from: the kernel learns it once where it can. It holds this memory then, all of it.
+    pub pool: Option<Arc<Pool>>,
+}
+
+/// As many threads as keep a fast disk busy.
+const THREADS: usize = 16;
+
+impl Default for DeviceOptions {
+    fn default() -> DeviceOptions {
+        DeviceOptions {
+            bytes: None,
+            direct: Direct::default(),
+            access: Access::default(),
+            engine: Engine::default(),
+            most: 256,
+            patience: Patience::default(),
+            pool: None,
+        }
+    }
+}
+
+/// A file or a block device.
+#[derive(Debug)]
+pub struct FileDevice {
+    watched: Watched<Either>,
+    notes: Vec<String>,
+    is_direct: bool,
+}
+
+#[derive(Debug)]
+enum Either {
+    Ring(RingDevice),
+    Threads(Threads),
+}
+
+impl FileDevice {
+    /// Opens what is at `path`.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; its text goes on after the path.
+    pub fn open(path: &Path, options: &DeviceOptions) -> Result<FileDevice, OpenError> {
+        FileDevice::over(BlockFile::open(path, &options.blocks())?, options)
+    }
+
+    /// The same for what is open already: a descriptor that was handed over with its lock.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn from_file(file: File, options: &DeviceOptions) -> Result<FileDevice, OpenError> {
+        FileDevice::over(BlockFile::from_file(file, &options.blocks())?, options)
+    }
+
+    fn over(file: BlockFile, options: &DeviceOptions) -> Result<FileDevice, OpenError> {
+        let mut notes = Vec::new();
+        let is_direct = file.is_direct();
+        if !is_direct && options.direct != Direct::Never {
+            notes.push(
+                "its file system refuses direct I/O: the page cache holds a second copy of what is read".to_owned(),
+            );
+        }
+        if file.is_sparse() {
+            notes.push("its file system can't set space aside: writes may find it full".to_owned());
+        }
+        let device = Either::new(Arc::new(file), options, &mut notes)?;
+        Ok(FileDevice { watched: Watched::new(device, options.most as usize, options.patience), notes, is_direct })
+    }
+
+    /// What an operator should know of how it was opened, a line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether the page cache is passed by.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// Who reads and writes: a word for messages.
+    pub fn engine(&self) -> &'static str {
+        match self.watched.device() {
+            Either::Ring(_) => "io_uring",
+            Either::Threads(_) => "threads",
+        }
+    }
+
+    /// What became of the operations so far.
+    pub fn counts(&self) -> Counts {
+        self.watched.counts()
+    }
+}
+
+impl Device for FileDevice {
+    fn len(&self) -> u64 {
+        self.watched.len()
+    }
+
+    fn start(&self, op: Op, done: Done) {
+        self.watched.start(op, done);
+    }
+}
+
+impl DeviceOptions {
+    fn blocks(&self) -> BlockOptions {
+        BlockOptions { bytes: self.bytes, direct: self.direct, access: self.access }
+    }
+}
+
+impl Either {
+    fn new(file: Arc<BlockFile>, options: &DeviceOptions, notes: &mut Vec<String>) -> Result<Either, OpenError> {
+        if options.engine == Engine::IfPossible {
+            match RingDevice::new(file.clone(), options.most, options.pool.as_ref()) {
+                Ok(ring) => {
+                    if options.pool.is_some() && !ring.is_registered() {
+                        notes.push(
+                            "io_uring doesn't get its buffers locked in memory (RLIMIT_MEMLOCK): it does without"
+                                .to_owned(),
+                        );
+                    }
+                    return Ok(Either::Ring(ring));
+                }
+                Err(error) => notes.push(format!("io_uring is refused ({error}): {THREADS} threads read and write")),
+            }
+        }
+        let threads = Threads::new(file, THREADS);
+        threads.map(Either::Threads).map_err(|error| OpenError::System("gets no thread", error))
+    }
+}
+
+impl Device for Either {
+    fn len(&self) -> u64 {
+        match self {
+            Either::Ring(device) => device.len(),
+            Either::Threads(device) => device.len(),
+        }
+    }
+
+    fn start(&self, op: Op, done: Done) {
+        match self {
+            Either::Ring(device) => device.start(op, done),
+            Either::Threads(device) => device.start(op, done),
+        }
+    }
+}

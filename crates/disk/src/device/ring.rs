@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A device by a ring (io_uring) and one thread, which hands over what others have asked for and tells them the end.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use sys::blockfile::BlockFile;
+use sys::pages::Pool;
+use sys::uring::{Bell, Ended, Job, Ring};
+
+use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, stated};
+
+/// A file or block device that a ring reads and writes.
+#[derive(Debug)]
+pub struct RingDevice {
+    len: u64,
+    is_registered: bool,
+    shared: Arc<Shared>,
+    bell: Arc<Bell>,
+    ends: Ends,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// The thread waits for the kernel, or is about to: who adds to the queue rings the bell.
+    is_waiting: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<(Job, Done)>,
+    is_closing: bool,
+}
+
+/// What the thread has: the ring, and who waits for what is in it.
+struct Work {
+    ring: Ring,
+    shared: Arc<Shared>,
+    /// By tag.
+    waiting: Vec<Option<Done>>,
+    vacant: Vec<usize>,
+}
+
+impl RingDevice {
+    /// At most `most` operations in the kernel at a time; the others wait here.
+    ///
+    /// # Errors
+    /// The system's: it has no rings for us, or no thread.
+    pub fn new(file: Arc<BlockFile>, most: u32, pool: Option<&Arc<Pool>>) -> io::Result<RingDevice> {
+        let (len, pool) = (file.len(), pool.cloned());
+        let shared = Arc::new(Shared { queue: Mutex::default(), is_waiting: AtomicBool::new(false) });
+        let (end, ends) = Ends::new();
+        let (said, hears) = channel();
+        let work = {
+            let shared = shared.clone();
+            move || {
+                IS_DEVICES.set(true);
+                // A ring belongs to the thread that makes it.
+                match Ring::new(file, most, pool.as_ref()) {
+                    Ok(ring) => {
+                        let _ = said.send(Ok((ring.bell(), ring.is_registered())));
+                        Work::new(ring, shared, most as usize).run();
+                    }
+                    Err(error) => drop(said.send(Err(error))),
+                }
+                drop((pool, end));
+            }
+        };
+        thread::Builder::new().name("disk-ring".into()).spawn(work)?;
+        let (bell, is_registered) = hears.recv().map_err(|_| io::ErrorKind::Other)??;
+        Ok(RingDevice { len, is_registered, shared, bell, ends })
+    }
+
+    /// Whether the kernel knows the pool's memory.
+    pub fn is_registered(&self) -> bool {
+        self.is_registered
+    }
+}
+
+impl Device for RingDevice {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn start(&self, op: Op, done: Done) {
+        let job = match op {
+            Op::Read { at, into } => Job::Read { at, into },
+            Op::Write { at, from } => Job::Write { at, from },
+            Op::Sync => Job::Sync,
+        };
+        {
+            let mut queue = self.shared.queue();
+            if queue.is_closing {
+                drop(queue);
+                return answer(done, Err(DeviceError::Closed));
+            }
+            queue.jobs.push_back((job, done));
+        }
+        // The thread says that it waits, and looks into the queue after that.
+        if self.shared.is_waiting.swap(false, SeqCst) {
+            self.bell.ring();
+        }
+    }
+}
+
+impl Drop for RingDevice {
+    fn drop(&mut self) {
+        self.shared.close();
+        self.bell.ring();
+        self.ends.wait();
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What hasn't begun doesn't.
+    fn close(&self) {
+        let left = {
+            let mut queue = self.queue();
+            queue.is_closing = true;
+            std::mem::take(&mut queue.jobs)
+        };
+        left.into_iter().for_each(|(_, done)| answer(done, Err(DeviceError::Closed)));
+    }
+}
+
+impl Work {
+    fn new(ring: Ring, shared: Arc<Shared>, most: usize) -> Work {
+        Work { ring, shared, waiting: (0..most).map(|_| None).collect(), vacant: (0..most).rev().collect() }
+    }
+
+    fn run(mut self) {
+        let mut ended: Vec<Ended> = Vec::new();
+        loop {
+            self.shared.is_waiting.store(true, SeqCst);
+            let is_closing = self.take_jobs();
+            if is_closing && self.ring.is_idle() {
+                return;
+            }
+            let result = self.ring.run(true, &mut ended);
+            self.shared.is_waiting.store(false, SeqCst);
+            for (tag, result) in ended.drain(..) {
+                self.vacant.push(tag as usize);
+                if let Some(done) = self.waiting[tag as usize].take() {
+                    answer(done, result.map_err(|error| stated(&error)));
+                }
+            }
+            if let Err(error) = result {
+                return self.fail(&error);
+            }
+        }
+    }
+
+    /// Puts into the ring what waits, as far as there is room. Whether the device closes.
+    fn take_jobs(&mut self) -> bool {
+        let mut queue = self.shared.queue();
+        while self.ring.room() > 0
+            && let Some(tag) = self.vacant.pop()
+            && let Some((job, done)) = queue.jobs.pop_front().or_else(|| {
+                self.vacant.push(tag);
+                None
+            })
+        {
+            self.waiting[tag] = Some(done);
+            let pushed = self.ring.push(tag as u64, job);
+            assert!(pushed.is_ok(), "a ring takes what it has room for");
+        }
+        queue.is_closing
+    }
+
+    /// The ring is of no use any more: nobody waits for it in vain.
+    fn fail(mut self, error: &io::Error) {
+        self.shared.close();
+        for done in self.waiting.iter_mut().filter_map(Option::take) {
+            answer(done, Err(stated(error)));
+        }
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} waiting", self.queue().jobs.len())
+    }
+}
