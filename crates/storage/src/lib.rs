@@ -7,6 +7,7 @@
 //! * [`Body`] is the list of a body's blocks while it grows; [`Store::compact`] compacts it once it is whole.
 //! * A store with an arena keeps records of its objects, which survive the worker ([`Store::keep`]).
 //! * [`Home`] is the door of a store whose bodies aren't in memory.
+//! * [`journal`] keeps what invalidated objects, for a worker that finds those of a former one.
 //!
 //! A store that is full answers [`NoSpace`]; making room (eviction) is the business of `cache`.
 
@@ -14,6 +15,7 @@ mod body;
 mod buf;
 mod compact;
 mod home;
+pub mod journal;
 mod record;
 mod spec;
 mod store;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::fcntl::{FallocateFlags, FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
@@ -42,6 +42,13 @@ pub fn memfd(name: &str) -> io::Result<File> {
 pub fn allocate(fd: impl AsFd, len: u64) -> io::Result<()> {
     let len = i64::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
     Ok(nix::fcntl::posix_fallocate(fd.as_fd(), 0, len)?)
+}
+
+/// Makes a hole into a file: what was there reads as zeros, and its room is given back. The file stays as long as it is.
+pub fn punch(fd: impl AsFd, at: u64, len: u64) -> io::Result<()> {
+    let [at, len] = [at, len].map(|n| i64::try_from(n).map_err(|_| io::ErrorKind::FileTooLarge));
+    let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    Ok(nix::fcntl::fallocate(fd.as_fd(), flags, at?, len?)?)
 }
 
 /// Switches nonblocking mode of the open file description (shared with whoever inherited it).

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a journal's entries say, and their form: a length, a kind, then little-endian words. Nothing in it is a Rust type,
+//! so that another build reads it, or sees that it can't.
+
+/// One thing that happened to the invalidations. Times are seconds of the machine's monotonic clock, `real` is since 1970.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// A ban came onto the list, or is on it.
+    Ban(Ban),
+    /// Every object that a ban could hit has been tested, or a newer one says the same: its number, else 0.
+    Completed {
+        /// The ban.
+        seq: u64,
+        /// The newer one.
+        successor: u64,
+    },
+    /// Bans with lower numbers have left the list: no object stands below this one.
+    Oldest {
+        /// The oldest ban that is left.
+        seq: u64,
+    },
+    /// All variants of a digest were purged, wholly or softly.
+    Purge(Purge),
+    /// All objects that bear a key were purged.
+    TagPurge(TagPurge),
+    /// The newest number that was ever given.
+    Newest {
+        /// That number.
+        seq: u64,
+    },
+    /// More purges came than are kept: objects with lower numbers can't be judged any more.
+    Lost {
+        /// The newest purge that isn't kept.
+        seq: u64,
+    },
+}
+
+/// A ban as it is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ban {
+    /// Its number.
+    pub seq: u64,
+    /// When it was made.
+    pub real: f64,
+    /// The same.
+    pub mono: f64,
+    /// As in [`Entry::Completed`].
+    pub is_completed: bool,
+    /// As in [`Entry::Completed`].
+    pub successor: u64,
+    /// Its expression, in a form of the cache's own.
+    pub spec: Vec<u8>,
+}
+
+/// A purge as it is kept: new lives from then on; `None` leaves one alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Purge {
+    /// Its number.
+    pub seq: u64,
+    /// What it purged.
+    pub digest: [u8; 32],
+    /// When it was made.
+    pub at: f64,
+    /// New ttl.
+    pub ttl: Option<f64>,
+    /// New grace.
+    pub grace: Option<f64>,
+    /// New keep.
+    pub keep: Option<f64>,
+}
+
+/// A purge by key as it is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TagPurge {
+    /// Its number.
+    pub seq: u64,
+    /// The key.
+    pub key: Vec<u8>,
+    /// When it was made, if it took the objects' ttl only.
+    pub soft: Option<f64>,
+}
+
+impl Entry {
+    /// Writes it behind `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; 4]);
+        match self {
+            Entry::Ban(ban) => {
+                out.push(1);
+                put(out, ban.seq);
+                put(out, ban.real.to_bits());
+                put(out, ban.mono.to_bits());
+                out.push(u8::from(ban.is_completed));
+                put(out, ban.successor);
+                out.extend_from_slice(&ban.spec);
+            }
+            Entry::Completed { seq, successor } => {
+                out.push(2);
+                put(out, *seq);
+                put(out, *successor);
+            }
+            Entry::Oldest { seq } => one(out, 3, *seq),
+            Entry::Purge(purge) => {
+                out.push(4);
+                put(out, purge.seq);
+                out.extend_from_slice(&purge.digest);
+                put(out, purge.at.to_bits());
+                [purge.ttl, purge.grace, purge.keep].into_iter().for_each(|life| put_option(out, life));
+            }
+            Entry::TagPurge(purge) => {
+                out.push(5);
+                put(out, purge.seq);
+                put_option(out, purge.soft);
+                out.extend_from_slice(&purge.key);
+            }
+            Entry::Newest { seq } => one(out, 6, *seq),
+            Entry::Lost { seq } => one(out, 7, *seq),
+        }
+        let len = (out.len() - begin - 4) as u32;
+        out[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
+    }
+
+    /// Reads all that stand in `bytes`; `None` when there is something that no version of ours has written.
+    pub fn decode_all(mut bytes: &[u8]) -> Option<Vec<Entry>> {
+        let mut entries = Vec::new();
+        while let Some((len, rest)) = bytes.split_first_chunk() {
+            let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            entries.push(Entry::decode(body)?);
+            bytes = rest;
+        }
+        bytes.is_empty().then_some(entries)
+    }
+
+    fn decode(body: &[u8]) -> Option<Entry> {
+        let (kind, rest) = body.split_first()?;
+        let mut words = Words(rest);
+        let entry = match kind {
+            1 => Entry::Ban(Ban {
+                seq: words.u64()?,
+                real: words.f64()?,
+                mono: words.f64()?,
+                is_completed: words.flag()?,
+                successor: words.u64()?,
+                spec: words.rest(),
+            }),
+            2 => Entry::Completed { seq: words.u64()?, successor: words.u64()? },
+            3 => Entry::Oldest { seq: words.u64()? },
+            4 => Entry::Purge(Purge {
+                seq: words.u64()?,
+                digest: *words.take()?,
+                at: words.f64()?,
+                ttl: words.option()?,
+                grace: words.option()?,
+                keep: words.option()?,
+            }),
+            5 => Entry::TagPurge(TagPurge { seq: words.u64()?, soft: words.option()?, key: words.rest() }),
+            6 => Entry::Newest { seq: words.u64()? },
+            7 => Entry::Lost { seq: words.u64()? },
+            _ => return None,
+        };
+        words.0.is_empty().then_some(entry)
+    }
+}
+
+fn one(out: &mut Vec<u8>, kind: u8, seq: u64) {
+    out.push(kind);
+    put(out, seq);
+}
+
+fn put(out: &mut Vec<u8>, word: u64) {
+    out.extend_from_slice(&word.to_le_bytes());
+}
+
+fn put_option(out: &mut Vec<u8>, seconds: Option<f64>) {
+    out.push(u8::from(seconds.is_some()));
+    put(out, seconds.unwrap_or_default().to_bits());
+}
+
+/// What is left to be read.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(word)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(|word| u64::from_le_bytes(*word))
+    }
+
+    /// A finite number: no time of ours is anything else.
+    fn f64(&mut self) -> Option<f64> {
+        self.u64().map(f64::from_bits).filter(|seconds| seconds.is_finite())
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.take()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+
+    fn option(&mut self) -> Option<Option<f64>> {
+        let (is_some, seconds) = (self.flag()?, self.f64()?);
+        Some(is_some.then_some(seconds))
+    }
+
+    fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0).to_vec()
+    }
+}

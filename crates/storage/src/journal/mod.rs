@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The journal of invalidations: what a new worker must know of bans and purges before it serves objects of a former one.
+//!
+//! [`Journal::append`] puts an entry into a queue in memory, so that it may be called under a lock; [`Journal::commit`]
+//! returns when the entry lasts. Whoever comes to commit while another one writes waits for that, and then the first of
+//! those who waited writes for all (group commit). Nobody is told that an invalidation is done before its commit.
+//!
+//! What can't be written makes the journal incomplete, and that is written in its place: the next worker believes nothing
+//! and starts empty. Only where not even that can be written does a commit fail.
+//!
+//! [`Journal::cut`] begins the log anew, with what is needed still.
+
+mod entry;
+mod log;
+mod medium;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use base::critical::Lock;
+
+pub use entry::{Ban, Entry, Purge, TagPurge};
+pub use log::JournalError;
+pub use medium::{JournalFile, Medium};
+
+use log::Log;
+
+/// A log isn't begun anew before it has grown by so much.
+const GROWTH: u64 = 1 << 20;
+
+/// How far the journal must have come for an entry to last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ticket(u64);
+
+/// The journal of a worker.
+#[derive(Debug)]
+pub struct Journal {
+    queue: Lock<Queue>,
+    writer: Lock<Writer>,
+    /// Entries that last.
+    stable: AtomicU64,
+    /// What is to be written until the log ought to be begun anew.
+    room: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Entries that aren't written yet.
+    pending: Vec<u8>,
+    /// Entries ever appended.
+    appended: u64,
+    /// Entries since the cut, written or not, while the log is about to be begun anew.
+    since_cut: Option<Vec<u8>>,
+    /// Nothing is written any more.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Writer {
+    log: Log,
+    /// Why the journal is incomplete, if it is, and whether that could be written down.
+    failure: Option<(io::Error, bool)>,
+}
+
+impl Journal {
+    /// A new journal, in place of whatever is on the medium.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn format(medium: impl Medium + 'static) -> io::Result<Journal> {
+        let mut first = Vec::new();
+        Entry::Newest { seq: 0 }.encode(&mut first);
+        Ok(Journal::of(Log::format(Box::new(medium), &first)?))
+    }
+
+    /// Reads a journal: its entries, in the order in which they were appended. What was being written when its writer ended
+    /// is whole or not there.
+    ///
+    /// # Errors
+    /// Why it can't be used. Objects from before can't be judged then; [`Journal::format`] makes a new one.
+    pub fn open(medium: impl Medium + 'static) -> Result<(Journal, Vec<Entry>), JournalError> {
+        let (mut log, payload) = Log::read(Box::new(medium))?;
+        let entries = Entry::decode_all(&payload).ok_or(JournalError::Damaged)?;
+        // Nothing is ever written behind a torn frame.
+        log.replace(&payload)?;
+        Ok((Journal::of(log), entries))
+    }
+
+    fn of(log: Log) -> Journal {
+        let journal = Journal {
+            queue: Lock::default(),
+            writer: Lock::new(Writer { log, failure: None }),
+            stable: AtomicU64::new(0),
+            room: AtomicU64::new(0),
+        };
+        journal.measure(&journal.writer.lock());
+        journal
+    }
+
+    /// Puts an entry behind those that were appended before. It is [`Journal::commit`] that makes it last.
+    pub fn append(&self, entry: &Entry) -> Ticket {
+        let mut queue = self.queue.lock();
+        queue.appended += 1;
+        if !queue.is_over {
+            let begin = queue.pending.len();
+            entry.encode(&mut queue.pending);
+            let Queue { pending, since_cut, .. } = &mut *queue;
+            since_cut.iter_mut().for_each(|since| since.extend_from_slice(&pending[begin..]));
+        }
+        Ticket(queue.appended)
+    }
+
+    /// Returns when the entry lasts, with all that were appended before it; or when it is written down that the journal is
+    /// incomplete.
+    ///
+    /// # Errors
+    /// Neither could be written: a former state of the journal may come back.
+    pub fn commit(&self, ticket: Ticket) -> io::Result<()> {
+        if self.is_stable(ticket) {
+            return Ok(());
+        }
+        let mut writer = self.writer.lock();
+        if self.is_stable(ticket) {
+            return Ok(());
+        }
+        let (pending, appended) = {
+            let mut queue = self.queue.lock();
+            (std::mem::take(&mut queue.pending), queue.appended)
+        };
+        let result = match writer.failure {
+            Some(_) => self.fail(&mut writer, None),
+            None => writer.log.append(&pending).or_else(|error| self.fail(&mut writer, Some(error))),
+        };
+        self.measure(&writer);
+        result.map(|()| self.stable.store(appended, Release))
+    }
+
+    /// Whether the entry lasts.
+    pub fn is_stable(&self, ticket: Ticket) -> bool {
+        self.stable.load(Acquire) >= ticket.0
+    }
+
+    /// Why the journal is incomplete, if it is.
+    pub fn failure(&self) -> Option<String> {
+        self.writer.lock().failure.as_ref().map(|(error, _)| error.to_string())
+    }
+
+    /// Whether the log ought to be begun anew: it is much longer than when it was begun.
+    pub fn is_oversized(&self) -> bool {
+        self.room.load(Relaxed) == 0
+    }
+
+    /// Begins the log anew: from now on entries go into the new one. Whoever calls this then gathers what is still needed of
+    /// those appended before, which must not change in between, and calls [`Cut::finish`]. `None`: that is under way already.
+    pub fn cut(&self) -> Option<Cut<'_>> {
+        let mut queue = self.queue.lock();
+        if queue.is_over || queue.since_cut.is_some() {
+            return None;
+        }
+        queue.since_cut = Some(Vec::new());
+        Some(Cut { journal: self, is_taken: false })
+    }
+
+    /// The journal is incomplete, for this reason or as before: writes that down.
+    fn fail(&self, writer: &mut Writer, error: Option<io::Error>) -> io::Result<()> {
+        let mut queue = self.queue.lock();
+        queue.is_over = true;
+        queue.pending = Vec::new();
+        drop(queue);
+        let (error, was_told) = match (error, writer.failure.take()) {
+            (_, Some(before)) => before,
+            (error, None) => (error.unwrap_or_else(|| io::ErrorKind::Other.into()), false),
+        };
+        let told = if was_told { Ok(()) } else { writer.log.renounce() };
+        writer.failure = Some((error, told.is_ok()));
+        told
+    }
+
+    fn measure(&self, writer: &Writer) {
+        let (bytes, base) = writer.log.sizes();
+        self.room.store((2 * base + GROWTH).saturating_sub(bytes), Relaxed);
+    }
+}
+
+/// The right to begin the log anew; dropped, the old one goes on.
+#[derive(Debug)]
+pub struct Cut<'a> {
+    journal: &'a Journal,
+    /// What came since was taken: the next cut may be another's.
+    is_taken: bool,
+}
+
+impl Cut<'_> {
+    /// Writes the new log: the entries that are still needed of those before the cut, and all since.
+    ///
+    /// # Errors
+    /// The system's. The old log goes on, or the journal is incomplete.
+    pub fn finish(mut self, needed: &[Entry]) -> io::Result<()> {
+        let journal = self.journal;
+        let mut payload = Vec::new();
+        needed.iter().for_each(|entry| entry.encode(&mut payload));
+        let mut writer = journal.writer.lock();
+        let (pending, appended) = {
+            let mut queue = journal.queue.lock();
+            self.is_taken = true;
+            payload.append(&mut queue.since_cut.take().unwrap_or_default());
+            (std::mem::take(&mut queue.pending), queue.appended)
+        };
+        if writer.failure.is_some() {
+            return Ok(());
+        }
+        let generation = writer.log.generation();
+        let result = writer.log.replace(&payload);
+        journal.measure(&writer);
+        match result {
+            Ok(()) => journal.stable.store(appended, Release),
+            Err(error) if writer.log.generation() == generation => {
+                let mut queue = journal.queue.lock();
+                let later = std::mem::replace(&mut queue.pending, pending);
+                queue.pending.extend_from_slice(&later);
+                return Err(error);
+            }
+            Err(error) => journal.fail(&mut writer, Some(error))?,
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Cut<'_> {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            self.journal.queue.lock().since_cut = None;
+        }
+    }
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a journal says after its writer, or the machine, ended at any moment; and after damage.
+
+use std::io;
+use std::sync::{Arc, Barrier};
+
+use base::lock::Mutex;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Blocks that a disk writes whole, in any order, as long as nobody has synced.
+const BLOCK: usize = 4096;
+
+/// A medium that remembers what a power cut may take back.
+#[derive(Clone, Debug, Default)]
+struct Disk(Arc<Mutex<State>>);
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    bytes: Vec<u8>,
+    /// What each block was, before a write that isn't synced.
+    unsynced: Vec<(usize, Vec<u8>)>,
+    syncs: usize,
+    /// All that is done, to be undone from the end by a kill.
+    history: Vec<Vec<u8>>,
+    keeps_history: bool,
+    /// Writes fail from this offset on.
+    full_at: Option<u64>,
+}
+
+impl State {
+    fn change(&mut self, at: usize, bytes: &[u8]) {
+        if self.keeps_history {
+            // The writer may be killed with half of it written.
+            for part in [0, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+                let mut half = self.bytes.clone();
+                half.resize(half.len().max(at + part), 0);
+                half[at..at + part].copy_from_slice(&bytes[..part]);
+                self.history.push(half);
+            }
+        }
+        let end = at + bytes.len();
+        self.bytes.resize(self.bytes.len().max(end.next_multiple_of(BLOCK)), 0);
+        for block in at / BLOCK..end.div_ceil(BLOCK) {
+            let old = self.bytes[block * BLOCK..(block + 1) * BLOCK].to_vec();
+            self.unsynced.push((block, old));
+        }
+        self.bytes[at..end].copy_from_slice(bytes);
+    }
+
+    /// A power cut: blocks that weren't synced are new, old, or torn, as `draw` says.
+    fn cut_power(&self, mut draw: impl FnMut() -> u8) -> Vec<u8> {
+        let mut after = self.bytes.clone();
+        for (block, old) in self.unsynced.iter().rev() {
+            let range = block * BLOCK..(block + 1) * BLOCK;
+            let keep = match draw() % 4 {
+                0 | 1 => continue,
+                2 => 0,
+                _ => usize::from(draw()) * BLOCK / 256,
+            };
+            after[range][keep..].copy_from_slice(&old[keep..]);
+        }
+        after
+    }
+}
+
+impl Disk {
+    fn of(bytes: &[u8]) -> Disk {
+        Disk(Arc::new(Mutex::new(State { bytes: bytes.to_vec(), ..State::default() })))
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().bytes.clone()
+    }
+}
+
+impl Medium for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().bytes.len() as u64)
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let state = self.0.lock();
+        let from = state.bytes.get(at as usize..at as usize + into.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        into.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.0.lock();
+        if state.full_at.is_some_and(|full| at + bytes.len() as u64 > full) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.change(at as usize, bytes);
+        Ok(())
+    }
+
+    fn clear(&self, at: u64, end: u64) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let end = end.min(state.bytes.len() as u64);
+        if at < end {
+            state.change(at as usize, &vec![0; (end - at) as usize]);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        state.unsynced.clear();
+        state.syncs += 1;
+        Ok(())
+    }
+}
+
+fn ban(seq: u64) -> Entry {
+    Entry::Ban(Ban { seq, real: 1e9 + seq as f64, mono: seq as f64, spec: vec![seq as u8; 9], ..Ban::default() })
+}
+
+/// Entries of a journal behind the first, which tells the newest number.
+fn reopen(bytes: &[u8]) -> Result<Vec<Entry>, JournalError> {
+    let (_, entries) = Journal::open(Disk::of(bytes))?;
+    Ok(entries.into_iter().filter(|entry| !matches!(entry, Entry::Newest { .. })).collect())
+}
+
+fn write(journal: &Journal, entry: &Entry) {
+    journal.commit(journal.append(entry)).unwrap();
+}
+
+fn entries() -> impl Strategy<Value = Entry> {
+    let seconds = || -1e9f64..1e10;
+    let life = move || prop::option::of(seconds());
+    prop_oneof![
+        (any::<u64>(), seconds(), any::<bool>(), any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(
+            |(seq, mono, is_completed, successor, spec)| {
+                Entry::Ban(Ban { seq, real: mono + 1e9, mono, is_completed, successor, spec })
+            }
+        ),
+        (any::<u64>(), any::<u64>()).prop_map(|(seq, successor)| Entry::Completed { seq, successor }),
+        any::<u64>().prop_map(|seq| Entry::Oldest { seq }),
+        (any::<u64>(), any::<[u8; 32]>(), seconds(), life(), life(), life())
+            .prop_map(|(seq, digest, at, ttl, grace, keep)| Entry::Purge(Purge { seq, digest, at, ttl, grace, keep })),
+        (any::<u64>(), life(), prop::collection::vec(any::<u8>(), 0..40))
+            .prop_map(|(seq, soft, key)| Entry::TagPurge(TagPurge { seq, key, soft })),
+        any::<u64>().prop_map(|seq| Entry::Lost { seq }),
+    ]
+}
+
+#[test]
+fn the_first_open_says_that_nothing_is_there() {
+    assert!(matches!(reopen(&[]), Err(JournalError::Foreign)));
+    assert!(matches!(reopen(&[7; 20_000]), Err(JournalError::Foreign)));
+    let disk = Disk::of(&[7; 20_000]);
+    Journal::format(disk.clone()).unwrap();
+    assert_eq!(reopen(&disk.bytes()).unwrap(), []);
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let disk = Disk::default();
+    Journal::format(disk.clone()).unwrap();
+    let mut bytes = disk.bytes();
+    bytes[4096 + 8] = 9;
+    assert_eq!(reopen(&bytes).unwrap_err().to_string(), "a journal of version 9, not 1");
+}
+
+#[test]
+fn a_file_in_memory_gives_back_what_a_new_log_replaces() {
+    let file = sys::fd::memfd("journal").unwrap();
+    let journal = Journal::format(JournalFile::in_memory(file.try_clone().unwrap())).unwrap();
+    for seq in 0..20_000 {
+        write(&journal, &ban(seq));
+    }
+    assert!(journal.is_oversized());
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap());
+    let before = blocks();
+    for _ in 0..2 {
+        journal.cut().unwrap().finish(&[ban(7)]).unwrap();
+        assert!(blocks() < before / 10, "{} of {before}", blocks());
+        assert!(!journal.is_oversized());
+    }
+    drop(journal);
+    let (_, entries) = Journal::open(JournalFile::in_memory(file)).unwrap();
+    assert_eq!(entries, [ban(7)]);
+}
+
+#[test]
+fn a_write_that_fails_makes_the_journal_incomplete_and_that_lasts() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    write(&journal, &ban(1));
+    disk.0.lock().full_at = Some(8192);
+    write(&journal, &ban(2));
+    write(&journal, &ban(3));
+    assert_eq!(journal.failure().as_deref(), Some("no storage space"));
+    assert!(journal.cut().is_none(), "nothing mends it");
+    assert!(matches!(reopen(&disk.bytes()), Err(JournalError::Incomplete)));
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_acknowledged() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    write(&journal, &ban(1));
+    disk.0.lock().full_at = Some(0);
+    for seq in 2..4 {
+        let ticket = journal.append(&ban(seq));
+        assert!(journal.commit(ticket).is_err());
+        assert!(!journal.is_stable(ticket));
+    }
+    assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(1)]);
+    disk.0.lock().full_at = None;
+    write(&journal, &ban(4));
+    assert!(matches!(reopen(&disk.bytes()), Err(JournalError::Incomplete)), "2 and 3 are missing");
+}
+
+#[test]
+fn a_new_log_that_finds_no_room_leaves_the_old_one() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    write(&journal, &ban(1));
+    let cut = journal.cut().unwrap();
+    let ticket = journal.append(&ban(2));
+    disk.0.lock().full_at = Some(8192);
+    assert!(cut.finish(&[ban(1)]).is_err());
+    disk.0.lock().full_at = None;
+    assert!(!journal.is_stable(ticket));
+    journal.commit(ticket).unwrap();
+    assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(1), ban(2)]);
+}
+
+#[test]
+fn what_comes_between_cut_and_finish_is_in_the_new_log_once() {
+    let disk = Disk::default();
+    let journal = Journal::format(disk.clone()).unwrap();
+    write(&journal, &ban(1));
+    write(&journal, &ban(2));
+    let cut = journal.cut().unwrap();
+    assert!(journal.cut().is_none(), "one at a time");
+    write(&journal, &ban(3));
+    let later = journal.append(&ban(4));
+    cut.finish(&[ban(2)]).unwrap();
+    assert!(journal.is_stable(later));
+    write(&journal, &ban(5));
+    assert_eq!(reopen(&disk.bytes()).unwrap(), [ban(2), ban(3), ban(4), ban(5)]);
+    drop(journal.cut());
+    assert!(journal.cut().is_some(), "one that was given up");
+}
+
+/// Lets each sync wait for a word.
+#[derive(Debug)]
+struct Gate {
+    disk: Disk,
+    is_shut: std::sync::atomic::AtomicBool,
+    reached: Barrier,
+    opened: Barrier,
+}
+
+impl Medium for Arc<Gate> {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.disk.read_at(at, into)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write_at(at, bytes)
+    }
+
+    fn clear(&self, at: u64, end: u64) -> io::Result<()> {
+        self.disk.clear(at, end)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.is_shut.swap(false, Relaxed) {
+            self.reached.wait();
+            self.opened.wait();
+        }
+        self.disk.sync()
+    }
+}
+
+#[test]
+fn those_who_wait_for_a_sync_share_the_next_one() {
+    const WAITING: u64 = 8;
+    let gate = Arc::new(Gate {
+        disk: Disk::default(),
+        is_shut: Default::default(),
+        reached: Barrier::new(2),
+        opened: Barrier::new(2),
+    });
+    let journal = Journal::format(gate.clone()).unwrap();
+    let before = gate.disk.0.lock().syncs;
+    gate.is_shut.store(true, Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(&journal, &ban(0)));
+        gate.reached.wait();
+        let tickets: Vec<_> = (1..=WAITING).map(|seq| journal.append(&ban(seq))).collect();
+        for ticket in tickets {
+            assert!(!journal.is_stable(ticket));
+            let journal = &journal;
+            scope.spawn(move || journal.commit(ticket).unwrap());
+        }
+        gate.opened.wait();
+    });
+    assert_eq!(gate.disk.0.lock().syncs - before, 2);
+    let all: Vec<_> = (0..=WAITING).map(ban).collect();
+    assert_eq!(reopen(&gate.disk.bytes()).unwrap(), all);
+}
+
+/// What is done to a journal.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Entry),
+    /// Appended and not committed.
+    Append(Entry),
+    /// The log is begun anew, with all entries so far.
+    Replace,
+    Reopen,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => entries().prop_map(Step::Write),
+        1 => entries().prop_map(Step::Append),
+        1 => Just(Step::Replace),
+        1 => Just(Step::Reopen),
+    ];
+    prop::collection::vec(step, 1..12)
+}
+
+/// A journal that steps are done to.
+struct Doing<M> {
+    medium: M,
+    journal: Journal,
+    all: Vec<Entry>,
+    /// So many of them are acknowledged.
+    written: usize,
+}
+
+impl<M: Medium + Clone + 'static> Doing<M> {
+    fn begin(medium: M) -> Doing<M> {
+        Doing { journal: Journal::format(medium.clone()).unwrap(), medium, all: Vec::new(), written: 0 }
+    }
+
+    /// Does it; how many entries were acknowledged before.
+    fn step(&mut self, step: &Step) -> usize {
+        let before = self.written;
+        match step {
+            Step::Write(entry) => {
+                self.all.push(entry.clone());
+                write(&self.journal, entry);
+                self.written = self.all.len();
+            }
+            Step::Append(entry) => {
+                self.all.push(entry.clone());
+                self.journal.append(entry);
+            }
+            Step::Replace => {
+                self.journal.cut().unwrap().finish(&self.all).unwrap();
+                self.written = self.all.len();
+            }
+            Step::Reopen => {
+                self.all.truncate(self.written);
+                self.journal = Journal::open(self.medium.clone()).unwrap().0;
+            }
+        }
+        before
+    }
+}
+
+/// Whether the journal says all that was acknowledged, and of the rest a beginning.
+fn is_sound(found: &[Entry], acknowledged: &[Entry], all: &[Entry]) -> bool {
+    found.starts_with(acknowledged) && all.starts_with(found)
+}
+
+proptest! {
+    #[test]
+    fn any_entries_come_back(entries in prop::collection::vec(entries(), 0..20)) {
+        let disk = Disk::default();
+        let journal = Journal::format(disk.clone()).unwrap();
+        entries.iter().for_each(|entry| write(&journal, entry));
+        prop_assert_eq!(reopen(&disk.bytes()).unwrap(), entries);
+    }
+
+    #[test]
+    fn a_kill_at_any_write_takes_nothing_acknowledged(steps in steps()) {
+        let disk = Disk::default();
+        let mut doing = Doing::begin(disk.clone());
+        disk.0.lock().keeps_history = true;
+        for step in &steps {
+            let acknowledged = doing.step(step);
+            for bytes in disk.0.lock().history.drain(..) {
+                let found = reopen(&bytes).unwrap();
+                prop_assert!(is_sound(&found, &doing.all[..acknowledged], &doing.all), "{found:?} {:?}", doing.all);
+            }
+        }
+    }
+
+    #[test]
+    fn a_power_cut_takes_nothing_acknowledged(
+        steps in steps(),
+        draws in prop::collection::vec(any::<u8>(), 1..40),
+    ) {
+        let watched = Watched::default();
+        let mut doing = Doing::begin(watched.clone());
+        let mut drawn = draws.iter().cycle();
+        for step in &steps {
+            watched.before.lock().clear();
+            let acknowledged = doing.step(step);
+            for state in watched.before.lock().iter() {
+                let found = reopen(&state.cut_power(|| *drawn.next().unwrap())).unwrap();
+                prop_assert!(is_sound(&found, &doing.all[..acknowledged], &doing.all), "{found:?} {:?}", doing.all);
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_or_did_not_matter(
+        entries in prop::collection::vec(entries(), 1..8),
+        at in 0usize..10_000,
+        flip in 1u8..,
+    ) {
+        let disk = Disk::default();
+        let journal = Journal::format(disk.clone()).unwrap();
+        entries.iter().for_each(|entry| write(&journal, entry));
+        let mut bytes = disk.bytes();
+        let at = at % bytes.len();
+        bytes[at] ^= flip;
+        if let Ok(found) = reopen(&bytes) {
+            // The last may have been torn.
+            prop_assert!(found == entries || found == entries[..entries.len() - 1]);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        start in any::<bool>(),
+        mut junk in prop::collection::vec((0usize..12_000, prop::collection::vec(any::<u8>(), 1..64)), 0..8),
+        len in 0usize..12_000,
+    ) {
+        let disk = Disk::default();
+        if start {
+            let journal = Journal::format(disk.clone()).unwrap();
+            (0..50).for_each(|seq| write(&journal, &ban(seq)));
+        }
+        let mut bytes = disk.bytes();
+        for (at, some) in junk.drain(..) {
+            bytes.resize(bytes.len().max(at + some.len()), 0);
+            bytes[at..at + some.len()].copy_from_slice(&some);
+        }
+        bytes.truncate(len);
+        let _ = reopen(&bytes);
+    }
+
+    #[test]
+    fn any_entries_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Some(entries) = Entry::decode_all(&bytes) {
+            let mut again = Vec::new();
+            entries.iter().for_each(|entry| entry.encode(&mut again));
+            prop_assert_eq!(again.len(), bytes.len());
+        }
+    }
+}
+
+/// Notes what the disk is before each sync.
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    disk: Disk,
+    before: Arc<Mutex<Vec<State>>>,
+}
+
+impl Medium for Watched {
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.disk.read_at(at, into)
+    }
+
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write_at(at, bytes)
+    }
+
+    fn clear(&self, at: u64, end: u64) -> io::Result<()> {
+        self.disk.clear(at, end)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.before.lock().push(self.disk.0.lock().clone());
+        self.disk.sync()
+    }
+}
