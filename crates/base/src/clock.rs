@@ -55,7 +55,7 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    System { start: Instant, skew: Arc<Skew> },
+    System { start: Instant, machine_start: f64, skew: Arc<Skew> },
     Manual(Arc<AtomicU64>),
 }
 
@@ -85,7 +85,11 @@ const MANUAL_EPOCH: f64 = 1e9;
 impl Clock {
     /// The machine's clocks.
     pub fn system() -> Self {
-        Clock(Source::System { start: Instant::now(), skew: Arc::default() })
+        // The same clock twice, a moment apart: a process that is held up in between reads times of others by so much late.
+        let start = Instant::now();
+        let machine_start =
+            clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0.0, |now| now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9);
+        Clock(Source::System { start, machine_start, skew: Arc::default() })
     }
 
     /// A clock that stands still until [`Clock::advance`] moves it.
@@ -106,6 +110,23 @@ impl Clock {
         match &self.0 {
             Source::System { start, .. } => Mono(start.elapsed().as_secs_f64()),
             Source::Manual(ns) => Mono(ns.load(Ordering::Relaxed) as f64 / 1e9),
+        }
+    }
+
+    /// A monotonic time in seconds of the machine's own monotonic clock, which other processes have, too.
+    pub fn machine_of(&self, mono: Mono) -> f64 {
+        self.machine_start() + mono.0
+    }
+
+    /// A time of the machine's monotonic clock as this clock tells it: below 0 for what was before this clock was made.
+    pub fn mono_of_machine(&self, seconds: f64) -> Mono {
+        Mono(seconds - self.machine_start())
+    }
+
+    fn machine_start(&self) -> f64 {
+        match self.0 {
+            Source::System { machine_start, .. } => machine_start,
+            Source::Manual(_) => 0.0,
         }
     }
 
@@ -158,6 +179,18 @@ mod tests {
         assert_eq!(twin.real().since(Real(MANUAL_EPOCH)), 1.5);
         assert_eq!(clock.mono_of(twin.real()), Mono(1.5));
         assert_eq!(clock.real_of(Mono(2.0)), Real(MANUAL_EPOCH + 2.0));
+    }
+
+    #[test]
+    fn one_process_understands_another_ones_times() {
+        let (one, other) = (Clock::system(), Clock::system());
+        let then = one.mono().plus(-100.0);
+        let (told, now) = (other.mono_of_machine(one.machine_of(then)), other.mono());
+        assert!((now.since(told) - 100.0).abs() < 0.5, "{told:?} {now:?}");
+        assert!(told.0 < 0.0, "that was before the other clock was made");
+        assert!(one.mono_of_machine(one.machine_of(then)).since(then).abs() < 1e-6);
+        let seconds = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().tv_sec() as f64;
+        assert!((one.machine_of(one.mono()) - seconds).abs() < 2.0, "it is the machine's clock");
     }
 
     #[test]
