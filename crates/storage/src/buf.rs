@@ -4,17 +4,15 @@
 use std::fmt;
 use std::ops::Range;
 
+use sys::arena::{Bytes, Slot};
+use sys::extent::Extent;
 use sys::splice::SpliceRanges;
 
-use crate::store::{Block, Charge, bytes_of};
+use crate::store::{Block, Charge};
 
 /// An owned handle on a range of stored bytes: 16 bytes, cheap to clone, may go to any thread.
 #[derive(Clone)]
-pub struct Buf {
-    block: Block,
-    start: u32,
-    len: u32,
-}
+pub struct Buf(Bytes<Charge>);
 
 impl Buf {
     /// A handle on bytes that no store accounts for (made-up bodies, filter output). At most 4 GiB.
@@ -24,50 +22,73 @@ impl Buf {
 
     /// A handle on a whole block.
     pub(crate) fn over(block: Block) -> Self {
-        let len =
-            u32::try_from(bytes_of(&block).len()).expect("blocks are at most MAX_BLOCK, buffers of ours below 4 GiB");
-        Self { block, start: 0, len }
+        Self(Bytes::of_block(block))
+    }
+
+    /// A handle on the bytes of a record.
+    pub(crate) fn of_slot(slot: Slot) -> Self {
+        Self(slot.into_bytes())
     }
 
     /// Number of bytes.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.0.len()
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.is_empty()
     }
 
     /// A handle on a part of this range. Panics when `range` isn't within it.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Buf {
-        assert!(range.start <= range.end && range.end <= self.len(), "slice outside its buffer");
-        let len = (range.end - range.start) as u32;
-        Buf { block: self.block.clone(), start: self.start + range.start as u32, len }
+        Buf(self.0.slice(range))
+    }
+
+    /// This handle, on a part of its range. Panics when `range` isn't within it.
+    pub fn narrow(self, range: Range<usize>) -> Buf {
+        Buf(self.0.narrow(range))
     }
 
     /// Notes that its block is sent once more; whether lending it ([`Buf::splice`]) pays.
     pub fn note_send(&self) -> bool {
-        self.block.header.header.extent().is_some_and(|extent| extent.note_send())
+        self.extent().is_some_and(Extent::note_send)
     }
 
     /// Lends its bytes from `skip` on. False: they can't be lent, or no more can.
     pub fn splice<'a>(&'a self, skip: usize, loans: &mut SpliceRanges<'a>) -> bool {
-        let (start, end) = (self.start as usize + skip, (self.start + self.len) as usize);
-        self.block.header.header.extent().is_some_and(|extent| loans.add(extent, start..end))
+        let (start, end) = (self.0.start() + skip, self.0.start() + self.len());
+        self.extent().is_some_and(|extent| loans.add(extent, start..end))
     }
 
     /// What the whole block behind this handle is charged with, in bytes; 0 when no store accounts for it.
     pub fn charged_bytes(&self) -> u64 {
-        self.block.header.header.charged_bytes()
+        match self.0.block() {
+            Some(block) => block.header.header.charged_bytes(),
+            None => self.0.slot().map_or(0, |(_, cost)| cost),
+        }
+    }
+
+    /// Its pages, if it is in pages of its own.
+    fn extent(&self) -> Option<&Extent> {
+        self.0.block()?.header.header.extent()
+    }
+
+    /// Its pages, if it is all of what is in them.
+    pub(crate) fn whole_extent(&self) -> Option<&Extent> {
+        self.extent().filter(|extent| self.0.start() == 0 && self.len() == extent.len())
     }
 }
 
 impl std::ops::Deref for Buf {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &bytes_of(&self.block)[self.start as usize..(self.start + self.len) as usize]
+        &self.0
     }
 }
 
@@ -79,7 +100,7 @@ impl AsRef<[u8]> for Buf {
 
 impl fmt::Debug for Buf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buf({} bytes)", self.len)
+        write!(f, "Buf({} bytes)", self.len())
     }
 }
 

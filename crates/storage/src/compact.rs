@@ -14,7 +14,7 @@ pub const SMALL_BODY: u64 = 16 << 10;
 const SHORT: usize = 4 << 10;
 
 /// Coalesced blocks are about this long.
-const COALESCED: usize = 64 << 10;
+pub(crate) const COALESCED: usize = 64 << 10;
 
 /// A compacted object.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Store {
         Compact { head, rest: Some(Rest::Blocks(self.coalesced(body))) }
     }
 
-    fn coalesced(&self, body: &Body) -> Box<[Piece]> {
+    pub(crate) fn coalesced(&self, body: &Body) -> Box<[Piece]> {
         let pieces: Vec<Piece> = body.pieces().cloned().collect();
         let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
         let mut at = 0;

@@ -17,6 +17,7 @@ mod compact;
 mod home;
 pub mod journal;
 mod record;
+mod records;
 mod spec;
 mod store;
 mod stores;

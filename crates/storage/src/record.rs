@@ -17,6 +17,7 @@ use std::num::NonZeroU32;
 use crate::body::Body;
 use crate::buf::Buf;
 use crate::compact::{Compact, Rest};
+use crate::records::Records;
 use crate::store::Store;
 
 /// What a record says of its object beside its bytes.
@@ -98,79 +99,87 @@ pub struct Opening {
 }
 
 impl Store {
-    /// What was found at opening.
-    pub fn opening(&self) -> &Opening {
-        const { &Opening { generation: 0, pages_found: 0, refusal: None } }
-    }
-
     /// Compacts an object as [`Store::compact`] does, and writes a record of it, which isn't findable yet. `head` has
     /// exactly the four parts that `fields` gives lengths of. Without a record: the store has no arena, or there is no
     /// room for one; the object doesn't survive its worker then.
     pub fn keep(&self, fields: &RecordFields, head: Buf, tags: &[u8], body: &Body) -> (Compact, Option<RecordId>) {
-        let _ = (fields, tags);
-        (self.compact(head, body), None)
+        let records = self.records().filter(|_| self.home().is_none());
+        match records.and_then(|records| self.record(records, fields, &head, tags, body)) {
+            Some((compact, id)) => (compact, Some(id)),
+            None => (self.compact(head, body), None),
+        }
     }
 
     /// From now on the record survives.
     pub fn publish(&self, id: RecordId) {
-        let _ = id;
+        self.expect_records().publish(id);
     }
 
     /// From now on the record doesn't survive; said again it means nothing, as long as there are handles on its bytes.
     pub fn forget(&self, id: RecordId) {
-        let _ = id;
+        self.expect_records().forget(id);
     }
 
     /// Its times have changed; as in [`RecordFields`].
     pub fn set_times(&self, id: RecordId, t_origin: f64, ttl: f64, grace: f64, keep: f64) {
-        let _ = (id, t_origin, ttl, grace, keep);
+        self.expect_records().set_times(id, t_origin, ttl, grace, keep);
     }
 
     /// More bans have been tested.
     pub fn set_ban_seq(&self, id: RecordId, seq: u64) {
-        let _ = (id, seq);
+        self.expect_records().set_ban_seq(id, seq);
     }
 
     /// It was delivered so often.
     pub fn set_hits(&self, id: RecordId, hits: u32) {
-        let _ = (id, hits);
+        self.expect_records().set_hits(id, hits);
     }
 
     /// Whether there may be survivors that weren't given out yet. One relaxed load; false in a store that began empty.
+    #[inline]
     pub fn is_adopting(&self) -> bool {
-        false
+        self.records().is_some_and(Records::is_adopting)
     }
 
     /// The survivors of that digest, oldest first; each is given out once.
     pub fn survivors(&self, digest: &[u8; 32]) -> Vec<Survivor> {
-        let _ = digest;
-        Vec::new()
+        self.records().map(|records| records.survivors(digest)).unwrap_or_default()
     }
 
     /// The next survivors of a walk, at most so many: maybe none although there are more. `None`: it has come to the end.
     pub fn next_survivors(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<Survivor>> {
-        let _ = (cursor, most);
-        None
+        self.records()?.next_survivors(cursor, most)
     }
 
     /// After the walk: frees what was not given out, and ends the adopting. Takes a while in a large store (it looks at
     /// each record once), so not on a serving thread.
-    pub fn sweep(&self) {}
+    pub fn sweep(&self) {
+        self.records().into_iter().for_each(Records::sweep);
+    }
 
     /// This thread (any number below 512) delivers that record from now on, or none. One relaxed store.
+    #[inline]
     pub fn note_serving(&self, thread: usize, record: Option<RecordId>) {
-        let _ = (thread, record);
+        if let Some(records) = self.records() {
+            records.note_serving(thread, record);
+        }
     }
 
     /// What the former worker was delivering when it died: for each record a death is counted in it. Each is told once;
     /// none if that worker's threads had said that they deliver nothing.
     pub fn serving_at_death(&self) -> Vec<Suspect> {
-        Vec::new()
+        self.records().map(Records::serving_at_death).unwrap_or_default()
     }
 
-    /// The arena is another process's from now on, or will be a file for one to come: nothing more is published, and
-    /// what is dropped stays a survivor. Forgetting still works.
-    pub fn freeze(&self) {}
+    /// The arena is another process's from now on: nothing more is published, and what is dropped stays a survivor.
+    /// Forgetting still works.
+    pub fn freeze(&self) {
+        self.records().into_iter().for_each(Records::freeze);
+    }
+
+    fn expect_records(&self) -> &Records {
+        self.records().expect("a record is of a store with an arena")
+    }
 }
 
 #[cfg(test)]

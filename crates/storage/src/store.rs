@@ -10,12 +10,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sys::arena::Header;
 use sys::extent::{Extent, PAGE, Region};
 use tables::stores::Kind;
 use triomphe::ThinArc;
 
 use crate::buf::Buf;
 use crate::home::Home;
+use crate::record::Opening;
+use crate::records::Records;
 use crate::spec::StoreSpec;
 use crate::tally::Tally;
 
@@ -61,6 +64,9 @@ pub struct Store {
     account: Arc<Account>,
     /// Where paged blocks live; without one all are on the heap.
     region: Option<Arc<Region>>,
+    /// What survives, in a store with an arena.
+    records: Option<Records>,
+    opening: Opening,
     home: Option<Arc<dyn Home>>,
 }
 
@@ -94,8 +100,7 @@ pub(crate) struct PagedBlock {
 impl Store {
     pub(crate) fn open(id: StoreId, spec: &StoreSpec, counters: Tally) -> io::Result<Self> {
         let (region, limit) = match (spec.kind, &spec.file) {
-            // Without so much address space (a limit on it, strict overcommit) the heap serves as well as it can.
-            (Kind::Malloc, _) => (spec.limit.and_then(in_memory), spec.limit),
+            (Kind::Malloc, _) => (None, spec.limit),
             (Kind::File, Some(file)) => {
                 let (region, limit) = in_file(file, spec.limit)?;
                 (Some(region), Some(limit))
@@ -106,7 +111,32 @@ impl Store {
             counters.g_space.set(limit);
         }
         let account = Arc::new(Account { limit, held: AtomicU64::new(0), counters });
-        Ok(Self { id, name: spec.name.clone().into(), kind: spec.kind, account, region, home: spec.home.clone() })
+        let name = spec.name.clone().into();
+        let (records, opening) = match &spec.arena {
+            Some(arena) if spec.kind == Kind::Malloc => Records::open(arena, spec.limit, &account),
+            Some(_) | None => (None, Opening::default()),
+        };
+        let region = match &records {
+            Some(records) => Some(records.region().clone()),
+            // Without so much address space (a limit on it, strict overcommit) the heap serves as well as it can.
+            None if spec.kind == Kind::Malloc => spec.limit.and_then(in_memory),
+            None => region,
+        };
+        Ok(Self { id, name, kind: spec.kind, account, region, records, opening, home: spec.home.clone() })
+    }
+
+    /// What was found when it was opened.
+    pub fn opening(&self) -> &Opening {
+        &self.opening
+    }
+
+    /// What survives, in a store with an arena.
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.records.as_ref()
+    }
+
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Position among the worker's stores.
@@ -174,7 +204,12 @@ impl Store {
 
     /// A block in pages of its own, if it is worth that and there is room for whole pages.
     fn paged(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
-        let region = self.region.as_ref().filter(|_| len >= PAGED || self.is_file())?;
+        if len >= PAGED || self.is_file() { self.in_pages(parts, len) } else { None }
+    }
+
+    /// A block in pages of its own, if there is room for whole pages.
+    pub(crate) fn in_pages(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
+        let region = self.region.as_ref()?;
         let cost = len.next_multiple_of(PAGE) as u64;
         if !self.account.charge(cost) {
             return None;
@@ -187,8 +222,7 @@ impl Store {
             self.account.give_back(cost);
             return None;
         };
-        let charged = Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account: self.account.clone() }));
-        Some(Block::from_header_and_slice(charged, &[]))
+        Some(Charge::paged(extent, self.account.clone()))
     }
 
     fn on_heap(&self, parts: &[&[u8]], len: usize) -> Option<Block> {
@@ -215,8 +249,17 @@ impl Store {
 }
 
 fn in_memory(limit: u64) -> Option<Arc<Region>> {
-    let spread = usize::try_from(limit.checked_mul(SPREAD)?).ok()?;
-    Region::anonymous(spread, (limit / KEEP_SHARE).max(KEEP_LEAST)).ok()
+    Region::anonymous(spread(limit)?, keep_bytes(limit)).ok()
+}
+
+/// Address space for a store of that limit.
+pub(crate) fn spread(limit: u64) -> Option<usize> {
+    usize::try_from(limit.checked_mul(SPREAD)?).ok()
+}
+
+/// How much of that limit may be kept as freed pages.
+pub(crate) fn keep_bytes(limit: u64) -> u64 {
+    (limit / KEEP_SHARE).max(KEEP_LEAST)
 }
 
 /// The file's region and size.
@@ -230,7 +273,7 @@ fn in_file(file: &File, limit: Option<u64>) -> io::Result<(Arc<Region>, u64)> {
 }
 
 impl Account {
-    fn charge(&self, bytes: u64) -> bool {
+    pub(crate) fn charge(&self, bytes: u64) -> bool {
         let counters = &self.counters;
         let fits = |held: u64| match self.limit {
             Some(limit) => held.checked_add(bytes).filter(|&sum| sum <= limit),
@@ -248,14 +291,36 @@ impl Account {
         true
     }
 
+    /// Charges what is there already, whatever the limit says; `blocks` are so many as will be released with it.
+    pub(crate) fn charge_found(&self, bytes: u64, blocks: u64) {
+        self.held.fetch_add(bytes, Relaxed);
+        self.counters.c_bytes.tally_add(bytes);
+        self.counters.g_alloc.add(blocks);
+        self.counters.g_bytes.add(bytes);
+        if self.limit.is_some() {
+            self.counters.g_space.untally(bytes);
+        }
+    }
+
+    /// Releases what [`Account::charge_found`] has charged without a block.
+    pub(crate) fn release_found(&self, bytes: u64) {
+        self.counters.g_alloc.inc();
+        self.release(bytes);
+    }
+
+    /// A block was asked for.
+    pub(crate) fn count_request(&self) {
+        self.counters.c_req.tally();
+    }
+
     /// Undoes a charge whose bytes couldn't be had.
-    fn give_back(&self, bytes: u64) {
+    pub(crate) fn give_back(&self, bytes: u64) {
         self.release(bytes);
         self.counters.c_bytes.untally(bytes);
         self.counters.c_freed.untally(bytes);
     }
 
-    fn release(&self, bytes: u64) {
+    pub(crate) fn release(&self, bytes: u64) {
         let held = self.held.fetch_sub(bytes, Relaxed);
         assert!(held >= bytes, "more bytes given back than were held");
         self.counters.g_alloc.untally(1);
@@ -267,12 +332,20 @@ impl Account {
     }
 }
 
-/// Bytes of `block`.
-pub(crate) fn bytes_of(block: &Block) -> &[u8] {
-    match &block.header.header {
-        Charge::Here { .. } => &block.slice,
-        Charge::Vec(bytes) => bytes,
-        Charge::Paged(paged) => paged.extent(),
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes of {:?}", self.held.load(Relaxed), self.limit)
+    }
+}
+
+impl Header for Charge {
+    #[inline]
+    fn bytes(block: &Block) -> &[u8] {
+        match &block.header.header {
+            Charge::Here { .. } => &block.slice,
+            Charge::Vec(bytes) => bytes,
+            Charge::Paged(paged) => paged.extent(),
+        }
     }
 }
 
@@ -284,6 +357,11 @@ impl Charge {
             return Block::from_header_and_slice(charged, &bytes);
         }
         Block::from_header_and_slice(Charge::Vec(Box::new(bytes)), &[])
+    }
+
+    /// For bytes in pages of their own, which that account is charged with.
+    pub fn paged(extent: Extent, account: Arc<Account>) -> Block {
+        Block::from_header_and_slice(Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account })), &[])
     }
 
     /// Its pages, if it has pages of its own.

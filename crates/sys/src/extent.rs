@@ -8,16 +8,21 @@
 //! The bytes of an extent never change. Those of memory may be lent to the kernel, to be sent without a copy
 //! ([`crate::lend`]): packets may then refer to the pages after the extent is gone, so that such pages aren't used again but
 //! given back, which leaves them to whom still has them.
+//!
+//! The pages may be part of an arena ([`crate::arena`]), memory that outlives the process: then a table there says which
+//! are in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use crate::map::Map;
 
 /// Bytes of a page: extents begin on one and fill whole ones.
 pub const PAGE: usize = 4096;
@@ -35,8 +40,34 @@ pub struct Region {
     base: NonNull<u8>,
     len: usize,
     keep_pages: u64,
+    backing: Backing,
     free: Mutex<Free>,
 }
+
+/// What is behind the addresses.
+#[derive(Debug)]
+enum Backing {
+    Memory,
+    File,
+    Shared(Shared),
+}
+
+/// Pages of memory that outlives the process, with a word for each in a table: that of an extent's first page says what
+/// begins there, all others are 0.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Holds the mapping.
+    pub map: Arc<Map>,
+    /// Where in it the table begins.
+    pub table: usize,
+    /// Nothing is freed any more: the pages are another process's.
+    pub frozen: AtomicBool,
+}
+
+/// In the table: an extent of so many pages begins here.
+pub(crate) const EXTENT: u32 = 1 << 30;
+/// All bits of the table that say what, not how many.
+pub(crate) const WHAT: u32 = 3 << 30;
 
 // SAFETY: the mapping isn't tied to a thread; its parts are reached through the extents that own them alone.
 unsafe impl Send for Region {}
@@ -74,7 +105,19 @@ impl Region {
         let base = unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
         // SAFETY: the range just mapped. Huge pages would keep memory around extents that are gone; refused is no harm.
         let _ = unsafe { madvise(base, size.get(), MmapAdvise::MADV_NOHUGEPAGE) };
-        Ok(Region::over(base.cast(), size.get(), keep_bytes))
+        Ok(Region::over(base.cast(), size.get(), keep_bytes, Backing::Memory))
+    }
+
+    /// `len` bytes of shared memory from `at` on; of the pages none is free yet ([`Region::add_free`]).
+    pub(crate) fn shared(shared: Shared, at: usize, len: usize, keep_bytes: u64) -> Arc<Region> {
+        assert!(
+            at.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && len <= shared.map.len() - at,
+            "pages of the mapping"
+        );
+        let keep_pages = keep_bytes / PAGE as u64;
+        // SAFETY: within the mapping, which `shared` holds.
+        let base = unsafe { shared.map.base().add(at) };
+        Arc::new(Region { base, len, keep_pages, backing: Backing::Shared(shared), free: Mutex::default() })
     }
 
     /// The first `len` bytes (rounded down to pages) of a file, which must be that long and stay so. Freed pages stay
@@ -90,13 +133,13 @@ impl Region {
         let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice aliases nothing of ours.
         let base = unsafe { mmap(None, size, prot, MapFlags::MAP_SHARED, file, 0) }?;
-        Ok(Region::over(base.cast(), size.get(), u64::MAX))
+        Ok(Region::over(base.cast(), size.get(), u64::MAX, Backing::File))
     }
 
-    fn over(base: NonNull<u8>, len: usize, keep_bytes: u64) -> Arc<Region> {
+    fn over(base: NonNull<u8>, len: usize, keep_bytes: u64, backing: Backing) -> Arc<Region> {
         let mut free = Free::default();
         free.clean.put(0, (len / PAGE) as u32);
-        Arc::new(Region { base, len, keep_pages: keep_bytes / PAGE as u64, free: Mutex::new(free) })
+        Arc::new(Region { base, len, keep_pages: keep_bytes / PAGE as u64, backing, free: Mutex::new(free) })
     }
 
     /// Copies `parts`, one after the other, into an extent; `None` when there is no gap for it (or no part has a byte, or
@@ -106,6 +149,7 @@ impl Region {
         let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
         let pages = len.div_ceil(PAGE as u32);
         let first = self.take(pages)?;
+        self.mark(first, EXTENT | pages);
         let (sent, lent) = (AtomicU8::new(0), AtomicBool::new(false));
         let mut extent = Extent { region: self.clone(), first, pages, len, sent, lent };
         let mut rest = extent.bytes_mut();
@@ -141,7 +185,56 @@ impl Region {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, pages: u32) -> Option<u32> {
+    /// An extent of a former process. The caller has made sure that the pages are that extent's, and asks once.
+    pub(crate) fn found(self: &Arc<Region>, first: u32, pages: u32, len: u32) -> Extent {
+        assert!(len > 0 && len.div_ceil(PAGE as u32) == pages, "an extent fills its pages");
+        // Packets of the former process may still refer to the pages.
+        let (sent, lent) = (AtomicU8::new(0), AtomicBool::new(true));
+        let _within = self.at(first, pages as usize * PAGE);
+        Extent { region: self.clone(), first, pages, len, sent, lent }
+    }
+
+    /// Pages that nobody has, of a region that began without any. Whether they hold memory isn't known.
+    pub(crate) fn add_free(&self, first: u32, pages: u32) {
+        self.free().clean.put(first, pages);
+    }
+
+    /// Gives all memory of free pages back: what a former process had kept is in none of our lists of such.
+    pub(crate) fn give_back_free(&self) {
+        let runs: Vec<(u32, u32)> = self.free().clean.by_place.iter().map(|(&first, &pages)| (first, pages)).collect();
+        for (first, pages) in runs {
+            let is_free = self.free().clean.take_this(first, pages);
+            if is_free {
+                self.give_back(first, pages);
+                self.free().clean.put(first, pages);
+            }
+        }
+    }
+
+    /// Writes a page's word into the table, if there is one. Whoever finds it later finds what was written before.
+    pub(crate) fn mark(&self, first: u32, word: u32) {
+        if let Backing::Shared(shared) = &self.backing {
+            shared.map.u32_at(shared.table + first as usize * 4).store(word, Release);
+        }
+    }
+
+    /// Whether pages stay as they are, whoever drops them.
+    pub(crate) fn is_frozen(&self) -> bool {
+        matches!(&self.backing, Backing::Shared(shared) if shared.frozen.load(Relaxed))
+    }
+
+    /// See [`Shared::frozen`].
+    pub(crate) fn freeze(&self) {
+        if let Backing::Shared(shared) = &self.backing {
+            shared.frozen.store(true, Relaxed);
+        }
+    }
+
+    pub(crate) fn take(&self, pages: u32) -> Option<u32> {
+        if self.is_frozen() {
+            return None;
+        }
+
         let mut free = self.free();
         if let Some(first) = free.dirty.take(pages) {
             return Some(first);
@@ -157,7 +250,11 @@ impl Region {
         free.clean.take(pages)
     }
 
-    fn put(&self, first: u32, pages: u32) {
+    pub(crate) fn put(&self, first: u32, pages: u32) {
+        if self.is_frozen() {
+            return;
+        }
+        self.mark(first, 0);
         let surplus = {
             let mut free = self.free();
             free.dirty.put(first, pages);
@@ -174,23 +271,30 @@ impl Region {
     }
 
     /// Pages that packets may still refer to.
-    fn put_lent(&self, first: u32, pages: u32) {
+    pub(crate) fn put_lent(&self, first: u32, pages: u32) {
+        if self.is_frozen() {
+            return;
+        }
+        self.mark(first, 0);
         self.give_back(first, pages);
         self.free().clean.put(first, pages);
     }
 
     fn is_file(&self) -> bool {
-        self.keep_pages == u64::MAX / PAGE as u64
+        matches!(self.backing, Backing::File)
     }
 
     /// The memory of free pages goes back to the system.
     fn give_back(&self, first: u32, pages: u32) {
-        if self.is_file() {
-            return;
-        }
+        let advice = match self.backing {
+            Backing::File => return,
+            Backing::Memory => MmapAdvise::MADV_DONTNEED,
+            // Of shared memory a hole is made: what packets still refer to is theirs alone then.
+            Backing::Shared(_) => MmapAdvise::MADV_REMOVE,
+        };
         let at = self.at(first, pages as usize * PAGE);
         // SAFETY: no extent owns these pages and no list offers them; their next user writes before it reads.
-        let _ = unsafe { madvise(at.cast(), pages as usize * PAGE, MmapAdvise::MADV_DONTNEED) };
+        let _ = unsafe { madvise(at.cast(), pages as usize * PAGE, advice) };
     }
 
     fn at(&self, first: u32, len: usize) -> NonNull<u8> {
@@ -203,6 +307,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if let Backing::Shared(_) = self.backing {
+            return;
+        }
         // SAFETY: exactly the range that was mapped; extents hold the region, so that none is left.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
     }
@@ -214,6 +321,11 @@ fn rounded(len: usize) -> io::Result<NonZeroUsize> {
 }
 
 impl Extent {
+    /// Its region, and its first page there.
+    pub fn place(&self) -> (&Arc<Region>, u32) {
+        (&self.region, self.first)
+    }
+
     /// Bytes of the pages, which is what it costs.
     pub fn page_bytes(&self) -> u64 {
         u64::from(self.pages) * PAGE as u64
@@ -306,6 +418,16 @@ impl FreeRuns {
         }
         self.pages -= u64::from(pages);
         Some(first)
+    }
+
+    /// Takes exactly this run; whether it was there.
+    fn take_this(&mut self, first: u32, pages: u32) -> bool {
+        let is_there = self.by_place.get(&first) == Some(&pages);
+        if is_there {
+            self.forget(first, pages);
+            self.pages -= u64::from(pages);
+        }
+        is_there
     }
 
     fn pop_longest(&mut self) -> Option<(u32, u32)> {

@@ -31,6 +31,13 @@ pub fn open_files() -> io::Result<u64> {
     }
 }
 
+/// Bytes of memory that the machine has.
+pub fn machine_memory() -> Option<u64> {
+    use nix::unistd::{SysconfVar, sysconf};
+    let number = |name| sysconf(name).ok().flatten().and_then(|number| u64::try_from(number).ok());
+    number(SysconfVar::_PHYS_PAGES)?.checked_mul(number(SysconfVar::PAGE_SIZE)?)
+}
+
 /// Sets both limits, or what is in force when that is less: only root may go beyond a hard limit.
 pub(crate) fn lower(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let (_, most) = getrlimit(resource)?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Shared memory as a safe type: bytes copied in and out, and whole words as atomics.
 //!
-//! No reference to mapped bytes is ever handed out, so no other process or thread can change memory under one.
+//! No reference to mapped bytes is ever handed out, so no other process or thread can change memory under one. (Arenas,
+//! [`crate::arena`], do so, of bytes that don't change while it lives, and keep their mapping to themselves.)
 
 use std::ffi::CString;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 /// A shared, readable and writable mapping of a whole file or memfd. Offsets and lengths are bytes.
 #[derive(Debug)]
@@ -55,6 +56,48 @@ impl Map {
         let base =
             unsafe { mmap(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED, &fd, 0) }?;
         Ok(Map { base: base.cast(), len, fd })
+    }
+
+    /// [`Map::from_fd`] at an address that is a multiple of `align`, a power of two and of a page.
+    pub(crate) fn aligned(fd: OwnedFd, len: usize, align: usize) -> io::Result<Map> {
+        assert!(align.is_power_of_two() && align.is_multiple_of(4096), "an alignment of pages");
+        let len = len.next_multiple_of(4096);
+        let wide = len.checked_add(align).and_then(NonZeroUsize::new).ok_or(io::ErrorKind::InvalidInput)?;
+        let size = NonZeroUsize::new(len).ok_or(io::ErrorKind::InvalidInput)?;
+        if nix::sys::stat::fstat(&fd)?.st_size < len as i64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: addresses of the kernel's choice, which alias nothing of ours; no access is allowed to them.
+        let wide_base = unsafe { mmap_anonymous(None, wide, ProtFlags::PROT_NONE, flags) }?;
+        let before = wide_base.as_ptr().align_offset(align);
+        // SAFETY: `before` is less than `align`, so that this is within the range just reserved.
+        let base = unsafe { wide_base.cast::<u8>().add(before) };
+        let at = NonZeroUsize::new(base.as_ptr() as usize);
+        let (prot, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_FIXED);
+        // SAFETY: it replaces a part of the range just reserved, which nobody else knows of.
+        let mapped = unsafe { mmap(at, size, prot, flags, &fd, 0) };
+        let unmap = |from: NonNull<u8>, len: usize| {
+            if len > 0 {
+                // SAFETY: parts of the reserved range outside of what is mapped now.
+                let _ = unsafe { munmap(from.cast(), len) };
+            }
+        };
+        unmap(wide_base.cast(), before);
+        // SAFETY: the end of the mapping, within the reserved range or at its end.
+        unmap(unsafe { base.add(len) }, align - before);
+        match mapped {
+            Ok(_) => Ok(Map { base, len, fd }),
+            Err(error) => {
+                unmap(base, len);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The first byte. Whoever makes references from it proves that nobody writes where they point.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
     }
 
     /// Length in bytes.

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The records of one store's arena: written, published in the bucket of their digest, forgotten.
+//!
+//! What holds at any moment, for whoever opens the arena after a death in that moment: a record whose state word is
+//! [`words::LIVE`] is complete. What is linked in a bucket may be dead, but its slot isn't used for anything else: a
+//! record is unlinked before its slot is free. A live record that isn't linked yet is found by the walk alone.
+
+mod keep;
+mod survivors;
+mod words;
+
+use std::fs::File;
+use std::num::NonZeroU32;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sys::arena::{Arena, Books, Keeper, Size, Unheld};
+use sys::extent::{PAGE, Region};
+
+use crate::record::{Opening, RecordId, Suspect};
+use crate::store::{Account, keep_bytes, spread};
+use words::{DEAD, DEATH, HASH, KEPT, LIVE, MIXED, NEXT, STATE};
+
+/// Bytes of the limit for one bucket.
+const BUCKET: u64 = 4096;
+const MOST_BUCKETS: u64 = 1 << 28;
+/// Records of one bucket that are looked at: beyond them the chain is damaged, or too long to be worth it.
+const MOST_LINKS: usize = 10_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Records {
+    arena: Arc<Arena>,
+    account: Arc<Account>,
+    is_adopting: AtomicBool,
+    /// Bytes that the account is charged with for what was found and nobody has claimed.
+    unclaimed: AtomicU64,
+    /// Numbers of records that were being served.
+    serving: Mutex<Vec<u32>>,
+}
+
+/// Frees slots whose last handle is gone.
+#[derive(Debug)]
+struct Owner(Arc<Account>);
+
+impl Records {
+    /// Opens the arena of a store of that limit; `None` when it can't be had: nothing survives then.
+    pub fn open(file: &File, limit: Option<u64>, account: &Arc<Account>) -> (Option<Records>, Opening) {
+        let Some(bytes) = limit.and_then(spread).or_else(machine_memory) else { return (None, Opening::default()) };
+        let limit = limit.unwrap_or(bytes as u64);
+        let pages = u32::try_from(bytes.div_ceil(PAGE) + 1).unwrap_or(u32::MAX >> 2);
+        let buckets = (limit / BUCKET).next_power_of_two().min(MOST_BUCKETS) as u32;
+        let opened = Arena::open(file, Size { pages, buckets }, keep_bytes(limit), Box::new(Owner(account.clone())));
+        let Ok((arena, found)) = opened else {
+            let refusal = Some("there is not so much address space");
+            return (None, Opening { refusal, ..Opening::default() });
+        };
+        let unclaimed = found.pages * PAGE as u64;
+        account.charge_found(unclaimed, 0);
+        let records = Records {
+            arena,
+            account: account.clone(),
+            is_adopting: AtomicBool::new(found.pages > 0),
+            unclaimed: AtomicU64::new(unclaimed),
+            serving: Mutex::new(found.serving),
+        };
+        let opening = Opening { generation: found.generation, pages_found: found.pages, refusal: found.refusal };
+        (Some(records), opening)
+    }
+
+    pub fn region(&self) -> &Arc<Region> {
+        self.arena.region()
+    }
+
+    pub fn publish(&self, id: RecordId) {
+        if self.arena.is_frozen() {
+            return;
+        }
+        let _critical = base::critical::enter();
+        let books = self.arena.books();
+        let (Some(state), Some(next), Some(hash)) = words_of(&books, id.0.get()) else { return };
+        if state.compare_exchange(KEPT, LIVE, Release, Relaxed).is_ok() {
+            let bucket = books.bucket(hash);
+            next.store(bucket.load(Relaxed), Relaxed);
+            bucket.store(id.0.get(), Release);
+        }
+    }
+
+    pub fn forget(&self, id: RecordId) {
+        let _critical = base::critical::enter();
+        forget(&self.arena.books(), id.0.get(), self.arena.is_frozen());
+    }
+
+    pub fn set_times(&self, id: RecordId, t_origin: f64, ttl: f64, grace: f64, keep: f64) {
+        let books = self.arena.books();
+        // The lives first: what is cut short must not outlive its worker because that dies between two of these words.
+        let set = |n, value: f64| books.word64(id.0.get(), n).map(|word| word.store(value.to_bits(), Release));
+        let set_short =
+            |n, value: f64| books.word(id.0.get(), n).map(|word| word.store((value as f32).to_bits(), Release));
+        let _ = (set(words::TTL, ttl), set_short(words::GRACE, grace), set_short(words::KEEP, keep));
+        let _ = set(words::T_ORIGIN, t_origin);
+    }
+
+    pub fn set_ban_seq(&self, id: RecordId, seq: u64) {
+        if let Some(word) = self.arena.books().word64(id.0.get(), words::BAN_SEQ) {
+            word.store(seq, Release);
+        }
+    }
+
+    pub fn set_hits(&self, id: RecordId, hits: u32) {
+        if let Some(word) = self.arena.books().word(id.0.get(), words::HITS) {
+            word.store(hits, Relaxed);
+        }
+    }
+
+    #[inline]
+    pub fn is_adopting(&self) -> bool {
+        self.is_adopting.load(Relaxed)
+    }
+
+    #[inline]
+    pub fn note_serving(&self, thread: usize, record: Option<RecordId>) {
+        self.arena.note_serving(thread, record.map_or(0, |id| id.0.get()));
+    }
+
+    pub fn serving_at_death(&self) -> Vec<Suspect> {
+        let mut numbers = std::mem::take(&mut *self.serving.lock().unwrap_or_else(PoisonError::into_inner));
+        numbers.sort_unstable();
+        numbers.dedup();
+        let books = self.arena.books();
+        numbers.into_iter().filter_map(|number| suspect(&books, number)).collect()
+    }
+
+    pub fn freeze(&self) {
+        self.arena.freeze();
+    }
+}
+
+fn machine_memory() -> Option<usize> {
+    usize::try_from(sys::limits::machine_memory()?).ok()
+}
+
+impl Keeper for Owner {
+    fn last_dropped(&self, slot: Unheld<'_>) {
+        if slot.is_frozen() {
+            return;
+        }
+        let _critical = base::critical::enter();
+        if slot.word(STATE).load(Relaxed) == LIVE {
+            forget(&slot.books(), slot.number(), false);
+        }
+        let bytes = slot.free();
+        self.0.release(bytes);
+    }
+}
+
+type Word<'a> = &'a std::sync::atomic::AtomicU32;
+
+/// State, link, and the word of the digest that chooses the bucket.
+fn words_of<'a>(books: &'a Books<'_>, number: u32) -> (Option<Word<'a>>, Option<Word<'a>>, Option<u32>) {
+    let hash = books.word(number, HASH).map(|word| word.load(Relaxed));
+    (books.word(number, STATE), books.word(number, NEXT), hash)
+}
+
+fn forget(books: &Books<'_>, number: u32, is_frozen: bool) {
+    let (Some(state), _, Some(hash)) = words_of(books, number) else { return };
+    if state.compare_exchange(KEPT, DEAD, AcqRel, Acquire).is_ok() || is_frozen {
+        let _ = state.compare_exchange(LIVE, DEAD, AcqRel, Acquire);
+        return;
+    }
+    if state.compare_exchange(LIVE, DEAD, AcqRel, Acquire).is_err() {
+        return;
+    }
+    let mut link = books.bucket(hash);
+    for _ in 0..MOST_LINKS {
+        let at = link.load(Relaxed);
+        let Some(next) = books.word(at, NEXT) else { return };
+        if at == number {
+            link.store(next.load(Relaxed), Release);
+            return;
+        }
+        link = next;
+    }
+}
+
+/// Counts the death of a worker that was serving that record.
+fn suspect(books: &Books<'_>, number: u32) -> Option<Suspect> {
+    let record = RecordId(NonZeroU32::new(number)?);
+    if books.word(number, STATE)?.load(Acquire) != LIVE {
+        return None;
+    }
+    let mixed = books.word(number, MIXED)?;
+    if mixed.load(Relaxed) < u32::MAX - DEATH {
+        mixed.fetch_add(DEATH, Relaxed);
+    }
+    let mut digest = [0; 32];
+    let (parts, _) = digest.as_chunks_mut::<4>();
+    for (n, part) in parts.iter_mut().enumerate() {
+        *part = books.word(number, words::digest_word(n))?.load(Relaxed).to_le_bytes();
+    }
+    let xid = books.word64(number, words::XID_WORD)?.load(Relaxed);
+    Some(Suspect { record, digest, xid, deaths: mixed.load(Relaxed) / DEATH })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Records of a former worker: given out by digest or by a walk, each once; then what is left is freed.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use sys::arena::{Books, Slot};
+use sys::extent::Extent;
+
+use crate::body::Piece;
+use crate::buf::Buf;
+use crate::compact::Rest;
+use crate::record::{Cursor, RecordId, Survivor};
+use crate::records::words::{self, HASH, LIVE, Lengths, NEXT, STATE};
+use crate::records::{MOST_LINKS, Records};
+use crate::store::Charge;
+
+/// A step of the walk looks at so many slots for each survivor that is asked for.
+const LOOKS: usize = 16;
+
+/// A record and its extents, taken out of the unclaimed.
+struct Claimed {
+    slot: Slot,
+    number: u32,
+}
+
+impl Records {
+    pub fn survivors(&self, digest: &[u8; 32]) -> Vec<Survivor> {
+        if !self.is_adopting() {
+            return Vec::new();
+        }
+        let _critical = base::critical::enter();
+        let mut claimed = self.claim_bucket(digest);
+        // The newest is the first in its bucket.
+        claimed.reverse();
+        claimed.into_iter().filter_map(|claimed| self.survivor(claimed)).collect()
+    }
+
+    fn claim_bucket(&self, digest: &[u8; 32]) -> Vec<Claimed> {
+        let wanted = words::digest_words(digest);
+        let mut claimed = Vec::new();
+        let mut books = self.arena.books();
+        let mut number = books.bucket(wanted[HASH - words::digest_word(0)]).load(Acquire);
+        for _ in 0..MOST_LINKS {
+            let Some(next) = books.word(number, NEXT).map(|word| word.load(Acquire)) else { break };
+            if has_digest(&books, number, &wanted) && is_live(&books, number) {
+                claimed.extend(books.claim(number).map(|slot| Claimed { slot, number }));
+            }
+            number = next;
+        }
+        claimed
+    }
+
+    pub fn next_survivors(&self, cursor: &mut Cursor, most: usize) -> Option<Vec<Survivor>> {
+        if !self.is_adopting() {
+            return None;
+        }
+        let _critical = base::critical::enter();
+        let claimed = {
+            let (mut claimed, mut is_end) = (Vec::new(), true);
+            let mut books = self.arena.books();
+            for _ in 0..most.saturating_mul(LOOKS) {
+                let Some((number, next)) = books.next_found(cursor.0) else { break };
+                is_end = false;
+                cursor.0 = next;
+                if is_live(&books, number) {
+                    claimed.extend(books.claim(number).map(|slot| Claimed { slot, number }));
+                }
+                if claimed.len() >= most {
+                    break;
+                }
+            }
+            if is_end && most > 0 {
+                return None;
+            }
+            claimed
+        };
+        Some(claimed.into_iter().filter_map(|claimed| self.survivor(claimed)).collect())
+    }
+
+    /// What is in a record; `None`: it is damaged, and gone.
+    fn survivor(&self, claimed: Claimed) -> Option<Survivor> {
+        let Claimed { slot, number } = claimed;
+        let record = RecordId(NonZeroU32::new(number)?);
+        let read = words::read(&slot);
+        let found = read.and_then(|(fields, lengths)| Some((fields, lengths, self.claim_extents(&slot, &lengths)?)));
+        let Some((fields, lengths, extents)) = found else {
+            drop(self.charge(Buf::of_slot(slot)));
+            return None;
+        };
+        let tags = words::tags(&slot, &lengths);
+        let buf = self.charge(Buf::of_slot(slot));
+        let rest = (!extents.is_empty()).then(|| self.rest(extents, &buf, &lengths));
+        let head_end = lengths.head + if rest.is_some() { 0 } else { lengths.body };
+        Some(Survivor { fields, record, head: buf.narrow(0..head_end), tags, rest })
+    }
+
+    /// All extents of a record, or none.
+    fn claim_extents(&self, slot: &Slot, lengths: &Lengths) -> Option<Vec<Extent>> {
+        let mut books = self.arena.books();
+        let mut claimed = Vec::with_capacity(lengths.extents);
+        for (first, len) in words::extents(slot, lengths) {
+            match books.claim_extent(first, len) {
+                Some(extent) => claimed.push(extent),
+                None => break,
+            }
+        }
+        drop(books);
+        if claimed.len() == lengths.extents {
+            return Some(claimed);
+        }
+        // Charged as all that is claimed, so that they can be freed as all is.
+        claimed.into_iter().for_each(|extent| drop(self.block(extent)));
+        None
+    }
+
+    fn rest(&self, extents: Vec<Extent>, record: &Buf, lengths: &Lengths) -> Rest {
+        let mut start = 0;
+        let mut pieces = Vec::with_capacity(extents.len() + 1);
+        let mut add = |buf: Buf| {
+            let len = buf.len() as u64;
+            pieces.push(Piece { start, buf });
+            start += len;
+        };
+        extents.into_iter().for_each(|extent| add(self.block(extent)));
+        if lengths.body > 0 {
+            add(record.slice(lengths.head..lengths.head + lengths.body));
+        }
+        Rest::Blocks(pieces.into_boxed_slice())
+    }
+
+    fn block(&self, extent: Extent) -> Buf {
+        self.charge(Buf::over(Charge::paged(extent, self.account.clone())))
+    }
+
+    /// Its bytes are charged to it alone from now on, no longer to what is unclaimed.
+    fn charge(&self, buf: Buf) -> Buf {
+        let bytes = buf.charged_bytes();
+        let pool = self.unclaimed.update(Relaxed, Relaxed, |pool| pool.saturating_sub(bytes));
+        let moved = pool.min(bytes);
+        self.account.release_found(moved);
+        self.account.charge_found(bytes, 1);
+        buf
+    }
+
+    pub fn sweep(&self) {
+        if !self.is_adopting() || self.arena.is_frozen() {
+            return;
+        }
+        let buckets = self.arena.books().buckets();
+        for hash in 0..buckets {
+            let _critical = base::critical::enter();
+            unlink_unclaimed(&self.arena.books(), hash);
+        }
+        {
+            let _critical = base::critical::enter();
+            self.arena.sweep();
+        }
+        self.account.release_found(self.unclaimed.swap(0, Relaxed));
+        self.is_adopting.store(false, Relaxed);
+    }
+}
+
+fn is_live(books: &Books<'_>, number: u32) -> bool {
+    books.word(number, STATE).is_some_and(|state| state.load(Acquire) == LIVE)
+}
+
+fn has_digest(books: &Books<'_>, number: u32, wanted: &[u32; 8]) -> bool {
+    let is_same =
+        |n: usize| books.word(number, words::digest_word(n)).is_some_and(|word| word.load(Relaxed) == wanted[n]);
+    (0..8).all(is_same)
+}
+
+/// Takes out of a bucket what nobody has claimed, which is about to be freed, and what isn't a record.
+fn unlink_unclaimed(books: &Books<'_>, hash: u32) {
+    let mut link = books.bucket(hash);
+    for _ in 0..MOST_LINKS {
+        let number = link.load(Acquire);
+        let Some(next) = books.word(number, NEXT) else {
+            return link.store(0, Release);
+        };
+        if books.is_unclaimed(number) || !is_live(books, number) {
+            link.store(next.load(Acquire), Release);
+        } else {
+            link = next;
+        }
+    }
+    // Too long, or a ring.
+    link.store(0, Release);
+}

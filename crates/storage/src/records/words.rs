@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A record as words: what is where. Little-endian, as all of an arena. A change here is a change of the arena's format
+//! version.
+//!
+//! Behind the words are the record's bytes: the head block (head, vary spec, vary values, auxiliary attributes), then as
+//! much of the body as is in the record, then the extents of the rest (first page, length: two words each), then the tags.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sys::arena::Slot;
+
+use crate::record::RecordFields;
+
+/// Where a record is in its life: one of the numbers below. 0 in a slot that was never used.
+pub(super) const STATE: usize = 0;
+/// The number of the next record in its bucket, 0 at the end.
+pub(super) const NEXT: usize = 1;
+const DIGEST: usize = 2;
+/// Of the digest the word that chooses the bucket.
+pub(super) const HASH: usize = DIGEST + 4;
+const XID: usize = 10;
+pub(super) const BAN_SEQ: usize = 12;
+pub(super) const T_ORIGIN: usize = 14;
+pub(super) const TTL: usize = 16;
+pub(super) const GRACE: usize = 18;
+pub(super) const KEEP: usize = 19;
+pub(super) const HITS: usize = 20;
+const CHECK: usize = 21;
+const HEAD_LEN: usize = 22;
+/// Lengths of the vary spec and of the vary values.
+const VARY_LENS: usize = 23;
+const AUX_LEN: usize = 24;
+/// Length of the tags, flags, count of deaths.
+pub(super) const MIXED: usize = 25;
+const BODY_LEN: usize = 26;
+const EXTENTS: usize = 27;
+const _: () = assert!(EXTENTS < sys::arena::WORDS);
+
+/// One death, in [`MIXED`].
+pub(super) const DEATH: u32 = 1 << 24;
+
+/// Written, and not to be found yet.
+pub(super) const KEPT: u32 = 1;
+/// Survives.
+pub(super) const LIVE: u32 = 2;
+/// Doesn't.
+pub(super) const DEAD: u32 = 3;
+
+/// Lengths of what is behind the words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lengths {
+    /// Of the head block.
+    pub head: usize,
+    /// Of what is there of the body.
+    pub body: usize,
+    /// Number of extents.
+    pub extents: usize,
+    pub tags: usize,
+}
+
+impl Lengths {
+    /// Whether these and those that `fields` tells have room in their words.
+    pub fn fit(&self, fields: &RecordFields) -> bool {
+        let short = [fields.spec_len as usize, fields.values_len as usize, self.tags];
+        short.iter().all(|&len| len <= usize::from(u16::MAX))
+            && [self.body, self.extents].iter().all(|&len| u32::try_from(len).is_ok())
+    }
+
+    fn all(&self) -> Option<usize> {
+        let extents = self.extents.checked_mul(8)?;
+        self.head.checked_add(self.body)?.checked_add(extents)?.checked_add(self.tags)
+    }
+}
+
+/// The two words of an extent.
+pub(super) fn extent_words(first: u32, len: u32) -> [u8; 8] {
+    (u64::from(first) | u64::from(len) << 32).to_le_bytes()
+}
+
+/// Writes all words but the state and the chain's.
+pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
+    let set = |n: usize, word: u32| slot.word(n).store(word, Relaxed);
+    let (digest, _) = fields.digest.as_chunks::<4>();
+    digest.iter().enumerate().for_each(|(n, bytes)| set(DIGEST + n, u32::from_le_bytes(*bytes)));
+    let wide = [
+        (XID, fields.xid),
+        (BAN_SEQ, fields.ban_seq),
+        (T_ORIGIN, fields.t_origin.to_bits()),
+        (TTL, fields.ttl.to_bits()),
+    ];
+    wide.into_iter().for_each(|(n, word)| slot.word64(n).store(word, Relaxed));
+    set(NEXT, 0);
+    set(GRACE, (fields.grace as f32).to_bits());
+    set(KEEP, (fields.keep as f32).to_bits());
+    set(HITS, fields.hits);
+    set(HEAD_LEN, fields.head_len);
+    set(VARY_LENS, fields.spec_len | fields.values_len << 16);
+    set(AUX_LEN, fields.aux_len);
+    set(MIXED, lengths.tags as u32 | u32::from(fields.flags) << 16);
+    set(BODY_LEN, lengths.body as u32);
+    set(EXTENTS, lengths.extents as u32);
+    set(CHECK, check(slot, lengths).unwrap_or_default());
+}
+
+/// Reads a record that is complete; `None`: it is damaged.
+pub(super) fn read(slot: &Slot) -> Option<(RecordFields, Lengths)> {
+    let get = |n: usize| slot.word(n).load(Relaxed);
+    let wide = |n: usize| slot.word64(n).load(Relaxed);
+    let mut digest = [0; 32];
+    let (words, _) = digest.as_chunks_mut::<4>();
+    words.iter_mut().enumerate().for_each(|(n, bytes)| *bytes = get(DIGEST + n).to_le_bytes());
+    let (vary, mixed) = (get(VARY_LENS), get(MIXED));
+    let fields = RecordFields {
+        digest,
+        xid: wide(XID),
+        ban_seq: wide(BAN_SEQ),
+        t_origin: f64::from_bits(wide(T_ORIGIN)),
+        ttl: f64::from_bits(wide(TTL)),
+        grace: f64::from(f32::from_bits(get(GRACE))),
+        keep: f64::from(f32::from_bits(get(KEEP))),
+        flags: (mixed >> 16) as u8,
+        hits: get(HITS),
+        head_len: get(HEAD_LEN),
+        spec_len: vary & 0xffff,
+        values_len: vary >> 16,
+        aux_len: get(AUX_LEN),
+    };
+    let head = [fields.head_len, fields.spec_len, fields.values_len, fields.aux_len];
+    let lengths = Lengths {
+        head: head.iter().map(|&len| len as usize).sum(),
+        body: get(BODY_LEN) as usize,
+        extents: get(EXTENTS) as usize,
+        tags: (mixed & 0xffff) as usize,
+    };
+    let times = [fields.t_origin, fields.ttl, fields.grace, fields.keep];
+    let is_whole = times.iter().all(|time| time.is_finite()) && check(slot, &lengths)? == get(CHECK);
+    is_whole.then_some((fields, lengths))
+}
+
+/// A sum over what doesn't change but the head block, the body and the tags: those are complete when this is. `None`:
+/// the lengths can't be.
+fn check(slot: &Slot, lengths: &Lengths) -> Option<u32> {
+    if lengths.all().is_none_or(|all| all > slot.bytes().len()) {
+        return None;
+    }
+    let fixed = (DIGEST..BAN_SEQ).chain(HEAD_LEN..=EXTENTS);
+    let mut sum = fixed.fold(0x9e37_79b9_7f4a_7c15, |sum, n| {
+        let word = slot.word(n).load(Relaxed);
+        mix(sum, u64::from(if n == MIXED { word & (DEATH - 1) } else { word }))
+    });
+    let (extents, _) = extent_bytes(slot, lengths).as_chunks::<8>();
+    for words in extents {
+        sum = mix(sum, u64::from_le_bytes(*words));
+    }
+    Some((sum ^ sum >> 32) as u32)
+}
+
+fn mix(sum: u64, word: u64) -> u64 {
+    (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
+}
+
+fn extent_bytes<'a>(slot: &'a Slot, lengths: &Lengths) -> &'a [u8] {
+    let from = lengths.head + lengths.body;
+    &slot.bytes()[from..from + lengths.extents * 8]
+}
+
+/// First pages and lengths of the extents of a record that was read.
+pub(super) fn extents<'a>(slot: &'a Slot, lengths: &Lengths) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+    let (extents, _) = extent_bytes(slot, lengths).as_chunks::<8>();
+    extents.iter().map(|words| {
+        let both = u64::from_le_bytes(*words);
+        (both as u32, (both >> 32) as u32)
+    })
+}
+
+/// The tags of a record that was read.
+pub(super) fn tags(slot: &Slot, lengths: &Lengths) -> Vec<u8> {
+    let from = lengths.head + lengths.body + lengths.extents * 8;
+    slot.bytes()[from..from + lengths.tags].to_vec()
+}
+
+/// The digest of a record, without a look at the rest.
+pub(super) fn digest_words(digest: &[u8; 32]) -> [u32; 8] {
+    let (words, _) = digest.as_chunks::<4>();
+    std::array::from_fn(|n| u32::from_le_bytes(words[n]))
+}
+
+/// Where word `n` of the digest is.
+pub(super) const fn digest_word(n: usize) -> usize {
+    DIGEST + n
+}
+
+/// Where the number of the fetch is.
+pub(super) const XID_WORD: usize = XID;

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An arena: memory (a memfd) that outlives the process, with extents in pages of their own ([`crate::extent`]) and slots of
+//! size classes, which its owner keeps records in.
+//!
+//! What is in use is said by a table with a word for each page, and in a slab by a word in each slot, which is the owner's:
+//! to find a slot's fate is the owner's business, through [`Books`]. Nothing that was read from an arena is trusted: pages,
+//! slots and extents are handed out by this process's own books, which were made from the table once, at opening.
+//!
+//! A slot is [`WORDS`] words of its owner's, two counts of handles, and bytes that don't change while there is a handle.
+
+mod classes;
+mod handle;
+mod layout;
+mod slots;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use handle::{Bytes, Header, Slot};
+pub use layout::{SERVING, Size};
+
+use crate::extent::{Extent, PAGE, Region, Shared};
+use crate::map::Map;
+use classes::{class, fitting};
+use layout::{BIG, Layout, SLAB};
+use slots::{Place, Slab, Slots};
+
+/// Words of a slot that are its owner's. The first is 0 in a slot that was never used.
+pub const WORDS: usize = 28;
+/// Where the counts of handles are.
+const REFS: usize = WORDS * 4;
+/// Where the bytes begin.
+const PAYLOAD: usize = REFS + 8;
+
+/// Most bytes of a slot that shares pages with others.
+pub const SHARED: usize = classes::LARGEST - PAYLOAD;
+
+/// Pages of one slot that has them alone.
+const MOST_BIG: usize = 1 << 18;
+
+/// Arenas begin on multiples of this, so that a table finds the arena of an address.
+const SPACING: usize = 1 << 30;
+/// Addresses of a process.
+const ADDRESSES: usize = 1 << 47;
+static ARENAS: [AtomicPtr<Arena>; ADDRESSES / SPACING] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; ADDRESSES / SPACING];
+
+/// The owner of slots. It holds no handle on its arena.
+pub trait Keeper: Send + Sync + std::fmt::Debug {
+    /// The last handle on a slot is gone: [`Unheld::free`] is to be called, unless the slot is to stay as it is.
+    fn last_dropped(&self, slot: Unheld<'_>);
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Arena {
+    map: Arc<Map>,
+    layout: Layout,
+    generation: u32,
+    region: Arc<Region>,
+    slots: Mutex<Slots>,
+    keeper: Box<dyn Keeper>,
+}
+
+/// What an arena had in it at opening.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Processes that have used it, this one included.
+    pub generation: u32,
+    /// Pages in use.
+    pub pages: u64,
+    /// Why what was in it can't be used; it was made anew.
+    pub refusal: Option<&'static str>,
+    /// What the threads were serving ([`Arena::note_serving`]).
+    pub serving: Vec<u32>,
+}
+
+/// A slot without handles, which nobody else can reach.
+#[derive(Debug)]
+pub struct Unheld<'a> {
+    arena: &'a Arena,
+    number: u32,
+}
+
+/// The arena's books, locked: the words of slots, the buckets, what is unclaimed. No handle may be dropped meanwhile.
+#[derive(Debug)]
+pub struct Books<'a> {
+    arena: &'a Arena,
+    slots: MutexGuard<'a, Slots>,
+}
+
+impl Arena {
+    /// Opens the arena in `file`, which is made anew when it isn't one of that size. `keep_bytes` as of regions.
+    ///
+    /// # Errors
+    /// The system's, when there isn't so much address space or the file can't be made so long.
+    pub fn open(file: &File, size: Size, keep_bytes: u64, keeper: Box<dyn Keeper>) -> io::Result<(Arc<Arena>, Found)> {
+        let layout = Layout::new(size)?;
+        let (refusal, opened) = match Opened::existing(file, &layout, keep_bytes)? {
+            Ok(opened) => (None, opened),
+            Err(reason) => {
+                file.set_len(0)?;
+                file.set_len(layout.len as u64)?;
+                let map = Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
+                layout.format(&map);
+                let opened = Opened::over(map, &layout, keep_bytes).map_err(io::Error::other)?;
+                (reason, opened)
+            }
+        };
+        let Opened { map, region, slots, pages } = opened;
+        let generation = layout.next_generation(&map);
+        let serving = (0..SERVING).map(|thread| map.u32_at(Layout::serving(thread)).swap(0, Relaxed));
+        let serving = serving.filter(|&number| number != 0).collect();
+        let arena = Arc::new(Arena { map, layout, generation, region, slots: Mutex::new(slots), keeper });
+        arena.register()?;
+        Ok((arena, Found { generation, pages, refusal, serving }))
+    }
+
+    /// Where its extents come from.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// What a slot with so many bytes costs, its part of a slab's pages included; `None`: there is none so large.
+    pub fn cost(&self, len: usize) -> Option<u64> {
+        let size = len.checked_add(PAYLOAD)?;
+        match fitting(size, self.layout.granule).and_then(class) {
+            Some(class) => Some(class.cost()),
+            None => Some(size.next_multiple_of(PAGE) as u64).filter(|&bytes| bytes <= (MOST_BIG * PAGE) as u64),
+        }
+    }
+
+    /// A slot with these bytes; its first word is 0, the others are anything. `None`: no room.
+    pub fn slot(&self, parts: &[&[u8]]) -> Option<Slot> {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let size = len.checked_add(PAYLOAD).filter(|&size| size <= MOST_BIG * PAGE)?;
+        if self.region.is_frozen() {
+            return None;
+        }
+        let base = {
+            let mut slots = self.slots();
+            let place = self.take(&mut slots, size)?;
+            self.base(slots.slab(place.slab), place.slot)
+        };
+        self.map.u32_at(base).store(0, Relaxed);
+        let mut at = base + PAYLOAD;
+        for part in parts {
+            self.map.write(at, part);
+            at += part.len();
+        }
+        Some(self.handle(base, len))
+    }
+
+    fn take(&self, slots: &mut Slots, size: usize) -> Option<Place> {
+        let number = fitting(size, self.layout.granule);
+        if let Some(place) = number.and_then(|number| slots.take(number)) {
+            return Some(place);
+        }
+        let (word, number, pages) = match number.map(|number| (number, class(number))) {
+            Some((number, Some(class))) => (SLAB | u32::from(number), number, u32::from(class.pages)),
+            Some((_, None)) | None => {
+                let pages = size.div_ceil(PAGE) as u32;
+                (BIG | pages, 0, pages)
+            }
+        };
+        let first = self.region.take(pages)?;
+        let place = slots.add(first, pages, number);
+        // What was in these pages before must not be taken for slots in use.
+        let slab = *slots.slab(place.slab);
+        let count = class(number).map_or(1, |class| class.slots);
+        (0..count).for_each(|slot| self.map.u32_at(self.base(&slab, slot)).store(0, Relaxed));
+        self.region.mark(first, word);
+        Some(place)
+    }
+
+    /// A handle on a slot that the caller has just taken.
+    fn handle(&self, base: usize, len: usize) -> Slot {
+        let arena = Self::of_address(self.map.base().as_ptr() as usize + base);
+        // SAFETY: `register` was given an `Arc`, of which `self` is a borrow. This is the slot's own handle on the arena,
+        // which `last_dropped` drops.
+        unsafe { Arc::increment_strong_count(arena) };
+        let at = NonNull::new(self.map.base().as_ptr().wrapping_byte_add(base)).expect("a mapping isn't at 0");
+        // SAFETY: the books gave the slot to the caller alone, it is within the mapping and long enough.
+        unsafe { Slot::first(at, len as u32, self.generation % 2 == 1) }
+    }
+
+    /// Offset in the mapping of a slot.
+    fn base(&self, slab: &Slab, slot: u8) -> usize {
+        let size = class(slab.class).map_or(0, |class| usize::from(class.size));
+        self.layout.data + slab.first as usize * PAGE + usize::from(slot) * size
+    }
+
+    /// The number of a slot, which is never 0: page 0 has none.
+    fn number(&self, base: usize) -> u32 {
+        ((base - self.layout.data) / self.layout.granule) as u32
+    }
+
+    /// The slot of that number, if there is one now.
+    fn place(&self, slots: &Slots, number: u32) -> Option<(Place, usize)> {
+        let offset = number as usize * self.layout.granule;
+        let slab_number = slots.of_page(u32::try_from(offset / PAGE).ok()?)?;
+        let slab = slots.slab(slab_number);
+        let within = offset - slab.first as usize * PAGE;
+        let slot = match class(slab.class) {
+            Some(class) if within.is_multiple_of(usize::from(class.size)) => {
+                u8::try_from(within / usize::from(class.size)).ok().filter(|&slot| slot < class.slots)?
+            }
+            None if within == 0 => 0,
+            Some(_) | None => return None,
+        };
+        Some((Place { slab: slab_number, slot }, self.layout.data + offset))
+    }
+
+    /// Locks the books.
+    pub fn books(&self) -> Books<'_> {
+        Books { arena: self, slots: self.slots() }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        // Nothing under this lock panics but assertions about the books themselves, which end the process.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says which slot a thread serves, 0 for none: one relaxed store.
+    #[inline]
+    pub fn note_serving(&self, thread: usize, number: u32) {
+        self.map.u32_at(Layout::serving(thread)).store(number, Relaxed);
+    }
+
+    /// From now on nothing is taken and nothing is freed: it is another process's.
+    pub fn freeze(&self) {
+        self.region.freeze();
+    }
+
+    /// Whether it is frozen.
+    pub fn is_frozen(&self) -> bool {
+        self.region.is_frozen()
+    }
+
+    /// Frees what was there at opening and wasn't claimed, in steps: the books are locked for a slab at a time.
+    pub fn sweep(&self) {
+        let found = self.slots().found_slabs();
+        for number in 0..found {
+            let empty = {
+                let mut slots = self.slots();
+                // Nobody may take it for one in use again.
+                let slab = *slots.slab(number);
+                let count = class(slab.class).map_or(1, |class| class.slots);
+                let left = (0..count).filter(|&slot| slots.is_unclaimed(Place { slab: number, slot }));
+                left.for_each(|slot| self.map.u32_at(self.base(&slab, slot)).store(0, Relaxed));
+                slots.sweep(number)
+            };
+            if let Some(slab) = empty {
+                self.region.put_lent(slab.first, slab.pages);
+            }
+        }
+        let extents = std::mem::take(&mut self.slots().extents);
+        extents.into_iter().for_each(|(first, pages)| self.region.put_lent(first, pages));
+        self.region.give_back_free();
+    }
+
+    fn register(self: &Arc<Arena>) -> io::Result<()> {
+        let base = self.map.base().as_ptr() as usize;
+        let entries = ARENAS.get(base / SPACING..(base + self.map.len()).div_ceil(SPACING));
+        let entries = entries.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        entries.iter().for_each(|entry| entry.store(Arc::as_ptr(self).cast_mut(), Release));
+        Ok(())
+    }
+
+    /// The arena of a slot at that address, which has a handle on its arena.
+    fn of_address(address: usize) -> *const Arena {
+        let arena = ARENAS[address / SPACING].load(Acquire);
+        assert!(!arena.is_null(), "a slot is in an arena");
+        arena.cast_const()
+    }
+
+    /// The slot at that address has lost its last handle.
+    #[cold]
+    fn last_dropped(address: usize) {
+        let arena = Self::of_address(address);
+        {
+            // SAFETY: the slot's own handle on the arena, which is dropped below, keeps it.
+            let arena = unsafe { &*arena };
+            let number = arena.number(address - arena.map.base().as_ptr() as usize);
+            arena.keeper.last_dropped(Unheld { arena, number });
+        }
+        // SAFETY: `handle` made it of an `Arc`, once for each slot in use.
+        drop(unsafe { Arc::from_raw(arena) });
+    }
+
+    fn number_and_cost(address: usize) -> (u32, u64) {
+        // SAFETY: whoever asks holds a handle on the slot, and this one on the arena.
+        let arena = unsafe { &*Self::of_address(address) };
+        let number = arena.number(address - arena.map.base().as_ptr() as usize);
+        let slots = arena.slots();
+        let (place, _) = arena.place(&slots, number).expect("a slot with a handle is in the books");
+        (number, cost_of(slots.slab(place.slab)))
+    }
+}
+
+fn cost_of(slab: &Slab) -> u64 {
+    class(slab.class).map_or(u64::from(slab.pages) * PAGE as u64, |class| class.cost())
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let base = self.map.base().as_ptr() as usize;
+        let entries = ARENAS.get(base / SPACING..(base + self.map.len()).div_ceil(SPACING)).unwrap_or_default();
+        let own = std::ptr::from_mut(self);
+        for entry in entries {
+            let _ = entry.compare_exchange(own, std::ptr::null_mut(), Release, Relaxed);
+        }
+    }
+}
+
+impl Unheld<'_> {
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Word `n`.
+    pub fn word(&self, n: usize) -> &AtomicU32 {
+        assert!(n < WORDS, "a slot has so many words");
+        let base = self.arena.layout.data + self.number as usize * self.arena.layout.granule;
+        self.arena.map.u32_at(base + n * 4)
+    }
+
+    /// Locks the books of its arena.
+    pub fn books(&self) -> Books<'_> {
+        self.arena.books()
+    }
+
+    /// Whether the arena is frozen.
+    pub fn is_frozen(&self) -> bool {
+        self.arena.is_frozen()
+    }
+
+    /// Its place can be used again. Answers what it has cost.
+    pub fn free(self) -> u64 {
+        let (cost, empty) = {
+            let mut slots = self.arena.slots();
+            let (place, _) = self.arena.place(&slots, self.number).expect("a slot in use is in the books");
+            (cost_of(slots.slab(place.slab)), slots.put(place))
+        };
+        if let Some(empty) = empty {
+            self.arena.region.put(empty.first, empty.pages);
+        }
+        cost
+    }
+}
+
+impl Books<'_> {
+    /// Word `n` of the slot of that number, if there is one.
+    pub fn word(&self, number: u32, n: usize) -> Option<&AtomicU32> {
+        assert!(n < WORDS, "a slot has so many words");
+        let (_, base) = self.arena.place(&self.slots, number)?;
+        Some(self.arena.map.u32_at(base + n * 4))
+    }
+
+    /// Words `n` and `n + 1` of that slot as one; `n` is even.
+    pub fn word64(&self, number: u32, n: usize) -> Option<&AtomicU64> {
+        assert!(n + 1 < WORDS, "a slot has so many words");
+        let (_, base) = self.arena.place(&self.slots, number)?;
+        Some(self.arena.map.u64_at(base + n * 4))
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> u32 {
+        self.arena.layout.size.buckets
+    }
+
+    /// The head of the bucket of that hash.
+    pub fn bucket(&self, hash: u32) -> &AtomicU32 {
+        let layout = &self.arena.layout;
+        self.arena.map.u32_at(layout.buckets + (hash & (layout.size.buckets - 1)) as usize * 4)
+    }
+
+    /// Whether the slot of that number was there at opening and hasn't been claimed.
+    pub fn is_unclaimed(&self, number: u32) -> bool {
+        self.arena.place(&self.slots, number).is_some_and(|(place, _)| self.slots.is_unclaimed(place))
+    }
+
+    /// The first handle on a slot that was there at opening: given once.
+    pub fn claim(&mut self, number: u32) -> Option<Slot> {
+        let (place, base) = self.arena.place(&self.slots, number)?;
+        if !self.slots.claim(place) {
+            return None;
+        }
+        let slab = self.slots.slab(place.slab);
+        let size = class(slab.class).map_or(slab.pages as usize * PAGE, |class| usize::from(class.size));
+        size.checked_sub(PAYLOAD).map(|len| self.arena.handle(base, len))
+    }
+
+    /// The first handle on an extent that was there at opening: given once.
+    pub fn claim_extent(&mut self, first: u32, len: u32) -> Option<Extent> {
+        let pages =
+            self.slots.extents.get(&first).copied().filter(|&pages| len > 0 && len.div_ceil(PAGE as u32) == pages)?;
+        self.slots.extents.remove(&first);
+        Some(self.arena.region.found(first, pages, len))
+    }
+
+    /// The number of the first slot at or after `from` (0 at first) that was there at opening, and what to go on with.
+    pub fn next_found(&self, from: u64) -> Option<(u32, u64)> {
+        let (mut slab, mut slot) = ((from / 64) as u32, (from % 64) as u8);
+        while slab < self.slots.found_slabs() {
+            let count = class(self.slots.slab(slab).class).map_or(1, |class| class.slots);
+            for at in slot..count {
+                if self.slots.is_unclaimed(Place { slab, slot: at }) {
+                    let number = self.arena.number(self.arena.base(self.slots.slab(slab), at));
+                    return Some((number, u64::from(slab) * 64 + u64::from(at) + 1));
+                }
+            }
+            (slab, slot) = (slab + 1, 0);
+        }
+        None
+    }
+}
+
+/// What was made of a file.
+struct Opened {
+    map: Arc<Map>,
+    region: Arc<Region>,
+    slots: Slots,
+    pages: u64,
+}
+
+impl Opened {
+    /// What is in the file, if it is an arena of this layout; else why not. An empty file has no reason.
+    fn existing(file: &File, layout: &Layout, keep_bytes: u64) -> io::Result<Result<Opened, Option<&'static str>>> {
+        match file.metadata()?.len() {
+            0 => return Ok(Err(None)),
+            len if len != layout.len as u64 => return Ok(Err(Some("it is of another size"))),
+            _ => {}
+        }
+        let map = Map::aligned(OwnedFd::from(file.try_clone()?), layout.len, SPACING)?;
+        Ok(layout.check(&map).and_then(|()| Self::over(map, layout, keep_bytes)).map_err(Some))
+    }
+
+    fn over(map: Map, layout: &Layout, keep_bytes: u64) -> Result<Opened, &'static str> {
+        let map = Arc::new(map);
+        let shared = Shared { map: map.clone(), table: layout.table, frozen: AtomicBool::new(false) };
+        let region = Region::shared(shared, layout.data, layout.size.pages as usize * PAGE, keep_bytes);
+        let mut slots = Slots::new(layout.size.pages);
+        let pages = layout.read_table(&map, &mut slots, |first, pages| region.add_free(first, pages))?;
+        Ok(Opened { map, region, slots, pages })
+    }
+}
+
+#[cfg(test)]
+mod tests;
