@@ -1,8 +1,85 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The disk home of a store. Knows bytes in blocks; no HTTP, no VCL, no socket.
+//! The disk home of a store: objects on a file or a block device, found by an index in memory. Knows bytes in blocks; no
+//! HTTP, no VCL, no socket, no clock. A disk that fails or is slow costs hits, never more.
 //!
-//! * [`Device`] is what the blocks are on: a file or a block device, asked by operations that end later; a [`FileDevice`] is such a one.
+//! # Use
+//!
+//! * [`Disk::open`] gives the store and a [`Driver`], a future that opens, recovers, seals and reclaims: poll it on a
+//!   thread of its own or as a task, as long as the store is used. [`Disk::opened`] ends when objects may be found;
+//!   [`Disk::progress`] says how many segments have been loaded. Objects that aren't loaded yet are misses.
+//! * [`Disk::find`] names candidates without I/O; [`Disk::load`] reads one, as a future that may be dropped; its body
+//!   ([`DiskBody`]) is a `storage::StoredBody` that reads and checks the 64 KB that are asked for, and a little ahead.
+//! * [`Disk::put`] takes a body as it comes and a record at its end. It never waits: what the disk can't take in time isn't
+//!   stored. What was put is found once it is written.
+//! * [`Disk::remove`] takes back one record, [`Disk::remove_all`] all of a digest. [`Disk::journal_needed_from`] and
+//!   [`Disk::least_ban_seq`] say what the journal and the ban list still have to hold.
+//! * [`Disk::tick`] several times a second: the time, and batches that wait. [`Disk::close`] at the end, for a quick start.
+//!
+//! # Format, version 1
+//!
+//! All words are little-endian. A *block* is 4096 bytes, a *unit* 64; addresses are units of the device. Each checksum is a
+//! CRC-32C that begins with the store's number, so that what another store has left is garbage here.
+//!
+//! | where | what | file |
+//! | --- | --- | --- |
+//! | blocks 0 and 1 | the superblock, twice: `LACQDISK`, version, block size, the store's number, bytes of a segment, number of segments, checksum | `format/superblock.rs` |
+//! | from byte 8192 on | the segments, side by side | |
+//! | first block of a segment | `LQSEGMNT`, the store's number, the segment's generation and index, checksum | `format/segment.rs` |
+//! | from its second block on | entries, each on a unit; where a batch ended early, the next begins on a block | `format/entry.rs` |
+//! | before its end | the footer: a table of the objects (40 bytes each), the removals (32 bytes each) twice, the trailer (`LQSEGEND`) twice; each of the five begins on a block | `format/segment.rs` |
+//!
+//! An entry's head is one unit: magic, kind, generation, own address, length, checksum, and 32 bytes of its kind's own. It is
+//! * an *object*: the digest in the head; then 128 bytes of fields, the texts (head, vary spec, vary values, auxiliary attributes,
+//!   tags), the table of the body's chunks (generation, address, length, checksum), and a body of one chunk or none
+//!   (`format/object.rs`);
+//! * a *part*: one chunk of the body of an object whose record follows later, in this segment or another;
+//! * *removals* (`format/removal.rs`), as in footers: by key (16 bytes of the digest) and number, or of one record.
+//!
+//! # What holds
+//!
+//! * A segment is written once, front to back. Before it is written anew it gets a generation that there never was, and
+//!   that is on stable storage before the first entry is written: what an earlier life has left doesn't count. Whatever is
+//!   read names its generation and address under a checksum.
+//! * Entries may reach the disk in any order, torn or not at all. A record counts when it is whole; its chunks are checked when
+//!   they are read. Nothing has to be undone after a power cut.
+//! * A removal stands in the segment of what it concerns or in a later one, and recovery reads the newest first. Removals
+//!   of a segment without a footer are still in the journal: [`Disk::journal_needed_from`] lets go of a number only
+//!   when it is in a footer on stable storage, and so is the footer after it, which names the one before. So recovery knows
+//!   of a footer that is lost; then it gives up what is older, since nobody can say what of it was removed.
+//! * The oldest segment is reclaimed first. What was used since it was written is written anew, half a segment at most; an
+//!   object goes when the segment of its record does, or that of any chunk.
+//! * A record or chunk that can't be read or is damaged is a miss, and isn't found again. A segment that can't be read or
+//!   written, or changed after it was on stable storage, isn't written again by this process.
 
+mod body;
+mod core;
+mod counters;
 mod device;
+#[cfg(test)]
+mod dice;
+mod disk;
+mod footer;
+pub mod format;
+mod index;
+mod load;
+mod open;
+mod options;
+mod put;
+mod reclaim;
+mod recover;
+mod scan;
+mod seal;
+mod segments;
+mod task;
+#[cfg(test)]
+mod tests;
+mod writer;
 
+pub use body::DiskBody;
+pub use counters::DiskCounts;
 pub use device::{Counts, Device, DeviceError, DeviceOptions, Done, Engine, FileDevice, Op, Patience, run};
+pub use disk::{Disk, Progress, Stage, SyncError, Usage};
+pub use load::{Candidate, Loaded, Lost};
+pub use options::{Judge, OpenError, Options};
+pub use put::{Put, Refused};
+pub use task::Driver;

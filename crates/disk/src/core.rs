@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What all parts of the disk home share: the device, the index, the counters, and the state of the log under one lock.
+//! Nothing is asked of the device, and nobody is woken, under that lock; the index's locks are taken under it.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use sys::pages::Pages;
+
+use crate::counters::Counters;
+use crate::device::{Device, DeviceError};
+use crate::format::removal::Removal;
+use crate::format::segment::Line;
+use crate::format::superblock::Superblock;
+use crate::format::{Key, UNIT};
+use crate::index::{Index, Place, Slot};
+use crate::options::{Judge, OpenError, Options};
+use crate::segments::Segment;
+use crate::task::Signal;
+
+/// What is shared.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub device: Arc<dyn Device>,
+    pub options: Options,
+    pub judge: Option<Arc<dyn Judge>>,
+    pub counters: Counters,
+    pub index: Index,
+    pub log: Mutex<Log>,
+    /// Raised when the log's state has changed in a way that somebody may wait for.
+    pub changed: Signal,
+    pub opened: OnceLock<Result<Opened, OpenError>>,
+    /// Seconds since 1970, as the owner last said.
+    pub now: AtomicU32,
+    pub reads: AtomicUsize,
+    /// The device was too slow lately: nothing is found until the next tick.
+    pub is_stalled: AtomicBool,
+    pub is_closing: AtomicBool,
+    pub segments_loaded: AtomicU64,
+    pub segments_to_load: AtomicU64,
+}
+
+/// What is known once the device has been opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub superblock: Superblock,
+    /// The generation of each segment; 0: what is found there isn't served.
+    pub generations: Box<[AtomicU64]>,
+}
+
+/// The log of segments.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub segments: Vec<Segment>,
+    pub open: Option<OpenSegment>,
+    /// The segment to be written next.
+    pub prepared: Option<u32>,
+    /// The segment that is being sealed.
+    pub sealing: Option<Sealing>,
+    /// Generations count on from here, in the upper half; the lower half is drawn, so that none ever comes twice.
+    pub next_generation: u32,
+    /// Bytes appended since the start, gaps included: what orders batches and objects.
+    pub position: u64,
+    /// Batches that are being written: where they begin, and their bytes.
+    pub in_flight: BTreeMap<u64, usize>,
+    pub in_flight_bytes: usize,
+    /// Objects that can be found once all before their end is written, in order.
+    pub pending: VecDeque<Pending>,
+    /// How many writes have failed.
+    pub failures: u64,
+    /// Nothing is put before this second, after a write that failed.
+    pub paused_until: u32,
+    /// Puts in progress.
+    pub puts: Vec<Weak<PutMark>>,
+    /// Removals that aren't in the log yet.
+    pub unwritten: Vec<Removal>,
+    /// Removals that are in no footer on stable storage.
+    pub unsealed: Vec<Removal>,
+    /// The least number of those in the newest such footer: if that were damaged, the journal would still be needed.
+    pub sealed_least: Option<u64>,
+    /// The least number of removals that found no room: the journal has to hold them as long as this process lives.
+    pub overflowed: Option<u64>,
+    /// The newest generation whose footer is on stable storage; 0: none.
+    pub sealed: u64,
+    /// While the store is being recovered: what is no more, for what will yet be read.
+    pub recovery: Option<Recovering>,
+    /// Where records of the segment reclaimed last have been moved to: somebody may still know them by generation and
+    /// address from before.
+    pub moved: HashMap<(u64, u64), (u64, u64)>,
+}
+
+/// What recovery has to know of objects that it hasn't reached.
+#[derive(Default, Debug)]
+pub(crate) struct Recovering {
+    pub keys: HashMap<Key, u64>,
+    pub records: HashSet<(u64, u64)>,
+}
+
+impl Recovering {
+    pub fn add(&mut self, removal: Removal) {
+        match removal {
+            Removal::Key { key, before } => {
+                let known = self.keys.entry(key).or_default();
+                *known = before.max(*known);
+            }
+            Removal::Record { generation, at } => drop(self.records.insert((generation, at))),
+        }
+    }
+}
+
+/// The segment that is being written.
+#[derive(Debug)]
+pub(crate) struct OpenSegment {
+    pub index: u32,
+    pub generation: u64,
+    /// Bytes of the segment that are taken, what is in the batch included.
+    pub filled: u64,
+    /// What isn't being written yet; begins on a block.
+    pub batch: Vec<u8>,
+    /// The batch was there at the last tick already.
+    pub is_aged: bool,
+    pub lines: Vec<Line>,
+    pub failures_before: u64,
+}
+
+/// A segment that gets its footer.
+#[derive(Debug)]
+pub(crate) struct Sealing {
+    pub index: u32,
+    pub generation: u64,
+    pub end: u64,
+    pub lines: Vec<Line>,
+    /// How many removals there were when it ended. Later ones may concern what is in later segments, and recovery must
+    /// know a removal before it reads what that concerns.
+    pub removals: usize,
+    /// What of the log must have been written before.
+    pub position: u64,
+    pub failures_before: u64,
+}
+
+/// An object that was appended and can't be found yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// The log's position after its record.
+    pub end: u64,
+    pub place: Place,
+    pub key: Key,
+    pub slot: Slot,
+}
+
+/// A put in progress, seen by those who remove objects.
+#[derive(Debug)]
+pub(crate) struct PutMark {
+    pub key: Key,
+    /// The highest number of a removal of this key that has come since.
+    pub removed_before: AtomicU64,
+}
+
+/// The most removals that are kept for footers to come.
+pub(crate) const MOST_REMOVALS: usize = 1 << 20;
+
+impl Core {
+    /// The superblock and generations; `None` before they are read and if they can't be.
+    pub fn opened(&self) -> Option<&Opened> {
+        self.opened.get()?.as_ref().ok()
+    }
+
+    /// The same, where somebody could come only after they were.
+    pub fn geometry(&self) -> &Opened {
+        self.opened().expect("objects and segments are known after the store was opened")
+    }
+
+    /// The generation of what is at a unit now; 0: nothing.
+    pub fn generation_at(&self, at: u64) -> u64 {
+        let Some(opened) = self.opened() else { return 0 };
+        opened.superblock.segment_at(at).map_or(0, |index| opened.generations[index as usize].load(Relaxed))
+    }
+
+    /// Notes that the device failed or was too slow.
+    pub fn note_error(&self, error: DeviceError, counter: &crate::counters::Counter) {
+        if error == DeviceError::Stalled {
+            self.counters.stalls.count();
+            self.is_stalled.store(true, Relaxed);
+        } else {
+            counter.count();
+        }
+    }
+
+    /// A segment isn't written again if that error is its medium's.
+    pub fn blame(&self, log: &mut Log, index: u32, error: DeviceError) {
+        match error {
+            DeviceError::Busy | DeviceError::Closed | DeviceError::Range => {}
+            DeviceError::Os(_) if error.is_no_space() => {}
+            // What took too long may still be written, at a time when something else is there.
+            DeviceError::Os(_) | DeviceError::Short | DeviceError::Stalled => self.quarantine(log, index),
+        }
+    }
+
+    /// A segment isn't written again.
+    pub fn quarantine(&self, log: &mut Log, index: u32) {
+        let segment = &mut log.segments[index as usize];
+        if !std::mem::replace(&mut segment.is_quarantined, true) {
+            self.counters.segments_quarantined.count();
+        }
+    }
+
+    /// Units of a segment.
+    pub fn units_of(&self, index: u32) -> std::ops::Range<u64> {
+        let superblock = &self.geometry().superblock;
+        let start = superblock.segment_start(index);
+        start / UNIT..(start + superblock.segment_bytes) / UNIT
+    }
+
+    /// Pages of so many bytes, with anything in them.
+    pub fn pages(&self, len: usize) -> Pages {
+        self.options.pool.as_ref().map_or_else(|| Pages::zeroed(len), |pool| pool.take(len))
+    }
+
+    /// Whether the owner wants it to end.
+    pub fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
+    }
+}
+
+impl Log {
+    pub fn new() -> Log {
+        Log {
+            segments: Vec::new(),
+            open: None,
+            prepared: None,
+            sealing: None,
+            next_generation: 1,
+            position: 0,
+            in_flight: BTreeMap::new(),
+            in_flight_bytes: 0,
+            pending: VecDeque::new(),
+            failures: 0,
+            paused_until: 0,
+            puts: Vec::new(),
+            unwritten: Vec::new(),
+            unsealed: Vec::new(),
+            sealed_least: None,
+            overflowed: None,
+            sealed: 0,
+            recovery: Some(Recovering::default()),
+            moved: HashMap::new(),
+        }
+    }
+
+    /// Up to where everything is written.
+    pub fn written(&self) -> u64 {
+        let batch = self.open.as_ref().map_or(0, |open| open.batch.len() as u64);
+        self.in_flight.keys().next().copied().unwrap_or(self.position - batch)
+    }
+
+    /// A generation that there never was.
+    pub fn draw_generation(&mut self, salt: u32) -> u64 {
+        let generation = u64::from(self.next_generation) << 32 | u64::from(salt);
+        self.next_generation += 1;
+        generation
+    }
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The store as its owner sees it.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use crate::core::{Core, Log};
+use crate::counters::{Counters, DiskCounts};
+use crate::device::{Device, DeviceError};
+use crate::format::key_of;
+use crate::format::removal::Removal;
+use crate::index::Index;
+use crate::load::{Candidate, Loaded, Lost};
+use crate::options::{Judge, OpenError, Options};
+use crate::put::Put;
+use crate::task::{self, Driver, Signal};
+use crate::{open, reclaim, recover, seal};
+
+/// A store on a device. Cheap to clone; all methods may be called on any thread.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    core: Arc<Core>,
+}
+
+/// How far a store is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// What it is doing.
+    pub stage: Stage,
+    /// Segments that are loaded, of those that are to be.
+    pub segments_loaded: u64,
+    /// Segments that were found.
+    pub segments: u64,
+    /// Objects that can be found.
+    pub objects: u64,
+}
+
+/// What a store is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Superblock and segments are being looked at; nothing is found yet.
+    Opening,
+    /// Objects are being found; those that aren't yet are misses, and nothing is stored.
+    Recovering,
+    /// Everything is there.
+    Ready,
+    /// It can't be opened.
+    Refused(OpenError),
+}
+
+/// What a store takes and holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Objects that can be found.
+    pub objects: u64,
+    /// Memory of the index.
+    pub index_bytes: u64,
+    /// Memory of what waits to be written, of tables and of removals for footers to come.
+    pub buffer_bytes: u64,
+    /// Bytes of all segments.
+    pub total_bytes: u64,
+    /// Bytes of segments that hold nothing.
+    pub free_bytes: u64,
+}
+
+/// Why what was done before isn't known to be on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SyncError {
+    /// Removals can't be written at the moment.
+    NotWritten,
+    /// A write failed.
+    Failed,
+    /// The device said so.
+    Device(DeviceError),
+}
+
+impl Disk {
+    /// Begins to open what is on a device. Everything else is the driver's work, which has to be polled (on a thread of
+    /// its own, or as a task) as long as the store is used. What is found can be asked for at once.
+    pub fn open(device: Arc<dyn Device>, options: Options, judge: Option<Arc<dyn Judge>>) -> (Disk, Driver) {
+        let core = Arc::new(Core {
+            index: Index::new(device.len(), options.index_bytes),
+            now: AtomicU32::new(options.now),
+            device,
+            options,
+            judge,
+            counters: Counters::default(),
+            log: Mutex::new(Log::new()),
+            changed: Signal::default(),
+            opened: OnceLock::new(),
+            reads: AtomicUsize::new(0),
+            is_stalled: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            segments_loaded: AtomicU64::new(0),
+            segments_to_load: AtomicU64::new(0),
+        });
+        let own = core.clone();
+        let work = async move {
+            match open::open(&own).await {
+                Ok(order) => recover::recover(&own, order).await,
+                Err(why) => {
+                    let is_first = own.opened.set(Err(why)).is_ok();
+                    assert!(is_first, "a store is opened once");
+                    own.changed.raise();
+                }
+            }
+        };
+        let (sealing, keeping) = (core.clone(), core.clone());
+        let tasks: Vec<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> = vec![
+            Box::pin(work),
+            Box::pin(async move {
+                if recovered(&sealing).await {
+                    seal::run(&sealing).await;
+                }
+            }),
+            Box::pin(async move {
+                if recovered(&keeping).await {
+                    reclaim::run(&keeping).await;
+                }
+            }),
+        ];
+        (Disk { core }, Driver { tasks })
+    }
+
+    /// Ends once the store is opened and objects may be found, or can't be opened.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub async fn opened(&self) -> Result<(), OpenError> {
+        let core = &self.core;
+        core.changed.wait_for(|| core.opened.get().map(|opened| opened.as_ref().map(drop).map_err(|&why| why))).await
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let stage = match self.core.opened.get() {
+            None => Stage::Opening,
+            Some(Err(why)) => Stage::Refused(*why),
+            Some(Ok(_)) if self.core.log.lock().recovery.is_some() => Stage::Recovering,
+            Some(Ok(_)) => Stage::Ready,
+        };
+        Progress {
+            stage,
+            segments_loaded: self.core.segments_loaded.load(Relaxed),
+            segments: self.core.segments_to_load.load(Relaxed),
+            objects: self.core.index.objects(),
+        }
+    }
+
+    /// What may be the object of a digest, the newest first, without I/O. Variants of one digest are told apart by
+    /// loading them.
+    pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
+        self.core.find(digest)
+    }
+
+    /// Loads a candidate. May be dropped at any time; who can't wait any longer drops it and has a miss.
+    ///
+    /// # Errors
+    /// It gives no object.
+    pub fn load(
+        &self,
+        candidate: Candidate,
+        digest: &[u8; 32],
+    ) -> impl Future<Output = Result<Loaded, Lost>> + Send + 'static {
+        let (core, digest) = (self.core.clone(), *digest);
+        async move { core.load(candidate, |own| *own == digest).await }
+    }
+
+    /// A candidate was served from: it is written anew before its segment is reclaimed.
+    pub fn note_use(&self, candidate: Candidate) {
+        self.core.note_use(candidate);
+    }
+
+    /// Its lives were changed: nobody wants it from this second on. For as long as this process lives.
+    pub fn set_expiry(&self, candidate: Candidate, expiry: u32) {
+        self.core.index.update(candidate.place, candidate.at, |slot| slot.expiry = expiry);
+    }
+
+    /// Begins to put an object.
+    pub fn put(&self, digest: &[u8; 32]) -> Put {
+        Put::begin(&self.core, digest)
+    }
+
+    /// Removes one record, also one that isn't written yet. Whether it was there.
+    pub fn remove(&self, candidate: Candidate) -> bool {
+        self.core.remove(candidate)
+    }
+
+    /// Removes all objects of a digest: an invalidation of the number `before`, which objects that know it have stood.
+    /// Objects that aren't loaded yet are removed as well, as far as they don't know it. How many could be found.
+    pub fn remove_all(&self, digest: &[u8; 32], before: u64) -> usize {
+        self.core.remove_all(digest, before)
+    }
+
+    /// The least number of an invalidation that a journal still has to hold, of those that [`Disk::remove_all`] was
+    /// told of: what is below is on stable storage here, twice. `None`: none of them.
+    pub fn journal_needed_from(&self) -> Option<u64> {
+        let log = self.core.log.lock();
+        if log.recovery.is_some() {
+            return Some(0);
+        }
+        let unsealed = seal::least(log.unsealed.iter().copied());
+        [unsealed, log.sealed_least, log.overflowed].into_iter().flatten().min()
+    }
+
+    /// The least `ban_seq` of an object here: bans below that number concern none of them. `None`: there are none.
+    pub fn least_ban_seq(&self) -> Option<u64> {
+        let log = self.core.log.lock();
+        let held = log.segments.iter().filter(|segment| segment.holds_objects());
+        held.map(|segment| segment.least_ban_seq).min().filter(|&least| least != u64::MAX)
+    }
+
+    /// Writes what is there and ends once it is on stable storage: objects put before and removals.
+    ///
+    /// # Errors
+    /// It isn't known to be.
+    pub async fn sync(&self) -> Result<(), SyncError> {
+        let core = &self.core;
+        let (position, failures) = {
+            let mut log = core.appending();
+            log.flush();
+            if !log.unwritten.is_empty() {
+                return Err(SyncError::NotWritten);
+            }
+            (log.position, log.failures)
+        };
+        let written = core.changed.wait_for(|| {
+            let log = core.log.lock();
+            let has_failed = log.failures != failures;
+            (has_failed || log.written() >= position).then_some(!has_failed)
+        });
+        if !written.await {
+            return Err(SyncError::Failed);
+        }
+        task::sync(&*core.device).await.map_err(|error| {
+            core.counters.sync_errors.count();
+            SyncError::Device(error)
+        })
+    }
+
+    /// To be called several times a second: the time, batches that have waited, what was put off.
+    pub fn tick(&self, now: u32) {
+        let core = &self.core;
+        core.now.store(now, Relaxed);
+        core.is_stalled.store(false, Relaxed);
+        let mut log = core.appending();
+        let is_aged = log.open.as_mut().is_none_or(|open| std::mem::replace(&mut open.is_aged, true));
+        if is_aged && log.recovery.is_none() {
+            log.flush();
+        }
+        drop(log);
+        core.changed.raise();
+    }
+
+    /// Seals what is open and ends the driver, for a next start that has nothing to look for.
+    pub async fn close(&self) {
+        let core = &self.core;
+        let is_free = || core.log.lock().sealing.is_none().then_some(());
+        loop {
+            core.changed.wait_for(is_free).await;
+            let mut log = core.appending();
+            log.flush();
+            // Writing removals may have begun another segment.
+            if log.sealing.is_none() {
+                log.end_segment();
+                core.is_closing.store(true, Relaxed);
+                break;
+            }
+        }
+        core.changed.raise();
+        core.changed.wait_for(is_free).await;
+    }
+
+    /// What has happened.
+    pub fn counts(&self) -> DiskCounts {
+        self.core.counters.now()
+    }
+
+    /// What it takes and holds.
+    pub fn usage(&self) -> Usage {
+        let log = self.core.log.lock();
+        let batch = log.open.as_ref().map_or(0, |open| open.batch.capacity() + size_of_val(&*open.lines));
+        let removals = (log.unsealed.capacity() + log.unwritten.capacity()) * size_of::<Removal>();
+        let segment_bytes = self.core.opened().map_or(0, |opened| opened.superblock.segment_bytes);
+        let free = log.segments.iter().filter(|segment| !segment.holds_objects()).count() as u64;
+        Usage {
+            objects: self.core.index.objects(),
+            index_bytes: self.core.index.bytes(),
+            buffer_bytes: (log.in_flight_bytes + batch + removals) as u64,
+            total_bytes: segment_bytes * log.segments.len() as u64,
+            free_bytes: segment_bytes * free,
+        }
+    }
+}
+
+/// Waits for the end of recovery. Whether there is a store.
+async fn recovered(core: &Core) -> bool {
+    core.changed
+        .wait_for(|| match core.opened.get()? {
+            Err(_) => Some(false),
+            Ok(_) => core.log.lock().recovery.is_none().then_some(true),
+        })
+        .await
+}
+
+impl Core {
+    pub fn remove(self: &Arc<Core>, candidate: Candidate) -> bool {
+        let Candidate { generation, at, place, .. } = candidate;
+        let mut log = self.appending();
+        if generation == self.generation_at(at) {
+            let pending = log.pending.len();
+            log.pending.retain(|own| own.place != place || own.slot.at != at);
+            if self.index.remove(place, at).is_some() || log.pending.len() < pending {
+                self.counters.removed.count();
+                log.note_removal(Removal::Record { generation, at });
+                return true;
+            }
+        }
+        let moved = log.moved.remove(&(generation, at));
+        drop(log);
+        moved.is_some_and(|(generation, at)| self.remove(Candidate { generation, at, ..candidate }))
+    }
+
+    pub fn remove_all(self: &Arc<Core>, digest: &[u8; 32], before: u64) -> usize {
+        let key = key_of(digest);
+        let place = self.index.place(&key);
+        let removal = Removal::Key { key, before };
+        let mut log = self.appending();
+        let pending = log.pending.len();
+        log.pending.retain(|own| own.key != key);
+        let removed = pending - log.pending.len() + self.index.remove_all(place).len();
+        log.puts.iter().filter_map(Weak::upgrade).filter(|mark| mark.key == key).for_each(|mark| {
+            mark.removed_before.fetch_max(before, Relaxed);
+        });
+        if let Some(recovery) = &mut log.recovery {
+            recovery.add(removal);
+        }
+        log.note_removal(removal);
+        self.counters.removed.add(removed as u64);
+        removed
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! An object's record: what follows the head of an entry of that kind. Fixed fields, the texts, the table of the body's
+//! chunks, and the body itself when it is one chunk or less.
+
+use super::entry::HEAD;
+use super::words::{PutWords, Words};
+use super::{CHUNK, checksum};
+
+/// Bytes of the fixed fields.
+const FIELDS: usize = 128;
+/// Bytes of a line of the table of chunks.
+const CHUNK_LINE: usize = 24;
+/// The most bytes that the texts of an object may have together.
+pub const MOST_TEXT: usize = 4 << 20;
+
+/// The longest entry that a record makes, so that no damaged or hostile one makes anybody read more.
+pub const MOST_ENTRY: u64 = 8 << 20;
+
+/// What a record says of its object beside its texts. Times are seconds since 1970.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Fields {
+    /// The hash of the request.
+    pub digest: [u8; 32],
+    /// The transaction that fetched it.
+    pub xid: u64,
+    /// The number of the newest invalidation that it has been judged by, or that was known when its fetch began.
+    pub ban_seq: u64,
+    /// When its lives began.
+    pub t_origin: f64,
+    /// How long it is fresh, from then on.
+    pub ttl: f64,
+    /// How much longer it may be served.
+    pub grace: f64,
+    /// How much longer it may be revalidated.
+    pub keep: f64,
+    /// The cache's own.
+    pub flags: u32,
+    /// How often it was served.
+    pub hits: u32,
+    /// Generation and unit of the record that this is a copy of, which is no more; zeros: it is the first.
+    pub copy_of: (u64, u64),
+}
+
+impl Fields {
+    /// The second since 1970 from which on nobody wants it.
+    pub fn expiry(&self) -> u32 {
+        // The conversion saturates, and makes 0 of what is no number.
+        (self.t_origin + self.ttl.max(0.0) + self.grace.max(0.0) + self.keep.max(0.0)).ceil() as u32
+    }
+}
+
+/// The texts of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Texts<'a> {
+    /// Its head.
+    pub head: &'a [u8],
+    /// The names of the fields that it varies by.
+    pub spec: &'a [u8],
+    /// The values that these had.
+    pub values: &'a [u8],
+    /// Auxiliary attributes.
+    pub aux: &'a [u8],
+    /// Its keys.
+    pub tags: &'a [u8],
+}
+
+impl<'a> Texts<'a> {
+    fn all(&self) -> [&'a [u8]; 5] {
+        [self.head, self.spec, self.values, self.aux, self.tags]
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.all().iter().map(|text| text.len()).sum()
+    }
+}
+
+/// Where a chunk of a body is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// The generation of its segment.
+    pub generation: u64,
+    /// The unit of its entry; 0: it follows the table.
+    pub at: u64,
+    /// Its bytes, [`CHUNK`] in all but the last.
+    pub len: u32,
+    /// Their checksum.
+    pub sum: u32,
+}
+
+/// A record as it was read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record<'a> {
+    /// What it says of its object.
+    pub fields: Fields,
+    /// The texts.
+    pub texts: Texts<'a>,
+    /// The body's chunks.
+    pub chunks: Vec<Chunk>,
+    /// Bytes of the body.
+    pub body_len: u64,
+    /// The body, when it follows. Not yet checked.
+    pub inline: &'a [u8],
+}
+
+/// Bytes of a record without its entry's head and without a body.
+pub fn encoded_len(texts: &Texts<'_>, chunks: usize) -> usize {
+    FIELDS + texts.bytes() + chunks * CHUNK_LINE
+}
+
+/// The record up to its body, which is appended as it is.
+pub fn encode(store_id: u64, fields: &Fields, texts: &Texts<'_>, chunks: &[Chunk]) -> Vec<u8> {
+    let len = encoded_len(texts, chunks.len());
+    let mut out = Vec::with_capacity(len);
+    out.put_u32(0);
+    out.put_u32(len as u32);
+    out.put_u64(fields.xid);
+    out.put_u64(fields.ban_seq);
+    [fields.t_origin, fields.ttl, fields.grace, fields.keep].into_iter().for_each(|time| out.put_f64(time));
+    out.put_u32(fields.flags);
+    out.put_u32(fields.hits);
+    texts.all().iter().for_each(|text| out.put_u32(text.len() as u32));
+    out.put_u32(chunks.len() as u32);
+    out.put_u64(fields.copy_of.0);
+    out.put_u64(fields.copy_of.1);
+    out.resize(FIELDS, 0);
+    texts.all().iter().for_each(|text| out.extend_from_slice(text));
+    for chunk in chunks {
+        out.put_u64(chunk.generation);
+        out.put_u64(chunk.at);
+        out.put_u32(chunk.len);
+        out.put_u32(chunk.sum);
+    }
+    let sum = checksum(store_id, &out[4..]);
+    out[..4].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// The record in an entry, head included, whose digest is known from there. `None`: it isn't whole.
+pub fn decode(store_id: u64, digest: [u8; 32], entry: &[u8]) -> Option<Record<'_>> {
+    let record = entry.get(HEAD..)?;
+    let mut words = Words(record);
+    let (sum, len) = (words.u32()?, words.u32()? as usize);
+    if len < FIELDS || checksum(store_id, record.get(4..len)?) != sum {
+        return None;
+    }
+    let fields = Fields {
+        digest,
+        xid: words.u64()?,
+        ban_seq: words.u64()?,
+        t_origin: words.f64()?,
+        ttl: words.f64()?,
+        grace: words.f64()?,
+        keep: words.f64()?,
+        flags: words.u32()?,
+        hits: words.u32()?,
+        copy_of: (0, 0),
+    };
+    let mut lens = [0; 5];
+    for len in &mut lens {
+        *len = words.u32()? as usize;
+    }
+    let count = words.u32()? as usize;
+    let fields = Fields { copy_of: (words.u64()?, words.u64()?), ..fields };
+    let mut rest = Words(&record[FIELDS..len]);
+    let [head, spec, values, aux, tags] = lens.map(|len| rest.bytes(len));
+    let texts = Texts { head: head?, spec: spec?, values: values?, aux: aux?, tags: tags? };
+    let chunks = chunks(rest.0, count)?;
+    let body_len = chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
+    Some(Record { fields, texts, chunks, body_len, inline: &record[len..] })
+}
+
+/// The table of chunks, if it is one: all of a full length but the last, and only an only one in the record itself.
+fn chunks(table: &[u8], count: usize) -> Option<Vec<Chunk>> {
+    if table.len() != count.checked_mul(CHUNK_LINE)? {
+        return None;
+    }
+    let mut words = Words(table);
+    let mut chunks = Vec::with_capacity(count);
+    for turn in 1..=count {
+        let chunk = Chunk { generation: words.u64()?, at: words.u64()?, len: words.u32()?, sum: words.u32()? };
+        let is_full = chunk.len as usize == CHUNK || turn == count && (1..CHUNK).contains(&(chunk.len as usize));
+        if !is_full || chunk.at == 0 && count > 1 {
+            return None;
+        }
+        chunks.push(chunk);
+    }
+    Some(chunks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields() -> Fields {
+        let (t_origin, ttl, grace, keep) = (1e9, 10.5, 10.0, 0.0);
+        Fields { digest: [3; 32], xid: 1, ban_seq: 2, t_origin, ttl, grace, keep, flags: 5, hits: 6, copy_of: (7, 8) }
+    }
+
+    #[test]
+    fn a_record_is_read_back() {
+        let texts = Texts { head: b"HTTP", spec: b"a", values: b"bc", aux: b"", tags: b"t" };
+        let chunks = [Chunk { generation: 0, at: 0, len: 4, sum: 9 }];
+        let mut entry = vec![0; HEAD];
+        entry.extend(encode(1, &fields(), &texts, &chunks));
+        entry.extend(b"body");
+        let record = decode(1, [3; 32], &entry).unwrap();
+        assert_eq!((record.fields, record.texts, record.inline), (fields(), texts, &b"body"[..]));
+        assert_eq!((record.chunks, record.body_len), (chunks.to_vec(), 4));
+        for at in HEAD..entry.len() - 4 {
+            let mut wrong = entry.clone();
+            wrong[at] ^= 0x10;
+            assert_eq!(decode(1, [3; 32], &wrong), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_expires_late_and_nonsense_at_once() {
+        assert_eq!(fields().expiry(), 1_000_000_021);
+        assert_eq!(Fields { ttl: 1e300, ..fields() }.expiry(), u32::MAX);
+        assert_eq!(Fields { t_origin: f64::NAN, ..fields() }.expiry(), 0);
+    }
+}

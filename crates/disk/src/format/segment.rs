@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The two ends of a segment. Its first block says which life of the segment this is (its generation). Its footer,
+//! written once nothing more is added, says what is in it: the table of its objects, removals, a trailer.
+//!
+//! The table can be made anew from the entries; removals can't, and without them an object that is no more could come
+//! back. So they and the trailer are there twice, in blocks of their own.
+
+use super::words::{PutWords, Words};
+use super::{BLOCK, Key, checksum, removal, removal::Removal};
+
+const HEAD_MAGIC: &[u8; 8] = b"LQSEGMNT";
+const END_MAGIC: &[u8; 8] = b"LQSEGEND";
+
+/// Bytes of a line of the table.
+pub const LINE: usize = 40;
+
+/// The generation in a segment's first block, if the store `store_id` has written that there.
+pub fn decode_head(block: &[u8], store_id: u64, index: u32) -> Option<u64> {
+    let mut words = Words(block);
+    let is_ours = words.array()? == *HEAD_MAGIC && words.u64()? == store_id;
+    let (generation, own_index) = (words.u64()?, words.u32()?);
+    let is_whole = words.u32()? == checksum(store_id, &block[..28]);
+    (is_ours && is_whole && own_index == index && generation != 0).then_some(generation)
+}
+
+/// A segment's first block.
+pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
+    let mut out = HEAD_MAGIC.to_vec();
+    out.put_u64(store_id);
+    out.put_u64(generation);
+    out.put_u32(index);
+    let sum = checksum(store_id, &out);
+    out.put_u32(sum);
+    out.resize(BLOCK, 0);
+    out
+}
+
+/// A line of the table: what the index wants of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Whose it is.
+    pub key: Key,
+    /// As in the record.
+    pub ban_seq: u64,
+    /// The unit of its entry, counted from the segment's first.
+    pub offset: u32,
+    /// The second from which on nobody wants it.
+    pub expiry: u32,
+    /// Units of its entry.
+    pub units: u32,
+    /// Bytes of its body in KB, rounded up.
+    pub body_kb: u32,
+}
+
+impl Line {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.key);
+        out.put_u64(self.ban_seq);
+        [self.offset, self.expiry, self.units, self.body_kb].into_iter().for_each(|word| out.put_u32(word));
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Line> {
+        let mut words = Words(bytes);
+        let (key, ban_seq) = (words.array()?, words.u64()?);
+        let (offset, expiry, units, body_kb) = (words.u32()?, words.u32()?, words.u32()?, words.u32()?);
+        Some(Line { key, ban_seq, offset, expiry, units, body_kb })
+    }
+}
+
+/// The last block, and the last but one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Trailer {
+    /// Of the segment.
+    pub generation: u64,
+    /// Where its entries end, in bytes from its start.
+    pub end: u32,
+    /// Lines of the table.
+    pub lines: u32,
+    /// Their checksum.
+    pub lines_sum: u32,
+    /// How many removals there are, twice.
+    pub removals: u32,
+    /// Their checksum.
+    pub removals_sum: u32,
+    /// The least `ban_seq` of the table.
+    pub least_ban_seq: u64,
+    /// The generation whose end was on stable storage before this one's was begun; 0: none.
+    pub previous: u64,
+}
+
+/// Where the parts of a footer are, in bytes from its first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parts {
+    /// The two copies of the removals.
+    pub removals: [u64; 2],
+    /// The trailers.
+    pub trailers: [u64; 2],
+    /// All of it.
+    pub len: u64,
+}
+
+impl Parts {
+    /// Of a footer of so many lines and removals.
+    pub fn of(lines: usize, removals: usize) -> Parts {
+        let (lines, copy) = (whole_blocks(lines * LINE), whole_blocks(removals * removal::BYTES));
+        let trailers = lines + 2 * copy;
+        let block = BLOCK as u64;
+        Parts { removals: [lines, lines + copy], trailers: [trailers, trailers + block], len: trailers + 2 * block }
+    }
+}
+
+fn whole_blocks(bytes: usize) -> u64 {
+    bytes.next_multiple_of(BLOCK) as u64
+}
+
+impl Trailer {
+    /// The trailer in one of a segment's last two blocks, if it is that of `generation`.
+    pub fn decode(block: &[u8], store_id: u64, generation: u64) -> Option<Trailer> {
+        let mut words = Words(block);
+        let is_ours = words.array()? == *END_MAGIC && words.u64()? == store_id;
+        let own = Trailer {
+            generation: words.u64()?,
+            end: words.u32()?,
+            lines: words.u32()?,
+            lines_sum: words.u32()?,
+            removals: words.u32()?,
+            removals_sum: words.u32()?,
+            least_ban_seq: words.u64()?,
+            previous: words.u64()?,
+        };
+        let covered = block.len() - words.0.len();
+        let is_whole = words.u32()? == checksum(store_id, &block[..covered]);
+        (is_ours && is_whole && own.generation == generation).then_some(own)
+    }
+
+    fn encode(&self, store_id: u64) -> Vec<u8> {
+        let mut out = END_MAGIC.to_vec();
+        out.put_u64(store_id);
+        out.put_u64(self.generation);
+        let words = [self.end, self.lines, self.lines_sum, self.removals, self.removals_sum];
+        words.into_iter().for_each(|word| out.put_u32(word));
+        out.put_u64(self.least_ban_seq);
+        out.put_u64(self.previous);
+        let sum = checksum(store_id, &out);
+        out.put_u32(sum);
+        out.resize(BLOCK, 0);
+        out
+    }
+
+    /// Where the parts of its footer are.
+    pub fn parts(&self) -> Parts {
+        Parts::of(self.lines as usize, self.removals as usize)
+    }
+
+    /// The lines, read from the beginning of the footer. `None`: they aren't whole.
+    pub fn decode_lines(&self, bytes: &[u8], store_id: u64) -> Option<Vec<Line>> {
+        let bytes = bytes.get(..(self.lines as usize).checked_mul(LINE)?)?;
+        let is_whole = checksum(store_id, bytes) == self.lines_sum;
+        is_whole.then(|| bytes.chunks_exact(LINE).map(Line::decode).collect())?
+    }
+
+    /// The removals, read from either copy. `None`: this copy isn't whole.
+    pub fn decode_removals(&self, bytes: &[u8], store_id: u64) -> Option<Vec<Removal>> {
+        let bytes = bytes.get(..(self.removals as usize).checked_mul(removal::BYTES)?)?;
+        let is_whole = checksum(store_id, bytes) == self.removals_sum;
+        is_whole.then(|| removal::decode_all(bytes))?
+    }
+}
+
+/// A footer, whose trailer is completed by what it stands behind.
+pub fn encode_footer(store_id: u64, trailer: Trailer, lines: &[Line], removals: &[Removal]) -> Vec<u8> {
+    let parts = Parts::of(lines.len(), removals.len());
+    let (mut table, mut copy) = (Vec::with_capacity(parts.len as usize), Vec::new());
+    lines.iter().for_each(|line| line.encode(&mut table));
+    removals.iter().for_each(|removal| removal.encode(&mut copy));
+    let trailer = Trailer {
+        lines: lines.len() as u32,
+        lines_sum: checksum(store_id, &table),
+        removals: removals.len() as u32,
+        removals_sum: checksum(store_id, &copy),
+        least_ban_seq: lines.iter().map(|line| line.ban_seq).min().unwrap_or(u64::MAX),
+        ..trailer
+    };
+    for at in parts.removals {
+        table.resize(at as usize, 0);
+        table.extend_from_slice(&copy);
+    }
+    table.resize(parts.trailers[0] as usize, 0);
+    let block = trailer.encode(store_id);
+    table.extend_from_slice(&block);
+    table.extend_from_slice(&block);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_read_back_and_only_where_they_belong() {
+        let block = encode_head(5, 3, 77);
+        assert_eq!(decode_head(&block, 5, 3), Some(77));
+        assert_eq!((decode_head(&block, 5, 4), decode_head(&block, 6, 3)), (None, None));
+
+        let line = Line { key: [1; 16], ban_seq: 9, offset: 64, expiry: 8, units: 7, body_kb: 6 };
+        let removals = [Removal::Key { key: [2; 16], before: 4 }, Removal::Record { generation: 1, at: 2 }];
+        let trailer = Trailer { generation: 77, end: 8192, previous: 76, ..Trailer::default() };
+        let bytes = encode_footer(5, trailer, &[line], &removals);
+        let parts = Parts::of(1, 2);
+        assert_eq!(bytes.len() as u64, parts.len);
+        for at in parts.trailers {
+            let read = Trailer::decode(&bytes[at as usize..][..BLOCK], 5, 77).unwrap();
+            assert_eq!((read.least_ban_seq, read.previous, read.end), (9, 76, 8192));
+            assert_eq!((read.parts(), read.decode_lines(&bytes, 5)), (parts, Some(vec![line])));
+            for copy in parts.removals {
+                assert_eq!(read.decode_removals(&bytes[copy as usize..], 5), Some(removals.to_vec()));
+            }
+            assert_eq!(Trailer::decode(&bytes[at as usize..], 5, 78), None);
+        }
+    }
+}

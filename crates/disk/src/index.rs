@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The index in memory: 16 bytes an object, which say where its record is, how much to read of it, when it expires and
+//! how often it was used. Who is meant is known by 32 bits of the key (more by the choice of the shard), so that one in
+//! many thousand finds another's record; whoever loads it sees that by the digest.
+
+mod shard;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::format::Key;
+use shard::Shard;
+pub(crate) use shard::{MOST_USE, Slot};
+
+/// Where a key's objects are in the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    shard: u32,
+    tag: u32,
+}
+
+/// All objects that can be found.
+#[derive(Debug)]
+pub(crate) struct Index {
+    shards: Box<[Mutex<Shard>]>,
+    /// Drawn anew in each process: nobody outside can choose names that crowd one place.
+    seeds: [u64; 2],
+    bytes: AtomicU64,
+    objects: AtomicU64,
+    most_bytes: u64,
+}
+
+impl Index {
+    /// An empty one for a device of `device_bytes`, of `most_bytes` at most.
+    pub fn new(device_bytes: u64, most_bytes: u64) -> Index {
+        let shards = (device_bytes >> 24).next_power_of_two().clamp(16, 4096);
+        let state = RandomState::new();
+        Index {
+            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            seeds: [state.hash_one(1), state.hash_one(2)],
+            bytes: AtomicU64::new(shards * size_of::<Mutex<Shard>>() as u64),
+            objects: AtomicU64::new(0),
+            most_bytes,
+        }
+    }
+
+    /// Where objects of that key are.
+    pub fn place(&self, key: &Key) -> Place {
+        let [low, high] = [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 of 16 bytes")));
+        let product = u128::from(low ^ self.seeds[0]) * u128::from(high ^ self.seeds[1]);
+        let hash = (product >> 64) as u64 ^ product as u64;
+        Place { shard: (hash >> 32) as u32 & (self.shards.len() as u32 - 1), tag: hash as u32 }
+    }
+
+    /// What there is at a place and hasn't expired.
+    pub fn find(&self, place: Place, now: u32) -> Vec<Slot> {
+        let shard = self.shard(place).lock();
+        shard.of_tag(place.tag).filter(|slot| slot.expiry > now).collect()
+    }
+
+    /// The slot of one record.
+    pub fn get(&self, place: Place, at: u64) -> Option<Slot> {
+        self.shard(place).lock().of_tag(place.tag).find(|slot| slot.at == at)
+    }
+
+    /// Adds one. False: the bound is reached.
+    pub fn insert(&self, place: Place, slot: Slot) -> bool {
+        let mut shard = self.shard(place).lock();
+        if shard.is_crowded() {
+            let more = shard.growth_bytes();
+            if self.bytes.load(Relaxed) + more > self.most_bytes {
+                return false;
+            }
+            let before = shard.bytes();
+            shard.grow();
+            self.bytes.fetch_add(shard.bytes().saturating_sub(before), Relaxed);
+        }
+        self.objects.fetch_add(1, Relaxed);
+        shard.insert(place.tag, slot);
+        true
+    }
+
+    /// Takes one out.
+    pub fn remove(&self, place: Place, at: u64) -> Option<Slot> {
+        let removed = self.shard(place).lock().remove(place.tag, |slot| slot.at == at);
+        self.count_removed(usize::from(removed.is_some()));
+        removed
+    }
+
+    /// Takes out all at a place.
+    pub fn remove_all(&self, place: Place) -> Vec<Slot> {
+        let mut shard = self.shard(place).lock();
+        let removed: Vec<Slot> = std::iter::from_fn(|| shard.remove(place.tag, |_| true)).collect();
+        self.count_removed(removed.len());
+        removed
+    }
+
+    /// Changes a slot in its place; `change` leaves the address as it is. Whether it is there.
+    pub fn update(&self, place: Place, at: u64, change: impl FnOnce(&mut Slot)) -> bool {
+        self.shard(place).lock().update(place.tag, at, change)
+    }
+
+    /// How many shards there are, for [`Index::sweep`].
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Takes out of one shard what is in that range of units.
+    pub fn sweep(&self, shard: usize, units: &Range<u64>) -> usize {
+        let removed = self.shards[shard].lock().retain(|slot| !units.contains(&slot.at));
+        self.count_removed(removed);
+        removed
+    }
+
+    /// Objects in it.
+    pub fn objects(&self) -> u64 {
+        self.objects.load(Relaxed)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    fn shard(&self, place: Place) -> &Mutex<Shard> {
+        &self.shards[place.shard as usize]
+    }
+
+    fn count_removed(&self, count: usize) {
+        self.objects.fetch_sub(count as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dice::Dice;
+
+    fn key(number: u64) -> Key {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&number.to_le_bytes());
+        key[8..].copy_from_slice(&(!number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        key
+    }
+
+    fn slot(at: u64) -> Slot {
+        Slot { at, blocks: 1, expiry: 10, used: 0 }
+    }
+
+    #[test]
+    fn an_object_takes_at_most_24_bytes() {
+        let index = Index::new(1 << 30, u64::MAX);
+        for number in 1..=300_000 {
+            assert!(index.insert(index.place(&key(number)), slot(number)));
+            // Below that the empty shards count.
+            if number % 10_000 == 0 {
+                assert!(index.bytes() <= 24 * number, "{} bytes for {number}", index.bytes());
+            }
+        }
+        assert!((1..=300_000).all(|number| index.get(index.place(&key(number)), number) == Some(slot(number))));
+        assert!((1..=1000).all(|number| index.find(index.place(&key(number)), 10).is_empty()), "they have expired");
+    }
+
+    #[test]
+    fn it_is_a_map_under_any_operations() {
+        let index = Index::new(1 << 20, u64::MAX);
+        let mut dice = Dice::new(5);
+        let mut model = std::collections::BTreeSet::new();
+        for _ in 0..40_000 {
+            let (name, at) = (dice.below(300), 1 + dice.below(20));
+            let place = index.place(&key(name));
+            match dice.below(8) {
+                0 => {
+                    let removed = index.remove_all(place).len();
+                    let before = model.len();
+                    model.retain(|&(other, _)| other != name);
+                    assert_eq!(removed, before - model.len());
+                }
+                1..4 => assert_eq!(index.remove(place, at).is_some(), model.remove(&(name, at))),
+                4 if dice.below(100) == 0 => {
+                    (0..index.shards()).for_each(|shard| _ = index.sweep(shard, &(5..8)));
+                    model.retain(|&(_, at)| !(5..8).contains(&at));
+                }
+                _ if model.insert((name, at)) => assert!(index.insert(place, slot(at))),
+                _ => assert!(index.update(place, at, |slot| slot.used = 1)),
+            }
+            assert_eq!(index.objects(), model.len() as u64);
+            assert_eq!(index.find(place, 0).len(), model.iter().filter(|(other, _)| *other == name).count());
+        }
+    }
+
+    #[test]
+    fn a_bound_is_kept() {
+        let index = Index::new(1 << 20, 10_000);
+        let taken = (1..5000).filter(|&number| index.insert(index.place(&key(number)), slot(number))).count();
+        assert!((300..600).contains(&taken) && index.bytes() <= 10_000, "{taken}");
+    }
+}

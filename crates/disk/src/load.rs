@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Loading what was found: the record is read and checked; its body comes when it is asked for.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use storage::Buf;
+use sys::pages::Pages;
+
+use crate::body::DiskBody;
+use crate::core::Core;
+use crate::device::DeviceError;
+use crate::format::entry::{EntryHead, Kind};
+use crate::format::object::{self, Fields, Texts};
+use crate::format::{BLOCK, UNIT, checksum};
+use crate::index::{MOST_USE, Place};
+use crate::task;
+
+/// Blocks of a record that are read at first.
+const FIRST_BLOCKS: u64 = 33;
+
+/// A record that may be of the object that was sought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    pub(crate) generation: u64,
+    pub(crate) at: u64,
+    pub(crate) blocks: u8,
+    pub(crate) place: Place,
+}
+
+/// Why a candidate gives no object: for the one who asks it is a miss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lost {
+    /// It isn't there any more.
+    Gone,
+    /// It is another's.
+    OtherDigest,
+    /// Its checksum is wrong. It can't be found again.
+    Damaged,
+    /// It can't be read. It can't be found again, unless the device was only too slow.
+    Device(DeviceError),
+    /// Too many reads are in progress.
+    Busy,
+}
+
+/// An object from the disk.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What its record says.
+    pub fields: Fields,
+    /// The body, by polling.
+    pub body: DiskBody,
+    /// Head, vary spec, vary values, auxiliary attributes, tags.
+    texts: [Buf; 5],
+}
+
+impl Loaded {
+    /// Its texts.
+    pub fn texts(&self) -> Texts<'_> {
+        let [head, spec, values, aux, tags] = self.texts.each_ref();
+        Texts { head, spec, values, aux, tags }
+    }
+
+    /// Its texts as handles: head, vary spec, vary values, auxiliary attributes, tags.
+    pub fn text_bufs(&self) -> &[Buf; 5] {
+        &self.texts
+    }
+}
+
+impl Core {
+    /// What may be the object.
+    pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
+        if self.is_stalled.load(Relaxed) {
+            return Vec::new();
+        }
+        let place = self.index.place(&crate::format::key_of(digest));
+        let slots = self.index.find(place, self.now.load(Relaxed));
+        let mut found: Vec<Candidate> = slots
+            .into_iter()
+            .map(|slot| Candidate { generation: self.generation_at(slot.at), at: slot.at, blocks: slot.blocks, place })
+            .collect();
+        found.sort_unstable_by_key(|candidate| std::cmp::Reverse((candidate.generation, candidate.at)));
+        found
+    }
+
+    /// Loads a candidate, if it is of an object that is meant.
+    pub async fn load(
+        self: &Arc<Core>,
+        candidate: Candidate,
+        is_meant: impl Fn(&[u8; 32]) -> bool,
+    ) -> Result<Loaded, Lost> {
+        let result = self.load_record(candidate, is_meant).await;
+        match result {
+            Ok(_) => self.counters.loads.count(),
+            Err(Lost::Gone) => self.counters.loads_gone.count(),
+            Err(Lost::OtherDigest) => self.counters.loads_mismatched.count(),
+            Err(lost) => self.lost(candidate, lost),
+        }
+        result
+    }
+
+    async fn load_record(
+        self: &Arc<Core>,
+        candidate: Candidate,
+        is_meant: impl Fn(&[u8; 32]) -> bool,
+    ) -> Result<Loaded, Lost> {
+        let Candidate { generation, at, blocks, .. } = candidate;
+        if generation == 0 || self.generation_at(at) != generation {
+            return Err(Lost::Gone);
+        }
+        let store_id = self.geometry().superblock.store_id;
+        let first = u64::from(blocks).min(FIRST_BLOCKS);
+        let mut bytes = self.read_units(at, first * BLOCK as u64 / UNIT - at % (BLOCK as u64 / UNIT)).await?;
+        let head = EntryHead::decode(&bytes, store_id, generation, at).ok_or_else(|| self.damage(at, generation))?;
+        if head.kind != Kind::Object || !is_meant(&head.own) {
+            return Err(Lost::OtherDigest);
+        }
+        if u64::from(head.len) > object::MOST_ENTRY {
+            return Err(self.damage(at, generation));
+        }
+        if head.units() * UNIT > bytes.len() as u64 {
+            bytes = self.read_units(at, head.units()).await?;
+        }
+        let entry = bytes.get(..head.len as usize).unwrap_or(&bytes);
+        let loaded = self.decode_object(candidate, store_id, head.own, entry);
+        let loaded = loaded.ok_or_else(|| self.damage(at, generation))?;
+        if loaded.fields.ban_seq < self.options.least_ban_seq {
+            return Err(Lost::Gone);
+        }
+        Ok(loaded)
+    }
+
+    fn decode_object(
+        self: &Arc<Core>,
+        candidate: Candidate,
+        store_id: u64,
+        digest: [u8; 32],
+        entry: &[u8],
+    ) -> Option<Loaded> {
+        let record = object::decode(store_id, digest, entry)?;
+        let is_inline = record.chunks.first().is_some_and(|chunk| chunk.at == 0);
+        let inline = is_inline.then_some(record.inline);
+        if let (Some(bytes), Some(chunk)) = (inline, record.chunks.first())
+            && (bytes.len() as u64 != record.body_len || checksum(store_id, bytes) != chunk.sum)
+        {
+            return None;
+        }
+        let Texts { head, spec, values, aux, tags } = record.texts;
+        let texts = [head, spec, values, aux, tags].map(|text| Buf::unaccounted(text.to_vec()));
+        let inline = inline.map(|bytes| Buf::unaccounted(bytes.to_vec()));
+        let body = DiskBody::new(self, candidate, crate::format::key_of(&digest), record.chunks, inline);
+        Some(Loaded { fields: record.fields, body, texts })
+    }
+
+    /// The bytes of so many units, in as few blocks as they touch.
+    pub async fn read_units(&self, at: u64, units: u64) -> Result<Units, Lost> {
+        let bytes = at * UNIT..(at + units) * UNIT;
+        let block = BLOCK as u64;
+        let blocks = bytes.start / block * block..bytes.end.next_multiple_of(block);
+        if blocks.end > self.geometry().superblock.end() {
+            return Err(Lost::Damaged);
+        }
+        let pages = self.read(blocks.start, (blocks.end - blocks.start) as usize).await?;
+        Ok(Units { pages, range: (bytes.start - blocks.start) as usize..(bytes.end - blocks.start) as usize })
+    }
+
+    async fn read(&self, at: u64, len: usize) -> Result<Pages, Lost> {
+        let running = Running::begin(self)?;
+        let read = task::read_into(&*self.device, at, self.pages(len)).await;
+        drop(running);
+        self.counters.bytes_read.add(len as u64);
+        read.map_err(Lost::Device)
+    }
+
+    /// Something is wrong at `at`: unless it has been written over meanwhile.
+    pub fn damage(&self, at: u64, generation: u64) -> Lost {
+        if self.generation_at(at) == generation { Lost::Damaged } else { Lost::Gone }
+    }
+
+    /// A record or its body couldn't be read: it isn't found again.
+    pub fn lost(self: &Arc<Core>, candidate: Candidate, lost: Lost) {
+        match lost {
+            Lost::Gone | Lost::OtherDigest | Lost::Busy => return,
+            Lost::Device(error) => {
+                self.note_error(error, &self.counters.read_errors);
+                if matches!(error, DeviceError::Stalled | DeviceError::Busy | DeviceError::Closed) {
+                    return;
+                }
+            }
+            Lost::Damaged => self.counters.checksum_errors.count(),
+        }
+        self.remove(candidate);
+        let Some(index) = self.geometry().superblock.segment_at(candidate.at) else { return };
+        let mut log = self.log.lock();
+        let segment = &log.segments[index as usize];
+        if segment.generation == candidate.generation && (segment.is_trusted || lost != Lost::Damaged) {
+            self.quarantine(&mut log, index);
+        }
+    }
+
+    /// Somebody was served from it.
+    pub fn note_use(&self, candidate: Candidate) {
+        self.index.update(candidate.place, candidate.at, |slot| slot.used = (slot.used + 1).min(MOST_USE));
+    }
+}
+
+/// Units in the blocks that they were read with.
+pub(crate) struct Units {
+    pages: Pages,
+    range: Range<usize>,
+}
+
+impl std::ops::Deref for Units {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.pages[self.range.clone()]
+    }
+}
+
+/// The right to read.
+struct Running<'a>(&'a Core);
+
+impl Running<'_> {
+    fn begin(core: &Core) -> Result<Running<'_>, Lost> {
+        if core.reads.fetch_add(1, Relaxed) >= core.options.most_reads {
+            core.reads.fetch_sub(1, Relaxed);
+            core.counters.reads_refused.count();
+            return Err(Lost::Busy);
+        }
+        Ok(Running(core))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.reads.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Opening a store: its superblock, or a new one on a blank device, and the first block of each segment.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::core::{Core, Opened};
+use crate::device::{DeviceError, Op};
+use crate::format::superblock::{Found, Superblock};
+use crate::format::{BLOCK, segment};
+use crate::options::OpenError;
+use crate::segments::{Segment, State};
+use crate::task::{self, Operation};
+use sys::pages::Pages;
+
+/// First blocks of segments that are read at once.
+const AT_ONCE: usize = 32;
+
+/// Opens the store and says which segments are to be recovered, the newest first.
+pub(crate) async fn open(core: &Arc<Core>) -> Result<Vec<u32>, OpenError> {
+    let superblock = superblock(core).await?;
+    let heads = heads(core, &superblock).await;
+    let segments: Vec<Segment> = heads.iter().map(|head| of_head(*head)).collect();
+    let generations = segments.iter().map(|segment| AtomicU64::new(segment.generation)).collect();
+    let mut order: Vec<u32> = (0..superblock.segments).collect();
+    order.retain(|&index| segments[index as usize].state == State::Unread);
+    order.sort_unstable_by_key(|&index| std::cmp::Reverse(segments[index as usize].generation));
+    {
+        let mut log = core.log.lock();
+        let newest = order.first().map_or(0, |&index| segments[index as usize].generation);
+        log.next_generation = (newest >> 32) as u32 + 1;
+        log.segments = segments;
+    }
+    let is_first = core.opened.set(Ok(Opened { superblock, generations })).is_ok();
+    assert!(is_first, "a store is opened once");
+    core.changed.raise();
+    Ok(order)
+}
+
+fn of_head(head: Result<Option<u64>, DeviceError>) -> Segment {
+    match head {
+        Ok(Some(generation)) => Segment { generation, state: State::Unread, least_ban_seq: 0, ..Segment::FREE },
+        Ok(None) => Segment::FREE,
+        Err(_) => Segment { is_quarantined: true, ..Segment::FREE },
+    }
+}
+
+async fn superblock(core: &Core) -> Result<Superblock, OpenError> {
+    let has = core.device.len();
+    if has < 2 * BLOCK as u64 {
+        return Err(OpenError::TooSmall { has });
+    }
+    let mut found = Vec::new();
+    for at in [0, BLOCK as u64] {
+        found.push(task::read(&*core.device, at, BLOCK).await.map(|block| Superblock::decode(&block)));
+    }
+    if core.options.format {
+        return make(core).await;
+    }
+    let ours = found.iter().find_map(|found| if let Ok(Found::Ours(own)) = found { Some(*own) } else { None });
+    if let Some(own) = ours {
+        return if own.end() <= has { Ok(own) } else { Err(OpenError::Truncated { had: own.end(), has }) };
+    }
+    match (found[0], found[1]) {
+        (Ok(Found::Blank), Ok(Found::Blank)) => make(core).await,
+        (Ok(Found::OtherVersion(version)), _) | (_, Ok(Found::OtherVersion(version))) => {
+            Err(OpenError::OtherVersion(version))
+        }
+        (Ok(Found::Damaged), _) | (_, Ok(Found::Damaged)) => Err(OpenError::Damaged),
+        (Err(error), _) | (_, Err(error)) => Err(OpenError::Device(error)),
+        _ => Err(OpenError::Foreign),
+    }
+}
+
+/// Makes a new store. What other stores have left is recognised by their number.
+async fn make(core: &Core) -> Result<Superblock, OpenError> {
+    let has = core.device.len();
+    let segment_bytes = core.options.segment_bytes(has) / BLOCK as u64 * BLOCK as u64;
+    let own = Superblock::cut(core.options.drawn, has, segment_bytes).ok_or(OpenError::TooSmall { has })?;
+    let both = own.encode().repeat(2);
+    task::write(&*core.device, 0, &both).await.map_err(OpenError::Device)?;
+    task::sync(&*core.device).await.map_err(OpenError::Device)?;
+    Ok(own)
+}
+
+/// The generation of each segment; `None`: it was never written by this store.
+async fn heads(core: &Core, superblock: &Superblock) -> Vec<Result<Option<u64>, DeviceError>> {
+    let start = |index: u32| {
+        let at = superblock.segment_start(index);
+        Operation::start(&*core.device, Op::Read { at, into: Pages::zeroed(BLOCK) })
+    };
+    let (mut running, mut heads) = (VecDeque::new(), Vec::with_capacity(superblock.segments as usize));
+    for index in 0..superblock.segments {
+        running.push_back((index, start(index)));
+        if running.len() == AT_ONCE {
+            heads.push(head(core, superblock, running.pop_front()).await);
+        }
+    }
+    while !running.is_empty() {
+        heads.push(head(core, superblock, running.pop_front()).await);
+    }
+    heads
+}
+
+async fn head(
+    core: &Core,
+    superblock: &Superblock,
+    running: Option<(u32, Operation)>,
+) -> Result<Option<u64>, DeviceError> {
+    let (index, operation) = running.expect("the caller has seen one");
+    let block = operation.await.inspect_err(|&error| core.note_error(error, &core.counters.read_errors))?;
+    Ok(segment::decode_head(&block, superblock.store_id, index))
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What the owner decides when a store is opened, and why it may not be.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sys::pages::Pool;
+
+use crate::device::DeviceError;
+use crate::format::VERSION;
+use crate::format::object::{Fields, Texts};
+
+/// How a store is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of a segment of a store that is made now; `None`: by the device's length. An old one keeps its own.
+    pub segment_bytes: Option<u64>,
+    /// The most memory that the index takes.
+    pub index_bytes: u64,
+    /// The most bytes that wait to be written; what would be more isn't stored.
+    pub write_behind_bytes: usize,
+    /// The most reads in progress; what would be more is a miss. Less than the device takes, so that writes find room.
+    pub most_reads: usize,
+    /// What pages for reading objects and writing batches are taken from: the one that the device was opened with.
+    pub pool: Option<Arc<Pool>>,
+    /// Records that were judged by no invalidation of this number or a later one aren't served: the bans that would say
+    /// more are gone.
+    pub least_ban_seq: u64,
+    /// Make a new store of whatever is there.
+    pub format: bool,
+    /// Seconds since 1970.
+    pub now: u32,
+    /// Something that no other process has drawn: a store's number and its generations are made with it.
+    pub drawn: u64,
+}
+
+impl Options {
+    /// The usual ones.
+    pub fn new(now: u32, drawn: u64) -> Options {
+        Options {
+            segment_bytes: None,
+            index_bytes: u64::MAX,
+            write_behind_bytes: 32 << 20,
+            most_reads: 192,
+            pool: None,
+            least_ban_seq: 0,
+            format: false,
+            now,
+            drawn,
+        }
+    }
+
+    /// Bytes of a segment for a device of `len` bytes: 64 to 256 MB, less where that would be fewer than 64 segments.
+    pub(crate) fn segment_bytes(&self, len: u64) -> u64 {
+        let share = (len / 256).clamp(64 << 20, 256 << 20).min(len / 64).next_power_of_two() / 2;
+        let most = crate::format::superblock::LONGEST_SEGMENT;
+        self.segment_bytes.unwrap_or(share).clamp(crate::format::superblock::LEAST_SEGMENT, most)
+    }
+}
+
+/// Who knows whether an object may still be served: asked before a record is written anew.
+pub trait Judge: Send + Sync + fmt::Debug {
+    /// The number of the newest invalidation that the object has stood; `None`: it is to go.
+    fn judge(&self, fields: &Fields, texts: &Texts<'_>) -> Option<u64>;
+}
+
+/// Why a store can't be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// It can't be read or written.
+    Device(DeviceError),
+    /// It has something else in it.
+    Foreign,
+    /// It is one of another version.
+    OtherVersion(u32),
+    /// Neither superblock is whole.
+    Damaged,
+    /// It is shorter than it was.
+    Truncated {
+        /// Bytes that it had.
+        had: u64,
+        /// Bytes that it has.
+        has: u64,
+    },
+    /// It is too short for a store.
+    TooSmall {
+        /// Bytes that it has.
+        has: u64,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Device(error) => write!(f, "{error}"),
+            OpenError::Foreign => f.write_str("it holds something that isn't a store; nothing was changed"),
+            OpenError::OtherVersion(version) => {
+                write!(f, "it is a store of format {version}; this program has format {VERSION}")
+            }
+            OpenError::Damaged => f.write_str("it is a store whose superblock is damaged"),
+            OpenError::Truncated { had, has } => {
+                write!(f, "it is a store of {had} bytes of which {has} are left: it was truncated")
+            }
+            OpenError::TooSmall { has } => write!(f, "{has} bytes are too few for a store"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

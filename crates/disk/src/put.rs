@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Putting an object: its body as it comes, chunk by chunk, then its record. Nothing here waits for the disk; what can't
+//! be taken now isn't stored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::core::{Core, Pending, PutMark};
+use crate::format::entry::Kind;
+use crate::format::object::{self, Chunk, Fields, Texts};
+use crate::format::removal::Removal;
+use crate::format::segment::Line;
+use crate::format::{CHUNK, Key, UNIT, checksum, key_of};
+use crate::load::Candidate;
+use crate::writer::slot_of;
+
+/// Why an object isn't stored. All of these are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The store isn't open, is being recovered or is being closed.
+    NotOpen,
+    /// Writing is behind by too much, or has failed a short while ago.
+    Slow,
+    /// No segment can be written at the moment.
+    NoSegment,
+    /// It doesn't fit.
+    TooLarge,
+    /// It was removed meanwhile.
+    Overtaken,
+    /// A part of it couldn't be written.
+    Failed,
+}
+
+/// An object on its way to the disk. Dropped unfinished, there was none.
+#[derive(Debug)]
+pub struct Put {
+    core: Arc<Core>,
+    mark: Arc<PutMark>,
+    digest: [u8; 32],
+    chunks: Vec<Chunk>,
+    /// What comes after them, a chunk at most.
+    tail: Vec<u8>,
+    /// Of the log, when this began.
+    failures: u64,
+    /// The record that this is a copy of.
+    from: Option<Candidate>,
+}
+
+impl Put {
+    pub(crate) fn begin(core: &Arc<Core>, digest: &[u8; 32]) -> Put {
+        let mark = Arc::new(PutMark { key: key_of(digest), removed_before: AtomicU64::new(0) });
+        let mut log = core.log.lock();
+        log.puts.retain(|mark| mark.strong_count() > 0);
+        log.puts.push(Arc::downgrade(&mark));
+        let failures = log.failures;
+        drop(log);
+        Put { core: core.clone(), mark, digest: *digest, chunks: Vec::new(), tail: Vec::new(), failures, from: None }
+    }
+
+    /// A copy of a record, which takes its place.
+    pub(crate) fn moving(core: &Arc<Core>, digest: &[u8; 32], from: Candidate) -> Put {
+        Put { from: Some(from), ..Put::begin(core, digest) }
+    }
+
+    /// Adds to the body.
+    ///
+    /// # Errors
+    /// The object isn't stored: there is no use in going on.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), Refused> {
+        while !bytes.is_empty() {
+            if self.tail.len() == CHUNK {
+                self.append_tail()?;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - self.tail.len()));
+            self.tail.extend_from_slice(now);
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// The body is whole: the object can be found as soon as it is written. Its name, for [`crate::Disk::remove`].
+    ///
+    /// # Errors
+    /// The object isn't stored.
+    pub fn finish(mut self, fields: &Fields, texts: &Texts<'_>) -> Result<Candidate, Refused> {
+        let result = self.finish_record(fields, texts);
+        if result.is_ok() && self.from.is_none() {
+            self.core.counters.puts.count();
+        }
+        result
+    }
+
+    fn finish_record(&mut self, fields: &Fields, texts: &Texts<'_>) -> Result<Candidate, Refused> {
+        if texts.bytes() > object::MOST_TEXT {
+            return Err(self.refused(Refused::TooLarge));
+        }
+        if !self.chunks.is_empty() && !self.tail.is_empty() {
+            self.append_tail()?;
+        }
+        let core = self.core.clone();
+        let store_id = core.opened().ok_or(Refused::NotOpen)?.superblock.store_id;
+        if !self.tail.is_empty() {
+            let sum = checksum(store_id, &self.tail);
+            self.chunks.push(Chunk { generation: 0, at: 0, len: self.tail.len() as u32, sum });
+        }
+        let copy_of = self.from.map_or((0, 0), |from| (from.generation, from.at));
+        let fields = &Fields { digest: self.digest, copy_of, ..*fields };
+        let record = object::encode(store_id, fields, texts, &self.chunks);
+        self.append_record(fields, &record)
+    }
+
+    fn append_record(&mut self, fields: &Fields, record: &[u8]) -> Result<Candidate, Refused> {
+        let core = self.core.clone();
+        let place = core.index.place(&self.mark.key);
+        let mut log = core.appending();
+        if (record.len() + self.tail.len()) as u64 + UNIT > object::MOST_ENTRY {
+            return Err(self.refused(Refused::TooLarge));
+        }
+        let is_there = self.from.is_none_or(|from| core.index.get(place, from.at).is_some());
+        if !is_there || self.mark.removed_before.load(Relaxed) > fields.ban_seq {
+            return Err(self.refused(Refused::Overtaken));
+        }
+        if log.failures != self.failures || !self.chunks.iter().all(|chunk| self.is_current(chunk)) {
+            return Err(self.refused(Refused::Failed));
+        }
+        let pieces = [record, &self.tail];
+        let appended = log.append(Kind::Object, self.digest, &pieces).map_err(|why| self.refused(why))?;
+        let body_bytes: u64 = self.chunks.iter().map(|chunk| u64::from(chunk.len)).sum();
+        let open = log.open.as_mut().expect("just appended to");
+        let first = core.units_of(open.index).start;
+        open.lines.push(Line {
+            key: self.mark.key,
+            ban_seq: fields.ban_seq,
+            offset: (appended.at - first) as u32,
+            expiry: fields.expiry(),
+            units: appended.len as u32,
+            body_kb: body_bytes.div_ceil(1024).min(u64::from(u32::MAX)) as u32,
+        });
+        let index = open.index as usize;
+        let least = &mut log.segments[index].least_ban_seq;
+        *least = fields.ban_seq.min(*least);
+        let slot = slot_of(&appended, fields.expiry());
+        log.pending.push_back(Pending { end: appended.end, place, key: self.mark.key, slot });
+        if let Some(from) = self.from {
+            core.index.remove(place, from.at);
+            // The copy itself says so, until its segment has a footer.
+            log.unsealed.push(Removal::Record { generation: from.generation, at: from.at });
+            log.moved.insert((from.generation, from.at), (appended.generation, appended.at));
+            core.counters.moved.count();
+        }
+        Ok(Candidate { generation: appended.generation, at: appended.at, blocks: slot.blocks, place })
+    }
+
+    /// Whether a chunk's segment is still the one that it was written to.
+    fn is_current(&self, chunk: &Chunk) -> bool {
+        chunk.at == 0 || self.core.generation_at(chunk.at) == chunk.generation
+    }
+
+    /// Makes an entry of the tail.
+    fn append_tail(&mut self) -> Result<(), Refused> {
+        let core = self.core.clone();
+        let Some(opened) = core.opened() else { return Err(Refused::NotOpen) };
+        let sum = checksum(opened.superblock.store_id, &self.tail);
+        let mut log = core.appending();
+        if log.failures != self.failures {
+            return Err(self.refused(Refused::Failed));
+        }
+        let own = part_name(&self.mark.key, self.chunks.len() as u32);
+        let appended = log.append(Kind::Part, own, &[&self.tail]).map_err(|why| self.refused(why))?;
+        let len = self.tail.len() as u32;
+        self.chunks.push(Chunk { generation: appended.generation, at: appended.at, len, sum });
+        self.tail.clear();
+        Ok(())
+    }
+
+    /// Counts it, if it isn't a copy that only stays where it is.
+    fn refused(&self, why: Refused) -> Refused {
+        let counters = &self.core.counters;
+        match why {
+            Refused::NotOpen => {}
+            Refused::Slow => counters.puts_slow.count(),
+            Refused::NoSegment => counters.puts_no_segment.count(),
+            Refused::TooLarge => counters.puts_too_large.count(),
+            Refused::Overtaken => counters.puts_overtaken.count(),
+            Refused::Failed => counters.puts_failed.count(),
+        }
+        why
+    }
+}
+
+/// What the head of a chunk's entry says.
+pub(crate) fn part_name(key: &Key, number: u32) -> [u8; 32] {
+    let mut own = [0; 32];
+    own[..16].copy_from_slice(key);
+    own[16..20].copy_from_slice(&number.to_le_bytes());
+    own
+}
+
+/// Bytes of the entry of a chunk of so many bytes.
+pub(crate) fn part_bytes(len: u32) -> u64 {
+    u64::from(len) + UNIT
+}

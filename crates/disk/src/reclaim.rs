@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Making room: the oldest segment's objects go, those that were used since they were written are written anew, and the
+//! segment begins a new life, which is on stable storage before anything is written into it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::core::{Core, Log};
+use crate::footer;
+use crate::format::segment::{Line, encode_head};
+use crate::format::{UNIT, key_of};
+use crate::load::Candidate;
+use crate::put::{Put, Refused};
+use crate::segments::{self, State};
+use crate::task;
+
+/// Lines that are looked at in one go.
+const AT_ONCE: usize = 512;
+
+enum Next {
+    Prepare(u32),
+    Reclaim(u32),
+    Close,
+}
+
+/// Keeps a segment prepared, until the store is closed.
+pub(crate) async fn run(core: &Arc<Core>) {
+    loop {
+        match core.changed.wait_for(|| next(core, &core.log.lock())).await {
+            Next::Prepare(index) => prepare(core, index).await,
+            Next::Reclaim(index) => reclaim(core, index).await,
+            Next::Close => return,
+        }
+    }
+}
+
+fn next(core: &Core, log: &Log) -> Option<Next> {
+    if core.is_closing() {
+        return Some(Next::Close);
+    }
+    if log.prepared.is_some() || core.now.load(Relaxed) < log.paused_until {
+        return None;
+    }
+    let free = log.segments.iter().position(segments::Segment::is_usable);
+    match free {
+        Some(index) => Some(Next::Prepare(index as u32)),
+        None => {
+            let is_written = log.sealing.is_some() || !log.in_flight.is_empty();
+            segments::oldest(&log.segments, is_written).map(Next::Reclaim)
+        }
+    }
+}
+
+/// Begins a new life of a free segment.
+async fn prepare(core: &Arc<Core>, index: u32) {
+    let generation = core.log.lock().draw_generation(core.options.drawn as u32);
+    let superblock = core.geometry().superblock;
+    let head = encode_head(superblock.store_id, index, generation);
+    let mut result = task::write(&*core.device, superblock.segment_start(index), &head).await;
+    if result.is_ok() {
+        result = task::sync(&*core.device).await.inspect_err(|_| core.counters.sync_errors.count());
+    }
+    let mut log = core.log.lock();
+    match result {
+        Ok(()) => {
+            core.geometry().generations[index as usize].store(generation, Relaxed);
+            let segment = &mut log.segments[index as usize];
+            (segment.generation, segment.state, segment.least_ban_seq) = (generation, State::Prepared, u64::MAX);
+            segment.is_trusted = false;
+            log.prepared = Some(index);
+        }
+        Err(error) => {
+            core.note_error(error, &core.counters.write_errors);
+            log.paused_until = core.now.load(Relaxed).saturating_add(1);
+            core.blame(&mut log, index, error);
+        }
+    }
+    drop(log);
+    core.changed.raise();
+}
+
+/// Takes a segment's objects out of the index, after it has written those anew that were used.
+async fn reclaim(core: &Arc<Core>, index: u32) {
+    let generation = core.generation_of(index);
+    let was_sealed = {
+        let mut log = core.log.lock();
+        log.moved.clear();
+        let segment = &mut log.segments[index as usize];
+        std::mem::replace(&mut segment.state, State::Dropping) == State::Sealed
+    };
+    let lines = match footer::read(core, index, generation).await {
+        Some(footer) if was_sealed => footer.lines(core).await,
+        _ => None,
+    };
+    if let Some(lines) = &lines {
+        move_used(core, index, generation, lines).await;
+        drop_lines(core, index, lines).await;
+    } else {
+        sweep(core, index).await;
+    }
+    let mut log = core.log.lock();
+    core.free(&mut log, index);
+    core.counters.segments_reclaimed.count();
+    drop(log);
+    core.changed.raise();
+}
+
+/// Writes anew what was used, half a segment of it at most: reclaiming has to make room.
+async fn move_used(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line]) {
+    let first = core.units_of(index).start;
+    let mut left = core.geometry().superblock.segment_bytes / 2;
+    for line in lines {
+        let (at, place) = (first + u64::from(line.offset), core.index.place(&line.key));
+        let Some(slot) = core.index.get(place, at) else { continue };
+        let bytes = u64::from(line.units) * UNIT + u64::from(line.body_kb) * 1024;
+        if slot.used == 0 || slot.expiry <= core.now.load(Relaxed) || bytes > left || core.is_closing() {
+            continue;
+        }
+        left -= bytes;
+        let candidate = Candidate { generation, at, blocks: slot.blocks, place };
+        // What can't be moved goes with its segment.
+        let _ = move_one(core, candidate, line).await;
+    }
+}
+
+async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result<(), Refused> {
+    let loaded = core.load(candidate, |digest| key_of(digest) == line.key).await;
+    let Ok(loaded) = loaded else { return Err(Refused::Failed) };
+    let mut fields = loaded.fields;
+    if let Some(judge) = &core.judge {
+        let Some(ban_seq) = judge.judge(&fields, &loaded.texts()) else { return Err(Refused::Overtaken) };
+        fields.ban_seq = ban_seq.max(fields.ban_seq);
+    }
+    let mut put = Put::moving(core, &fields.digest, candidate);
+    if let Some(bytes) = loaded.body.inline() {
+        put.push(bytes)?;
+    }
+    for number in 0..loaded.body.chunk_count() {
+        match loaded.body.read_chunk(number).await {
+            Ok(bytes) => put.push(&bytes)?,
+            Err(lost) => {
+                core.lost(candidate, lost);
+                return Err(Refused::Failed);
+            }
+        }
+    }
+    put.finish(&fields, &loaded.texts()).map(drop)
+}
+
+async fn drop_lines(core: &Arc<Core>, index: u32, lines: &[Line]) {
+    let first = core.units_of(index).start;
+    for some in lines.chunks(AT_ONCE) {
+        for line in some {
+            if core.index.remove(core.index.place(&line.key), first + u64::from(line.offset)).is_some() {
+                core.counters.reclaimed.count();
+            }
+        }
+        task::yield_now().await;
+    }
+}
+
+/// Without its table, the whole index is looked through.
+async fn sweep(core: &Arc<Core>, index: u32) {
+    let units = core.units_of(index);
+    for shard in 0..core.index.shards() {
+        core.counters.reclaimed.add(core.index.sweep(shard, &units) as u64);
+        task::yield_now().await;
+    }
+}

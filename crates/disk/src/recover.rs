@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Recovery: the tables of all segments into the index, the newest first, a little at a time, while what is there already
+//! is served. Removals are known before what they concern is read; if those of a segment that was on stable storage are
+//! lost, nobody can say what of the older segments still counts, and these are given up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::core::Core;
+use crate::footer;
+use crate::format::removal::Removal;
+use crate::format::segment::Line;
+use crate::scan::{self, Scanned};
+use crate::segments::State;
+use crate::task;
+use crate::writer::{Appended, slot_of};
+use crate::{seal, segments};
+
+/// Lines that are put into the index in one go.
+const AT_ONCE: usize = 512;
+/// So many of the newest segments may never have been on stable storage as a whole.
+const UNSURE: usize = 3;
+
+/// A segment that has no footer and gets one once all are read.
+struct Unsealed {
+    index: u32,
+    scanned: Scanned,
+    /// The generation whose footer was there before.
+    previous: u64,
+}
+
+/// Recovers those segments, the newest first.
+pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
+    core.segments_to_load.store(order.len() as u64, Relaxed);
+    let mut unsealed: Vec<Unsealed> = Vec::new();
+    // The generation that was sealed before the one that was read last.
+    let mut expected = 0;
+    for (turn, &index) in order.iter().enumerate() {
+        if core.is_closing() {
+            break;
+        }
+        let generation = core.generation_of(index);
+        if expected > generation {
+            // A segment that held removals for this one and for all older ones isn't there.
+            give_up(core, &order[turn..]);
+            break;
+        }
+        let footer = footer::read(core, index, generation).await;
+        let removals = match &footer {
+            Some(footer) => footer.removals(core).await,
+            None => None,
+        };
+        if expected == generation && removals.is_none() {
+            give_up(core, &order[turn..]);
+            break;
+        }
+        let lines = match &footer {
+            Some(footer) => footer.lines(core).await,
+            None => None,
+        };
+        let (lines, is_sealed) = match (lines, &footer, removals) {
+            (Some(lines), Some(_), Some(removals)) => {
+                note(core, removals);
+                (lines, true)
+            }
+            (_, _, removals) => {
+                let mut scanned = scan::scan(core, index, generation).await;
+                if !scanned.is_empty() {
+                    core.counters.segments_scanned.count();
+                }
+                let is_sealed = removals.is_some();
+                scanned.removals.extend(removals.unwrap_or_default());
+                let lines = scanned.lines.clone();
+                note(core, scanned.removals.clone());
+                if !is_sealed {
+                    unsealed.push(Unsealed { index, scanned, previous: 0 });
+                }
+                (lines, is_sealed)
+            }
+        };
+        if let Some(footer) = footer.filter(|_| is_sealed) {
+            expected = footer.trailer.previous;
+            unsealed.iter_mut().filter(|own| own.previous == 0).for_each(|own| own.previous = generation);
+            let mut log = core.log.lock();
+            log.sealed = generation.max(log.sealed);
+            log.segments[index as usize].is_trusted = turn >= UNSURE;
+        }
+        load(core, index, generation, &lines, is_sealed).await;
+        core.segments_loaded.fetch_add(1, Relaxed);
+    }
+    finish(core, unsealed).await;
+}
+
+/// Takes note of removals before what they concern is read.
+fn note(core: &Core, removals: Vec<Removal>) {
+    let mut log = core.log.lock();
+    let recovery = log.recovery.as_mut().expect("recovery is under way");
+    removals.into_iter().for_each(|removal| recovery.add(removal));
+}
+
+/// Puts a segment's objects into the index.
+async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_sealed: bool) {
+    let units = core.units_of(index);
+    let mut least = u64::MAX;
+    for some in lines.chunks(AT_ONCE) {
+        {
+            // Whoever removes an object takes this lock, too: either it is told here or it finds the object.
+            let mut log = core.log.lock();
+            let recovery = log.recovery.as_mut().expect("recovery is under way");
+            for line in some {
+                let at = units.start + u64::from(line.offset);
+                let is_removed = recovery.keys.get(&line.key).is_some_and(|&before| line.ban_seq < before)
+                    || recovery.records.contains(&(generation, at));
+                let is_here = line.offset != 0 && units.contains(&(at + u64::from(line.units).saturating_sub(1)));
+                let is_old = line.expiry <= core.now.load(Relaxed) || line.ban_seq < core.options.least_ban_seq;
+                if is_removed || is_old || !is_here {
+                    continue;
+                }
+                least = least.min(line.ban_seq);
+                let appended = Appended { generation, at, len: u64::from(line.units), end: 0 };
+                if !core.index.insert(core.index.place(&line.key), slot_of(&appended, line.expiry)) {
+                    core.counters.index_full.count();
+                }
+            }
+        }
+        task::yield_now().await;
+    }
+    let mut log = core.log.lock();
+    let segment = &mut log.segments[index as usize];
+    segment.least_ban_seq = least;
+    segment.state = if is_sealed { State::Sealed } else { State::Full };
+}
+
+/// Nothing in those segments counts any more.
+fn give_up(core: &Core, order: &[u32]) {
+    let mut log = core.log.lock();
+    for &index in order {
+        core.counters.segments_unjudged.count();
+        core.free(&mut log, index);
+    }
+}
+
+/// All are read: those without a footer get one, the oldest first, and the store can be written.
+async fn finish(core: &Arc<Core>, unsealed: Vec<Unsealed>) {
+    for Unsealed { index, scanned, previous } in unsealed.into_iter().rev() {
+        {
+            // What they removed was in no footer: it comes into the next.
+            let mut log = core.log.lock();
+            log.unsealed.extend(&scanned.removals);
+        }
+        if scanned.lines.is_empty() {
+            let mut log = core.log.lock();
+            core.free(&mut log, index);
+        } else {
+            seal::seal_recovered(core, index, &scanned, previous).await;
+        }
+    }
+    core.log.lock().recovery = None;
+    core.changed.raise();
+}
+
+impl Core {
+    pub fn generation_of(&self, index: u32) -> u64 {
+        self.geometry().generations[index as usize].load(Relaxed)
+    }
+
+    /// Nothing in a segment counts any more. The index has none of it.
+    pub fn free(&self, log: &mut crate::core::Log, index: u32) {
+        self.geometry().generations[index as usize].store(0, Relaxed);
+        let segment = &mut log.segments[index as usize];
+        *segment = segments::Segment { is_quarantined: segment.is_quarantined, ..segments::Segment::FREE };
+    }
+}

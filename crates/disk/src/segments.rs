@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The segments: what each is now.
+
+/// What a segment is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nothing in it counts.
+    Free,
+    /// Not yet read since the start.
+    Unread,
+    /// Its new generation is on stable storage; nothing is in it.
+    Prepared,
+    /// Written now.
+    Open,
+    /// Written; its footer isn't there, yet or at all.
+    Full,
+    /// Written, its footer on stable storage.
+    Sealed,
+    /// Being reclaimed.
+    Dropping,
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub generation: u64,
+    pub state: State,
+    /// The least `ban_seq` of its records.
+    pub least_ban_seq: u64,
+    /// What is wrong in it is the medium's fault: it was on stable storage.
+    pub is_trusted: bool,
+    /// It isn't written again.
+    pub is_quarantined: bool,
+}
+
+impl Segment {
+    pub const FREE: Segment = Segment {
+        generation: 0,
+        state: State::Free,
+        least_ban_seq: u64::MAX,
+        is_trusted: false,
+        is_quarantined: false,
+    };
+
+    /// Whether it may be prepared.
+    pub fn is_usable(&self) -> bool {
+        self.state == State::Free && !self.is_quarantined
+    }
+
+    /// Whether there may be objects in it.
+    pub fn holds_objects(&self) -> bool {
+        !matches!(self.state, State::Free | State::Prepared)
+    }
+}
+
+/// The next to be reclaimed: the oldest that isn't written any more. One without a footer may be the one that gets it
+/// now, or have a write on its way that failed for others: not as long as anything `is_written`.
+pub(crate) fn oldest(segments: &[Segment], is_written: bool) -> Option<u32> {
+    let is_due = |own: &Segment| own.state == State::Sealed || own.state == State::Full && !is_written;
+    let written = segments.iter().enumerate().filter(|(_, own)| is_due(own));
+    written.min_by_key(|(_, own)| own.generation).map(|(index, _)| index as u32)
+}

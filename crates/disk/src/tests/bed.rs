@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A store on a simulated device, and what a model knows of its objects: which bytes each version has, and which are
+//! never to be seen again.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
+
+use storage::StoredBody;
+
+use crate::body::DiskBody;
+use crate::dice::Dice;
+use crate::disk::{Disk, Stage};
+use crate::format::object::{Fields, Texts};
+use crate::load::{Candidate, Lost};
+use crate::options::Options;
+use crate::put::Refused;
+use crate::task::Driver;
+use crate::tests::simulated::Simulated;
+
+pub const NOW: u32 = 1_000_000;
+pub const SEGMENT: u64 = 192 << 10;
+
+/// What the model knows of a version of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// It may be found.
+    Live,
+    /// It was removed by its name: it isn't found in this life of the process.
+    Removed,
+    /// And never again.
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Version {
+    pub len: usize,
+    pub life: Life,
+}
+
+/// Store, device, model.
+pub struct Bed {
+    pub dice: Dice,
+    pub device: Arc<Simulated>,
+    pub disk: Disk,
+    pub driver: Option<Driver>,
+    /// Versions by object.
+    pub model: BTreeMap<u8, Vec<Version>>,
+    pub seq: u64,
+    /// Invalidations that were acknowledged, as far as the store still needs them.
+    pub journal: Vec<(u8, u64)>,
+    /// Objects that were served.
+    pub served: u64,
+    /// The image comes from a hostile hand: what is in an object isn't looked at.
+    pub is_hostile: bool,
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+pub fn digest_of(name: u8) -> [u8; 32] {
+    let mut digest = [name; 32];
+    digest[1] = name.wrapping_mul(31);
+    digest
+}
+
+/// The bytes of a version: no two have the same.
+pub fn bytes_of(name: u8, version: usize, len: usize) -> Vec<u8> {
+    let mut dice = Dice::new(u64::from(name) << 32 | version as u64);
+    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| dice.word().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+pub fn head_of(name: u8, version: usize) -> Vec<u8> {
+    [&[name][..], &(version as u64).to_le_bytes(), &vec![name; version % 700]].concat()
+}
+
+pub fn fields_of(name: u8, ban_seq: u64) -> Fields {
+    let (t_origin, ttl, grace, keep) = (f64::from(NOW), 1000.0, 0.0, 0.0);
+    Fields { digest: digest_of(name), xid: 1, ban_seq, t_origin, ttl, grace, keep, flags: 0, hits: 0, copy_of: (0, 0) }
+}
+
+impl Bed {
+    pub fn new(seed: u64, segments: u64) -> Bed {
+        let dice = Dice::new(seed);
+        let image = vec![0; (crate::format::FIRST_SEGMENT + segments * SEGMENT) as usize];
+        Bed::on(image, dice)
+    }
+
+    pub fn on(image: Vec<u8>, mut dice: Dice) -> Bed {
+        let device = Simulated::new(image);
+        let (disk, driver) = start(&device, &mut dice);
+        Bed {
+            dice,
+            device,
+            disk,
+            driver: Some(driver),
+            model: BTreeMap::new(),
+            seq: 1,
+            journal: Vec::new(),
+            served: 0,
+            is_hostile: false,
+        }
+    }
+
+    /// Lets the store work until nothing moves any more.
+    pub fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Lets it work a little. False: nothing moves.
+    pub fn step(&mut self) -> bool {
+        let flag = Arc::new(Flag::default());
+        if let Some(driver) = &mut self.driver {
+            let waker = Waker::from(flag.clone());
+            if pin!(driver).poll(&mut Context::from_waker(&waker)).is_ready() {
+                self.driver = None;
+            }
+        }
+        self.device.end_one(&mut self.dice) || flag.0.load(Relaxed)
+    }
+
+    /// Lets the store work until `work` has ended; `None`: nothing moves and it hasn't.
+    pub fn run<F: Future>(&mut self, work: F) -> Option<F::Output> {
+        let mut work = pin!(work);
+        let flag = Arc::new(Flag::default());
+        let waker = Waker::from(flag.clone());
+        loop {
+            if let Poll::Ready(output) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(output);
+            }
+            if !self.step() && !flag.0.swap(false, Relaxed) {
+                return None;
+            }
+        }
+    }
+
+    pub fn ready(seed: u64, segments: u64) -> Bed {
+        let mut bed = Bed::new(seed, segments);
+        bed.settle();
+        assert_eq!(bed.disk.progress().stage, Stage::Ready);
+        bed
+    }
+
+    /// Puts an object and lets the store work meanwhile.
+    pub fn put(&mut self, name: u8, len: usize) -> Result<Candidate, Refused> {
+        self.put_with(name, len, |bed| {
+            if bed.dice.one_in(3) {
+                bed.step();
+            }
+        })
+    }
+
+    /// Puts an object that may be longer than a segment: the store keeps up.
+    pub fn put_slowly(&mut self, name: u8, len: usize) {
+        self.put_with(name, len, Bed::settle).expect("nothing goes wrong");
+        self.settle();
+    }
+
+    fn put_with(&mut self, name: u8, len: usize, meanwhile: fn(&mut Bed)) -> Result<Candidate, Refused> {
+        let version = self.model.entry(name).or_default().len();
+        let ban_seq = self.seq;
+        // It may come to be on the disk even if this fails half-way, or the process dies: never as another.
+        self.model.get_mut(&name).expect("made above").push(Version { len, life: Life::Live });
+        let disk = self.disk.clone();
+        let mut put = disk.put(&digest_of(name));
+        for piece in bytes_of(name, version, len).chunks(20_000) {
+            put.push(piece)?;
+            meanwhile(self);
+        }
+        let head = head_of(name, version);
+        let texts = Texts { head: &head, spec: b"s", values: b"v", aux: b"", tags: b"t" };
+        put.finish(&fields_of(name, ban_seq), &texts)
+    }
+
+    /// An invalidation, acknowledged at once.
+    pub fn purge(&mut self, name: u8) {
+        self.seq += 1;
+        self.journal.push((name, self.seq));
+        self.disk.remove_all(&digest_of(name), self.seq);
+        self.model.entry(name).or_default().iter_mut().for_each(|version| version.life = Life::Dead);
+    }
+
+    /// Lets go of what the store doesn't need of the journal.
+    pub fn trim(&mut self) {
+        let needed = self.disk.journal_needed_from();
+        self.journal.retain(|(_, seq)| needed.is_some_and(|needed| *seq >= needed));
+    }
+
+    /// All that is found of an object, each with its version, checked byte for byte.
+    pub fn load_all(&mut self, name: u8) -> Vec<(Candidate, usize)> {
+        let mut versions = Vec::new();
+        for candidate in self.disk.find(&digest_of(name)) {
+            if let Ok(version) = self.load(name, candidate) {
+                versions.push((candidate, version));
+            }
+        }
+        versions
+    }
+
+    pub fn load(&mut self, name: u8, candidate: Candidate) -> Result<usize, String> {
+        let load = self.disk.load(candidate, &digest_of(name));
+        let loaded = self.run(load).ok_or("hangs")?.map_err(|lost: Lost| format!("{lost:?}"))?;
+        assert_eq!(loaded.fields.digest, digest_of(name));
+        if self.is_hostile {
+            return self.read_body(&loaded.body).map(|_| 0);
+        }
+        let head = loaded.texts().head.to_vec();
+        let version = u64::from_le_bytes(head[1..9].try_into().unwrap()) as usize;
+        assert_eq!(head, head_of(name, version), "a wrong byte in a head");
+        let known = self.model[&name][version];
+        assert_eq!(known.life, Life::Live, "object {name}, version {version} is served again");
+        let body = loaded.body;
+        assert_eq!(body.len(), known.len as u64);
+        let read = self.read_body(&body)?;
+        assert!(read == bytes_of(name, version, known.len), "a wrong byte in a body");
+        self.disk.note_use(candidate);
+        self.served += 1;
+        Ok(version)
+    }
+
+    fn read_body(&mut self, body: &DiskBody) -> Result<Vec<u8>, String> {
+        let mut read = Vec::new();
+        while (read.len() as u64) < body.len() {
+            let (mut waiter, offset) = (None, read.len() as u64);
+            let bytes = self.run(std::future::poll_fn(|cx| body.poll_at(cx, &mut waiter, offset)));
+            read.extend_from_slice(&bytes.ok_or("hangs")?.map_err(|error| error.to_string())?);
+        }
+        Ok(read)
+    }
+
+    pub fn load_everything(&mut self) -> usize {
+        let names: Vec<u8> = self.model.keys().copied().collect();
+        names.into_iter().map(|name| self.load_all(name).len()).sum()
+    }
+
+    /// The process dies and the power goes; another one begins with what is there.
+    pub fn cut_power(&mut self) {
+        let image = self.device.cut_power(&mut self.dice);
+        self.restart(image);
+    }
+
+    /// Another process begins on that image.
+    pub fn restart(&mut self, image: Vec<u8>) {
+        self.driver = None;
+        self.device = Simulated::new(image);
+        let (disk, driver) = start(&self.device, &mut self.dice);
+        (self.disk, self.driver) = (disk, Some(driver));
+        let removed = self.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
+        removed.for_each(|version| version.life = Life::Live);
+        for (name, seq) in &self.journal {
+            self.disk.remove_all(&digest_of(*name), *seq);
+        }
+    }
+}
+
+fn start(device: &Arc<Simulated>, dice: &mut Dice) -> (Disk, Driver) {
+    let options =
+        Options { segment_bytes: Some(SEGMENT), write_behind_bytes: 1 << 20, ..Options::new(NOW, dice.word()) };
+    Disk::open(device.clone(), options, None)
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The table of faults: what each costs while it lasts, and what is there once it is over. Before it there are six objects
+//! on stable storage; while it lasts one is loaded and one is put; after it all that is left is loaded, one more is put, and
+//! the power goes.
+
+use super::bed::{Bed, NOW};
+use super::simulated::{Fault, Kind};
+use crate::device::DeviceError;
+use crate::disk::Stage;
+
+const EIO: DeviceError = DeviceError::Os(5);
+const ENOSPC: DeviceError = DeviceError::Os(28);
+
+fn bed_with_objects() -> Bed {
+    let mut bed = Bed::ready(1, 8);
+    for name in 0..6 {
+        bed.put_slowly(name, 20_000);
+    }
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    bed
+}
+
+fn put_and_sync(bed: &mut Bed, name: u8) -> String {
+    if let Err(refused) = bed.put(name, 40_000) {
+        return format!("{refused:?}");
+    }
+    let disk = bed.disk.clone();
+    match bed.run(disk.sync()) {
+        None => {
+            bed.device.give_up();
+            bed.settle();
+            "stalls".to_owned()
+        }
+        Some(Ok(())) => "stored".to_owned(),
+        Some(Err(error)) => format!("{error:?}"),
+    }
+}
+
+fn outcome(kind: Kind, fault: Fault) -> String {
+    let mut bed = bed_with_objects();
+    bed.device.set_fault(Some((kind, fault)));
+    let found = bed.disk.find(&super::bed::digest_of(0));
+    let load = bed.load(0, found[0]).map_or_else(|lost| lost, |_| "served".to_owned());
+    if load == "hangs" {
+        bed.device.give_up();
+        bed.settle();
+    }
+    let put = put_and_sync(&mut bed, 6);
+    bed.device.set_fault(None);
+    bed.disk.tick(NOW + 10);
+    bed.settle();
+    let left = bed.load_everything();
+    let next = put_and_sync(&mut bed, 7);
+    let bad = bed.disk.counts().segments_quarantined;
+    bed.cut_power();
+    bed.settle();
+    assert_eq!(bed.disk.progress().stage, Stage::Ready);
+    let again = bed.load_everything();
+    format!("load {load}; put {put}; then {left} left, {bad} bad, put {next}; restarted {again}")
+}
+
+/// At the start: what the store says, how many objects are there, and how many after a start without the fault.
+fn outcome_of_start(kind: Kind, fault: Fault) -> String {
+    let mut bed = bed_with_objects();
+    let image = bed.device.cut_power(&mut bed.dice);
+    bed.restart(image);
+    bed.device.set_fault(Some((kind, fault)));
+    bed.settle();
+    if fault == Fault::Hang {
+        bed.device.give_up();
+        bed.settle();
+    }
+    let stage = bed.disk.progress().stage;
+    bed.device.set_fault(None);
+    bed.disk.tick(NOW + 10);
+    bed.settle();
+    let there = bed.load_everything();
+    bed.cut_power();
+    bed.settle();
+    format!("{stage:?} {there}; restarted {}", bed.load_everything())
+}
+
+/// Compares all lines of a table at once, so that a failure shows the whole of it.
+fn check(outcome: fn(Kind, Fault) -> String, table: &[(Kind, Fault, &str)]) {
+    let line = |kind: &Kind, fault: &Fault, text: &str| format!("{kind:?} {fault:?}: {text}\n");
+    let expected: String = table.iter().map(|(kind, fault, text)| line(kind, fault, text)).collect();
+    let found: String = table.iter().map(|(kind, fault, _)| line(kind, fault, &outcome(*kind, *fault))).collect();
+    assert!(found == expected, "found\n{found}instead of\n{expected}");
+}
+
+#[test]
+fn a_fault_costs_hits_and_is_over_when_it_is_over() {
+    check(
+        outcome,
+        &[
+            (
+                Kind::Read,
+                Fault::Error(EIO),
+                "load Device(Os(5)); put stored; then 6 left, 1 bad, put stored; restarted 7",
+            ),
+            (Kind::Read, Fault::Hang, "load hangs; put stored; then 7 left, 0 bad, put stored; restarted 8"),
+            (Kind::Read, Fault::Flip, "load Damaged; put stored; then 6 left, 0 bad, put stored; restarted 7"),
+            (Kind::Write, Fault::Error(EIO), "load served; put Failed; then 6 left, 1 bad, put stored; restarted 7"),
+            (Kind::Write, Fault::Error(ENOSPC), "load served; put Failed; then 6 left, 0 bad, put stored; restarted 7"),
+            (Kind::Write, Fault::Half(EIO), "load served; put Failed; then 6 left, 1 bad, put stored; restarted 7"),
+            (Kind::Write, Fault::Hang, "load served; put stalls; then 6 left, 1 bad, put stored; restarted 7"),
+            (Kind::Write, Fault::Flip, "load served; put stored; then 6 left, 0 bad, put stored; restarted 7"),
+            (
+                Kind::Sync,
+                Fault::Error(EIO),
+                "load served; put Device(Os(5)); then 7 left, 0 bad, put stored; restarted 8",
+            ),
+            (
+                Kind::Sync,
+                Fault::Error(ENOSPC),
+                "load served; put Device(Os(28)); then 7 left, 0 bad, put stored; restarted 8",
+            ),
+            (Kind::Sync, Fault::Hang, "load served; put stalls; then 7 left, 0 bad, put stored; restarted 8"),
+        ],
+    );
+}
+
+#[test]
+fn a_fault_at_the_start_costs_objects_at_most() {
+    check(
+        outcome_of_start,
+        &[
+            (Kind::Read, Fault::Error(EIO), "Refused(Device(Os(5))) 0; restarted 6"),
+            (Kind::Read, Fault::Hang, "Opening 6; restarted 6"),
+            (Kind::Read, Fault::Flip, "Ready 6; restarted 6"),
+            (Kind::Write, Fault::Error(EIO), "Ready 6; restarted 6"),
+            (Kind::Write, Fault::Error(ENOSPC), "Ready 6; restarted 6"),
+            (Kind::Write, Fault::Half(EIO), "Ready 6; restarted 6"),
+            (Kind::Write, Fault::Hang, "Ready 6; restarted 6"),
+            (Kind::Write, Fault::Flip, "Ready 6; restarted 6"),
+            (Kind::Sync, Fault::Error(EIO), "Ready 6; restarted 6"),
+            (Kind::Sync, Fault::Hang, "Ready 6; restarted 6"),
+        ],
+    );
+}

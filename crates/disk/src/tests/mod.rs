@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The store as a whole, on a device that fails, forgets and cuts the power as it is told.
+
+mod bed;
+mod damage;
+mod faults;
+mod power;
+mod simulated;
+mod store;

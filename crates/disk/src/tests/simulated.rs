@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A device in memory. What is asked of it ends when the test says so, in any order; what isn't synced when the power
+//! goes may be there, be torn within a block, or not be there, block by block.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sys::pages::{BLOCK, Pages};
+
+use crate::device::{Device, DeviceError, Done, Op};
+use crate::dice::Dice;
+
+/// What an operation is, for faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Read,
+    Write,
+    Sync,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It fails, and has done nothing.
+    Error(DeviceError),
+    /// It fails, and has done half of it.
+    Half(DeviceError),
+    /// It seems to be done and has one bit wrong.
+    Flip,
+    /// It doesn't end.
+    Hang,
+}
+
+#[derive(Debug, Default)]
+pub struct Simulated {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is on stable storage.
+    stable: Vec<u8>,
+    /// What isn't yet: by block, the versions with the time of their writing.
+    unsynced: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
+    time: u64,
+    queue: Vec<Queued>,
+    fault: Option<(Kind, Fault)>,
+}
+
+struct Queued {
+    begun: u64,
+    op: Op,
+    done: Done,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.stable.len())
+    }
+}
+
+impl Simulated {
+    pub fn new(image: Vec<u8>) -> Arc<Simulated> {
+        Arc::new(Simulated { state: Mutex::new(State { stable: image, ..State::default() }) })
+    }
+
+    /// From now on all operations of a kind go wrong.
+    pub fn set_fault(&self, fault: Option<(Kind, Fault)>) {
+        self.state.lock().fault = fault;
+    }
+
+    /// Ends one of the operations in progress. False: there is none that ends.
+    pub fn end_one(&self, dice: &mut Dice) -> bool {
+        let mut state = self.state.lock();
+        let fault = state.fault;
+        let hangs = |op: &Op| fault == Some((kind_of(op), Fault::Hang));
+        let ending: Vec<usize> = (0..state.queue.len()).filter(|&at| !hangs(&state.queue[at].op)).collect();
+        if ending.is_empty() {
+            return false;
+        }
+        let Queued { begun, op, done } = state.queue.swap_remove(ending[dice.below(ending.len() as u64) as usize]);
+        let result = state.perform(begun, op, dice);
+        drop(state);
+        done(result);
+        true
+    }
+
+    /// Lets operations that hang end as too slow, though they may still happen.
+    pub fn give_up(&self) {
+        let queue = std::mem::take(&mut self.state.lock().queue);
+        queue.into_iter().for_each(|queued| (queued.done)(Err(DeviceError::Stalled)));
+    }
+
+    /// What is there after the power has gone now.
+    pub fn cut_power(&self, dice: &mut Dice) -> Vec<u8> {
+        let mut state = self.state.lock();
+        let queue = std::mem::take(&mut state.queue);
+        for Queued { op, .. } in &queue {
+            if let Op::Write { at, from } = op {
+                state.keep(*at, from);
+            }
+        }
+        let mut image = state.stable.clone();
+        for (block, versions) in &state.unsynced {
+            let at = (*block as usize) * BLOCK;
+            let old = image[at..at + BLOCK].to_vec();
+            let mut pick =
+                || versions.get(dice.below(versions.len() as u64 + 1) as usize).map_or(&old, |(_, bytes)| bytes);
+            let (first, second) = (pick(), pick());
+            // Most blocks are whole; some are torn between two sectors.
+            let torn = if dice.one_in(4) { dice.below(8) as usize * 512 } else { BLOCK };
+            image[at..at + torn].copy_from_slice(&first[..torn]);
+            image[at + torn..at + BLOCK].copy_from_slice(&second[torn..]);
+        }
+        image
+    }
+
+    /// What is there after everything has ended.
+    pub fn image(&self) -> Vec<u8> {
+        let mut state = self.state.lock();
+        let end = state.time;
+        state.settle(end);
+        state.stable.clone()
+    }
+}
+
+impl Device for Simulated {
+    fn len(&self) -> u64 {
+        self.state.lock().stable.len() as u64
+    }
+
+    fn start(&self, op: Op, done: Done) {
+        let mut state = self.state.lock();
+        let begun = state.time;
+        state.queue.push(Queued { begun, op, done });
+    }
+}
+
+impl State {
+    fn perform(&mut self, begun: u64, op: Op, dice: &mut Dice) -> Result<Pages, DeviceError> {
+        let fault = self.fault.filter(|(kind, _)| *kind == kind_of(&op)).map(|(_, fault)| fault);
+        match (op, fault) {
+            (_, Some(Fault::Error(error))) => Err(error),
+            (Op::Write { at, from }, Some(Fault::Half(error))) => {
+                self.keep(at, &from[..from.len() / BLOCK / 2 * BLOCK]);
+                Err(error)
+            }
+            (_, Some(Fault::Half(error))) => Err(error),
+            (Op::Read { at, mut into }, fault) => {
+                self.read(at, &mut into);
+                if fault == Some(Fault::Flip) {
+                    flip(&mut into, dice);
+                }
+                Ok(into)
+            }
+            (Op::Write { at, from }, fault) => {
+                let mut bytes = from.to_vec();
+                if fault == Some(Fault::Flip) {
+                    flip(&mut bytes, dice);
+                }
+                self.keep(at, &bytes);
+                Ok(Pages::empty())
+            }
+            (Op::Sync, _) => {
+                self.settle(begun);
+                Ok(Pages::empty())
+            }
+        }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self.stable[at as usize..at as usize + into.len()]);
+        for (number, block) in into.chunks_exact_mut(BLOCK).enumerate() {
+            let versions = self.unsynced.get(&(at / BLOCK as u64 + number as u64));
+            if let Some((_, bytes)) = versions.and_then(|versions| versions.last()) {
+                block.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    fn keep(&mut self, at: u64, bytes: &[u8]) {
+        assert!(at.is_multiple_of(BLOCK as u64) && at as usize + bytes.len() <= self.stable.len(), "beyond the device");
+        self.time += 1;
+        for (number, block) in bytes.chunks_exact(BLOCK).enumerate() {
+            let versions = self.unsynced.entry(at / BLOCK as u64 + number as u64).or_default();
+            versions.push((self.time, block.to_vec()));
+        }
+    }
+
+    /// What was written up to that time is on stable storage.
+    fn settle(&mut self, time: u64) {
+        let stable = &mut self.stable;
+        self.unsynced.retain(|block, versions| {
+            let count = versions.iter().take_while(|(written, _)| *written <= time).count();
+            if let Some((_, bytes)) = versions.drain(..count).next_back() {
+                stable[*block as usize * BLOCK..][..BLOCK].copy_from_slice(&bytes);
+            }
+            !versions.is_empty()
+        });
+    }
+}
+
+fn kind_of(op: &Op) -> Kind {
+    match op {
+        Op::Read { .. } => Kind::Read,
+        Op::Write { .. } => Kind::Write,
+        Op::Sync => Kind::Sync,
+    }
+}
+
+fn flip(bytes: &mut [u8], dice: &mut Dice) {
+    if !bytes.is_empty() {
+        bytes[dice.below(bytes.len() as u64) as usize] ^= 1 << dice.below(8);
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What a store does when nothing goes wrong.
+
+use storage::StoredBody;
+
+use super::bed::{Bed, Life, NOW, SEGMENT, bytes_of, digest_of, fields_of};
+use super::simulated::Simulated;
+use crate::dice::Dice;
+use crate::disk::{Disk, Stage};
+use crate::format::object::Texts;
+use crate::options::{OpenError, Options};
+use crate::put::Refused;
+
+#[test]
+fn objects_of_all_sizes_are_read_back_and_outlive_a_restart() {
+    let mut bed = Bed::ready(1, 16);
+    for (name, len) in [0, 1, 4095, 4096, 65_535, 65_536, 65_537, 300_000, 1_000_000].into_iter().enumerate() {
+        bed.put_slowly(name as u8, len);
+        bed.disk.tick(NOW);
+        bed.disk.tick(NOW);
+        bed.settle();
+    }
+    assert_eq!(bed.load_everything(), 9);
+    let closing = bed.disk.clone();
+    bed.run(closing.close()).unwrap();
+    bed.settle();
+    assert!(bed.driver.is_none(), "the driver has ended");
+    bed.restart(bed.device.image());
+    assert_eq!(bed.load_everything(), 0, "nothing is found before anything was read");
+    bed.settle();
+    assert_eq!((bed.disk.progress().stage, bed.load_everything()), (Stage::Ready, 9));
+    assert_eq!(bed.disk.counts().segments_scanned, 0, "all segments were sealed");
+}
+
+#[test]
+fn what_is_put_is_found_once_it_is_written() {
+    let mut bed = Bed::ready(2, 8);
+    bed.put(1, 100).unwrap();
+    assert!(bed.disk.find(&digest_of(1)).is_empty());
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    assert_eq!(bed.load_all(1).len(), 1);
+    assert!(bed.disk.find(&digest_of(2)).is_empty());
+}
+
+#[test]
+fn removed_objects_are_gone_at_once_and_after_a_restart() {
+    let mut bed = Bed::ready(3, 8);
+    let written = bed.put(1, 100).unwrap();
+    bed.put(2, 100).unwrap();
+    bed.put(3, 100).unwrap();
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    let unwritten = bed.put(4, 100).unwrap();
+    assert!(bed.disk.remove(written) && bed.disk.remove(unwritten) && !bed.disk.remove(written));
+    assert_eq!(bed.disk.remove_all(&digest_of(2), 9), 1);
+    for name in [1, 2, 4] {
+        bed.model.get_mut(&name).unwrap()[0].life = Life::Dead;
+    }
+    assert_eq!((bed.load_all(1).len(), bed.load_all(2).len()), (0, 0));
+    bed.run(disk.sync()).unwrap().unwrap();
+    assert!(bed.load_all(4).is_empty());
+    bed.cut_power();
+    bed.settle();
+    assert_eq!(bed.load_everything(), 1);
+}
+
+#[test]
+fn the_oldest_make_room_and_what_was_used_stays() {
+    let mut bed = Bed::ready(4, 8);
+    bed.put(0, 3000).unwrap();
+    for turn in 0..600_u32 {
+        bed.put(1 + (turn % 200) as u8, 7000).unwrap();
+        bed.settle();
+        bed.disk.tick(NOW);
+        bed.disk.tick(NOW);
+        bed.settle();
+        assert_eq!(bed.load_all(0).len(), 1, "turn {turn}");
+    }
+    let counts = bed.disk.counts();
+    assert!(counts.segments_reclaimed > 10 && counts.moved > 2 && counts.reclaimed > 100, "{counts:?}");
+    let usage = bed.disk.usage();
+    assert!(usage.objects > 100 && usage.total_bytes == 8 * SEGMENT, "{usage:?}");
+    let least = bed.disk.least_ban_seq();
+    assert_eq!(least, Some(1));
+}
+
+#[test]
+fn bytes_that_wait_for_the_disk_are_bounded() {
+    let mut bed = Bed::ready(5, 32);
+    let refused = (0..100).find_map(|name| bed.put(name, 60_000).err());
+    // Nothing has been asked of the driver meanwhile, which prepares segments.
+    assert!(matches!(refused, Some(Refused::NoSegment | Refused::Slow)), "{refused:?}");
+    assert!(bed.disk.usage().buffer_bytes <= 1 << 20);
+    bed.settle();
+    assert!(bed.put(200, 60_000).is_ok());
+    let counts = bed.disk.counts();
+    assert_eq!(counts.puts_slow + counts.puts_no_segment, 1);
+}
+
+#[test]
+fn a_put_that_is_given_up_leaves_nothing() {
+    let mut bed = Bed::ready(6, 8);
+    let mut put = bed.disk.put(&digest_of(1));
+    put.push(&bytes_of(1, 0, 100_000)).unwrap();
+    drop(put);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    bed.cut_power();
+    bed.settle();
+    assert!(bed.disk.find(&digest_of(1)).is_empty());
+}
+
+#[test]
+fn an_object_that_was_invalidated_while_it_was_put_isnt_stored() {
+    let bed = Bed::ready(7, 8);
+    let put = bed.disk.put(&digest_of(1));
+    bed.disk.remove_all(&digest_of(1), 2);
+    assert_eq!(put.finish(&fields_of(1, 1), &Texts::default()), Err(Refused::Overtaken));
+    let put = bed.disk.put(&digest_of(1));
+    assert!(put.finish(&fields_of(1, 2), &Texts::default()).is_ok());
+}
+
+#[test]
+fn the_expired_and_those_that_bans_are_gone_for_arent_found() {
+    let mut bed = Bed::ready(8, 8);
+    let candidate = bed.put(1, 10).unwrap();
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    bed.disk.tick(NOW + 999);
+    assert_eq!(bed.disk.find(&digest_of(1)), [candidate]);
+    bed.disk.tick(NOW + 1000);
+    assert!(bed.disk.find(&digest_of(1)).is_empty());
+    bed.disk.set_expiry(candidate, NOW + 2000);
+    assert_eq!(bed.disk.find(&digest_of(1)), [candidate]);
+
+    let device = Simulated::new(bed.device.image());
+    let options = Options { least_ban_seq: 2, ..Options::new(NOW, 5) };
+    let (disk, driver) = Disk::open(device.clone(), options, None);
+    (bed.device, bed.disk, bed.driver) = (device, disk, Some(driver));
+    bed.settle();
+    assert_eq!((bed.disk.progress().stage, bed.disk.progress().objects), (Stage::Ready, 0));
+}
+
+#[test]
+fn a_body_has_many_readers_at_once_and_is_read_as_far_as_it_is_wanted() {
+    let mut bed = Bed::ready(9, 16);
+    bed.put_slowly(1, 900_000);
+    let disk = bed.disk.clone();
+    bed.run(disk.sync()).unwrap().unwrap();
+    let [candidate] = bed.disk.find(&digest_of(1))[..] else { panic!("it is found") };
+    let loaded = bed.run(disk.load(candidate, &digest_of(1))).unwrap().unwrap();
+    let before = disk.counts().bytes_read;
+    let range = bed.run(std::future::poll_fn(|cx| loaded.body.poll_at(cx, &mut None, 400_000))).unwrap().unwrap();
+    assert_eq!(range[..9], bytes_of(1, 0, 900_000)[400_000..400_009]);
+    assert!(disk.counts().bytes_read - before <= 4 * 70_000, "a chunk and those ahead of it");
+
+    let expected = bytes_of(1, 0, 900_000);
+    let mut readers: Vec<(Option<u64>, usize)> = (0..12).map(|turn| (None, turn * 70_000)).collect();
+    while readers.iter().any(|(_, at)| *at < expected.len()) {
+        for (waiter, at) in readers.iter_mut().filter(|(_, at)| *at < expected.len()) {
+            let body = &loaded.body;
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            if let std::task::Poll::Ready(bytes) = body.poll_at(&mut cx, waiter, *at as u64) {
+                let bytes = bytes.unwrap();
+                assert_eq!(bytes[..], expected[*at..*at + bytes.len()]);
+                *at += bytes.len();
+            }
+        }
+        bed.step();
+    }
+}
+
+#[test]
+fn what_isnt_a_store_is_refused_with_its_reason() {
+    fn check(image: Vec<u8>, format: bool) -> Result<(), OpenError> {
+        let device = Simulated::new(image);
+        let (disk, driver) = Disk::open(device.clone(), Options { format, ..Options::new(NOW, 1) }, None);
+        let mut bed = Bed::new(1, 4);
+        (bed.device, bed.driver) = (device, Some(driver));
+        bed.run(disk.opened()).unwrap()
+    }
+    let bed = Bed::ready(10, 6);
+    let mut image = bed.device.image();
+    let has = image.len() as u64;
+    assert_eq!(check(image.clone(), false), Ok(()));
+    assert_eq!(
+        check(image[..4 * SEGMENT as usize].to_vec(), false),
+        Err(OpenError::Truncated { had: has, has: 4 * SEGMENT })
+    );
+    image[30] ^= 1;
+    assert_eq!(check(image.clone(), false), Ok(()), "the other superblock is whole");
+    image[4096 + 30] ^= 1;
+    assert_eq!(check(image.clone(), false), Err(OpenError::Damaged));
+    for block in [0, 4096] {
+        image[block + 8] = 7;
+    }
+    assert_eq!(check(image.clone(), false), Err(OpenError::OtherVersion(7)));
+    let mut dice = Dice::new(3);
+    image.iter_mut().for_each(|byte| *byte = dice.word() as u8);
+    assert_eq!(check(image.clone(), false), Err(OpenError::Foreign));
+    assert_eq!(check(image, true), Ok(()));
+    assert_eq!(check(vec![0; 8192], false), Err(OpenError::TooSmall { has: 8192 }));
+}

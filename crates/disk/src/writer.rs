@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! Appending to the log. Entries are gathered in batches, which are written behind whoever appends; what has been appended
+//! can be found once all before it is written. A write that fails ends its segment, and nothing that waits is kept.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::MutexGuard;
+use sys::pages::Pages;
+
+use crate::core::{Core, Log, OpenSegment, Sealing};
+use crate::device::{DeviceError, Op};
+use crate::format::entry::{EntryHead, HEAD, Kind};
+use crate::format::removal::{self, Removal};
+use crate::format::segment::Parts;
+use crate::format::{BLOCK, UNIT, checksum};
+use crate::index::Slot;
+use crate::put::Refused;
+use crate::segments::State;
+
+/// Bytes of a batch that is written without being asked to.
+pub(crate) const BATCH: usize = 512 << 10;
+/// Seconds without a put after a write that failed.
+const PAUSE: u32 = 5;
+/// Removals in one entry.
+const REMOVALS_AT_ONCE: usize = 1024;
+
+/// Where an entry went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Appended {
+    pub generation: u64,
+    pub at: u64,
+    /// Units.
+    pub len: u64,
+    /// The log's position after it.
+    pub end: u64,
+}
+
+/// A batch on its way: started once the log is unlocked.
+#[derive(Debug)]
+struct Outgoing {
+    position: u64,
+    at: u64,
+    pages: Arc<Pages>,
+}
+
+/// The log while it is appended to. What became due is started when it is given up.
+pub(crate) struct Appending<'a> {
+    core: &'a Arc<Core>,
+    log: Option<MutexGuard<'a, Log>>,
+    outgoing: Vec<Outgoing>,
+}
+
+impl Core {
+    /// Locks the log for appending.
+    pub fn appending(self: &Arc<Core>) -> Appending<'_> {
+        Appending { core: self, log: Some(self.log.lock()), outgoing: Vec::new() }
+    }
+
+    /// A batch has been written, or not.
+    fn batch_ended(&self, position: u64, result: Result<(), DeviceError>) {
+        let mut log = self.log.lock();
+        let bytes = log.in_flight.remove(&position).expect("a batch ends once");
+        log.in_flight_bytes -= bytes;
+        match result {
+            Ok(()) => self.settle(&mut log),
+            Err(error) => self.fail(&mut log, error),
+        }
+        drop(log);
+        self.changed.raise();
+    }
+
+    /// Objects before which everything is written can be found.
+    pub fn settle(&self, log: &mut Log) {
+        let written = log.written();
+        while let Some(pending) = log.pending.pop_front_if(|pending| pending.end <= written) {
+            if !self.index.insert(pending.place, pending.slot) {
+                self.counters.index_full.count();
+            }
+        }
+    }
+
+    /// Nobody knows what a write that failed has left: its segment ends, and no object counts on it.
+    fn fail(&self, log: &mut Log, error: DeviceError) {
+        self.note_error(error, &self.counters.write_errors);
+        log.failures += 1;
+        log.paused_until = self.now.load(Relaxed).saturating_add(PAUSE);
+        self.counters.puts_failed.add(log.pending.len() as u64);
+        log.pending.clear();
+        // The batch may be of the segment before: that is found out when it is sealed.
+        let Some(open) = log.open.take() else { return };
+        log.segments[open.index as usize].state = State::Full;
+        self.blame(log, open.index, error);
+    }
+}
+
+impl std::ops::Deref for Appending<'_> {
+    type Target = Log;
+
+    fn deref(&self) -> &Log {
+        self.log.as_ref().expect("locked as long as this lives")
+    }
+}
+
+impl std::ops::DerefMut for Appending<'_> {
+    fn deref_mut(&mut self) -> &mut Log {
+        self.log.as_mut().expect("locked as long as this lives")
+    }
+}
+
+impl Drop for Appending<'_> {
+    fn drop(&mut self) {
+        drop(self.log.take());
+        for Outgoing { position, at, pages } in self.outgoing.drain(..) {
+            let core = self.core.clone();
+            let done = move |result: Result<Pages, DeviceError>| core.batch_ended(position, result.map(drop));
+            self.core.device.start(Op::Write { at, from: pages }, Box::new(done));
+        }
+    }
+}
+
+impl Appending<'_> {
+    /// Appends an entry whose head is followed by `pieces`. An object's also gets a line in its segment's table.
+    pub fn append(&mut self, kind: Kind, own: [u8; 32], pieces: &[&[u8]]) -> Result<Appended, Refused> {
+        let len = HEAD + pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let padded = len.next_multiple_of(UNIT as usize);
+        self.make_room(padded as u64, usize::from(kind == Kind::Object))?;
+        let core = self.core;
+        let geometry = core.geometry();
+        let log = &mut **self;
+        let open = log.open.as_mut().expect("room was made in it");
+        let at = (geometry.superblock.segment_start(open.index) + open.filled) / UNIT;
+        let generation = open.generation;
+        let head = EntryHead { kind, generation, at, len: len as u32, own }.encode(geometry.superblock.store_id);
+        open.batch.extend_from_slice(&head);
+        pieces.iter().for_each(|piece| open.batch.extend_from_slice(piece));
+        open.batch.resize(open.batch.len() + padded - len, 0);
+        open.filled += padded as u64;
+        log.position += padded as u64;
+        core.counters.bytes_written.add(padded as u64);
+        let end = log.position;
+        self.emit(BATCH);
+        Ok(Appended { generation, at, len: padded as u64 / UNIT, end })
+    }
+
+    /// Sees to it that so many bytes fit into the open segment, which may be the next.
+    fn make_room(&mut self, bytes: u64, lines: usize) -> Result<(), Refused> {
+        if self.recovery.is_some() || self.core.is_closing() {
+            return Err(Refused::NotOpen);
+        }
+        let behind = self.in_flight_bytes + self.open.as_ref().map_or(0, |open| open.batch.len());
+        let is_behind = behind + bytes as usize > self.core.options.write_behind_bytes;
+        if is_behind || self.core.now.load(Relaxed) < self.paused_until {
+            return Err(Refused::Slow);
+        }
+        let segment_bytes = self.core.geometry().superblock.segment_bytes;
+        let room = segment_bytes.saturating_sub(8 * BLOCK as u64);
+        if bytes > room - self.footer_share() {
+            return Err(Refused::TooLarge);
+        }
+        // One that has turned out to be bad is left as soon as there is another.
+        let is_good =
+            |open: &OpenSegment| !self.segments[open.index as usize].is_quarantined || self.prepared.is_none();
+        if self.open.as_ref().is_some_and(|open| is_good(open) && self.fits(open, bytes, lines)) {
+            return Ok(());
+        }
+        self.roll()
+    }
+
+    /// Bytes of a segment that removals may take away from objects, both copies.
+    fn footer_share(&self) -> u64 {
+        self.core.geometry().superblock.segment_bytes / 8
+    }
+
+    /// Whether so much more, padding to a block, and the footer still fit.
+    fn fits(&self, open: &OpenSegment, bytes: u64, lines: usize) -> bool {
+        let most = self.footer_share() as usize / removal::BYTES / 2;
+        let parts = Parts::of(open.lines.len() + lines, self.unsealed.len().min(most));
+        open.filled + bytes + BLOCK as u64 + parts.len <= self.core.geometry().superblock.segment_bytes
+    }
+
+    /// Ends the open segment, which is sealed now, and opens the prepared one.
+    fn roll(&mut self) -> Result<(), Refused> {
+        if self.prepared.is_none() || self.sealing.is_some() && self.open.is_some() {
+            return Err(Refused::NoSegment);
+        }
+        self.end_segment();
+        let log = &mut **self;
+        let index = log.prepared.take().expect("looked at above");
+        let segment = &mut log.segments[index as usize];
+        segment.state = State::Open;
+        log.open = Some(OpenSegment {
+            index,
+            generation: segment.generation,
+            filled: BLOCK as u64,
+            batch: Vec::new(),
+            is_aged: false,
+            lines: Vec::new(),
+            failures_before: log.failures,
+        });
+        Ok(())
+    }
+
+    /// Ends the open segment; none is being sealed.
+    pub fn end_segment(&mut self) {
+        self.pad();
+        let log = &mut **self;
+        let Some(open) = log.open.take() else { return };
+        log.segments[open.index as usize].state = State::Full;
+        log.sealing = Some(Sealing {
+            index: open.index,
+            generation: open.generation,
+            end: open.filled,
+            lines: open.lines,
+            removals: log.unsealed.len(),
+            position: log.position,
+            failures_before: open.failures_before,
+        });
+    }
+
+    /// Writes what is there, removals first.
+    pub fn flush(&mut self) {
+        let Some(opened) = self.core.opened() else { return };
+        while !self.unwritten.is_empty() {
+            let count = self.unwritten.len().min(REMOVALS_AT_ONCE);
+            let mut bytes = Vec::with_capacity(count * removal::BYTES);
+            self.unwritten[..count].iter().for_each(|removal| removal.encode(&mut bytes));
+            let mut own = [0; 32];
+            own[..4].copy_from_slice(&checksum(opened.superblock.store_id, &bytes).to_le_bytes());
+            if self.append(Kind::Removals, own, &[&bytes]).is_err() {
+                break;
+            }
+            self.unwritten.drain(..count);
+        }
+        self.pad();
+    }
+
+    /// Writes what is in the batch, padded to a block.
+    fn pad(&mut self) {
+        let log = &mut **self;
+        let Some(open) = log.open.as_mut() else { return };
+        let gap = open.batch.len().next_multiple_of(BLOCK) - open.batch.len();
+        open.batch.resize(open.batch.len() + gap, 0);
+        open.filled += gap as u64;
+        log.position += gap as u64;
+        self.emit(1);
+    }
+
+    /// Hands out the whole blocks of the batch if these are at least so many bytes.
+    fn emit(&mut self, least: usize) {
+        let start = |index| self.core.geometry().superblock.segment_start(index);
+        let Some(open) = self.log.as_mut().and_then(|log| log.open.as_mut()) else { return };
+        let len = open.batch.len() / BLOCK * BLOCK;
+        if len < least {
+            return;
+        }
+        let at = start(open.index) + open.filled - open.batch.len() as u64;
+        let mut pages = self.core.pages(len);
+        pages.copy_from_slice(&open.batch[..len]);
+        let all = open.batch.len();
+        open.batch.drain(..len);
+        open.is_aged = false;
+        let position = self.position - all as u64;
+        self.in_flight.insert(position, len);
+        self.in_flight_bytes += len;
+        self.outgoing.push(Outgoing { position, at, pages: Arc::new(pages) });
+    }
+
+    /// Notes that objects are no more, for the log and for footers to come.
+    pub fn note_removal(&mut self, removal: Removal) {
+        if self.unsealed.len() < crate::core::MOST_REMOVALS {
+            self.unsealed.push(removal);
+            self.unwritten.push(removal);
+        } else if let Removal::Key { before, .. } = removal {
+            self.overflowed = Some(self.overflowed.map_or(before, |least| least.min(before)));
+        }
+    }
+}
+
+/// What the index is to know of an entry.
+pub(crate) fn slot_of(appended: &Appended, expiry: u32) -> Slot {
+    Slot { at: appended.at, blocks: blocks_of(appended.at, appended.len), expiry, used: 0 }
+}
+
+/// Blocks that so many units from `at` on touch, 255 for more.
+pub(crate) fn blocks_of(at: u64, units: u64) -> u8 {
+    let in_block = BLOCK as u64 / UNIT;
+    ((at + units).div_ceil(in_block) - at / in_block).min(255) as u8
+}
